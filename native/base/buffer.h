@@ -1,0 +1,26 @@
+/* buffer.h: a growable byte buffer with an upper bound, used where bytes gather before they are handed on (an output queue, a
+ * batch). Grows by doubling, never shrinks by itself; buffer_trim gives memory back when idle. */
+#ifndef LEAFD_BASE_BUFFER_H
+#define LEAFD_BASE_BUFFER_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+typedef struct buffer {
+    uint8_t *at;
+    uint64_t size;     /* bytes in use                                   */
+    uint64_t capacity; /* bytes allocated                                */
+    uint64_t max;      /* bound of capacity; reaching it is STATUS_FULL  */
+} buffer_t;
+
+void buffer_init(buffer_t *buffer, uint64_t max); /* allocates nothing */
+void buffer_free(buffer_t *buffer);
+/* Room for `more` bytes behind `size`; *place points there. size is not changed: add what was written. */
+LEAF_MUST_USE status_t buffer_reserve(buffer_t *buffer, uint64_t more, uint8_t **place);
+LEAF_MUST_USE status_t buffer_append(buffer_t *buffer, const void *at, uint64_t size);
+void buffer_consume(buffer_t *buffer, uint64_t size); /* drops bytes from the front (memmove) */
+void buffer_trim(buffer_t *buffer, uint64_t keep);    /* when empty and larger than keep: free */
+
+#endif

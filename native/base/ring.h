@@ -1,0 +1,36 @@
+/* ring.h: a bounded ring of pointers between exactly one producer thread and one consumer thread, with an eventfd.
+ *
+ *        producer writes slots[tail % size], then tail+1 (release)
+ *        consumer reads slots[head % size] after loading tail (acquire), then head+1 (release)
+ *
+ * The consumer sleeps on the eventfd; the producer writes to it only when the ring may have been empty, so a busy ring
+ * costs no system calls. Ownership of what an entry points to travels with the entry.
+ */
+#ifndef LEAFD_BASE_RING_H
+#define LEAFD_BASE_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct ring ring_t;
+
+/* size: entries, a power of two. NULL when memory or the eventfd is not to be had. */
+ring_t *ring_new(uint32_t size);
+void ring_free(ring_t *ring); /* NULL is fine; entries still inside are the caller's business */
+
+/* Producer: STATUS_FULL leaves the ring as it was. */
+LEAF_MUST_USE status_t ring_push(ring_t *ring, void *entry);
+
+/* Consumer: the oldest entry, or NULL when there is none. */
+void *ring_pop(ring_t *ring);
+
+uint32_t ring_count(const ring_t *ring); /* entries inside, exact for the calling side's own view */
+
+/* The eventfd to poll for reading; the consumer calls ring_clear before it drains, so that no wake-up is lost. */
+int ring_wake_fd(const ring_t *ring);
+void ring_clear(ring_t *ring);
+void ring_wake(ring_t *ring); /* producer: wake the consumer without an entry (stop requests) */
+
+#endif

@@ -1,0 +1,31 @@
+/* emit.h: messages to bytes. Each function appends one whole frame to a buffer or leaves it as it was (STATUS_FULL).
+ * A frame's size can be asked first (the *_size functions bound it), so queues can refuse before they copy. */
+#ifndef LEAFD_WIRE_EMIT_H
+#define LEAFD_WIRE_EMIT_H
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+
+typedef struct message {
+    bytes_t subject;
+    bytes_t reply;   /* may be empty */
+    bytes_t header;  /* whole block, may be empty */
+    bytes_t payload;
+} message_t;
+
+/* MSG or HMSG for a client subscription. A receiver without header support gets MSG without the header bytes. */
+LEAF_MUST_USE status_t emit_client_message(buffer_t *out, const message_t *message, bytes_t sid, bool headers);
+/* LMSG or HMSG for a leaf link; queues: groups of which the receiver must serve one member each. */
+LEAF_MUST_USE status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_t *queues, uint32_t queue_count,
+                                         bool headers);
+LEAF_MUST_USE status_t emit_leaf_sub(buffer_t *out, bytes_t subject, bytes_t queue, uint32_t weight);
+LEAF_MUST_USE status_t emit_leaf_unsub(buffer_t *out, bytes_t subject, bytes_t queue);
+LEAF_MUST_USE status_t emit_err(buffer_t *out, bytes_t text); /* -ERR 'text' */
+/* Constant frames: BYTES_LITERAL("PING\r\n") and so on. */
+extern const bytes_t emit_ping, emit_pong, emit_ok;
+
+/* Decimal digits of v into at (20 bytes suffice); returns how many. */
+uint32_t emit_decimal(uint8_t *at, uint64_t v);
+
+#endif

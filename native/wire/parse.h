@@ -1,0 +1,41 @@
+/* parse.h: bytes to ops, as a pure function with a small memory of how far it looked.
+ *
+ *   wire_parse() --> WIRE_OP    *used bytes were one op (payload and its CRLF included)
+ *                --> WIRE_MORE  the op is not whole yet; call again with the same start and more bytes
+ *                --> WIRE_BAD   the peer broke the protocol; *error tells how; the connection is to be closed
+ *
+ * The parser allocates nothing and copies nothing. max_payload and max_control_line are its only limits; a PUB whose
+ * announced size is over max_payload is refused on its control line, before the payload arrives.
+ */
+#ifndef LEAFD_WIRE_PARSE_H
+#define LEAFD_WIRE_PARSE_H
+
+#include "base/status.h"
+#include "wire/op.h"
+
+typedef enum wire_kind { WIRE_CLIENT = 1, WIRE_LEAF = 2 } wire_kind_t;
+
+typedef enum wire_verdict { WIRE_OP = 1, WIRE_MORE = 0, WIRE_BAD = -1 } wire_verdict_t;
+
+typedef enum wire_error {
+    WIRE_ERROR_NONE = 0,
+    WIRE_ERROR_UNKNOWN_OPERATION, /* "Unknown Protocol Operation"        */
+    WIRE_ERROR_SILENT,            /* closed without a word: bad PUB/SUB arguments, as the reference does */
+    WIRE_ERROR_MAX_PAYLOAD,       /* "Maximum Payload Violation"         */
+    WIRE_ERROR_MAX_CONTROL_LINE,  /* "maximum control line exceeded"     */
+} wire_error_t;
+
+typedef struct wire_parser {
+    wire_kind_t kind;
+    uint32_t max_payload;
+    uint32_t max_control_line;
+    uint32_t searched;     /* bytes of the pending line already looked at: a slow-drip peer costs no rescans */
+    uint32_t need;         /* WIRE_MORE: at least this many bytes in all before it is worth calling again    */
+    bool headers;          /* HPUB/HMSG allowed                                                              */
+} wire_parser_t;
+
+void wire_parser_init(wire_parser_t *parser, wire_kind_t kind, uint32_t max_payload, uint32_t max_control_line);
+
+wire_verdict_t wire_parse(wire_parser_t *parser, bytes_t input, op_t *op, uint32_t *used, wire_error_t *error);
+
+#endif
