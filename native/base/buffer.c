@@ -1,0 +1,81 @@
+/* buffer.c: see buffer.h. A failed call leaves the buffer as it was. */
+#include "base/buffer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+
+#define FIRST_CAPACITY 512
+
+void buffer_init(buffer_t *buffer, uint64_t max) {
+    *buffer = (buffer_t){.max = max};
+}
+
+void buffer_free(buffer_t *buffer) {
+    free(buffer->at);
+    *buffer = (buffer_t){.max = buffer->max};
+}
+
+static status_t grow(buffer_t *buffer, uint64_t needed) {
+    uint64_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY;
+    while (capacity < needed) {
+        capacity = capacity > UINT64_MAX / 2 ? needed : capacity * 2;
+    }
+    if (capacity > buffer->max) {
+        capacity = buffer->max;
+    }
+    if (capacity > SIZE_MAX) {
+        return STATUS_NO_MEMORY;
+    }
+    uint8_t *at = realloc(buffer->at, (size_t)capacity);
+    if (at == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    buffer->at = at;
+    buffer->capacity = capacity;
+    return STATUS_OK;
+}
+
+status_t buffer_reserve(buffer_t *buffer, uint64_t more, uint8_t **place) {
+    check(buffer->size <= buffer->capacity);
+    if (LEAF_UNLIKELY(more > buffer->capacity - buffer->size)) {
+        if (buffer->size > buffer->max || more > buffer->max - buffer->size) {
+            return STATUS_FULL;
+        }
+        status_t status = grow(buffer, buffer->size + more);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    *place = buffer->at + buffer->size;
+    return STATUS_OK;
+}
+
+status_t buffer_append(buffer_t *buffer, const void *at, uint64_t size) {
+    if (size == 0) {
+        return STATUS_OK;
+    }
+    uint8_t *place;
+    status_t status = buffer_reserve(buffer, size, &place);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(place, at, (size_t)size);
+    buffer->size += size;
+    return STATUS_OK;
+}
+
+void buffer_consume(buffer_t *buffer, uint64_t size) {
+    check(size <= buffer->size);
+    buffer->size -= size;
+    if (size > 0 && buffer->size > 0) {
+        memmove(buffer->at, buffer->at + size, (size_t)buffer->size);
+    }
+}
+
+void buffer_trim(buffer_t *buffer, uint64_t keep) {
+    if (buffer->size == 0 && buffer->capacity > keep) {
+        buffer_free(buffer);
+    }
+}
