@@ -12,7 +12,8 @@
 
 #define SUBJECT_TOKENS_MAX 256 /* deeper subjects are refused where subscriptions are made */
 
-/* Legal as a subscription: non-empty tokens, no blanks or control bytes, '>' only last. "foo*.x" is a legal literal. */
+/* Legal as a subscription: non-empty tokens, no blank, tab, CR or LF, '>' only last. "foo*.x" is a legal literal. Other
+ * control bytes are legal, as in the reference. */
 bool subject_valid_pattern(bytes_t subject);
 /* Legal as a pedantic publish: as above, and no wildcard tokens. */
 bool subject_valid_literal(bytes_t subject);
@@ -20,7 +21,8 @@ bool subject_has_wildcard(bytes_t pattern);
 uint32_t subject_token_count(bytes_t subject);
 /* Token number i (0-based), BYTES_NONE when there are fewer. */
 bytes_t subject_token(bytes_t subject, uint32_t i);
-/* Does the literal subject match the pattern? Every token of `literal` is taken as is. */
+/* Does the literal subject match the pattern? Every token of `literal` is taken as is ('*' is no wildcard there); a literal
+ * with an empty token matches nothing. */
 bool subject_matches(bytes_t literal, bytes_t pattern);
 /* Is every subject that `inner` matches matched by `outer` too? */
 bool subject_is_subset(bytes_t inner, bytes_t outer);
