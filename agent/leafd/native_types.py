@@ -1,0 +1,401 @@
+"""The plane's flat values as Python sees them: frozen events, configurations and states.
+
+One dataclass per struct of native/abi.h and per event kind; field names and units are those of the header. What does not
+live here: how they cross the seam (native.py), and what anybody makes of them (auth/, jetstream/, links/).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+
+
+class ConnKind(IntEnum):
+    """What protocol a connection speaks (CONN_* of abi.h)."""
+
+    CLIENT = 1
+    LEAF = 2
+
+
+class CloseReason(IntEnum):
+    """Why a connection ended (CLOSE_* of abi.h)."""
+
+    CLIENT = 1
+    PROTOCOL = 2
+    AUTHENTICATION = 3
+    SLOW = 4
+    STALE = 5
+    WRITE = 6
+    SHUTDOWN = 7
+    LOOP = 8
+    PERMISSION = 9
+    LIMIT = 10
+    DUPLICATE = 11
+
+
+class VerdictFlag(IntFlag):
+    """Properties of an admitted connection (VERDICT_* of abi.h)."""
+
+    VERBOSE = 1
+    PEDANTIC = 2
+    ECHO = 4
+    HEADERS = 8
+    NO_RESPONDERS = 16
+    PROTOCOL_1 = 32
+    SPOKE = 64
+    IMPLICIT = 128
+    SYSTEM = 256
+
+
+class AccountFlag(IntFlag):
+    """Properties of an account (ACCOUNT_* of abi.h)."""
+
+    JETSTREAM = 1
+    SYSTEM = 2
+    REMOVED = 4
+
+
+class SubscribeFlag(IntFlag):
+    """How a control subscription behaves (SUBSCRIBE_* of abi.h)."""
+
+    API = 1
+    LOCAL = 2
+
+
+class PublishFlag(IntFlag):
+    """How a control publish leaves (PUBLISH_* of abi.h)."""
+
+    AFTER_DURABLE = 1
+    LOCAL = 2
+
+
+class LineKind(IntEnum):
+    """Handshake lines that reach Python (op_kind_t of wire/op.h); any other op came without CONNECT."""
+
+    CONNECT = 1
+    INFO = 2
+    ERR = 6
+
+
+class IngestCode(IntEnum):
+    """What happened to an ingest (INGEST_* of abi.h)."""
+
+    GAP = 1
+    SILENT = 2
+    REFUSED = 3
+    FIRST = 4
+    STALLED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """plane_limits_t: sizes in bytes, times in nanoseconds."""
+
+    max_file_store: int = 0
+    max_memory_store: int = 0
+    journal_size: int = 0
+    sync_interval_ns: int = 0
+    max_pending: int = 64 << 20
+    write_deadline_ns: int = 10_000_000_000
+    ping_interval_ns: int = 120_000_000_000
+    ping_max: int = 2
+    max_control_line: int = 4096
+    max_payload: int = 1 << 20
+    max_connections: int = 64 << 10
+    jetstream: int = 0
+    trace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """Allow and deny lists of subject patterns; an empty allow list allows everything.
+
+    For a leaf link `publish` is what may be sent over it, `subscribe` what may come in and be asked for.
+    """
+
+    publish_allow: tuple[str, ...] = ()
+    publish_deny: tuple[str, ...] = ()
+    subscribe_allow: tuple[str, ...] = ()
+    subscribe_deny: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnVerdict:
+    """conn_verdict_t: what an admitted connection may do."""
+
+    flags: int
+    max_payload: int = 1 << 20
+    max_subscriptions: int = 0
+    response_max: int = 0
+    response_ttl_ns: int = 0
+    expires_wall_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FlatStream:
+    """stream_config_t: a validated stream as the store needs it (-1 = no limit, times in ns)."""
+
+    account: int
+    flags: int = 0
+    storage: int = 0
+    retention: int = 0
+    discard: int = 0
+    max_msg_size: int = -1
+    max_msgs: int = -1
+    max_bytes: int = -1
+    max_age_ns: int = 0
+    max_msgs_per_subject: int = -1
+    duplicate_window_ns: int = 0
+    first_seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FlatConsumer:
+    """consumer_config_t: a validated consumer as consume/ needs it."""
+
+    account: int
+    flags: int = 0
+    deliver_policy: int = 0
+    ack_policy: int = 0
+    replay_policy: int = 0
+    sample_percent: int = 0
+    max_deliver: int = -1
+    opt_start_seq: int = 0
+    opt_start_ts: int = 0
+    ack_wait_ns: int = 0
+    idle_heartbeat_ns: int = 0
+    inactive_threshold_ns: int = 0
+    pause_until_ns: int = 0
+    max_expires_ns: int = 0
+    rate_limit_bps: int = 0
+    max_ack_pending: int = -1
+    max_waiting: int = 0
+    max_batch: int = 0
+    max_request_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """stream_state_t, with the lists that were asked for. Stamps are Unix ns, 0 = none."""
+
+    messages: int
+    bytes: int
+    first_seq: int
+    last_seq: int
+    first_ts: int
+    last_ts: int
+    subjects: int
+    deleted_count: int
+    consumers: int
+    subjects_matched: int
+    corrupt: int
+    deleted: tuple[int, ...] = ()
+    subject_counts: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerState:
+    """consumer_state_t: positions and counts of one consumer. Stamps are Unix ns, 0 = never."""
+
+    delivered_consumer: int
+    delivered_stream: int
+    floor_consumer: int
+    floor_stream: int
+    last_delivered_ts: int
+    last_acked_ts: int
+    ack_pending: int
+    redelivered: int
+    waiting: int
+    pending: int
+    push_bound: int
+    paused: int
+    pause_remaining_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class IngestState:
+    """ingest_state_t: progress of one mirror or source slot."""
+
+    last_sequence: int
+    lag: int
+    active_ns: int
+    messages: int
+    bytes: int
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One stored message as MESSAGE_GET returns it. ts is Unix ns."""
+
+    sequence: int
+    ts: int
+    subject: bytes
+    header: bytes
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRow:
+    """connection_row_t: counters of one connection."""
+
+    connection: int
+    account: int
+    kind: int
+    in_msgs: int
+    out_msgs: int
+    in_bytes: int
+    out_bytes: int
+    pending_bytes: int
+    subscriptions: int
+    admitted: int
+    rtt_ns: int
+    start_wall_ns: int
+    last_wall_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """plane_stats_t: counters of the whole plane."""
+
+    connections: int
+    total_connections: int
+    leafs: int
+    subscriptions: int
+    in_msgs: int
+    out_msgs: int
+    in_bytes: int
+    out_bytes: int
+    slow_consumers: int
+    stale_connections: int
+    streams: int
+    consumers: int
+    store_messages: int
+    store_bytes: int
+    memory_bytes: int
+    disk_bytes: int
+    journal_batches: int
+    journal_bytes: int
+    journal_syncs: int
+    checkpoints: int
+    young_bytes: int
+    corrupt_records: int
+    events_dropped: int
+    replayed_batches: int
+
+
+# Events. One class per EVENT_* kind; completions (EVENT_DONE) stay inside native.py.
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A connection was accepted or adopted; the plane waits for the INFO line (COMMAND_SEND)."""
+
+    connection: int
+    kind: int
+    listener: int
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A handshake line; reading of this connection waits for a verdict."""
+
+    connection: int
+    kind: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A connection is gone."""
+
+    connection: int
+    reason: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message for a control subscription. connection 0 = it came from inside."""
+
+    subscription: int
+    account: int
+    connection: int
+    connection_kind: int
+    subject: str
+    reply: str
+    header: bytes
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """Something about a consumer that clients may want to hear of (ADVISORY_* codes)."""
+
+    code: int
+    stream: int
+    consumer: int
+    stream_seq: int
+    consumer_seq: int
+    deliveries: int
+    ack_time_ns: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    """News of a mirror or source slot."""
+
+    stream: int
+    slot: int
+    code: int
+    status: int
+    last_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something the operator must know: corruption, full disk, clock steps, slow consumers."""
+
+    code: int
+    stream: int
+    sequence: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeafError:
+    """-ERR from a leaf peer after the handshake."""
+
+    connection: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeafInfo:
+    """INFO from a leaf peer after the handshake."""
+
+    connection: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A protocol line, when tracing is on."""
+
+    connection: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGone:
+    """An ephemeral consumer passed its inactivity threshold and was removed."""
+
+    stream: int
+    consumer: int
+
+
+Event = (
+    Opened | Line | Closed | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo | Trace | ConsumerGone
+)
