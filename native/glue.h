@@ -1,0 +1,1 @@
+#include "base/abi_types.h"

@@ -1,0 +1,66 @@
+"""Tells meson.build which C files there are, so that adding one is no edit of the build file.
+
+Meson wants sources listed and has no wildcard, because a wildcard goes stale: ninja would not notice a new file. So this
+runs as a configure step whose depfile names the directories: a file that comes or goes changes its directory's time,
+and the next ninja configures anew.
+
+Output, one row each:
+    room|NAME|FILE FILE ...         the C files of a room
+    test|NAME|FILE|ROOM ROOM ...    a C test and the rooms it may link
+    fuzz|NAME|FILE|ROOM ROOM ...    a fuzz target, likewise
+
+A room's files are named from the top of the source tree, a test's from tests/native, whose meson.build takes them.
+
+A test links the rooms that it includes and what those stand on, nothing else. So a room that calls past the rules of
+design (siblings, layers) fails to link in its own tests, and a room that does not compile stops no other room's tests.
+"""
+
+import pathlib
+import re
+import sys
+
+# Each room with the rooms it may know, itself last.
+STANDS_ON = {
+    "base": ["base"],
+    "net": ["base", "net"],
+    "wire": ["base", "wire"],
+    "route": ["base", "route"],
+    "store": ["base", "store"],
+    "consume": ["base", "store", "consume"],
+    "plane": ["base", "net", "wire", "route", "store", "consume", "plane"],
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z]+)/', re.MULTILINE)
+
+
+def rooms_of(source: pathlib.Path) -> list[str]:
+    wanted = {"base"}
+    for room in INCLUDE.findall(source.read_text()):
+        wanted.update(STANDS_ON.get(room, []))
+    return [room for room in STANDS_ON if room in wanted]
+
+
+def main(root: pathlib.Path, output: pathlib.Path, depfile: pathlib.Path) -> None:
+    rows: list[str] = []
+    depends = [root / "native", root / "tests"]
+    for room in STANDS_ON:
+        folder = root / "native" / room
+        if folder.is_dir():
+            depends.append(folder)
+            files = sorted(path.relative_to(root).as_posix() for path in folder.glob("*.c"))
+            if files:  # a library of nothing is an error to meson
+                rows.append(f"room|{room}|{' '.join(files)}")
+    for kind, folder, pattern in (
+        ("test", root / "tests" / "native", "test_*.c"),
+        ("fuzz", root / "tests" / "fuzz", "fuzz_*.c"),
+    ):
+        if folder.is_dir():
+            depends.append(folder)
+            for path in sorted(folder.glob(pattern)):
+                depends.append(path)  # its includes decide what it links
+                rows.append(f"{kind}|{path.stem}|../{folder.name}/{path.name}|{' '.join(rooms_of(path))}")
+    output.write_text("\n".join(rows) + "\n")
+    depfile.write_text(f"{output.name}: " + " ".join(str(path) for path in depends) + "\n")
+
+
+if __name__ == "__main__":
+    main(*(pathlib.Path(argument) for argument in sys.argv[1:4]))
