@@ -1,8 +1,8 @@
 """Tells meson.build which C files there are, so that adding one is no edit of the build file.
 
-Meson wants sources listed and has no wildcard, because a wildcard goes stale: ninja would not notice a new file. So this
-runs as a configure step whose depfile names the directories: a file that comes or goes changes its directory's time,
-and the next ninja configures anew.
+Meson wants sources listed and has no wildcard, because a wildcard goes stale: ninja would not notice a new file. So
+this runs as a configure step whose depfile names the directories: a file that comes or goes changes its directory's
+time, and the next ninja configures anew.
 
 Output, one row each:
     room|NAME|FILE FILE ...         the C files of a room
