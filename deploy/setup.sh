@@ -1,0 +1,183 @@
+#!/bin/sh
+# The one set-up of a checkout: system packages that are missing, a private
+# virtual environment, and leafd built and installed into it.
+#
+#   deploy/setup.sh [extra ...]     default extras: hub test
+#
+# deploy/demo, tests/run and .ci/run call this first, so it is quick when there
+# is nothing to do: one stamp says which dependencies were installed, another
+# which sources were built. What it does beyond that it says, one line a step.
+# It prints the environment's path as its last line on standard output;
+# everything else goes to standard error.
+#
+# The installation is not an editable one. An editable one would ask ninja for
+# news at every import, in four daemons and in every Spark worker at once.
+#
+# LEAFD_VENV     another place for the environment (default: <checkout>/.venv)
+# LEAFD_PYTHON   the interpreter to make it with (default: the first fitting one)
+set -eu
+
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+venv=${LEAFD_VENV:-$root/.venv}
+extras=${*:-hub test}
+log=$venv/setup.log
+
+say() { printf '%s\n' "setup: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+# --- system packages --------------------------------------------------------
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"
+    elif command -v sudo >/dev/null 2>&1; then sudo "$@"
+    else die "these packages need root, and there is no sudo here. As root: apt-get install $missing"
+    fi
+}
+
+need() {  # need PACKAGE: remember it once
+    case " $missing " in *" $1 "*) ;; *) missing="${missing:+$missing }$1" ;; esac
+}
+
+fits() {  # fits PYTHON: 3.11 or newer
+    "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+find_python() {
+    for candidate in ${LEAFD_PYTHON:-} python3 python3.13 python3.12 python3.11 /usr/bin/python3; do
+        if command -v "$candidate" >/dev/null 2>&1 && fits "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+}
+
+compiles() {  # compiles HEADER: can a C program include it
+    printf '#include <%s>\nint main(void){return 0;}\n' "$1" | ${CC:-cc} -x c -fsyntax-only - 2>/dev/null
+}
+
+java_version() {
+    # "17.0.15" gives 17; no java gives 0
+    java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1 | grep . || echo 0
+}
+
+java_package() {
+    # Ubuntu 22.04's default is Java 11, and Spark needs 17 or newer.
+    if apt-cache depends default-jre-headless 2>/dev/null | grep -Eq 'openjdk-(1[7-9]|2[0-9])-'; then
+        echo default-jre-headless
+    else
+        echo openjdk-17-jre-headless
+    fi
+}
+
+missing_packages() {
+    missing=
+    [ -n "$python" ] || need python3
+    interpreter=${python:-/usr/bin/python3}
+    # A distribution's interpreter comes in parts; its packages carry the version in their name.
+    package=$("$interpreter" -c 'import sys; print("python%d.%d" % sys.version_info[:2])' 2>/dev/null || echo python3)
+    "$interpreter" -c 'import venv, ensurepip' >/dev/null 2>&1 || need "$package-venv"
+    header=$("$interpreter" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null || true)
+    [ -f "$header/Python.h" ] || need "$package-dev"
+    if command -v "${CC:-cc}" >/dev/null 2>&1; then
+        compiles stdio.h || need libc6-dev
+        compiles lmdb.h || need liblmdb-dev
+        compiles openssl/ssl.h || need libssl-dev
+    else
+        need gcc; need libc6-dev; need liblmdb-dev; need libssl-dev
+    fi
+    command -v pkg-config >/dev/null 2>&1 || need pkg-config
+    case " $extras " in
+        *" hub "*) [ "$(java_version)" -ge 17 ] || need "java-runtime" ;;
+    esac
+}
+
+system_packages() {
+    python=$(find_python)
+    missing_packages
+    if [ -n "$missing" ]; then
+        command -v apt-get >/dev/null 2>&1 || die "missing: $missing (Debian's names; on this system \
+install their counterparts with its own package manager, then run this again)"
+        say "installing system packages: $missing"
+        as_root apt-get -q update >>"$log" 2>&1 || say "apt-get update failed; trying with the lists at hand"
+        missing=$(printf '%s\n' "$missing" | sed "s/java-runtime/$(java_package)/")
+        # shellcheck disable=SC2086  # a list of names
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $missing \
+            >>"$log" 2>&1 || failed "apt-get install $missing"
+        python=$(find_python)
+    fi
+    [ -n "$python" ] || die "no Python 3.11 or newer found; name one with LEAFD_PYTHON"
+}
+
+failed() {
+    tail -n 40 "$log" >&2
+    die "failed: $* (all of it: $log)"
+}
+
+# --- the virtual environment ------------------------------------------------
+
+hash_of() {  # hash_of PATH...: one hash over names and contents
+    (cd "$root" && find "$@" -type f ! -name '*.pyc' -print | LC_ALL=C sort | xargs -d '\n' sha256sum | sha256sum | cut -c1-64)
+}
+
+dependency_stamp() {
+    printf '%s %s %s\n' "$extras" "$("$venv/bin/python" -V 2>/dev/null)" "$(hash_of pyproject.toml)"
+}
+
+source_stamp() {
+    (cd "$root" && ls -d pyproject.toml meson.build meson.options meson_options.txt agent native 2>/dev/null || true) |
+        { set --; while read -r path; do set -- "$@" "$path"; done; hash_of "$@"; }
+}
+
+same_stamp() { [ -f "$venv/$1.stamp" ] && [ "$(cat "$venv/$1.stamp")" = "$2" ]; }
+
+extras_list() { printf '%s' "$extras" | tr ' ' ','; }
+
+pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@" >>"$log" 2>&1; }
+
+install_dependencies() {
+    if ! "$venv/bin/python" -c 'import pip' >/dev/null 2>&1; then
+        say "making the virtual environment $venv"
+        "$python" -m venv "$venv" >>"$log" 2>&1 || failed "$python -m venv $venv"
+    fi
+    say "installing Python packages (extras: $extras; PySpark alone is 450 MB, so this takes minutes the first time)"
+    # The build's own requirements stay installed: the build is incremental, without isolation.
+    "$venv/bin/python" - "$root/pyproject.toml" "$extras" >"$venv/requirements.txt" <<'PYTHON' || failed "reading pyproject.toml"
+import sys, tomllib
+with open(sys.argv[1], "rb") as file:
+    project = tomllib.load(file)
+wanted = list(project["build-system"]["requires"]) + list(project["project"].get("dependencies", []))
+known = project["project"].get("optional-dependencies", {})
+for extra in sys.argv[2].split():
+    if extra not in known:
+        sys.exit(f"pyproject.toml has no extra {extra!r}")
+    wanted += known[extra]
+print("\n".join(dict.fromkeys(["ninja", *wanted])))
+PYTHON
+    pip install -r "$venv/requirements.txt" || failed "pip install -r $venv/requirements.txt"
+    printf '%s\n' "$(dependency_stamp)" >"$venv/dependencies.stamp"
+}
+
+build() {
+    say "building and installing leafd"
+    (cd "$root" && PATH="$venv/bin:$PATH" pip install --no-build-isolation --no-deps --force-reinstall \
+        --config-settings=build-dir="$venv/build" .) || failed "the build of leafd"
+    printf '%s\n' "$1" >"$venv/source.stamp"
+}
+
+main() {
+    mkdir -p "$venv"
+    # Two runs at a time would write the same environment.
+    exec 9>"$venv/setup.lock"
+    flock 9
+    if ! same_stamp dependencies "$(dependency_stamp)"; then
+        : >"$log"
+        system_packages
+        install_dependencies
+        rm -f "$venv/source.stamp"
+    fi
+    stamp=$(source_stamp)
+    same_stamp source "$stamp" || build "$stamp"
+    printf '%s\n' "$venv"
+}
+
+main
