@@ -1,0 +1,71 @@
+/* conn.h: the life of one connection of any kind: descriptor, input that is not whole yet, queue of output.
+ *
+ * Input: a read goes into the scratch buffer of the thread, so that an idle connection owns no input memory. What the parser
+ * did not use is copied into `rest`, and comes first in the next input. A message larger than the scratch buffer is read into
+ * `rest` directly.
+ *
+ *     status = conn_read(conn, scratch, parser.need, &input);      input = rest + what was read
+ *     while (wire_parse(&parser, bytes left of input) == WIRE_OP) { ...; used += ...; }
+ *     status = conn_keep(conn, input, used);
+ *
+ * A connection that waits for a verdict is not read (conn_want); what it had sent already stays in rest: conn_rest() gives it
+ * when the verdict is there.
+ *
+ * Slices of an op point into input: they are gone after conn_keep. What does not live here: protocol, accounts, TLS (net/tls.c).
+ */
+#ifndef LEAFD_NET_CONN_H
+#define LEAFD_NET_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "net/loop.h"
+#include "net/outq.h"
+
+#define CONN_SCRATCH_SIZE (256u * 1024u)
+
+typedef struct conn_scratch {
+    uint8_t *at; /* CONN_SCRATCH_SIZE bytes, one for each thread */
+} conn_scratch_t;
+
+LEAF_MUST_USE status_t conn_scratch_open(conn_scratch_t *scratch);
+void conn_scratch_close(conn_scratch_t *scratch);
+
+typedef struct conn {
+    int fd;
+    uint32_t wanted; /* LOOP_* the loop was told */
+    bool registered;
+    buffer_t rest;
+    outq_t out;
+    uint64_t bytes_in;
+    uint64_t bytes_out;
+    void *tag; /* registered with the loop */
+} conn_t;
+
+/* Takes over a non-blocking socket. input_max: the largest op, max_control_line + max_payload and some change. */
+void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, void *tag);
+/* Leaves the loop and closes the descriptor. Nothing is flushed: conn_flush first if the peer is to get a last word. */
+void conn_close(conn_t *conn, loop_t *loop);
+
+/* Reads once. need: wire_parser_t.need, a hint of how much is missing. STATUS_OK: *input is rest and the new bytes, valid until
+ * conn_keep; STATUS_AGAIN: nothing came; STATUS_CLOSED: the peer is gone; STATUS_FULL: input_max reached without a whole op. */
+LEAF_MUST_USE status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t *input);
+/* What is in rest without reading, e.g. when reading goes on after a verdict. Empty when there is none. */
+bytes_t conn_rest(const conn_t *conn);
+/* The first `used` bytes of input were acted on; the others are kept. */
+LEAF_MUST_USE status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used);
+
+/* Writes what the queue holds: one writev in the usual case. STATUS_OK: all gone; STATUS_AGAIN: a backlog stays and the loop is told to
+ * report when the socket takes more; STATUS_CLOSED: the peer is gone. */
+LEAF_MUST_USE status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns);
+
+/* Shall the loop report input of this connection? Registers it on first use. */
+LEAF_MUST_USE status_t conn_want(conn_t *conn, loop_t *loop, bool reading);
+
+/* About once a second: gives back memory that the connection does not use. */
+void conn_idle(conn_t *conn);
+
+#endif
