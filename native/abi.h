@@ -108,7 +108,8 @@ void plane_release(plane_t *plane, uint32_t count);                             
                                       arg = SUBSCRIBE_* flags; messages come as EVENT_MESSAGE with that target             */
 #define COMMAND_UNSUBSCRIBE 22     /* account, target = subscription id                                                    */
 #define COMMAND_PUBLISH 23         /* account, body = payload, extra = strings: subject, reply, header block;
-                                      arg = PUBLISH_* flags                                                                */
+                                      arg = PUBLISH_* flags; completion's arg = how many targets took it (a leaf link
+                                      counts as one), given at once, so that a caller knows whether anybody can answer     */
 #define COMMAND_MAPPING 24         /* account, target = mapping id, extra = strings: source, destination; empty destination removes */
 
 /* Commands: streams. target = stream id (given by Python, never reused while its data exists). */
@@ -137,8 +138,10 @@ void plane_release(plane_t *plane, uint32_t count);                             
 
 /* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..). */
 #define COMMAND_INGEST_START 80    /* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of
-                                      Nats-Stream-Source: name[:hash], filter, destination, identity; then filter.. of transforms unused  */
-#define COMMAND_INGEST_STOP 81
+                                      Nats-Stream-Source: name[:hash], filter, destination, identity (mirrors: four empty ones).
+                                      The stored progress (RECORD_SOURCE) has the key "name filter destination"; what is at or
+                                      below max(last_sequence, stored progress) is dropped                                 */
+#define COMMAND_INGEST_STOP 81     /* no EVENT_INGEST of this slot comes after its completion                              */
 #define COMMAND_INGEST_STATE 82    /* completion's payload = ingest_state_t                                                */
 #define COMMAND_INGEST_FORGET 83   /* drop the stored progress of that slot's key (extra = strings: key)                   */
 
