@@ -1,0 +1,325 @@
+"""The code base judges itself: who may know whom, how long things may get, what a file must open with.
+
+Run as a program it prints each complaint as file:line: text; under pytest each rule is one test. The rules are those of
+the README's table of rooms, and the ones below are the only text of them that a machine reads.
+
+What does not live here: formatting and lint (ruff), types (mypy).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+
+# Longer than allowed, with the reason and the length it may not grow beyond. A number here may only go down.
+LONG_FILES: dict[str, tuple[int, str]] = {}
+LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
+
+# C: the rooms that a room may include, beside itself and abi.h.
+C_ROOMS: dict[str, set[str]] = {
+    "base": set(),
+    "net": {"base"},
+    "wire": {"base"},
+    "route": {"base"},
+    "store": {"base"},
+    "consume": {"base", "store"},
+    "plane": {"base", "net", "wire", "route", "store", "consume"},
+}
+# A foreign library and the one C file that knows it.
+C_OWNERS = {"openssl": "native/net/tls.c", "lmdb.h": "native/store/env.c"}
+
+# Python: a room may import rooms of a lower rank, never of its own or a higher one (but itself).
+PYTHON_RANKS = {
+    "errors": 0,
+    "native_types": 0,
+    "config": 1,
+    "native": 1,
+    "auth": 2,
+    "accounts": 3,
+    "jetstream": 4,
+    "links": 4,
+    "monitor": 4,
+    "daemon": 5,
+    "__main__": 6,
+    "__init__": 0,
+}
+# Rooms that stand apart, and all that they may know of leafd.
+PYTHON_APART: dict[str, set[str]] = {"spark": set(), "cli": {"errors", "config"}}
+# Rooms that decide without a plane: they must stay testable without the C extension.
+PYTHON_PURE = {"config", "auth", "accounts"}
+# A foreign library and the one module that knows it.
+PYTHON_OWNERS = {"cffi": "agent/leafd/native.py", "_cffi_backend": "agent/leafd/native.py"}
+NATIVE_OWNER = "agent/leafd/native.py"
+
+# Spelt apart, so that this file passes its own rule.
+BANNED_WORDS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX")) + r")\b")
+# From the margin over at most a few lines to the brace; what holds ";" or "=" is a declaration or a table.
+C_FUNCTION = re.compile(r"^[A-Za-z_][^;{}=()]*?(\w+)\s*\([^;{}]*\)[^;{}=]*\{$", re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of the tree: its path from the root, with slashes, and its text."""
+
+    path: str
+    text: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @property
+    def room(self) -> str:
+        """The room of a file under native/ or agent/leafd/, or the empty string."""
+        for root in ("native/", "agent/leafd/"):
+            if self.path.startswith(root):
+                return self.path.removeprefix(root).split("/")[0].removesuffix(".py")
+        return ""
+
+
+@dataclass(frozen=True)
+class Complaint:
+    path: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text}"
+
+
+Rule = Callable[[list[Source]], Iterator[Complaint]]
+
+
+def sources() -> list[Source]:
+    """All text files that git knows or would take up."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    ).stdout.decode()
+    found = []
+    for path in sorted(set(filter(None, listed.split("\0")))):
+        try:
+            found.append(Source(path, (ROOT / path).read_text()))
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+            continue  # binary, or deleted and not yet committed
+    return found
+
+
+def is_c(source: Source) -> bool:
+    return source.path.endswith((".c", ".h"))
+
+
+def is_python(source: Source) -> bool:
+    return source.path.endswith(".py") or source.text.startswith("#!/usr/bin/env python3")
+
+
+# ---- who may know whom -----------------------------------------------------------------------------------------------
+
+
+def c_includes(tree: list[Source]) -> Iterator[Complaint]:
+    """A C room includes only the rooms that it stands on; OpenSSL and LMDB are known to one file each."""
+    for source in filter(is_c, tree):
+        for number, line in enumerate(source.lines, 1):
+            found = INCLUDE.match(line)
+            if not found:
+                continue
+            target = found[2]
+            for library, owner in C_OWNERS.items():
+                if target.split("/")[0] == library and source.path != owner and source.path.startswith("native/"):
+                    yield Complaint(source.path, number, f"only {owner} may know {library}")
+            room = target.split("/")[0]
+            if source.room in C_ROOMS and room in C_ROOMS and room not in C_ROOMS[source.room] | {source.room}:
+                yield Complaint(source.path, number, f"{source.room}/ must not include {room}/")
+
+
+def imported(source: Source) -> Iterator[tuple[int, str]]:
+    """Line and full dotted name of every module that a Python file imports, names taken from a package included."""
+    package = source.path.removeprefix("agent/").split("/")[:-1]
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield node.lineno, name.name
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            module = ".".join(filter(None, (base, node.module or "")))
+            for name in node.names:
+                yield node.lineno, f"{module}.{name.name}"
+
+
+def python_imports(tree: list[Source]) -> Iterator[Complaint]:
+    """A Python room imports only lower rooms; foreign libraries with one owner are imported by that owner only."""
+    for source in tree:
+        if not (source.path.startswith("agent/leafd/") and source.path.endswith(".py")):
+            continue
+        for number, name in imported(source):
+            parts = name.split(".")
+            if parts[0] == "lmdb":
+                yield Complaint(
+                    source.path, number, "lmdb is banned here: closing it drops the daemon's locks on its store"
+                )
+            if parts[0] in PYTHON_OWNERS and source.path != PYTHON_OWNERS[parts[0]]:
+                yield Complaint(source.path, number, f"only {PYTHON_OWNERS[parts[0]]} may know {parts[0]}")
+            if parts[0] != "leafd" or len(parts) < 2:
+                continue
+            if parts[1] == "_native" and source.path != NATIVE_OWNER:
+                yield Complaint(source.path, number, f"only {NATIVE_OWNER} may import the C extension")
+            complaint = room_complaint(source.room, parts[1])
+            if complaint:
+                yield Complaint(source.path, number, complaint)
+
+
+def room_complaint(room: str, target: str) -> str:
+    """Why `room` may not import leafd.<target>, or the empty string."""
+    if room == target or room == "__main__" or (target not in PYTHON_RANKS and target not in PYTHON_APART):
+        return ""
+    if room in PYTHON_APART:
+        return "" if target in PYTHON_APART[room] else f"{room} stands apart from leafd.{target}"
+    if target in PYTHON_APART:
+        return f"leafd.{target} is a tool: nothing of the daemon may import it"
+    if room not in PYTHON_RANKS:
+        return f"tests/tidy.py does not know the room {room}: give it a rank"
+    if target in ("native", "native_types") and room in PYTHON_PURE:
+        return f"{room} must not need the C extension"
+    if PYTHON_RANKS[target] >= PYTHON_RANKS[room]:
+        return f"{room} must not import leafd.{target}: it is not below"
+    return ""
+
+
+# ---- size ------------------------------------------------------------------------------------------------------------
+
+
+def file_lengths(tree: list[Source]) -> Iterator[Complaint]:
+    """A file has at most 600 lines."""
+    for source in tree:
+        if not (is_c(source) or is_python(source)):
+            continue
+        allowed, _ = LONG_FILES.get(source.path, (FILE_LINES_MAX, ""))
+        if len(source.lines) > allowed:
+            yield Complaint(
+                source.path, allowed, f"{len(source.lines)} lines, {allowed} allowed: a room that wants a wall?"
+            )
+
+
+def c_functions(source: Source) -> Iterator[tuple[int, str, int]]:
+    """First line, name and length of each C function: from an opening line at the margin to the next "}" there."""
+    for found in C_FUNCTION.finditer(source.text):
+        end = source.text.find("\n}", found.end())
+        if end >= 0:
+            yield (
+                source.text.count("\n", 0, found.start()) + 1,
+                found[1],
+                source.text.count("\n", found.start(), end) + 2,
+            )
+
+
+def python_functions(source: Source) -> Iterator[tuple[int, str, int]]:
+    for node in ast.walk(ast.parse(source.text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.name, (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def function_lengths(tree: list[Source]) -> Iterator[Complaint]:
+    """A function has at most 70 lines."""
+    for source in tree:
+        if is_c(source):
+            functions = c_functions(source)
+        elif is_python(source):
+            functions = python_functions(source)
+        else:
+            continue
+        for number, name, length in functions:
+            allowed, _ = LONG_FUNCTIONS.get(f"{source.path}:{name}", (FUNCTION_LINES_MAX, ""))
+            if length > allowed:
+                yield Complaint(source.path, number, f"{name} has {length} lines, {allowed} allowed")
+
+
+def stale_ratchet(tree: list[Source]) -> Iterator[Complaint]:
+    """The lists of what may be longer name nothing that is gone or has become short enough."""
+    files = {source.path: source for source in tree}
+    for path in LONG_FILES:
+        if path not in files or len(files[path].lines) <= FILE_LINES_MAX:
+            yield Complaint("tests/tidy.py", 1, f"LONG_FILES: {path} needs no exception any more")
+    for key in LONG_FUNCTIONS:
+        path, name = key.rsplit(":", 1)
+        source = files.get(path)
+        functions = [] if source is None else list(c_functions(source) if is_c(source) else python_functions(source))
+        if not any(name == found and length > FUNCTION_LINES_MAX for _, found, length in functions):
+            yield Complaint("tests/tidy.py", 1, f"LONG_FUNCTIONS: {key} needs no exception any more")
+
+
+# ---- text ------------------------------------------------------------------------------------------------------------
+
+
+def banned_words(tree: list[Source]) -> Iterator[Complaint]:
+    """What is not done is said in the README, not in a note to nobody."""
+    for source in tree:
+        for number, line in enumerate(source.lines, 1):
+            found = BANNED_WORDS.search(line)
+            if found:
+                yield Complaint(source.path, number, f"{found[0]}: do it, or say in the README that it is not there")
+
+
+def charters(tree: list[Source]) -> Iterator[Complaint]:
+    """A file opens by saying what lives in it."""
+    for source in tree:
+        if not source.text.strip():
+            continue
+        if is_c(source):
+            good = source.text.startswith("/*") or source.path == "native/glue.h"
+        elif is_python(source):
+            good = ast.get_docstring(ast.parse(source.text)) is not None
+        elif source.path.endswith((".sh", ".wire", "meson.build")) or source.text.startswith("#!"):
+            body = [line for line in source.lines if not line.startswith("#!")]
+            good = bool(body) and body[0].startswith("#")
+        else:
+            continue
+        if not good:
+            yield Complaint(source.path, 1, "the first thing in a file says what lives here")
+
+
+RULES: list[Rule] = [
+    c_includes,
+    python_imports,
+    file_lengths,
+    function_lengths,
+    stale_ratchet,
+    banned_words,
+    charters,
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_tidy(rule: Rule) -> None:
+    """The tree keeps the rule that is named in the brackets."""
+    complaints = [str(complaint) for complaint in rule(sources())]
+
+    assert [] == complaints
+
+
+def main() -> int:
+    tree = sources()
+    complaints = [complaint for rule in RULES for complaint in rule(tree)]
+    for complaint in complaints:
+        print(complaint)
+    broken = {rule.__name__ for rule in RULES if any(True for _ in rule(tree))}
+    print(f"{len(RULES) - len(broken)} passed, {len(broken)} failed")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""tests/tidy.py judges everything else; here it is judged by files planted to break each rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import tidy
+from tests.tidy import Source
+
+GOOD_C = "/* noun.c: what lives here. */\n"
+GOOD_PYTHON = '"""What lives here."""\n'
+
+
+def complaints(rule: tidy.Rule, path: str, text: str) -> list[str]:
+    return [complaint.text for complaint in rule([Source(path, text)])]
+
+
+@pytest.mark.parametrize(
+    ("path", "include"),
+    [
+        ("native/wire/parse.c", "route/trie.h"),
+        ("native/store/stream.c", "wire/headers.h"),
+        ("native/base/ring.c", "plane/plane.h"),
+        ("native/consume/pull.c", "net/conn.h"),
+    ],
+)
+def test_c_room_may_not_reach_sideways_or_up(path: str, include: str) -> None:
+    """A C file that includes a sibling or higher room is complained of."""
+    assert 1 == len(complaints(tidy.c_includes, path, f'{GOOD_C}#include "{include}"\n'))
+
+
+@pytest.mark.parametrize(
+    ("path", "include"),
+    [
+        ("native/plane/plane.c", "store/store.h"),
+        ("native/consume/pull.c", "store/store.h"),
+        ("native/wire/parse.c", "wire/op.h"),
+        ("native/net/conn.c", "base/bytes.h"),
+    ],
+)
+def test_c_room_may_reach_down(path: str, include: str) -> None:
+    """A C file may include its own room and those it stands on."""
+    assert [] == complaints(tidy.c_includes, path, f'{GOOD_C}#include "{include}"\n')
+
+
+@pytest.mark.parametrize(
+    ("library", "owner"), [("openssl/ssl.h", "native/net/tls.c"), ("lmdb.h", "native/store/env.c")]
+)
+def test_foreign_library_has_one_owner(library: str, owner: str) -> None:
+    """OpenSSL and LMDB may be included by their owner and by no other file."""
+    assert [] == complaints(tidy.c_includes, owner, f"{GOOD_C}#include <{library}>\n")
+    assert 1 == len(complaints(tidy.c_includes, "native/plane/plane.c", f"{GOOD_C}#include <{library}>\n"))
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("agent/leafd/config/lexer.py", "from leafd.auth.jwt import decode"),
+        ("agent/leafd/config/lexer.py", "from ..auth.jwt import decode"),
+        ("agent/leafd/links/mirror.py", "import leafd.jetstream.streams"),
+        ("agent/leafd/links/mirror.py", "from leafd import daemon"),
+        ("agent/leafd/auth/verdict.py", "from leafd.native import Plane"),
+        ("agent/leafd/jetstream/streams.py", "from leafd import _native"),
+        ("agent/leafd/jetstream/streams.py", "import cffi"),
+        ("agent/leafd/spark/reader.py", "from leafd.errors import LeafdError"),
+        ("agent/leafd/daemon.py", "from leafd.spark import reader"),
+        ("agent/leafd/store.py", "import leafd.errors"),
+        ("agent/leafd/monitor/pages.py", "def look():\n    import lmdb"),
+    ],
+)
+def test_python_room_may_not_reach_sideways_or_up(path: str, line: str) -> None:
+    """A Python file that imports what its room must not know is complained of, relative and local imports too."""
+    assert 1 == len(complaints(tidy.python_imports, path, f"{GOOD_PYTHON}{line}\n"))
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("agent/leafd/daemon.py", "from leafd.jetstream import registry"),
+        ("agent/leafd/jetstream/streams.py", "from leafd.native import Plane"),
+        ("agent/leafd/jetstream/streams.py", "from .models import StreamConfig"),
+        ("agent/leafd/native.py", "from leafd import _native"),
+        ("agent/leafd/auth/verdict.py", "from leafd.config.schema import Server"),
+        ("agent/leafd/__main__.py", "from leafd import __version__"),
+    ],
+)
+def test_python_room_may_reach_down(path: str, line: str) -> None:
+    """A Python file may import its own room and lower ones."""
+    assert [] == complaints(tidy.python_imports, path, f"{GOOD_PYTHON}{line}\n")
+
+
+def test_long_file_is_found() -> None:
+    """601 lines are one too many."""
+    assert [] == complaints(tidy.file_lengths, "native/base/a.c", "x\n" * 600)
+    assert 1 == len(complaints(tidy.file_lengths, "native/base/a.c", "x\n" * 601))
+
+
+@pytest.mark.parametrize(("body", "count"), [(68, 0), (69, 1)])
+def test_long_function_is_found(body: int, count: int) -> None:
+    """A function of 70 lines passes and one of 71 does not, in C and in Python."""
+    c = GOOD_C + "struct a {\n    int x;\n};\n\nint fun(int a,\n        int b);\n\nint fun(int a, int b) {\n"
+    c += "    a++;\n" * body + "}\n"
+    python = GOOD_PYTHON + "def fun():\n" + "    x = 1\n" * (body + 1)
+
+    assert count == len(complaints(tidy.function_lengths, "native/base/a.c", c))
+    assert count == len(complaints(tidy.function_lengths, "agent/leafd/daemon.py", python))
+
+
+def test_function_with_parameters_on_two_lines_is_measured_whole() -> None:
+    """The opening line of a C function may be broken."""
+    text = GOOD_C + "static int fun(int a,\n               int b) {\n" + "    a++;\n" * 70 + "}\n"
+
+    assert ["fun has 73 lines, 70 allowed"] == complaints(tidy.function_lengths, "native/base/a.c", text)
+
+
+def test_banned_word_is_found() -> None:
+    """A note to nobody is complained of wherever it stands."""
+    assert 1 == len(complaints(tidy.banned_words, "README.md", "TO" + "DO: later\n"))
+    assert [] == complaints(tidy.banned_words, "README.md", "the mastodon\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("native/base/a.c", "#include <stdint.h>\n"),
+        ("agent/leafd/daemon.py", "import trio\n"),
+        ("deploy/setup.sh", "#!/bin/sh\nset -e\n"),
+        ("tests/wire/ping.wire", "A> PING\n"),
+    ],
+)
+def test_file_without_charter_is_found(path: str, text: str) -> None:
+    """A file that does not open with what lives in it is complained of."""
+    assert 1 == len(complaints(tidy.charters, path, text))
+    comment = "/* a */\n" if path.endswith(".c") else '"""A."""\n' if path.endswith(".py") else "# a\n"
+    first, _, rest = text.partition("\n")
+    good = f"{first}\n{comment}{rest}" if first.startswith("#!") else comment + text
+
+    assert [] == complaints(tidy.charters, path, good)
