@@ -128,7 +128,9 @@ class Plane:
     def open(cls, limits: t.Limits, directory: Path | None, memory_directory: Path | None) -> Plane:
         """Opens the store and makes the rings. Raises PlaneError with a text for the operator."""
         if lib.plane_abi() != PLANE_ABI:
-            raise PlaneError(-6, f"the C extension speaks ABI {lib.plane_abi()}, this Python code {PLANE_ABI}: reinstall")
+            raise PlaneError(
+                -6, f"the C extension speaks ABI {lib.plane_abi()}, this Python code {PLANE_ABI}: reinstall"
+            )
         reason = ffi.new("char[]", lib.PLANE_REASON_SIZE)
         status = ffi.new("int32_t *")
         cell = ffi.new("plane_limits_t *")
@@ -247,9 +249,7 @@ class Plane:
         if kind == lib.EVENT_CLOSED:
             return t.Closed(target, code, text)
         if kind == lib.EVENT_ADVISORY:
-            numbers = _struct_fields(
-                "advisory_t", payload, ("stream_seq", "consumer_seq", "deliveries", "ack_time_ns")
-            )
+            numbers = _struct_fields("advisory_t", payload, ("stream_seq", "consumer_seq", "deliveries", "ack_time_ns"))
             return t.Advisory(code, target, arg, text=_text(event.subject, event.subject_size), **numbers)
         if kind == lib.EVENT_INGEST:
             return t.Ingest(target, arg, code, int(event.status), int(event.arg2))

@@ -396,6 +396,4 @@ class ConsumerGone:
     consumer: int
 
 
-Event = (
-    Opened | Line | Closed | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo | Trace | ConsumerGone
-)
+Event = Opened | Line | Closed | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo | Trace | ConsumerGone

@@ -1,0 +1,380 @@
+"""The leaf handshake, both ends, as pure machines: lines in, actions out.
+
+    accepting (we listen)                              soliciting (we dial)
+    OPENED  -> Send(INFO with nonce)                   WAIT_INFO    INFO -> Send(CONNECT), Resume
+    CONNECT -> refuse | Send(INFO connect_info),       WAIT_CONFIRM INFO with connect_info -> Bind
+               Bind                                                 (at once when the first INFO promised none)
+                                                       any          -ERR -> Close with the delay its text asks for
+
+After Bind the C plane exchanges interest and messages; later INFO and -ERR lines come as events of their own. What does not
+live here: sockets, timers, dialling (dialer.py), the data plane (native/plane), who may log in (auth/). Reference:
+links-and-accounts.md section 2. Compression is never offered; a peer that wants it is told "off".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from leafd.native_types import CloseReason, LineKind, Permissions
+
+DELAY_LOOP_S: Final = 30.0
+DELAY_CLUSTER_S: Final = 30.0
+DELAY_VERSION_S: Final = 5.0
+DELAY_PERMISSION_S: Final = 30.0
+
+LEAF_PROTOCOL: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What this server says of itself on a leaf link."""
+
+    server_id: str
+    server_name: str
+    version: str
+    domain: str = ""
+    jetstream: bool = False
+    cluster: str = ""
+    max_payload: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A control frame for the peer."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Read the next handshake line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """The link is up: bind it to an account and start the exchange."""
+
+    account: int
+    account_name: str
+    spoke: bool
+    permissions: Permissions
+    cluster: str
+    remote_domain: str
+    remote_name: str
+    remote_id: str
+    remote_account: str
+    headers: bool
+    max_payload: int
+    system: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The link ends with -ERR text (may be empty); redial not before delay_s."""
+
+    text: str
+    reason: int = CloseReason.PROTOCOL
+    delay_s: float = 0.0
+
+
+Action = Send | Resume | Bind | Close
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Whom a leaf's CONNECT was accepted as. permissions: of the user, as seen from the peer (publish = it may send)."""
+
+    account: int
+    account_name: str
+    permissions: Permissions = field(default_factory=Permissions)
+    system: bool = False
+
+
+Authenticate = Callable[[dict[str, Any], str], Login | None]
+"""(CONNECT, nonce) -> Login, or None when the credentials are wrong."""
+
+
+def jetstream_denies(
+    local: str, remote: str, *, system: bool, jetstream: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Subjects that may not leave, and that may not come in, because each side has a JetStream of its own.
+
+    local, remote: domains, "" when there is none. Reference: links-and-accounts.md 2.5. Extending one JetStream over a link
+    (same domain, system account) is not something this server does, so the system account is always kept apart.
+    """
+    if system:
+        apart = ("$JSC.>", "$NRG.>", "$JS.API.>", "$KV.>", "$OBJ.>")
+        return apart, apart
+    apart = ("$JS.API.>", "$KV.>", "$OBJ.>")
+    if local and jetstream and local != remote:
+        return (*apart, f"$JS.{local}.API.>"), apart
+    return apart, apart
+
+
+def _with_denies(permissions: Permissions, out: tuple[str, ...], incoming: tuple[str, ...]) -> Permissions:
+    return replace(
+        permissions,
+        publish_deny=tuple(dict.fromkeys((*permissions.publish_deny, *out))),
+        subscribe_deny=tuple(dict.fromkeys((*permissions.subscribe_deny, *incoming))),
+    )
+
+
+def _subjects(value: object) -> tuple[str, ...]:
+    return tuple(str(one) for one in value) if isinstance(value, list) else ()
+
+
+def _permission(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if not isinstance(value, dict):
+        return (), ()
+    return _subjects(value.get("allow")), _subjects(value.get("deny"))
+
+
+def _frame(verb: str, body: dict[str, Any]) -> bytes:
+    return verb.encode() + b" " + json.dumps(body, separators=(",", ":")).encode() + b" \r\n"
+
+
+class Acceptor:
+    """Our end of a link that a leaf dialled."""
+
+    def __init__(
+        self, identity: Identity, connection: int, nonce: str, urls: tuple[str, ...], host: str, port: int
+    ) -> None:
+        self._identity = identity
+        self._nonce = nonce
+        self._connection = connection
+        self._urls = urls
+        self._host = host
+        self._port = port
+
+    def opened(self) -> list[Action]:
+        """The first INFO."""
+        return [Send(_frame("INFO", self._info() | {"nonce": self._nonce, "compression": "off"}))]
+
+    def _info(self) -> dict[str, Any]:
+        identity = self._identity
+        info: dict[str, Any] = {
+            "server_id": identity.server_id,
+            "server_name": identity.server_name,
+            "version": identity.version,
+            "proto": LEAF_PROTOCOL,
+            "host": self._host,
+            "port": self._port,
+            "headers": True,
+            "auth_required": True,
+            "max_payload": identity.max_payload,
+            "jetstream": identity.jetstream,
+            "client_id": self._connection,
+            "api_lvl": 5,
+            "info_on_connect": True,
+            "leafnode_urls": list(self._urls),
+        }
+        if identity.domain:
+            info["domain"] = identity.domain
+        if identity.cluster:
+            info["cluster"] = identity.cluster
+        return info
+
+    def line(self, kind: int, payload: bytes, authenticate: Authenticate) -> list[Action]:
+        """One handshake line of the peer."""
+        if kind != LineKind.CONNECT:
+            return [Close("Authorization Violation", CloseReason.AUTHENTICATION)]
+        try:
+            connect = json.loads(payload)
+        except ValueError:
+            return [Close("", CloseReason.PROTOCOL)]
+        if not isinstance(connect, dict):
+            return [Close("", CloseReason.PROTOCOL)]
+        refused = self._refusal(connect)
+        if refused is not None:
+            return [refused]
+        login = authenticate(connect, self._nonce)
+        if login is None:
+            return [Close("Authorization Violation", CloseReason.AUTHENTICATION)]
+        return self._bind(connect, login)
+
+    def _refusal(self, connect: dict[str, Any]) -> Close | None:
+        cluster = str(connect.get("cluster") or "")
+        if connect.get("lang"):
+            return Close("attempted to connect to leaf node port")
+        if connect.get("gateway"):
+            return Close("attempted to connect to wrong port")
+        if " " in cluster:
+            return Close("cluster name cannot contain spaces")
+        if cluster == "_":
+            return Close("cluster name is reserved")
+        if cluster and cluster == self._identity.cluster:
+            return Close("remote leafnode has same cluster name")
+        return None
+
+    def _bind(self, connect: dict[str, Any], login: Login) -> list[Action]:
+        identity = self._identity
+        remote_domain = str(connect.get("domain") or "")
+        # What the leaf may publish comes in here; what it may subscribe to goes out to it.
+        mirrored = Permissions(
+            publish_allow=login.permissions.subscribe_allow,
+            publish_deny=(*login.permissions.subscribe_deny, *_subjects(connect.get("deny_pub"))),
+            subscribe_allow=login.permissions.publish_allow,
+            subscribe_deny=login.permissions.publish_deny,
+        )
+        out, incoming = jetstream_denies(
+            identity.domain, remote_domain, system=login.system, jetstream=identity.jetstream
+        )
+        confirm = self._info() | {"connect_info": True, "remote_account": login.account_name}
+        if login.system:
+            confirm["acc_is_sys"] = True
+        confirm |= _permission_fields(login.permissions)
+        bind = Bind(
+            account=login.account,
+            account_name=login.account_name,
+            spoke=bool(connect.get("is_hub")),
+            permissions=_with_denies(mirrored, out, incoming),
+            cluster=str(connect.get("cluster") or ""),
+            remote_domain=remote_domain,
+            remote_name=str(connect.get("name") or ""),
+            remote_id=str(connect.get("server_id") or ""),
+            remote_account=str(connect.get("remote_account") or ""),
+            headers=bool(connect.get("headers")),
+            max_payload=identity.max_payload,
+            system=login.system,
+        )
+        return [Send(_frame("INFO", confirm)), bind]
+
+
+def _permission_fields(permissions: Permissions) -> dict[str, Any]:
+    def lists(allow: tuple[str, ...], deny: tuple[str, ...]) -> dict[str, list[str]]:
+        return {key: list(value) for key, value in (("allow", allow), ("deny", deny)) if value}
+
+    # "import" is what the leaf may take, "export" what it may send.
+    taken = lists(permissions.subscribe_allow, permissions.subscribe_deny)
+    sent = lists(permissions.publish_allow, permissions.publish_deny)
+    return {key: value for key, value in (("import", taken), ("export", sent)) if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A hub to dial for one local account: how to log in there and what to keep back."""
+
+    urls: tuple[str, ...]
+    account: int
+    account_name: str
+    system: bool = False
+    hub: bool = False
+    deny_imports: tuple[str, ...] = ()
+    deny_exports: tuple[str, ...] = ()
+    sign: Callable[[str], dict[str, str]] | None = None
+    """Nonce -> the CONNECT fields of an nkey or a credentials file (nkey | jwt, sig)."""
+
+
+class Solicitor:
+    """Our end of a link that we dialled."""
+
+    def __init__(self, identity: Identity, remote: Remote, user: str, password: str) -> None:
+        self._identity = identity
+        self._remote = remote
+        self._user = user
+        self._password = password
+        self._first_info: dict[str, Any] | None = None
+
+    def line(self, kind: int, payload: bytes) -> list[Action]:
+        """One handshake line of the hub."""
+        if kind == LineKind.ERR:
+            return [error_close(payload.decode("utf-8", "replace"))]
+        if kind != LineKind.INFO:
+            return [Close("", CloseReason.PROTOCOL)]
+        try:
+            info = json.loads(payload)
+        except ValueError:
+            return [Close("", CloseReason.PROTOCOL)]
+        if not isinstance(info, dict):
+            return [Close("", CloseReason.PROTOCOL)]
+        if self._first_info is None:
+            return self._first(info)
+        if info.get("connect_info"):
+            return [self._bind(self._first_info | info)]
+        return [Resume()]
+
+    def _first(self, info: dict[str, Any]) -> list[Action]:
+        if not info.get("client_id") or not (info.get("leafnode_urls") or info.get("info_on_connect")):
+            return [Close("attempted to connect to wrong port", delay_s=DELAY_VERSION_S)]
+        if info.get("tls_required"):
+            return [Close("Secure Connection - TLS Required", delay_s=DELAY_PERMISSION_S)]
+        self._first_info = info
+        connect = _frame("CONNECT", self._connect(str(info.get("nonce") or "")))
+        if info.get("info_on_connect"):
+            return [Send(connect), Resume()]
+        return [Send(connect), self._bind(info)]
+
+    def _connect(self, nonce: str) -> dict[str, Any]:
+        identity, remote = self._identity, self._remote
+        connect: dict[str, Any] = {
+            "version": identity.version,
+            "server_id": identity.server_id,
+            "name": identity.server_name,
+            # Without a cluster the server's name stands in: it is the origin that echoes are suppressed by.
+            "cluster": identity.cluster or identity.server_name,
+            "headers": True,
+            "jetstream": identity.jetstream,
+            "remote_account": remote.account_name,
+            "protocol": LEAF_PROTOCOL,
+        }
+        if identity.domain:
+            connect["domain"] = identity.domain
+        if remote.sign is not None:
+            connect |= remote.sign(nonce)
+        elif self._user and not self._password:
+            connect |= {"user": self._user, "auth_token": self._user}
+        elif self._user:
+            connect |= {"user": self._user, "pass": self._password}
+        if remote.hub:
+            connect["is_hub"] = True
+        if remote.deny_imports:
+            connect["deny_pub"] = list(remote.deny_imports)
+        return connect
+
+    def _bind(self, info: dict[str, Any]) -> Bind:
+        identity, remote = self._identity, self._remote
+        remote_domain = str(info.get("domain") or "")
+        export_allow, export_deny = _permission(info.get("export"))
+        import_allow, import_deny = _permission(info.get("import"))
+        granted = Permissions(
+            publish_allow=export_allow,
+            publish_deny=(*export_deny, *remote.deny_exports),
+            subscribe_allow=import_allow,
+            subscribe_deny=(*import_deny, *remote.deny_imports),
+        )
+        out, incoming = jetstream_denies(
+            identity.domain, remote_domain, system=remote.system, jetstream=identity.jetstream
+        )
+        return Bind(
+            account=remote.account,
+            account_name=remote.account_name,
+            # The peer is our hub unless this remote says that we are its.
+            spoke=not remote.hub,
+            permissions=_with_denies(granted, out, incoming),
+            cluster=str(info.get("cluster") or ""),
+            remote_domain=remote_domain,
+            remote_name=str(info.get("server_name") or ""),
+            remote_id=str(info.get("server_id") or ""),
+            remote_account=str(info.get("remote_account") or ""),
+            headers=bool(info.get("headers")),
+            max_payload=int(info.get("max_payload") or identity.max_payload),
+            system=remote.system,
+        )
+
+
+def error_close(text: str) -> Close:
+    """What a peer's -ERR means for us: how long to stay away. Reference: links-and-accounts.md 2.6."""
+    if "Loop detected" in text:
+        return Close("", CloseReason.LOOP, DELAY_LOOP_S)
+    if "same cluster name" in text:
+        return Close("", CloseReason.DUPLICATE, DELAY_CLUSTER_S)
+    if "minimum version" in text:
+        return Close("", CloseReason.PROTOCOL, DELAY_VERSION_S)
+    if "Permissions Violation" in text:
+        return Close("", CloseReason.PERMISSION, DELAY_PERMISSION_S)
+    if "Authorization Violation" in text or "Authentication" in text:
+        return Close("", CloseReason.AUTHENTICATION)
+    return Close("", CloseReason.PROTOCOL)

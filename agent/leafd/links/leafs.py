@@ -1,0 +1,389 @@
+"""Every leaf link of this server: who is connected, the dial loops, and what happens to events of leaf connections.
+
+    remote --dial--> adopt(fd) --> Solicitor --Bind--> admit_leaf --> UP --Closed--> wait --> dial ...
+    listener --Opened--> Acceptor --Bind--> admit_leaf --> UP --Closed--> gone
+
+A link that dies is redialled by the one loop that owns it (_keep). The wait before a redial is jittered around the configured
+interval and starts below it: a leaf is back within a second of its link's return, and a thousand leaves are not back in the same
+instant. What does not live here: the handshake's lines (leaf.py), the data plane (native/plane), TLS.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+import trio
+
+from leafd import native_types as t
+from leafd.links import leaf
+
+DEFAULT_PORT: Final = 7422
+DIAL_TIMEOUT_S: Final = 5.0
+HANDSHAKE_TIMEOUT_S: Final = 10.0
+# A dead peer is found by the kernel after this long even when nothing is sent (half-open links after a power cut).
+USER_TIMEOUT_MS: Final = 20_000
+KEEPALIVE_IDLE_S: Final = 10
+KEEPALIVE_INTERVAL_S: Final = 5
+
+
+class Log(Protocol):
+    """Where lines for the operator go."""
+
+    def info(self, text: str) -> None: ...
+    def warning(self, text: str) -> None: ...
+    def error(self, text: str) -> None: ...
+    def debug(self, text: str) -> None: ...
+
+
+class LeafPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    async def adopt(self, fd: int, kind: t.ConnKind) -> int: ...
+    def send(self, connection: int, frame: bytes) -> None: ...
+    def resume(self, connection: int) -> None: ...
+    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
+    def admit_leaf(
+        self,
+        connection: int,
+        account: int,
+        verdict: t.ConnVerdict,
+        permissions: t.Permissions,
+        *,
+        cluster: str,
+        loop_subject: str,
+        remote_domain: str,
+    ) -> None: ...
+
+
+@dataclass(slots=True)
+class Link:
+    """One leaf connection, in either direction."""
+
+    connection: int
+    peer: str
+    machine: leaf.Acceptor | leaf.Solicitor
+    remote: leaf.Remote | None = None
+    bind: leaf.Bind | None = None
+    delay_s: float = 0.0
+    last_error: str = ""
+    up: trio.Event = field(default_factory=trio.Event)
+    gone: trio.Event = field(default_factory=trio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """One row of /leafz and of the status page."""
+
+    connection: int
+    name: str
+    account: str
+    peer: str
+    spoke: bool
+    remote_domain: str
+
+
+@dataclass(slots=True)
+class RemoteStatus:
+    """What is known of a dialled hub, connected or not."""
+
+    remote: leaf.Remote
+    connected: bool = False
+    attempts: int = 0
+    last_error: str = ""
+
+
+class Leafs:
+    """Owner of all leaf links. `run` dials; `handle` takes the plane's events of leaf connections."""
+
+    def __init__(
+        self,
+        plane: LeafPlane,
+        identity: leaf.Identity,
+        log: Log,
+        *,
+        authenticate: leaf.Authenticate,
+        loop_subject: Callable[[int], str],
+        nonce: Callable[[], str],
+        reconnect_s: float = 1.0,
+    ) -> None:
+        self._plane = plane
+        self._identity = identity
+        self._log = log
+        self._authenticate = authenticate
+        self._loop_subject = loop_subject
+        self._nonce = nonce
+        self._reconnect_s = reconnect_s
+        self._links: dict[int, Link] = {}
+        self._dialled: dict[int, Link] = {}
+        self._early: dict[int, list[t.Opened | t.Line | t.Closed]] = {}
+        self._listen: tuple[str, int, tuple[str, ...]] = ("0.0.0.0", DEFAULT_PORT, ())
+        self.remotes: list[RemoteStatus] = []
+        self.on_up: list[Callable[[Link], None]] = []
+        self.on_down: list[Callable[[Link], None]] = []
+
+    # ---- what is there
+
+    def listening(self, host: str, port: int, advertised: tuple[str, ...]) -> None:
+        """Tells what the accepting side's INFO says of the listener."""
+        self._listen = (host, port, advertised)
+
+    def links(self) -> list[LinkStatus]:
+        """Every link that is up."""
+        return [
+            LinkStatus(
+                link.connection,
+                link.bind.remote_name,
+                link.bind.account_name,
+                link.peer,
+                link.bind.spoke,
+                link.bind.remote_domain,
+            )
+            for link in self._links.values()
+            if link.bind is not None
+        ]
+
+    def connected(self, account: int, domain: str) -> bool:
+        """Is a link of that account to that remote domain up?"""
+        return any(
+            link.bind is not None and link.bind.account == account and link.bind.remote_domain == domain
+            for link in self._links.values()
+        )
+
+    # ---- events of the plane
+
+    def handle(self, event: t.Event) -> bool:
+        """Takes an event if it is of a leaf connection; False when it is not ours."""
+        match event:
+            case t.Opened(kind=t.ConnKind.LEAF, listener=0):
+                # Adopted: the dialler learns the id from its completion; what comes before that waits.
+                self._early.setdefault(event.connection, [])
+                return True
+            case t.Opened(kind=t.ConnKind.LEAF):
+                self._accepted(event)
+                return True
+            case t.Line():
+                return self._line(event)
+            case t.Closed():
+                return self._closed(event)
+            case t.LeafError():
+                return self._peer_error(event)
+            case t.LeafInfo():
+                return event.connection in self._links
+        return False
+
+    def _accepted(self, event: t.Opened) -> None:
+        host, port, advertised = self._listen
+        machine = leaf.Acceptor(self._identity, event.connection, self._nonce(), advertised, host, port)
+        link = self._links[event.connection] = Link(event.connection, event.peer, machine)
+        self._act(link, machine.opened())
+
+    def _line(self, event: t.Line) -> bool:
+        link = self._links.get(event.connection)
+        if link is None:
+            waiting = self._early.get(event.connection)
+            if waiting is not None:
+                waiting.append(event)
+            return waiting is not None
+        if isinstance(link.machine, leaf.Acceptor):
+            self._act(link, link.machine.line(event.kind, event.payload, self._authenticate))
+            return True
+        if event.kind == t.LineKind.ERR:
+            link.last_error = event.payload.decode("utf-8", "replace")
+        self._act(link, link.machine.line(event.kind, event.payload))
+        return True
+
+    def _peer_error(self, event: t.LeafError) -> bool:
+        link = self._links.get(event.connection)
+        if link is None:
+            return False
+        link.last_error = event.text
+        closing = leaf.error_close(event.text)
+        link.delay_s = max(link.delay_s, closing.delay_s)
+        self._log.error(f"{link.peer} - lid:{link.connection} - Leafnode Error '{event.text}'")
+        return True
+
+    def _closed(self, event: t.Closed) -> bool:
+        link = self._links.pop(event.connection, None)
+        if link is None:
+            waiting = self._early.get(event.connection)
+            if waiting is not None:
+                waiting.append(event)
+            return waiting is not None
+        self._dialled.pop(event.connection, None)
+        if event.reason == t.CloseReason.LOOP:
+            link.delay_s = max(link.delay_s, leaf.DELAY_LOOP_S)
+            link.last_error = link.last_error or "loop detected"
+        why = event.text or link.last_error or t.CloseReason(event.reason).name.lower()
+        self._log.info(f"{link.peer} - lid:{link.connection} - Leafnode connection closed: {why}")
+        if link.bind is not None:
+            for callback in self.on_down:
+                callback(link)
+        link.gone.set()
+        return True
+
+    # ---- carrying out
+
+    def _act(self, link: Link, actions: list[leaf.Action]) -> None:
+        for action in actions:
+            match action:
+                case leaf.Send(frame):
+                    self._plane.send(link.connection, frame)
+                case leaf.Resume():
+                    self._plane.resume(link.connection)
+                case leaf.Close(text, reason, delay_s):
+                    link.delay_s = max(link.delay_s, delay_s)
+                    link.last_error = text or link.last_error
+                    self._plane.close_connection(link.connection, text, reason)
+                case leaf.Bind():
+                    self._bind(link, action)
+
+    def _bind(self, link: Link, bind: leaf.Bind) -> None:
+        self._evict_duplicate(link, bind)
+        link.bind = bind
+        flags = t.VerdictFlag.HEADERS if bind.headers else t.VerdictFlag(0)
+        if bind.spoke:
+            flags |= t.VerdictFlag.SPOKE
+        if bind.system:
+            flags |= t.VerdictFlag.SYSTEM
+        self._plane.admit_leaf(
+            link.connection,
+            bind.account,
+            t.ConnVerdict(flags=int(flags), max_payload=bind.max_payload),
+            bind.permissions,
+            cluster=bind.cluster,
+            loop_subject=self._loop_subject(bind.account),
+            remote_domain=bind.remote_domain,
+        )
+        self._log.info(
+            f"{link.peer} - lid:{link.connection} - Leafnode connection created for account: {bind.account_name}"
+        )
+        if not bind.system and (self._identity.domain or bind.remote_domain):
+            self._log.info(
+                f"{link.peer} - lid:{link.connection} - JetStream using domains: "
+                f'local "{self._identity.domain}", remote "{bind.remote_domain}"'
+            )
+        link.up.set()
+        for callback in self.on_up:
+            callback(link)
+
+    def _evict_duplicate(self, link: Link, bind: leaf.Bind) -> None:
+        """The same server, account and remote account twice: the old connection is a dead one that has not noticed yet."""
+        if not isinstance(link.machine, leaf.Acceptor) or not bind.remote_account:
+            return
+        key = (bind.remote_name, bind.cluster, bind.account, bind.remote_account)
+        for other in list(self._links.values()):
+            if other is link or other.bind is None or not isinstance(other.machine, leaf.Acceptor):
+                continue
+            known = other.bind
+            if (known.remote_name, known.cluster, known.account, known.remote_account) == key:
+                text = "Duplicate Remote LeafNode Connection"
+                self._plane.close_connection(other.connection, text, t.CloseReason.DUPLICATE)
+
+    # ---- dialling
+
+    async def run(self, remotes: list[leaf.Remote]) -> None:
+        """Keeps a link to every remote, for ever. Cancel to end it."""
+        self.remotes = [RemoteStatus(remote) for remote in remotes]
+        async with trio.open_nursery() as nursery:
+            for status in self.remotes:
+                nursery.start_soon(self._keep, status)
+
+    async def _keep(self, status: RemoteStatus) -> None:
+        urls = list(status.remote.urls)
+        random.shuffle(urls)
+        while True:
+            status.attempts += 1
+            url = urls[(status.attempts - 1) % len(urls)]
+            delay_s = 0.0
+            try:
+                link = await self._dial(status, url)
+                if link is not None:
+                    status.connected = link.bind is not None
+                    if link.bind is not None:
+                        status.attempts = 0
+                        status.last_error = ""
+                    await link.gone.wait()
+                    delay_s = link.delay_s
+                    status.last_error = link.last_error
+            except OSError as error:
+                self._dial_failed(status, url, error.strerror or str(error))
+            except trio.TooSlowError:
+                self._dial_failed(status, url, "no answer in time")
+            finally:
+                status.connected = False
+            # Jitter around half the interval: the mean wait stays below it, no two leaves in step.
+            await trio.sleep(max(delay_s, self._reconnect_s * random.uniform(0.25, 0.75)))
+
+    def _dial_failed(self, status: RemoteStatus, url: str, why: str) -> None:
+        host, port, _, _ = split_url(url)
+        status.last_error = why
+        # The first failure is news, and then one in a while; the rest would only wear out the disk.
+        if status.attempts == 1 or status.attempts % 600 == 0:
+            self._log.error(
+                f"Error trying to connect as leafnode to remote server {host}:{port} (attempt {status.attempts}): {why}"
+            )
+
+    async def _dial(self, status: RemoteStatus, url: str) -> Link | None:
+        host, port, user, password = split_url(url)
+        with trio.fail_after(DIAL_TIMEOUT_S):
+            stream = await trio.open_tcp_stream(host, port)
+        sock = stream.socket
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
+        connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF)
+        machine = leaf.Solicitor(self._identity, status.remote, user, password)
+        link = self._links[connection] = Link(connection, f"{host}:{port}", machine, status.remote)
+        for event in self._early.pop(connection, []):
+            self.handle(event)
+        with trio.move_on_after(HANDSHAKE_TIMEOUT_S):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_first_of, link.up, nursery.cancel_scope)
+                nursery.start_soon(_first_of, link.gone, nursery.cancel_scope)
+        if not link.up.is_set() and not link.gone.is_set():
+            self._log.warning(f"{host}:{port} - no leaf handshake within {HANDSHAKE_TIMEOUT_S:g} s: closing")
+            self._plane.close_connection(connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)
+        return link
+
+
+async def _first_of(event: trio.Event, scope: trio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
+def split_url(url: str) -> tuple[str, int, str, str]:
+    """nats-leaf://user:pass@host:port -> (host, port, user, password); a missing port is the leaf port."""
+    parts = urlsplit(url if "://" in url else f"nats-leaf://{url}")
+    return (
+        parts.hostname or "localhost",
+        parts.port or DEFAULT_PORT,
+        unquote(parts.username or ""),
+        unquote(parts.password or ""),
+    )
+
+
+def leafz_row(status: LinkStatus, row: t.ConnectionRow | None) -> dict[str, Any]:
+    """One element of /leafz's "leafs", with the reference's field names."""
+    numbers = row or t.ConnectionRow(status.connection, 0, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
+    host, _, port = status.peer.rpartition(":")
+    return {
+        "id": status.connection,
+        "name": status.name,
+        "is_spoke": status.spoke,
+        "account": status.account,
+        "ip": host.strip("[]"),
+        "port": int(port) if port.isdigit() else 0,
+        "rtt": f"{numbers.rtt_ns / 1000:.0f}µs",
+        "in_msgs": numbers.in_msgs,
+        "out_msgs": numbers.out_msgs,
+        "in_bytes": numbers.in_bytes,
+        "out_bytes": numbers.out_bytes,
+        "subscriptions": numbers.subscriptions,
+    }
