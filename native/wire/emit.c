@@ -1,0 +1,188 @@
+/* emit.c: each frame is bounded, reserved once and written front to back. */
+#include "wire/emit.h"
+
+#include "base/check.h"
+
+#define DECIMAL_MAX 20
+
+const bytes_t emit_ping = {(const uint8_t *)"PING\r\n", 6};
+const bytes_t emit_pong = {(const uint8_t *)"PONG\r\n", 6};
+const bytes_t emit_ok = {(const uint8_t *)"+OK\r\n", 5};
+
+uint32_t emit_decimal(uint8_t *at, uint64_t v) {
+    uint8_t digits[DECIMAL_MAX];
+    uint32_t count = 0;
+    do {
+        digits[DECIMAL_MAX - 1 - count] = (uint8_t)('0' + v % 10);
+        v /= 10;
+        count++;
+    } while (v != 0);
+    memcpy(at, digits + DECIMAL_MAX - count, count);
+    return count;
+}
+
+/* Like emit_decimal, behind the place for the sizes that nearly every message has. */
+static inline uint8_t *put_size(uint8_t *to, uint32_t v) {
+    if (v < 10) {
+        *to = (uint8_t)('0' + v);
+        return to + 1;
+    }
+    if (v < 100) {
+        to[0] = (uint8_t)('0' + v / 10);
+        to[1] = (uint8_t)('0' + v % 10);
+        return to + 2;
+    }
+    if (v < 1000) {
+        to[0] = (uint8_t)('0' + v / 100);
+        to[1] = (uint8_t)('0' + v / 10 % 10);
+        to[2] = (uint8_t)('0' + v % 10);
+        return to + 3;
+    }
+    return to + emit_decimal(to, v);
+}
+
+/* Words are short: two overlapping moves are cheaper than a call. */
+static inline uint8_t *put(uint8_t *to, bytes_t what) {
+    uint32_t size = what.size;
+    if (size > 32) {
+        memcpy(to, what.at, size);
+    } else if (size >= 16) {
+        memcpy(to, what.at, 16);
+        memcpy(to + size - 16, what.at + size - 16, 16);
+    } else if (size >= 8) {
+        memcpy(to, what.at, 8);
+        memcpy(to + size - 8, what.at + size - 8, 8);
+    } else if (size >= 4) {
+        memcpy(to, what.at, 4);
+        memcpy(to + size - 4, what.at + size - 4, 4);
+    } else {
+        for (uint32_t i = 0; i < size; i++) {
+            to[i] = what.at[i];
+        }
+    }
+    return to + size;
+}
+
+static inline uint8_t *put_crlf(uint8_t *to) {
+    to[0] = '\r';
+    to[1] = '\n';
+    return to + 2;
+}
+
+/* The end of a message frame: sizes, CRLF, header, payload, CRLF. */
+static inline uint8_t *put_tail(uint8_t *to, const message_t *message, bytes_t header) {
+    if (header.size > 0) {
+        to = put_size(to, header.size);
+        *to++ = ' ';
+    }
+    to = put_size(to, header.size + message->payload.size);
+    to = put_crlf(to);
+    to = put(to, header);
+    to = put(to, message->payload);
+    return put_crlf(to);
+}
+
+/* Bound of a message frame without its subject-specific words: names, blanks, two sizes, CRLFs. */
+static inline uint64_t tail_bound(const message_t *message) {
+    return (uint64_t)message->subject.size + message->reply.size + message->header.size + message->payload.size + 64;
+}
+
+static inline void close_frame(buffer_t *out, const uint8_t *end) {
+    out->size = (uint64_t)(end - out->at);
+    check(out->size <= out->capacity);
+}
+
+status_t emit_client_message(buffer_t *out, const message_t *message, bytes_t sid, bool headers) {
+    bytes_t header = headers ? message->header : BYTES_NONE;
+    uint8_t *to;
+    status_t status = buffer_reserve(out, tail_bound(message) + sid.size, &to);
+    if (LEAF_UNLIKELY(status != STATUS_OK)) {
+        return status;
+    }
+    if (header.size > 0) {
+        *to++ = 'H';
+    }
+    memcpy(to, "MSG ", 4);
+    to = put(to + 4, message->subject);
+    *to++ = ' ';
+    to = put(to, sid);
+    *to++ = ' ';
+    if (message->reply.size > 0) {
+        to = put(to, message->reply);
+        *to++ = ' ';
+    }
+    close_frame(out, put_tail(to, message, header));
+    return STATUS_OK;
+}
+
+status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_t *queues, uint32_t queue_count, bool headers) {
+    bytes_t header = headers ? message->header : BYTES_NONE;
+    uint64_t bound = tail_bound(message);
+    for (uint32_t i = 0; i < queue_count; i++) {
+        bound += (uint64_t)queues[i].size + 1;
+    }
+    uint8_t *to;
+    status_t status = buffer_reserve(out, bound, &to);
+    if (LEAF_UNLIKELY(status != STATUS_OK)) {
+        return status;
+    }
+    memcpy(to, header.size > 0 ? "HMSG " : "LMSG ", 5);
+    to = put(to + 5, message->subject);
+    *to++ = ' ';
+    if (queue_count > 0) {
+        *to++ = message->reply.size > 0 ? '+' : '|';
+        *to++ = ' ';
+    }
+    if (message->reply.size > 0) {
+        to = put(to, message->reply);
+        *to++ = ' ';
+    }
+    for (uint32_t i = 0; i < queue_count; i++) {
+        to = put(to, queues[i]);
+        *to++ = ' ';
+    }
+    close_frame(out, put_tail(to, message, header));
+    return STATUS_OK;
+}
+
+/* LS+ and LS-: name, subject, [queue, [weight]]. */
+static status_t emit_leaf_interest(buffer_t *out, const char *name, bytes_t subject, bytes_t queue, const uint32_t *weight) {
+    uint8_t *to;
+    status_t status = buffer_reserve(out, (uint64_t)subject.size + queue.size + 16 + DECIMAL_MAX, &to);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(to, name, 4);
+    to = put(to + 4, subject);
+    if (queue.size > 0) {
+        *to++ = ' ';
+        to = put(to, queue);
+        if (weight != NULL) {
+            *to++ = ' ';
+            to = put_size(to, *weight);
+        }
+    }
+    close_frame(out, put_crlf(to));
+    return STATUS_OK;
+}
+
+status_t emit_leaf_sub(buffer_t *out, bytes_t subject, bytes_t queue, uint32_t weight) {
+    return emit_leaf_interest(out, "LS+ ", subject, queue, &weight);
+}
+
+status_t emit_leaf_unsub(buffer_t *out, bytes_t subject, bytes_t queue) {
+    return emit_leaf_interest(out, "LS- ", subject, queue, NULL);
+}
+
+status_t emit_err(buffer_t *out, bytes_t text) {
+    uint8_t *to;
+    status_t status = buffer_reserve(out, (uint64_t)text.size + 16, &to);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(to, "-ERR '", 6);
+    to = put(to + 6, text);
+    *to++ = '\'';
+    close_frame(out, put_crlf(to));
+    return STATUS_OK;
+}
