@@ -441,6 +441,16 @@ class Plane:
         extra = pack_strings([_name(subject), _name(reply), header])
         self._submit(lib.COMMAND_PUBLISH, account=account, arg=int(flags), body=payload, extra=extra)
 
+    async def publish_counted(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> int:
+        """As publish(); returns how many targets took it (a leaf link counts as one)."""
+        extra = pack_strings([_name(subject), _name(reply), header])
+        done = await self._request(
+            lib.COMMAND_PUBLISH, "publishing", account=account, arg=int(flags), body=payload, extra=extra
+        )
+        return done.arg
+
     # ---- streams
 
     async def stream_put(

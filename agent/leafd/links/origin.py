@@ -1,0 +1,84 @@
+"""Names on the pulling side of mirrors and sources: API and deliver prefixes, consumer names, index names, hash8.
+
+Pure text. What does not live here: when to ask (replica.py). Reference: links-and-accounts.md 3.2, 3.5; jetstream.md 6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+_ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+DEFAULT_API: Final = "$JS.API"
+
+
+def hash8(text: str) -> str:
+    """First 8 bytes of SHA-256 in base 62: the reference's short name for a longer one."""
+    return "".join(_ALPHABET[byte % 62] for byte in hashlib.sha256(text.encode()).digest()[:8])
+
+
+def random8() -> str:
+    """Eight random characters of the same alphabet."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(8))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One stream that a local stream takes from, as its configuration says.
+
+    filters: subjects wanted, empty = all; start_seq, start_time (RFC 3339): only for the very first start.
+    """
+
+    stream: str
+    api: str = ""
+    deliver: str = ""
+    filters: tuple[str, ...] = ()
+    start_seq: int = 0
+    start_time: str = ""
+
+    @property
+    def api_prefix(self) -> str:
+        """What stands for $JS.API."""
+        return self.api or DEFAULT_API
+
+    @property
+    def domain(self) -> str:
+        """The domain in `$JS.<domain>.API`, or "" when the prefix is of another shape."""
+        tokens = self.api.split(".")
+        return tokens[1] if len(tokens) == 3 and tokens[0] == "$JS" and tokens[2] == "API" else ""
+
+    @property
+    def index(self) -> tuple[str, str, str]:
+        """Name, filter and destination as Nats-Stream-Source carries them; joined by blanks they key the progress."""
+        name = f"{self.stream}:{hash8(self.api)}" if self.api else self.stream
+        filters = "\f".join(self.filters) or ">"
+        destinations = "\f".join(">" for _ in self.filters) or ">"
+        return name, filters, destinations
+
+    @property
+    def key(self) -> str:
+        """The key of the stored progress."""
+        return " ".join(self.index)
+
+    def create_subject(self, consumer: str) -> str:
+        """Where the consumer create goes: the filter is in the subject when there is exactly one."""
+        base = f"{self.api_prefix}.CONSUMER.CREATE.{self.stream}"
+        return f"{base}.{consumer}.{self.filters[0]}" if len(self.filters) == 1 else base
+
+    def delete_subject(self, consumer: str) -> str:
+        """Where a consumer that is no longer wanted is deleted."""
+        return f"{self.api_prefix}.CONSUMER.DELETE.{self.stream}.{consumer}"
+
+    def deliver_subject(self, mirror: bool) -> str:
+        """A fresh subject for the origin to deliver to."""
+        return f"{self.deliver or '$JS'}.{'M' if mirror else 'S'}.{random8()}".replace("..", ".")
+
+
+def consumer_name(mirror: bool, stream: str, account: str, domain: str, shared_name_index: str = "") -> str:
+    """The stable name a puller asks for. shared_name_index: the index name when two sources share the stream's name."""
+    stable = f"{stream} {account} {domain}" if domain else f"{stream} {account}"
+    if shared_name_index:
+        stable = f"{stable} {shared_name_index}"
+    return f"JS_{'MIRROR' if mirror else 'SRC'}_{hash8(stable)}"

@@ -1,0 +1,238 @@
+"""The pulling side of one mirror or source slot, as a pure machine: news in, orders out, time handed in.
+
+    IDLE --poll--> ASKING --created--> RUNNING --gap, silence, refusal, link lost--> IDLE
+             |         `--error, no answer--> IDLE, after a wait
+             `--nobody heard the request--> IDLE, after a short wait
+
+A request that reaches nobody costs nothing, so as long as the origin is unreachable it is tried often (POLL_S): catch-up then
+starts well within a second of the link's return. A request that was heard and not answered, or refused, is repeated slowly.
+The position always comes from what is stored: the machine asks for last_sequence + 1, and the store drops what it has.
+What does not live here: messages (native/plane/ingest.c), sockets, subscriptions (replicas.py). Reference: jetstream.md 6.2.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from leafd.links.origin import Origin
+
+POLL_S: Final = 0.2
+ANSWER_TIMEOUT_S: Final = 5.0
+ANSWER_TIMEOUT_MAX_S: Final = 30.0
+RETRY_S: Final = 1.0
+RETRY_MAX_S: Final = 30.0
+LEVELS: Final = (5, 4, 0)
+"""API levels to ask with: 5 knows stream identities, 4 knows `sourcing`, 0 is the form that servers before 2.14 take."""
+
+ACK_WAIT_NS: Final = 22 * 3600 * 1_000_000_000
+HEARTBEAT_NS: Final = 1_000_000_000
+INACTIVE_NS: Final = 10_000_000_000
+TOO_NEW_CODES: Final = (10185, 10025)
+IDENTITY_CODE: Final = 10225
+
+
+class State(Enum):
+    """Where a slot is."""
+
+    IDLE = "idle"
+    ASKING = "asking"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Which local stream takes what from where. number: 0 for a mirror, 1.. for sources."""
+
+    stream: int
+    stream_name: str
+    account: int
+    account_name: str
+    number: int
+    mirror: bool
+    origin: Origin
+    domain: str
+    consumer: str
+    """The name to ask for; the origin may give another one back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Publish a consumer create; the answer belongs to this request number."""
+
+    number: int
+    subject: str
+    header: bytes
+    body: bytes
+    deliver: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Take up what the created consumer delivers."""
+
+    deliver: str
+    consumer: str
+    last_sequence: int
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The origin was made anew: its sequences start over, the stored progress means nothing."""
+
+
+Order = Ask | Run | Forget
+
+
+class Replica:
+    """One slot. Time is monotonic seconds."""
+
+    def __init__(self, slot: Slot, last_sequence: int, identity: str) -> None:
+        self.slot = slot
+        self.state = State.IDLE
+        self.last_sequence = last_sequence
+        self.identity = identity
+        self.error: dict[str, Any] | None = None
+        self._level = 0
+        self._number = 0
+        self._deliver = ""
+        self._failures = 0
+        self._deadline_s = 0.0
+
+    def __repr__(self) -> str:
+        kind = "mirror" if self.slot.mirror else "source"
+        return (
+            f"<{kind} {self.slot.stream_name} of {self.slot.origin.stream} {self.state.value} at {self.last_sequence}>"
+        )
+
+    @property
+    def deadline_s(self) -> float:
+        """When poll() has something to do; infinite while it runs."""
+        return float("inf") if self.state is State.RUNNING else self._deadline_s
+
+    def kick(self, now_s: float) -> None:
+        """A link came up: try at once, as if nothing had failed."""
+        self._failures = 0
+        if self.state is not State.RUNNING:
+            self.state = State.IDLE
+            self._deadline_s = now_s
+
+    def lost(self, last_sequence: int, now_s: float, wait_s: float = 0.0) -> None:
+        """The consumer is of no use any more: a gap, silence, a refusal, or its link went down."""
+        self.last_sequence = max(self.last_sequence, last_sequence)
+        self.state = State.IDLE
+        self._deadline_s = now_s + wait_s
+
+    def poll(self, now_s: float) -> list[Order]:
+        """What to do now."""
+        if now_s < self.deadline_s or self.state is State.RUNNING:
+            return []
+        if self.state is State.ASKING:
+            self.error = {"code": 408, "err_code": 10029, "description": "no answer from the origin"}
+            self._failures += 1
+        self.state = State.ASKING
+        self._number += 1
+        self._deliver = self.slot.origin.deliver_subject(self.slot.mirror)
+        self._deadline_s = now_s + min(ANSWER_TIMEOUT_S * (1 + self._failures), ANSWER_TIMEOUT_MAX_S)
+        return [self._ask()]
+
+    def unheard(self, number: int, now_s: float) -> None:
+        """Nobody subscribes to the request's subject: the link is down or has not told its interest yet."""
+        if number == self._number and self.state is State.ASKING:
+            self.state = State.IDLE
+            self.error = {"code": 503, "err_code": 10029, "description": "origin not reachable"}
+            self._deadline_s = now_s + POLL_S
+
+    def answered(self, number: int, identity: str, body: bytes, now_s: float) -> list[Order]:
+        """The origin's answer to request `number`; identity: its Nats-Stream-Identity header, or ""."""
+        if number != self._number or self.state is not State.ASKING:
+            return []
+        try:
+            reply = json.loads(body)
+        except ValueError:
+            reply = None
+        if not isinstance(reply, dict):
+            self._retry(now_s)
+            return []
+        error = reply.get("error")
+        if isinstance(error, dict):
+            return self._refused(error, now_s)
+        if identity:
+            self.identity = identity
+        self.error = None
+        self._failures = 0
+        self.state = State.RUNNING
+        return [Run(self._deliver, str(reply.get("name") or self.slot.consumer), self.last_sequence, self.identity)]
+
+    def _refused(self, error: dict[str, Any], now_s: float) -> list[Order]:
+        code = error.get("err_code")
+        if code in TOO_NEW_CODES and self._level + 1 < len(LEVELS):
+            self._level += 1
+            self.state = State.IDLE
+            self._deadline_s = now_s
+            return []
+        self.error = error
+        if code == IDENTITY_CODE:
+            self.identity = ""
+            self.last_sequence = 0
+            self.state = State.IDLE
+            self._deadline_s = now_s
+            return [Forget()]
+        self._retry(now_s)
+        return []
+
+    def _retry(self, now_s: float) -> None:
+        self.state = State.IDLE
+        self._deadline_s = now_s + min(RETRY_S * 2**self._failures, RETRY_MAX_S)
+        self._failures = min(self._failures + 1, 16)
+
+    def _ask(self) -> Ask:
+        level = LEVELS[self._level]
+        name = self.slot.consumer if level else f"{self.slot.consumer}_{self._deliver.rpartition('.')[2]}"
+        config = self._config(level, name)
+        header = b""
+        if level:
+            lines = [f"Nats-Required-Api-Level: {4 if self.slot.mirror else level}"]
+            if level >= 5 and not self.slot.mirror:
+                lines.append(f"Nats-Stream-Identity: {self.identity}")
+            header = ("NATS/1.0\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
+        request = {"stream_name": self.slot.origin.stream, "config": config, "action": ""}
+        subject = self.slot.origin.create_subject(name)
+        return Ask(self._number, subject, header, json.dumps(request, separators=(",", ":")).encode(), self._deliver)
+
+    def _config(self, level: int, name: str) -> dict[str, Any]:
+        slot, origin = self.slot, self.slot.origin
+        config: dict[str, Any] = {
+            "name": name,
+            "deliver_policy": "all",
+            "ack_policy": "none",
+            "ack_wait": ACK_WAIT_NS,
+            "max_deliver": 1,
+            "replay_policy": "instant",
+            "flow_control": True,
+            "deliver_subject": self._deliver,
+            "idle_heartbeat": HEARTBEAT_NS,
+            "inactive_threshold": INACTIVE_NS,
+            "num_replicas": 0,
+            "direct": True,
+        }
+        if level:
+            kind = "mirror" if slot.mirror else "src"
+            metadata = {f"_nats.{kind}.stream": slot.stream_name, f"_nats.{kind}.acc": slot.account_name}
+            if slot.domain:
+                metadata[f"_nats.{kind}.domain"] = slot.domain
+            config |= {"sourcing": True, "metadata": metadata}
+        if len(origin.filters) == 1:
+            config["filter_subject"] = origin.filters[0]
+        elif origin.filters:
+            config["filter_subjects"] = list(origin.filters)
+        if self.last_sequence:
+            config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": self.last_sequence + 1}
+        elif origin.start_seq:
+            config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": origin.start_seq}
+        elif origin.start_time:
+            config |= {"deliver_policy": "by_start_time", "opt_start_time": origin.start_time}
+        return config

@@ -1,0 +1,294 @@
+"""All mirrors and sources of this server: one task drives every slot's machine, the plane does the copying.
+
+    catalogue (jetstream/) --set_slots--> Replica machines --orders--> plane (publish, ingest_start, ingest_stop)
+    answers, EVENT_INGEST, links up and down --> machines
+
+What does not live here: the state of one slot (replica.py), names (origin.py), messages (native/plane/ingest.c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import trio
+
+from leafd import native_types as t
+from leafd.links.leafs import Link, Log
+from leafd.links.origin import random8
+from leafd.links.replica import Ask, Forget, Order, Replica, Run, Slot, State
+
+SILENCE_NS: Final = 5_000_000_000
+REFUSED_WAIT_S: Final = 2.0
+# Interest of a peer follows its handshake within a round trip or so; asked again at POLL_S when it was too early.
+_IDENTITY_RECORD: Final = b"source-identity/"
+
+
+class ReplicaPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    def subscribe(
+        self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
+    ) -> int: ...
+    def unsubscribe(self, account: int, subscription: int) -> None: ...
+    async def publish_counted(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> int: ...
+    def publish(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> None: ...
+    async def ingest_start(
+        self,
+        stream: int,
+        slot: int,
+        *,
+        mirror: bool,
+        last_sequence: int,
+        silence_ns: int,
+        deliver_subject: str,
+        consumer: str,
+        source_key: tuple[str, str, str, str] = ...,
+    ) -> None: ...
+    async def ingest_stop(self, stream: int, slot: int) -> None: ...
+    async def ingest_state(self, stream: int, slot: int) -> t.IngestState: ...
+    async def ingest_forget(self, stream: int, key: str) -> None: ...
+    async def record_put(self, key: bytes, value: bytes) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SlotInfo:
+    """What stream info tells of a mirror or source. active_ns: -1 = never heard of."""
+
+    lag: int
+    active_ns: int
+    sequence: int
+    error: dict[str, Any] | None
+    running: bool
+
+
+@dataclass(slots=True)
+class _Active:
+    replica: Replica
+    consumer: str = ""
+    reply: int = 0
+    ingesting: bool = False
+
+
+class Replicas:
+    """Owner of every slot. `run` drives; the other methods bring news and may be called by any task of the control thread."""
+
+    def __init__(self, plane: ReplicaPlane, log: Log) -> None:
+        self._plane = plane
+        self._log = log
+        self._slots: dict[tuple[int, int], _Active] = {}
+        self._progress: dict[tuple[int, str], int] = {}
+        self._identities: dict[bytes, str] = {}
+        self._jobs_in, self._jobs_out = trio.open_memory_channel[Callable[[], Awaitable[None]]](4096)
+        self._wake = trio.Event()
+
+    # ---- at start
+
+    def load_progress(self, stream: int, key: str, sequence: int) -> None:
+        """Stored progress of a source (RECORD_SOURCE), told before the slots are."""
+        self._progress[(stream, key)] = sequence
+
+    def load_record(self, key: bytes, value: bytes) -> None:
+        """A stored control record; takes the ones that are origins' identities."""
+        if key.startswith(_IDENTITY_RECORD):
+            self._identities[key] = value.decode()
+
+    # ---- news
+
+    def set_slots(self, stream: int, slots: Iterable[Slot], mirror_last_sequence: int = 0) -> None:
+        """The mirror or sources of a stream, now. Slots that stay the same go on undisturbed."""
+        wanted = {(stream, slot.number): slot for slot in slots}
+        for key in [key for key in self._slots if key[0] == stream]:
+            if wanted.get(key) != self._slots[key].replica.slot:
+                self._end(key)
+        for key, slot in wanted.items():
+            if key not in self._slots:
+                last = mirror_last_sequence if slot.mirror else self._progress.get((stream, slot.origin.key), 0)
+                identity = self._identities.get(_identity_key(slot), "")
+                self._slots[key] = _Active(Replica(slot, last, identity))
+        self._wake.set()
+
+    def remove_stream(self, stream: int) -> None:
+        """The stream is gone: stop, and tell the origin so."""
+        for key in [key for key in self._slots if key[0] == stream]:
+            self._end(key)
+
+    def link_up(self, link: Link) -> None:
+        """A leaf link was bound: slots that take from its domain, or that are not running, start at once."""
+        assert link.bind is not None
+        now_s = trio.current_time()
+        for active in self._slots.values():
+            replica = active.replica
+            if replica.slot.account != link.bind.account:
+                continue
+            if replica.slot.origin.domain == link.bind.remote_domain and replica.state is State.RUNNING:
+                self._queue_restart(active)
+            replica.kick(now_s)
+        self._wake.set()
+
+    def link_down(self, link: Link) -> None:
+        """A leaf link was lost. Its slots restart when it is back; nothing can be asked before."""
+        self._wake.set()
+
+    def ingest_event(self, event: t.Ingest) -> None:
+        """News of the C side."""
+        active = self._slots.get((event.stream, event.slot))
+        if active is None or event.code == t.IngestCode.FIRST:
+            return
+        wait_s = REFUSED_WAIT_S if event.code == t.IngestCode.REFUSED else 0.0
+        self._log.debug(f"{active.replica!r}: {t.IngestCode(event.code).name.lower()} at {event.last_sequence}")
+        self._queue_restart(active, wait_s)
+
+    async def info(self, stream: int, slot: int) -> SlotInfo:
+        """Lag, activity and error of one slot."""
+        active = self._slots.get((stream, slot))
+        if active is None:
+            return SlotInfo(0, -1, 0, None, False)
+        if not active.ingesting:
+            return SlotInfo(0, -1, active.replica.last_sequence, active.replica.error, False)
+        state = await self._plane.ingest_state(stream, slot)
+        return SlotInfo(state.lag, state.active_ns, state.last_sequence, active.replica.error, bool(state.running))
+
+    # ---- driving
+
+    async def run(self) -> None:
+        """Drives all slots for ever. Cancel to end it."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._work)
+            while True:
+                now_s = trio.current_time()
+                for active in list(self._slots.values()):
+                    for order in active.replica.poll(now_s):
+                        self._queue(active, order)
+                self._wake = trio.Event()
+                nearest = min((a.replica.deadline_s for a in self._slots.values()), default=float("inf"))
+                with trio.move_on_at(nearest):
+                    await self._wake.wait()
+
+    async def _work(self) -> None:
+        """Orders are carried out one after the other, so that a stop is never overtaken by a start."""
+        async for job in self._jobs_out:
+            await job()
+
+    def _job(self, job: Callable[[], Awaitable[None]]) -> None:
+        self._jobs_in.send_nowait(job)
+
+    def _queue(self, active: _Active, order: Order) -> None:
+        match order:
+            case Ask():
+                self._job(lambda: self._ask(active, order))
+            case Run():
+                self._job(lambda: self._start(active, order))
+            case Forget():
+                slot = active.replica.slot
+                self._log.warning(
+                    f"stream {slot.origin.stream} was made anew at its origin: {slot.stream_name} starts over"
+                )
+                self._job(lambda: self._plane.ingest_forget(slot.stream, slot.origin.key))
+
+    async def _ask(self, active: _Active, order: Ask) -> None:
+        slot = active.replica.slot
+        self._drop_reply(active)
+        reply = f"$JSC.R.{random8()}"
+
+        def answered(message: t.Message) -> None:
+            self._drop_reply(active)
+            identity = _header(message.header, "Nats-Stream-Identity")
+            for next_order in active.replica.answered(order.number, identity, message.payload, trio.current_time()):
+                self._queue(active, next_order)
+            self._wake.set()
+
+        active.reply = self._plane.subscribe(slot.account, reply, answered)
+        heard = await self._plane.publish_counted(
+            slot.account, order.subject, order.body, reply=reply, header=order.header
+        )
+        if heard == 0:
+            self._drop_reply(active)
+            active.replica.unheard(order.number, trio.current_time())
+            self._wake.set()
+
+    async def _start(self, active: _Active, order: Run) -> None:
+        slot = active.replica.slot
+        if self._slots.get((slot.stream, slot.number)) is not active or active.replica.state is not State.RUNNING:
+            return
+        name, filters, destination = slot.origin.index
+        active.consumer = order.consumer
+        active.ingesting = True
+        await self._plane.ingest_start(
+            slot.stream,
+            slot.number,
+            mirror=slot.mirror,
+            last_sequence=order.last_sequence,
+            silence_ns=SILENCE_NS,
+            deliver_subject=order.deliver,
+            consumer=order.consumer,
+            source_key=("", "", "", "") if slot.mirror else (name, filters, destination, order.identity),
+        )
+        key = _identity_key(slot)
+        if order.identity and self._identities.get(key) != order.identity:
+            self._identities[key] = order.identity
+            await self._plane.record_put(key, order.identity.encode())
+
+    def _queue_restart(self, active: _Active, wait_s: float = 0.0) -> None:
+        self._job(lambda: self._restart(active, wait_s))
+
+    async def _restart(self, active: _Active, wait_s: float) -> None:
+        slot = active.replica.slot
+        if not active.ingesting or self._slots.get((slot.stream, slot.number)) is not active:
+            return
+        last = await self._stop_ingest(active)
+        self._delete_consumer(active)
+        active.replica.lost(last, trio.current_time(), wait_s)
+        self._wake.set()
+
+    async def _stop_ingest(self, active: _Active) -> int:
+        slot = active.replica.slot
+        state = await self._plane.ingest_state(slot.stream, slot.number)
+        await self._plane.ingest_stop(slot.stream, slot.number)
+        active.ingesting = False
+        self._progress[(slot.stream, slot.origin.key)] = state.last_sequence
+        return state.last_sequence
+
+    def _delete_consumer(self, active: _Active) -> None:
+        """Best effort: spares the origin ten seconds of a consumer that nobody listens to."""
+        slot = active.replica.slot
+        if active.consumer:
+            self._plane.publish(slot.account, slot.origin.delete_subject(active.consumer), b"")
+            active.consumer = ""
+
+    def _end(self, key: tuple[int, int]) -> None:
+        active = self._slots.pop(key)
+        self._drop_reply(active)
+
+        async def end() -> None:
+            if active.ingesting:
+                try:
+                    await self._stop_ingest(active)
+                except Exception as error:  # the stream may be gone already, and its ingest with it
+                    self._log.debug(f"{active.replica!r}: {error}")
+                active.ingesting = False
+            self._delete_consumer(active)
+
+        self._job(end)
+
+    def _drop_reply(self, active: _Active) -> None:
+        if active.reply:
+            self._plane.unsubscribe(active.replica.slot.account, active.reply)
+            active.reply = 0
+
+
+def _identity_key(slot: Slot) -> bytes:
+    return _IDENTITY_RECORD + f"{slot.stream}/{slot.origin.key}".encode()
+
+
+def _header(block: bytes, name: str) -> str:
+    for line in block.split(b"\r\n")[1:]:
+        field, colon, value = line.partition(b":")
+        if colon and field.decode("utf-8", "replace") == name:
+            return value.strip().decode("utf-8", "replace")
+    return ""
