@@ -36,8 +36,9 @@ void conn_scratch_close(conn_scratch_t *scratch);
 
 typedef struct conn {
     int fd;
-    uint32_t wanted; /* LOOP_* the loop was told */
-    bool registered;
+    uint32_t wanted; /* LOOP_* the loop was told     */
+    bool registered; /* the loop knows the descriptor */
+    bool reading;    /* conn_want's last word         */
     buffer_t rest;
     outq_t out;
     uint64_t bytes_in;
@@ -47,7 +48,8 @@ typedef struct conn {
 
 /* Takes over a non-blocking socket. input_max: the largest op, max_control_line + max_payload and some change. */
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, void *tag);
-/* Leaves the loop and closes the descriptor. Nothing is flushed: conn_flush first if the peer is to get a last word. */
+/* Leaves the loop and closes the descriptor. Nothing is flushed: conn_flush first if the peer is to get a last word (input that
+ * nobody read is thrown away first, so that it doesn't turn the end into a reset that destroys that word). */
 void conn_close(conn_t *conn, loop_t *loop);
 
 /* Reads once. need: wire_parser_t.need, a hint of how much is missing. STATUS_OK: *input is rest and the new bytes, valid until

@@ -1,0 +1,175 @@
+/* conn.c: see conn.h. One recv and one sendmsg a connection and tick in the usual case. */
+#include "net/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+/* Up to so much of rest is copied to the front of the scratch buffer; more is read into rest directly. */
+#define COPY_MAX (CONN_SCRATCH_SIZE / 4)
+/* Read at least so much at once into rest. */
+#define REST_READ (64u * 1024u)
+#define REST_KEEP (4u * 1024u)
+#define DISCARD_ROUNDS 16
+
+status_t conn_scratch_open(conn_scratch_t *scratch) {
+    scratch->at = malloc(CONN_SCRATCH_SIZE);
+    return scratch->at != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+void conn_scratch_close(conn_scratch_t *scratch) {
+    free(scratch->at);
+    scratch->at = NULL;
+}
+
+void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, void *tag) {
+    *conn = (conn_t){.fd = fd, .tag = tag};
+    /* A whole read may have to wait for a verdict, behind its CONNECT. */
+    buffer_init(&conn->rest, input_max + CONN_SCRATCH_SIZE);
+    outq_init(&conn->out, max_pending);
+}
+
+void conn_close(conn_t *conn, loop_t *loop) {
+    if (conn->fd >= 0) {
+        if (conn->registered) {
+            loop_remove(loop, conn->fd);
+        }
+        shutdown(conn->fd, SHUT_WR);
+        for (int i = 0; i < DISCARD_ROUNDS; i++) {
+            /* TCP throws away what MSG_TRUNC asks for without copying it; other sockets just refuse. */
+            if (recv(conn->fd, NULL, CONN_SCRATCH_SIZE, MSG_TRUNC | MSG_DONTWAIT) <= 0) {
+                break;
+            }
+        }
+        close(conn->fd);
+    }
+    conn->fd = -1;
+    conn->registered = false;
+    buffer_free(&conn->rest);
+    outq_free(&conn->out);
+}
+
+static status_t receive(conn_t *conn, uint8_t *to, size_t room, uint32_t *got) {
+    for (;;) {
+        ssize_t size = recv(conn->fd, to, room, MSG_DONTWAIT);
+        if (LEAF_LIKELY(size > 0)) {
+            *got = (uint32_t)size;
+            conn->bytes_in += (uint64_t)size;
+            return STATUS_OK;
+        }
+        if (size == 0) {
+            return STATUS_CLOSED;
+        }
+        if (errno == EINTR) {
+            continue;
+        }
+        /* Whatever else goes wrong with a socket (reset, timed out, host unreachable) ends the connection alike. */
+        return errno == EAGAIN || errno == EWOULDBLOCK ? STATUS_AGAIN : STATUS_CLOSED;
+    }
+}
+
+/* Into rest: it is long, or the op it begins is longer than the scratch buffer. */
+static status_t read_to_rest(conn_t *conn, uint32_t need, bytes_t *input) {
+    buffer_t *rest = &conn->rest;
+    uint64_t room = need > rest->size && need - rest->size > REST_READ ? need - rest->size : REST_READ;
+    if (room > rest->max - rest->size) {
+        room = rest->max - rest->size;
+    }
+    if (room == 0) {
+        return STATUS_FULL;
+    }
+    uint8_t *to;
+    status_t status = buffer_reserve(rest, room, &to);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uint32_t got;
+    status = receive(conn, to, (size_t)room, &got);
+    if (status == STATUS_OK) {
+        rest->size += got;
+        *input = conn_rest(conn);
+    }
+    return status;
+}
+
+status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t *input) {
+    uint32_t kept = (uint32_t)conn->rest.size;
+    if (LEAF_UNLIKELY(kept > COPY_MAX || need > CONN_SCRATCH_SIZE)) {
+        return read_to_rest(conn, need, input);
+    }
+    if (kept > 0) {
+        memcpy(scratch->at, conn->rest.at, kept);
+    }
+    uint32_t got;
+    status_t status = receive(conn, scratch->at + kept, CONN_SCRATCH_SIZE - kept, &got);
+    if (status == STATUS_OK) {
+        conn->rest.size = 0;
+        *input = bytes_of(scratch->at, kept + got);
+    }
+    return status;
+}
+
+bytes_t conn_rest(const conn_t *conn) {
+    return bytes_of(conn->rest.at, (uint32_t)conn->rest.size);
+}
+
+status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used) {
+    check(used <= input.size);
+    if (input.size > 0 && input.at == conn->rest.at) {
+        buffer_consume(&conn->rest, used);
+        return STATUS_OK;
+    }
+    check(conn->rest.size == 0);
+    return buffer_append(&conn->rest, input.at + used, input.size - used);
+}
+
+/* Tells the loop what the connection waits for, if that changed. */
+static status_t register_wanted(conn_t *conn, loop_t *loop, bool writing) {
+    uint32_t wanted = (conn->reading ? LOOP_READ : 0u) | (writing ? LOOP_WRITE : 0u);
+    if (LEAF_LIKELY(conn->registered && conn->wanted == wanted)) {
+        return STATUS_OK;
+    }
+    status_t status = conn->registered ? loop_change(loop, conn->fd, wanted, conn->tag) : loop_add(loop, conn->fd, wanted, conn->tag);
+    if (status == STATUS_OK) {
+        conn->registered = true;
+        conn->wanted = wanted;
+    }
+    return status;
+}
+
+status_t conn_want(conn_t *conn, loop_t *loop, bool reading) {
+    conn->reading = reading;
+    return register_wanted(conn, loop, (conn->wanted & LOOP_WRITE) != 0);
+}
+
+status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns) {
+    struct iovec iov[OUTQ_IOVECS];
+    int count = outq_gather(&conn->out, iov);
+    if (count > 0) {
+        struct msghdr message = {.msg_iov = iov, .msg_iovlen = (size_t)count};
+        ssize_t size = sendmsg(conn->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (size < 0) {
+            if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+                return STATUS_CLOSED;
+            }
+            size = 0;
+        }
+        conn->bytes_out += (uint64_t)size;
+        outq_written(&conn->out, (uint64_t)size, mono_ns);
+    }
+    bool backlog = outq_pending(&conn->out) > 0;
+    status_t status = register_wanted(conn, loop, backlog);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return backlog ? STATUS_AGAIN : STATUS_OK;
+}
+
+void conn_idle(conn_t *conn) {
+    buffer_trim(&conn->rest, REST_KEEP);
+    outq_idle(&conn->out);
+}

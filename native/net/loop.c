@@ -1,0 +1,71 @@
+/* loop.c: see loop.h. epoll_wait's millisecond is fine enough: what has to be quick (acks, deliveries) wakes through a descriptor. */
+#include "net/loop.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+status_t loop_open(loop_t *loop) {
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    return loop->epoll_fd >= 0 ? STATUS_OK : STATUS_IO;
+}
+
+void loop_close(loop_t *loop) {
+    if (loop->epoll_fd >= 0) {
+        close(loop->epoll_fd);
+    }
+    loop->epoll_fd = -1;
+}
+
+static status_t control(loop_t *loop, int operation, int fd, uint32_t events, void *tag) {
+    struct epoll_event event = {
+        .events = ((events & LOOP_READ) != 0 ? (uint32_t)EPOLLIN : 0u) | ((events & LOOP_WRITE) != 0 ? (uint32_t)EPOLLOUT : 0u),
+        .data.ptr = tag};
+    if (epoll_ctl(loop->epoll_fd, operation, fd, &event) == 0) {
+        return STATUS_OK;
+    }
+    return errno == ENOMEM || errno == ENOSPC ? STATUS_NO_MEMORY : STATUS_INVALID;
+}
+
+status_t loop_add(loop_t *loop, int fd, uint32_t events, void *tag) {
+    return control(loop, EPOLL_CTL_ADD, fd, events, tag);
+}
+
+status_t loop_change(loop_t *loop, int fd, uint32_t events, void *tag) {
+    return control(loop, EPOLL_CTL_MOD, fd, events, tag);
+}
+
+void loop_remove(loop_t *loop, int fd) {
+    /* A descriptor that is not there any more is what the caller wants. */
+    status_t status = control(loop, EPOLL_CTL_DEL, fd, 0, NULL);
+    (void)status;
+}
+
+static int milliseconds(int64_t sleep_ns) {
+    if (sleep_ns < 0) {
+        return -1;
+    }
+    int64_t ms = sleep_ns / NS_PER_MS + (sleep_ns % NS_PER_MS != 0);
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+uint32_t loop_wait(loop_t *loop, int64_t sleep_ns, loop_ready_t *ready, uint32_t max) {
+    struct epoll_event events[LOOP_READY_MAX];
+    check(max > 0);
+    int count = epoll_wait(loop->epoll_fd, events, max < LOOP_READY_MAX ? (int)max : LOOP_READY_MAX, milliseconds(sleep_ns));
+    if (count < 0) {
+        check(errno == EINTR);
+        return 0;
+    }
+    for (int i = 0; i < count; i++) {
+        uint32_t from = events[i].events;
+        ready[i].tag = events[i].data.ptr;
+        ready[i].events = ((from & (uint32_t)EPOLLIN) != 0 ? LOOP_READ : 0u) | ((from & (uint32_t)EPOLLOUT) != 0 ? LOOP_WRITE : 0u) |
+                          ((from & (uint32_t)(EPOLLERR | EPOLLHUP)) != 0 ? LOOP_ERROR : 0u);
+    }
+    return (uint32_t)count;
+}
