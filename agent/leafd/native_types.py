@@ -1,13 +1,37 @@
 """The plane's flat values as Python sees them: frozen events, configurations and states.
 
-One dataclass per struct of native/abi.h and per event kind; field names and units are those of the header. What does not
-live here: how they cross the seam (native.py), and what anybody makes of them (auth/, jetstream/, links/).
+One dataclass per struct of native/abi.h and per event kind; field names and units are those of the header. What does
+not live here: how they cross the seam (native.py), and what anybody makes of them (auth/, jetstream/, links/).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from typing import Final
+
+STATUS_NAMES: Final = {
+    -1: "not found",
+    -2: "full",
+    -3: "out of memory",
+    -4: "input/output error",
+    -5: "corrupt",
+    -6: "written by a newer version",
+    -7: "in use",
+    -8: "invalid",
+    -9: "exists already",
+    -10: "no space left",
+    -11: "closed",
+    -12: "nothing now",
+}
+
+
+class PlaneError(Exception):
+    """A command was refused, or the plane could not be opened. status is a status_t of base/status.h."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class ConnKind(IntEnum):

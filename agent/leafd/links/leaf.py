@@ -6,9 +6,9 @@
                Bind                                                 (at once when the first INFO promised none)
                                                        any          -ERR -> Close with the delay its text asks for
 
-After Bind the C plane exchanges interest and messages; later INFO and -ERR lines come as events of their own. What does not
-live here: sockets, timers, dialling (dialer.py), the data plane (native/plane), who may log in (auth/). Reference:
-links-and-accounts.md section 2. Compression is never offered; a peer that wants it is told "off".
+After Bind the C plane exchanges interest and messages; later INFO and -ERR lines come as events of their own. What
+does not live here: sockets, timers, dialling (dialer.py), the data plane (native/plane), who may log in (auth/).
+Reference: links-and-accounts.md section 2. Compression is never offered; a peer that wants it is told "off".
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ Action = Send | Resume | Bind | Close
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Whom a leaf's CONNECT was accepted as. permissions: of the user, as seen from the peer (publish = it may send)."""
+    """Whom a leaf's CONNECT was accepted as. permissions: of the user, as seen from the peer (publish = it may
+    send)."""
 
     account: int
     account_name: str
@@ -102,16 +103,17 @@ def jetstream_denies(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Subjects that may not leave, and that may not come in, because each side has a JetStream of its own.
 
-    local, remote: domains, "" when there is none. Reference: links-and-accounts.md 2.5. Extending one JetStream over a link
+    local, remote: domains, "" when there is none. Reference: links-and-accounts.md 2.5. Extending one JetStream over
+    a link
     (same domain, system account) is not something this server does, so the system account is always kept apart.
     """
     if system:
         apart = ("$JSC.>", "$NRG.>", "$JS.API.>", "$KV.>", "$OBJ.>")
         return apart, apart
-    apart = ("$JS.API.>", "$KV.>", "$OBJ.>")
+    own = ("$JS.API.>", "$KV.>", "$OBJ.>")
     if local and jetstream and local != remote:
-        return (*apart, f"$JS.{local}.API.>"), apart
-    return apart, apart
+        return (*own, f"$JS.{local}.API.>"), own
+    return own, own
 
 
 def _with_denies(permissions: Permissions, out: tuple[str, ...], incoming: tuple[str, ...]) -> Permissions:

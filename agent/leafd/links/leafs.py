@@ -3,9 +3,10 @@
     remote --dial--> adopt(fd) --> Solicitor --Bind--> admit_leaf --> UP --Closed--> wait --> dial ...
     listener --Opened--> Acceptor --Bind--> admit_leaf --> UP --Closed--> gone
 
-A link that dies is redialled by the one loop that owns it (_keep). The wait before a redial is jittered around the configured
-interval and starts below it: a leaf is back within a second of its link's return, and a thousand leaves are not back in the same
-instant. What does not live here: the handshake's lines (leaf.py), the data plane (native/plane), TLS.
+A link that dies is redialled by the one loop that owns it (_keep). The wait before a redial is jittered around the
+configured interval and starts below it: a leaf is back within a second of its link's return, and a thousand leaves
+are not back in the same instant. What does not live here: the handshake's lines (leaf.py), the data plane
+(native/plane), TLS.
 """
 
 from __future__ import annotations
@@ -272,7 +273,8 @@ class Leafs:
             callback(link)
 
     def _evict_duplicate(self, link: Link, bind: leaf.Bind) -> None:
-        """The same server, account and remote account twice: the old connection is a dead one that has not noticed yet."""
+        """The same server, account and remote account twice: the old connection is a dead one that has not noticed
+        yet."""
         if not isinstance(link.machine, leaf.Acceptor) or not bind.remote_account:
             return
         key = (bind.remote_name, bind.cluster, bind.account, bind.remote_account)

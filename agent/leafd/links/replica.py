@@ -4,10 +4,11 @@
              |         `--error, no answer--> IDLE, after a wait
              `--nobody heard the request--> IDLE, after a short wait
 
-A request that reaches nobody costs nothing, so as long as the origin is unreachable it is tried often (POLL_S): catch-up then
-starts well within a second of the link's return. A request that was heard and not answered, or refused, is repeated slowly.
-The position always comes from what is stored: the machine asks for last_sequence + 1, and the store drops what it has.
-What does not live here: messages (native/plane/ingest.c), sockets, subscriptions (replicas.py). Reference: jetstream.md 6.2.
+A request that reaches nobody costs nothing, so as long as the origin is unreachable it is tried often (POLL_S):
+catch-up then starts well within a second of the link's return. A request that was heard and not answered, or refused,
+is repeated slowly. The position always comes from what is stored: the machine asks for last_sequence + 1, and the
+store drops what it has. What does not live here: messages (native/plane/ingest.c), sockets, subscriptions
+(replicas.py). Reference: jetstream.md 6.2.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ ANSWER_TIMEOUT_MAX_S: Final = 30.0
 RETRY_S: Final = 1.0
 RETRY_MAX_S: Final = 30.0
 LEVELS: Final = (5, 4, 0)
-"""API levels to ask with: 5 knows stream identities, 4 knows `sourcing`, 0 is the form that servers before 2.14 take."""
+"""API levels to ask with: 5 knows stream identities, 4 knows `sourcing`, 0 is the form that servers before 2.14
+take."""
 
 ACK_WAIT_NS: Final = 22 * 3600 * 1_000_000_000
 HEARTBEAT_NS: Final = 1_000_000_000

@@ -76,7 +76,8 @@ class _Active:
 
 
 class Replicas:
-    """Owner of every slot. `run` drives; the other methods bring news and may be called by any task of the control thread."""
+    """Owner of every slot. `run` drives; the other methods bring news and may be called by any task of the control
+    thread."""
 
     def __init__(self, plane: ReplicaPlane, log: Log) -> None:
         self._plane = plane
@@ -173,7 +174,12 @@ class Replicas:
     async def _work(self) -> None:
         """Orders are carried out one after the other, so that a stop is never overtaken by a start."""
         async for job in self._jobs_out:
-            await job()
+            try:
+                await job()
+            except t.PlaneError as error:
+                # The stream went away between the order and now, or the plane is stopping; the machine retries what
+                # lives.
+                self._log.warning(f"mirror or source: {error}")
 
     def _job(self, job: Callable[[], Awaitable[None]]) -> None:
         self._jobs_in.send_nowait(job)
@@ -218,7 +224,6 @@ class Replicas:
             return
         name, filters, destination = slot.origin.index
         active.consumer = order.consumer
-        active.ingesting = True
         await self._plane.ingest_start(
             slot.stream,
             slot.number,
@@ -229,6 +234,7 @@ class Replicas:
             consumer=order.consumer,
             source_key=("", "", "", "") if slot.mirror else (name, filters, destination, order.identity),
         )
+        active.ingesting = True
         key = _identity_key(slot)
         if order.identity and self._identities.get(key) != order.identity:
             self._identities[key] = order.identity
@@ -266,13 +272,9 @@ class Replicas:
         self._drop_reply(active)
 
         async def end() -> None:
-            if active.ingesting:
-                try:
-                    await self._stop_ingest(active)
-                except Exception as error:  # the stream may be gone already, and its ingest with it
-                    self._log.debug(f"{active.replica!r}: {error}")
-                active.ingesting = False
             self._delete_consumer(active)
+            if active.ingesting:
+                await self._stop_ingest(active)
 
         self._job(end)
 

@@ -1,0 +1,449 @@
+"""The plane's commands as methods: what each packs and what its answer means.
+
+Methods that are plain functions are orders without an answer; methods that are async wait for the plane's completion,
+and for a change of the store that means: it is on disk. Orders take effect in the order of the calls. The layout is
+native/abi.h's; ops are named here and numbered there. What does not live here: the C extension itself (native.py,
+which fills in the abstract methods at the end), and any decision.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import astuple, fields
+from typing import Any, Final
+
+import trio
+
+from leafd import native_types as t
+from leafd.native_types import PlaneError
+
+NOT_FOUND: Final = -1
+NO_SPACE: Final = -10
+
+RECORD_STREAM: Final = 1
+RECORD_CONSUMER: Final = 2
+RECORD_CONTROL: Final = 3
+RECORD_SOURCE: Final = 4
+QUERY_SEQUENCE: Final = 0
+QUERY_LAST_BY_SUBJECT: Final = 1
+QUERY_NEXT_BY_SUBJECT: Final = 2
+QUERY_START_TIME: Final = 3
+
+
+def pack_strings(strings: Iterable[bytes]) -> bytes:
+    """Packed strings of abi.h: 4-byte little-endian length, bytes, and so on."""
+    return b"".join(len(s).to_bytes(4, "little") + s for s in strings)
+
+
+def pack_lists(*lists: Iterable[str]) -> bytes:
+    """Several lists of strings, each ended by an empty string."""
+    return b"".join(pack_strings([*(s.encode() for s in entries), b""]) for entries in lists)
+
+
+def _name(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def vars_of(value: Any) -> dict[str, int]:
+    """The fields of a flat dataclass; their names are those of the C struct."""
+    return {one.name: getattr(value, one.name) for one in fields(value)}
+
+
+def _pack_permissions(permissions: t.Permissions) -> bytes:
+    return pack_lists(*astuple(permissions))
+
+
+class Completion:
+    """The answer to one command, waited for by exactly one task."""
+
+    __slots__ = ("arg", "arg2", "done", "header", "payload", "status", "subject")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.status = 0
+        self.arg = 0
+        self.arg2 = 0
+        self.subject = b""
+        self.header = b""
+        self.payload = b""
+
+
+class Commands(ABC):
+    """Every COMMAND_* of abi.h as a method."""
+
+    def __init__(self) -> None:
+        self._next_subscription = 1
+        self._handlers: dict[int, Callable[[t.Message], None]] = {}
+
+    # ---- connections
+
+    def listen(self, listener: int, fd: int, kind: t.ConnKind) -> None:
+        """Hands a listening socket over; the plane owns the fd from here on."""
+        self._submit("LISTEN", target=listener, arg=fd, arg2=int(kind))
+
+    def unlisten(self, listener: int) -> None:
+        """Stops accepting and closes the listening socket."""
+        self._submit("UNLISTEN", target=listener)
+
+    async def adopt(self, fd: int, kind: t.ConnKind) -> int:
+        """Hands a connected socket over (the plane owns the fd); returns the connection id. EVENT_OPENED comes too."""
+        done = await self._request("ADOPT", "adopting a connection", arg=fd, arg2=int(kind))
+        return done.arg
+
+    def send(self, connection: int, frame: bytes) -> None:
+        """Queues a control frame (a whole line with CRLF)."""
+        self._submit("SEND", target=connection, body=frame)
+
+    def resume(self, connection: int) -> None:
+        """Goes on reading after a Line event that needs no verdict."""
+        self._submit("RESUME", target=connection)
+
+    def close_connection(self, connection: int, text: str = "", reason: int = t.CloseReason.CLIENT) -> None:
+        """Sends -ERR 'text' (unless empty) and closes."""
+        self._submit("CLOSE", target=connection, arg=int(reason), body=_name(text))
+
+    def admit(
+        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> None:
+        """Admits a client; after_pong is sent behind its first PONG (the second INFO), empty = nothing."""
+        extra = pack_strings([after_pong]) + _pack_permissions(permissions)
+        body = self._encode("conn_verdict_t", vars_of(verdict))
+        self._submit("ADMIT", target=connection, account=account, body=body, extra=extra)
+
+    def admit_leaf(
+        self,
+        connection: int,
+        account: int,
+        verdict: t.ConnVerdict,
+        permissions: t.Permissions,
+        *,
+        cluster: str,
+        loop_subject: str,
+        remote_domain: str,
+    ) -> None:
+        """Binds a leaf link to an account: interest is exchanged from here on."""
+        extra = pack_strings([_name(cluster), _name(loop_subject), _name(remote_domain)])
+        body = self._encode("conn_verdict_t", vars_of(verdict))
+        self._submit(
+            "ADMIT_LEAF",
+            target=connection,
+            account=account,
+            body=body,
+            extra=extra + _pack_permissions(permissions),
+        )
+
+    def broadcast(self, frame: bytes) -> None:
+        """A control frame to every admitted client that speaks protocol 1."""
+        self._submit("BROADCAST", body=frame)
+
+    async def connections(self) -> list[t.ConnectionRow]:
+        """Counters of every connection."""
+        done = await self._request("CONNECTIONS", "listing connections")
+        size = self._size("connection_row_t")
+        names = [one.name for one in fields(t.ConnectionRow)]
+        rows = range(0, len(done.payload) - size + 1, size)
+        return [
+            t.ConnectionRow(**self._decode_struct("connection_row_t", done.payload[at : at + size], names))
+            for at in rows
+        ]
+
+    def set_limits(self, limits: t.Limits) -> None:
+        """The live ones of the limits take effect."""
+        self._submit("LIMITS", body=self._encode("plane_limits_t", vars_of(limits)))
+
+    # ---- accounts
+
+    def account(self, account: int, name: str, domain: str, flags: int) -> None:
+        """Makes or changes an account."""
+        self._submit("ACCOUNT", account=account, arg=int(flags), extra=pack_strings([_name(name), _name(domain)]))
+
+    def subscribe(
+        self,
+        account: int,
+        subject: str,
+        handler: Callable[[t.Message], None],
+        *,
+        queue: str = "",
+        flags: int = 0,
+    ) -> int:
+        """Control subscription: `handler` is called by the pump with each message. Returns the subscription id."""
+        subscription = self._next_subscription
+        self._next_subscription += 1
+        self._handlers[subscription] = handler
+        extra = pack_strings([_name(subject), _name(queue)])
+        self._submit("SUBSCRIBE", account=account, target=subscription, arg=int(flags), extra=extra)
+        return subscription
+
+    def unsubscribe(self, account: int, subscription: int) -> None:
+        """Ends a control subscription; its handler is not called again."""
+        self._handlers.pop(subscription, None)
+        self._submit("UNSUBSCRIBE", account=account, target=subscription)
+
+    def publish(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> None:
+        """Publishes from inside into an account."""
+        extra = pack_strings([_name(subject), _name(reply), header])
+        self._submit("PUBLISH", account=account, arg=int(flags), body=payload, extra=extra)
+
+    async def publish_counted(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> int:
+        """As publish(); returns how many targets took it (a leaf link counts as one)."""
+        extra = pack_strings([_name(subject), _name(reply), header])
+        done = await self._request("PUBLISH", "publishing", account=account, arg=int(flags), body=payload, extra=extra)
+        return done.arg
+
+    # ---- streams
+
+    async def stream_put(
+        self,
+        stream: int,
+        config: t.FlatStream,
+        *,
+        name: str,
+        definition: bytes,
+        domain: str,
+        subjects: Iterable[str],
+        loading: bool = False,
+    ) -> t.StreamState:
+        """Creates, updates or (loading) takes up a stored stream. definition is kept verbatim as the durable record."""
+        extra = pack_strings([_name(name), definition, _name(domain), *(_name(s) for s in subjects)])
+        done = await self._request(
+            "STREAM_PUT",
+            f"stream {name}",
+            account=config.account,
+            target=stream,
+            arg=int(loading),
+            body=self._encode("stream_config_t", vars_of(config)),
+            extra=extra,
+        )
+        return self._stream_state(done.payload)
+
+    async def stream_remove(self, stream: int) -> None:
+        """Removes a stream with its consumers, messages and records."""
+        await self._request("STREAM_REMOVE", "removing a stream", target=stream)
+
+    async def stream_state(
+        self, stream: int, *, subjects_filter: str = "", deleted: bool = False, offset: int = 0
+    ) -> t.StreamState:
+        """Counters, and on request the deleted sequences and the count per subject."""
+        done = await self._request(
+            "STREAM_STATE",
+            "reading a stream's state",
+            target=stream,
+            arg=int(deleted),
+            arg2=offset,
+            extra=pack_strings([_name(subjects_filter)]),
+        )
+        return self._stream_state(done.payload, lists=True, deleted=deleted)
+
+    async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int:
+        """Purges; returns how many messages went."""
+        done = await self._request(
+            "STREAM_PURGE",
+            "purging a stream",
+            target=stream,
+            arg=sequence,
+            arg2=keep,
+            extra=pack_strings([_name(subject)]),
+        )
+        return done.arg
+
+    async def message_get(
+        self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""
+    ) -> t.StoredMessage | None:
+        """One stored message by QUERY_* mode, or None."""
+        query = self._encode("message_query_t", {"sequence": sequence, "start_ts": start_ts, "mode": mode})
+        try:
+            done = await self._request(
+                "MESSAGE_GET",
+                "reading a message",
+                target=stream,
+                body=query,
+                extra=pack_strings([_name(subject)]),
+            )
+        except PlaneError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+        return t.StoredMessage(done.arg, done.arg2, done.subject, done.header, done.payload)
+
+    async def message_delete(self, stream: int, sequence: int, *, erase: bool = True) -> bool:
+        """Deletes one message; False when it was not there."""
+        try:
+            await self._request("MESSAGE_DELETE", "deleting a message", target=stream, arg=sequence, arg2=int(erase))
+        except PlaneError as error:
+            if error.status == NOT_FOUND:
+                return False
+            raise
+        return True
+
+    # ---- consumers
+
+    async def consumer_put(
+        self,
+        stream: int,
+        consumer: int,
+        config: t.FlatConsumer,
+        *,
+        name: str,
+        definition: bytes,
+        deliver_subject: str = "",
+        deliver_group: str = "",
+        backoff_ns: Iterable[int] = (),
+        filters: Iterable[str] = (),
+        loading: bool = False,
+    ) -> t.ConsumerState:
+        """Creates, updates or (loading) takes up a consumer; the answer is its state before any delivery."""
+        backoff = b"".join(struct.pack("<q", ns) for ns in backoff_ns)
+        extra = pack_strings(
+            [
+                _name(name),
+                definition,
+                _name(deliver_subject),
+                _name(deliver_group),
+                backoff,
+                *(_name(one) for one in filters),
+            ]
+        )
+        done = await self._request(
+            "CONSUMER_PUT",
+            f"consumer {name}",
+            account=config.account,
+            target=stream,
+            arg=consumer,
+            arg2=int(loading),
+            body=self._encode("consumer_config_t", vars_of(config)),
+            extra=extra,
+        )
+        return self._consumer_state(done.payload)
+
+    async def consumer_remove(self, stream: int, consumer: int) -> None:
+        """Removes a consumer and its records."""
+        await self._request("CONSUMER_REMOVE", "removing a consumer", target=stream, arg=consumer)
+
+    async def consumer_state(self, stream: int, consumer: int) -> t.ConsumerState:
+        """Positions and counts, now."""
+        done = await self._request("CONSUMER_STATE", "reading a consumer's state", target=stream, arg=consumer)
+        return self._consumer_state(done.payload)
+
+    async def consumer_pause(self, stream: int, consumer: int, until_wall_ns: int) -> None:
+        """Pauses until a wall time; 0 resumes."""
+        await self._request("CONSUMER_PAUSE", "pausing a consumer", target=stream, arg=consumer, arg2=until_wall_ns)
+
+    async def consumer_reset(self, stream: int, consumer: int, sequence: int) -> tuple[int, t.ConsumerState]:
+        """Moves a consumer back; 0 = ack floor + 1. Returns the sequence and the state."""
+        done = await self._request("CONSUMER_RESET", "resetting a consumer", target=stream, arg=consumer, arg2=sequence)
+        return done.arg, self._consumer_state(done.payload)
+
+    # ---- ingest of mirrors and sources
+
+    async def ingest_start(
+        self,
+        stream: int,
+        slot: int,
+        *,
+        mirror: bool,
+        last_sequence: int,
+        silence_ns: int,
+        deliver_subject: str,
+        consumer: str,
+        source_key: tuple[str, str, str, str] = ("", "", "", ""),
+    ) -> None:
+        """Takes up what arrives on deliver_subject. source_key: the constant parts of Nats-Stream-Source (name, filter,
+        destination, identity)."""
+        config = self._encode(
+            "ingest_config_t", {"mirror": int(mirror), "last_sequence": last_sequence, "silence_ns": silence_ns}
+        )
+        extra = pack_strings([_name(deliver_subject), _name(consumer), *(_name(part) for part in source_key)])
+        await self._request(
+            "INGEST_START",
+            "starting an ingest",
+            target=stream,
+            arg=slot,
+            body=config,
+            extra=extra,
+        )
+
+    async def ingest_stop(self, stream: int, slot: int) -> None:
+        """Takes nothing more; stored progress stays."""
+        await self._request("INGEST_STOP", "stopping an ingest", target=stream, arg=slot)
+
+    async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
+        """Progress and lag of one slot."""
+        done = await self._request("INGEST_STATE", "reading an ingest's state", target=stream, arg=slot)
+        names = [one.name for one in fields(t.IngestState)]
+        return t.IngestState(**self._decode_struct("ingest_state_t", done.payload, names))
+
+    async def ingest_forget(self, stream: int, key: str) -> None:
+        """Drops the stored progress of a source key."""
+        await self._request("INGEST_FORGET", "forgetting a source", target=stream, extra=pack_strings([_name(key)]))
+
+    # ---- records of the control side
+
+    async def record_put(self, key: bytes, value: bytes) -> None:
+        """Stores a small record; returns when it is on disk."""
+        await self._request("RECORD_PUT", "writing a record", extra=pack_strings([key, value]))
+
+    async def record_delete(self, key: bytes) -> None:
+        """Removes a small record."""
+        await self._request("RECORD_DELETE", "removing a record", extra=pack_strings([key]))
+
+    # ---- answers
+
+    def _stream_state(self, payload: bytes, *, lists: bool = False, deleted: bool = False) -> t.StreamState:
+        names = [one.name for one in fields(t.StreamState) if one.name not in ("deleted", "subject_counts")]
+        counters = self._decode_struct("stream_state_t", payload, names)
+        at = self._size("stream_state_t")
+        gaps: tuple[int, ...] = ()
+        if deleted:
+            count = counters["deleted_count"]
+            gaps = struct.unpack_from(f"<{count}Q", payload, at)
+            at += 8 * count
+        subjects: dict[str, int] = {}
+        while lists and at + 4 <= len(payload):
+            size = int.from_bytes(payload[at : at + 4], "little")
+            subject = payload[at + 4 : at + 4 + size].decode("utf-8", "surrogateescape")
+            subjects[subject] = int.from_bytes(payload[at + 4 + size : at + 12 + size], "little")
+            at += 12 + size
+        return t.StreamState(**counters, deleted=gaps, subject_counts=subjects)
+
+    def _consumer_state(self, payload: bytes) -> t.ConsumerState:
+        names = [one.name for one in fields(t.ConsumerState)]
+        return t.ConsumerState(**self._decode_struct("consumer_state_t", payload, names))
+
+    # ---- what native.py fills in
+
+    @abstractmethod
+    def _submit(
+        self,
+        op: str,
+        *,
+        account: int = 0,
+        target: int = 0,
+        token: int = 0,
+        arg: int = 0,
+        arg2: int = 0,
+        body: bytes = b"",
+        extra: bytes = b"",
+    ) -> None:
+        """Queues one command; op is a COMMAND_* name without its prefix."""
+
+    @abstractmethod
+    async def _request(self, op: str, what: str, **parts: Any) -> Completion:
+        """Submits and waits for the completion; raises PlaneError when its status is not OK."""
+
+    @abstractmethod
+    def _encode(self, struct_name: str, values: Mapping[str, int]) -> bytes:
+        """The bytes of a C struct."""
+
+    @abstractmethod
+    def _decode_struct(self, struct_name: str, payload: bytes, names: Iterable[str]) -> dict[str, int]:
+        """Named members of the C struct that payload starts with."""
+
+    @abstractmethod
+    def _size(self, struct_name: str) -> int:
+        """sizeof."""

@@ -1,0 +1,169 @@
+"""One mirror or source slot's machine, with time handed in (jetstream.md 6.2, links-and-accounts.md 3)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from leafd.links.origin import Origin, consumer_name, hash8
+from leafd.links.replica import Ask, Forget, Replica, Run, Slot, State
+
+ORIGIN = Origin("ORDERS", "$JS.hub.API")
+SLOT = Slot(1, "AGG", 2, "A", 1, False, ORIGIN, "leaf", "JS_SRC_x")
+
+
+def ask(replica: Replica, now_s: float) -> tuple[Ask, dict[str, Any]]:
+    (order,) = replica.poll(now_s)
+    assert isinstance(order, Ask)
+    return order, json.loads(order.body)
+
+
+def created(name: str = "JS_SRC_x-12345678") -> bytes:
+    return json.dumps({"type": "t", "stream_name": "ORDERS", "name": name}).encode()
+
+
+def refused(err_code: int) -> bytes:
+    return json.dumps({"error": {"code": 400, "err_code": err_code, "description": "d"}}).encode()
+
+
+def test_hash8_is_the_references() -> None:
+    """Vectors captured from the reference server."""
+    assert hash8("A") == "NUmM6cRx"
+    assert hash8("$JS.hub.API") == "bTMUkJQk"
+    assert consumer_name(True, "MIR", "A", "leaf") == "JS_MIRROR_dYxW0oZY"
+
+
+def test_index_name_is_the_references() -> None:
+    """Captured: `ORDERS:bTMUkJQk 3 orders.> > orders.3`."""
+    assert replace(ORIGIN, filters=("orders.>",)).index == ("ORDERS:bTMUkJQk", "orders.>", ">")
+    assert Origin("C").index == ("C", ">", ">")
+
+
+def test_first_start_takes_everything() -> None:
+    """A slot that has stored nothing asks for all, with flow control and heartbeats and no acks."""
+    order, request = ask(Replica(SLOT, 0, ""), 0.0)
+    config = request["config"]
+
+    assert order.subject == "$JS.hub.API.CONSUMER.CREATE.ORDERS"
+    assert b"Nats-Required-Api-Level: 5\r\nNats-Stream-Identity: \r\n" in order.header
+    assert config["deliver_policy"] == "all"
+    assert (config["ack_policy"], config["flow_control"], config["idle_heartbeat"]) == ("none", True, 10**9)
+    assert config["deliver_subject"] == order.deliver
+    assert order.deliver.startswith("$JS.S.")
+
+
+def test_restart_goes_on_behind_what_is_stored() -> None:
+    """The position comes from the stored sequence, and the identity is shown to the origin."""
+    order, request = ask(Replica(SLOT, 41, "SLQhbl5x"), 0.0)
+
+    assert request["config"]["deliver_policy"] == "by_start_sequence"
+    assert request["config"]["opt_start_seq"] == 42
+    assert b"Nats-Stream-Identity: SLQhbl5x\r\n" in order.header
+
+
+def test_a_single_filter_is_in_the_subject() -> None:
+    """ACLs at the origin can then see what is asked for."""
+    slot = replace(SLOT, origin=replace(ORIGIN, filters=("orders.eu",)))
+    order, request = ask(Replica(slot, 0, ""), 0.0)
+
+    assert order.subject == "$JS.hub.API.CONSUMER.CREATE.ORDERS.JS_SRC_x.orders.eu"
+    assert request["config"]["filter_subject"] == "orders.eu"
+
+
+def test_answer_starts_the_ingest_with_the_given_name() -> None:
+    """The origin may rename the consumer; its messages carry that name."""
+    replica = Replica(SLOT, 5, "")
+    order, _ = ask(replica, 0.0)
+    (run,) = replica.answered(order.number, "ID", created(), 0.1)
+
+    assert run == Run(order.deliver, "JS_SRC_x-12345678", 5, "ID")
+    assert replica.state is State.RUNNING
+    assert replica.poll(100.0) == []
+
+
+def test_an_unreachable_origin_is_asked_again_within_a_quarter_second() -> None:
+    """Catch-up has to start within a second of the link's return."""
+    replica = Replica(SLOT, 0, "")
+    for turn in range(50):
+        order, _ = ask(replica, turn * 0.25)
+        replica.unheard(order.number, turn * 0.25)
+
+        assert replica.deadline_s - turn * 0.25 <= 0.25
+
+
+def test_old_origins_are_asked_in_the_older_forms() -> None:
+    """10185 or 10025 steps down: level 5, level 4, then the plain form of servers before 2.14."""
+    replica = Replica(SLOT, 0, "")
+    levels = []
+    for turn in range(3):
+        order, request = ask(replica, float(turn))
+        levels.append((order.header, "sourcing" in request["config"]))
+        replica.answered(order.number, "", refused(10185 if turn else 10025), float(turn))
+
+    assert b"Level: 5" in levels[0][0]
+    assert b"Level: 4" in levels[1][0]
+    assert levels[2] == (b"", False)
+
+
+def test_an_origin_made_anew_is_taken_from_its_start() -> None:
+    """10225: the identity does not match, so stored positions mean nothing."""
+    replica = Replica(SLOT, 900, "OLD")
+    order, _ = ask(replica, 0.0)
+
+    assert replica.answered(order.number, "", refused(10225), 0.0) == [Forget()]
+    order, request = ask(replica, 0.0)
+    assert request["config"]["deliver_policy"] == "all"
+    assert b"Nats-Stream-Identity: \r\n" in order.header
+
+
+def test_an_answer_to_an_older_request_is_ignored() -> None:
+    """A late answer names a consumer that delivers to a subject nobody listens to any more."""
+    replica = Replica(SLOT, 0, "")
+    first, _ = ask(replica, 0.0)
+    second, _ = ask(replica, replica.deadline_s)
+
+    assert first.number != second.number
+    assert replica.answered(first.number, "", created(), 6.0) == []
+    assert replica.state is State.ASKING
+
+
+def test_errors_are_kept_for_stream_info_and_retried_ever_slower() -> None:
+    """A missing origin stream is no reason to ask it all the time."""
+    replica = Replica(SLOT, 0, "")
+    waits = []
+    now_s = 0.0
+    for _ in range(8):
+        order, _request = ask(replica, now_s)
+        replica.answered(order.number, "", refused(10059), now_s)
+        waits.append(replica.deadline_s - now_s)
+        now_s = replica.deadline_s
+
+    assert replica.error == {"code": 400, "err_code": 10059, "description": "d"}
+    assert waits == sorted(waits)
+    assert waits[0] <= 1.0
+    assert waits[-1] == 30.0
+
+
+def test_a_link_that_returns_ends_every_wait() -> None:
+    """kick() makes a waiting slot due at once and leaves a running one alone."""
+    replica = Replica(SLOT, 0, "")
+    order, _ = ask(replica, 0.0)
+    replica.answered(order.number, "", refused(10059), 0.0)
+    replica.kick(0.1)
+    order, _ = ask(replica, 0.1)
+    replica.answered(order.number, "", created(), 0.2)
+    replica.kick(0.3)
+
+    assert replica.state is State.RUNNING
+
+
+def test_a_gap_restarts_behind_the_last_stored_message() -> None:
+    """lost() moves to the stored sequence and is due at once."""
+    replica = Replica(SLOT, 0, "")
+    order, _ = ask(replica, 0.0)
+    replica.answered(order.number, "", created(), 0.0)
+    replica.lost(17, 1.0)
+    _, request = ask(replica, 1.0)
+
+    assert request["config"]["opt_start_seq"] == 18
