@@ -1,0 +1,273 @@
+/* route.c: a routing domain = the trie and a cache of match results keyed by subject.
+ *
+ * Cache: a direct-mapped table that starts small and doubles while it is crowded. An entry owns one block of memory with the subject's
+ * copy, the plain targets and the groups; the block is used again by whoever takes the slot next, so a steady load allocates
+ * nothing. An entry counts only while its generation is the domain's. A result over CACHE_ENTRY_MAX bytes is
+ * kept too, but in one place of its own, so that a few huge fan-outs cannot fill the memory.
+ */
+#include "route/route.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/subject.h"
+#include "route/trie.h"
+
+#define CACHE_FIRST 64u
+#define CACHE_LAST 8192u
+#define CACHE_ENTRY_MAX 4096u
+
+typedef struct cache_entry {
+    uint64_t hash;
+    uint64_t generation;
+    uint8_t *block;
+    uint64_t block_size;
+    bytes_t subject;
+    route_match_t match;
+} cache_entry_t;
+
+struct route {
+    trie_node_t *root;
+    uint64_t generation;
+    uint64_t count;
+    cache_entry_t *cache;
+    uint32_t cache_size;
+    uint32_t conflicts;      /* misses that threw a live result out since the last growth */
+    cache_entry_t large;
+    trie_found_t found;
+};
+
+route_t *route_new(void) {
+    route_t *route = calloc(1, sizeof(*route));
+    if (route == NULL) {
+        return NULL;
+    }
+    route->root = trie_node_new(NULL, BYTES_NONE, 0);
+    route->cache = calloc(CACHE_FIRST, sizeof(*route->cache));
+    route->cache_size = CACHE_FIRST;
+    route->generation = 1;
+    if (route->root == NULL || route->cache == NULL) {
+        route_free(route);
+        return NULL;
+    }
+    return route;
+}
+
+void route_free(route_t *route) {
+    if (route == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; route->cache != NULL && i < route->cache_size; i++) {
+        free(route->cache[i].block);
+    }
+    free(route->cache);
+    free(route->large.block);
+    free(route->found.nodes);
+    trie_node_free(route->root);
+    free(route);
+}
+
+status_t route_add(route_t *route, route_target_t *target, bytes_t subject, bytes_t queue) {
+    if (subject.size == 0 || subject_token_count(subject) > SUBJECT_TOKENS_MAX) {
+        return STATUS_INVALID;
+    }
+    uint8_t *copy = malloc((size_t)subject.size + queue.size);
+    if (copy == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    memcpy(copy, subject.at, subject.size);
+    if (queue.size != 0) {
+        memcpy(copy + subject.size, queue.at, queue.size);
+    }
+    trie_node_t *node = trie_reach(route->root, subject);
+    if (node == NULL) {
+        free(copy);
+        return STATUS_NO_MEMORY;
+    }
+    target->subject = bytes_of(copy, subject.size);
+    target->queue = bytes_of(copy + subject.size, queue.size);
+    status_t status = trie_attach(node, target, target->queue);
+    if (status != STATUS_OK) {
+        trie_prune(node);
+        free(copy);
+        return status;
+    }
+    target->node = node;
+    route->count++;
+    route->generation++;
+    return STATUS_OK;
+}
+
+void route_remove(route_t *route, route_target_t *target) {
+    trie_node_t *node = target->node;
+    check(node != NULL);
+    trie_detach(node, target);
+    trie_prune(node);
+    free((void *)(uintptr_t)target->subject.at);
+    target->node = NULL;
+    target->subject = BYTES_NONE;
+    target->queue = BYTES_NONE;
+    route->count--;
+    route->generation++;
+}
+
+/* ---- matching ---------------------------------------------------------------------------------------------------- */
+
+/* Groups of the same name at several nodes are one group. Linear: a subject has few groups. */
+static uint32_t groups_gather(const trie_found_t *found, route_group_t *groups, uint32_t max) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < found->count; i++) {
+        for (uint32_t j = 0; j < found->nodes[i]->group_count; j++) {
+            const trie_group_t *group = &found->nodes[i]->groups[j];
+            uint32_t k = 0;
+            while (k < count && !bytes_equal(groups[k].queue, group->queue)) {
+                k++;
+            }
+            if (k == count) {
+                check(count < max);
+                groups[count++] = (route_group_t){.queue = group->queue};
+            }
+            groups[k].count += group->members.count;
+        }
+    }
+    return count;
+}
+
+static route_target_t **members_copy(const trie_found_t *found, route_group_t *group, route_target_t **to) {
+    group->members = to;
+    for (uint32_t i = 0; i < found->count; i++) {
+        for (uint32_t j = 0; j < found->nodes[i]->group_count; j++) {
+            const trie_group_t *source = &found->nodes[i]->groups[j];
+            if (bytes_equal(source->queue, group->queue)) {
+                memcpy(to, source->members.at, (size_t)source->members.count * sizeof(*to));
+                to += source->members.count;
+            }
+        }
+    }
+    return to;
+}
+
+static void entry_room(cache_entry_t *entry, uint64_t size) {
+    if (entry->block_size < size) {
+        free(entry->block);
+        entry->block = malloc(size);
+        /* A message that cannot be routed would be lost without a word: out of memory ends the process here. */
+        check(entry->block != NULL);
+        entry->block_size = size;
+    }
+}
+
+static cache_entry_t *entry_fill(route_t *route, cache_entry_t *entry, bytes_t subject, uint64_t hash) {
+    const trie_found_t *found = &route->found;
+    uint64_t plain_count = 0, member_count = 0, group_max = 0;
+    for (uint32_t i = 0; i < found->count; i++) {
+        plain_count += found->nodes[i]->plain.count;
+        group_max += found->nodes[i]->group_count;
+        for (uint32_t j = 0; j < found->nodes[i]->group_count; j++) {
+            member_count += found->nodes[i]->groups[j].members.count;
+        }
+    }
+    uint64_t pointers = (plain_count + member_count) * sizeof(route_target_t *);
+    uint64_t size = pointers + group_max * sizeof(route_group_t) + subject.size;
+    if (size > CACHE_ENTRY_MAX) {
+        entry = &route->large;
+    }
+    entry_room(entry, size < 64 ? 64 : size);
+    route_target_t **at = (route_target_t **)(void *)entry->block;
+    route_group_t *groups = (route_group_t *)(void *)(entry->block + pointers);
+    uint8_t *copy = entry->block + pointers + group_max * sizeof(route_group_t);
+    if (subject.size != 0) {
+        memcpy(copy, subject.at, subject.size);
+    }
+    entry->subject = bytes_of(copy, subject.size);
+    entry->hash = hash;
+    entry->generation = route->generation;
+    entry->match = (route_match_t){.plain = at, .plain_count = (uint32_t)plain_count, .groups = groups};
+    for (uint32_t i = 0; i < found->count; i++) {
+        const trie_list_t *plain = &found->nodes[i]->plain;
+        if (plain->count != 0) {
+            memcpy(at, plain->at, (size_t)plain->count * sizeof(*at));
+            at += plain->count;
+        }
+    }
+    entry->match.group_count = groups_gather(found, groups, (uint32_t)group_max);
+    for (uint32_t i = 0; i < entry->match.group_count; i++) {
+        at = members_copy(found, &groups[i], at);
+    }
+    return entry;
+}
+
+static void cache_grow(route_t *route) {
+    uint32_t size = route->cache_size * 4;
+    cache_entry_t *grown = calloc(size, sizeof(*grown));
+    if (grown == NULL) {
+        return; /* the smaller cache does as well, only slower */
+    }
+    for (uint32_t i = 0; i < route->cache_size; i++) {
+        free(route->cache[i].block);
+    }
+    free(route->cache);
+    route->cache = grown;
+    route->cache_size = size;
+    route->conflicts = 0;
+}
+
+const route_match_t *route_match(route_t *route, bytes_t subject) {
+    uint64_t hash = hash_bytes(subject.at, subject.size);
+    cache_entry_t *entry = &route->cache[hash & (route->cache_size - 1)];
+    if (entry->generation == route->generation) {
+        if (entry->hash == hash && bytes_equal(entry->subject, subject)) {
+            return &entry->match;
+        }
+        if (++route->conflicts > route->cache_size * 2 && route->cache_size < CACHE_LAST) {
+            cache_grow(route);
+            entry = &route->cache[hash & (route->cache_size - 1)];
+        }
+    }
+    const cache_entry_t *large = &route->large;
+    if (large->generation == route->generation && large->hash == hash && bytes_equal(large->subject, subject)) {
+        return &large->match;
+    }
+    status_t status = trie_find(route->root, subject, &route->found);
+    check(status == STATUS_OK);
+    return &entry_fill(route, entry, subject, hash)->match;
+}
+
+static bool any_of_kind(route_target_t *const *targets, uint32_t count, uint32_t kind_mask) {
+    for (uint32_t i = 0; i < count; i++) {
+        if ((kind_mask & (1u << targets[i]->kind)) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool route_interest(route_t *route, bytes_t subject, bytes_t group, uint32_t kind_mask) {
+    const route_match_t *match = route_match(route, subject);
+    if (group.size == 0) {
+        return any_of_kind(match->plain, match->plain_count, kind_mask);
+    }
+    for (uint32_t i = 0; i < match->group_count; i++) {
+        if (bytes_equal(match->groups[i].queue, group)) {
+            return any_of_kind(match->groups[i].members, match->groups[i].count, kind_mask);
+        }
+    }
+    return false;
+}
+
+void route_each(route_t *route, bool (*visit)(void *context, route_target_t *target), void *context) {
+    (void)trie_each(route->root, visit, context);
+}
+
+uint64_t route_count(const route_t *route) {
+    return route->count;
+}
+
+uint64_t route_generation(const route_t *route) {
+    return route->generation;
+}
+
+void route_check(const route_t *route) {
+    check(trie_check(route->root) == route->count);
+}

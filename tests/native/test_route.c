@@ -1,0 +1,183 @@
+/* test_route.c: the routing domain against a twin that compares every subscription with every subject, one by one. */
+#include "route/route.h"
+
+#include <stdlib.h>
+
+#include "base/subject.h"
+#include "test.h"
+
+#define TARGETS 300
+#define STEPS 40000
+
+typedef struct twin {
+    route_target_t target;
+    bool in;
+    char subject[64];
+    char queue[8];
+} twin_t;
+
+static uint64_t seed = 20260117;
+
+static uint32_t random_below(uint32_t limit) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) % limit;
+}
+
+static bytes_t text(const char *s) {
+    return bytes_of(s, (uint32_t)strlen(s));
+}
+
+static void random_subject(char *to, bool pattern) {
+    static const char *const words[] = {"a", "b", "c", "dd", "a*", "x>"};
+    uint32_t tokens = 1 + random_below(4);
+    to[0] = 0;
+    for (uint32_t i = 0; i < tokens; i++) {
+        const char *word = words[random_below(6)];
+        if (pattern && random_below(4) == 0) {
+            word = i + 1 == tokens && random_below(2) == 0 ? ">" : "*";
+        }
+        if (i != 0) {
+            strcat(to, ".");
+        }
+        strcat(to, word);
+    }
+}
+
+static uint32_t count_in(route_target_t *const *targets, uint32_t count, const route_target_t *target) {
+    uint32_t times = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        times += targets[i] == target;
+    }
+    return times;
+}
+
+static void compare(route_t *route, const twin_t *twins, const char *subject) {
+    const route_match_t *match = route_match(route, text(subject));
+    uint32_t plain = 0, queued = 0, members = 0;
+    for (uint32_t i = 0; i < TARGETS; i++) {
+        const twin_t *twin = &twins[i];
+        if (!twin->in || !subject_matches(text(subject), text(twin->subject))) {
+            continue;
+        }
+        if (twin->queue[0] == 0) {
+            plain++;
+            CHECK_EQ_U64(1, count_in(match->plain, match->plain_count, &twin->target));
+            continue;
+        }
+        queued++;
+        uint32_t times = 0;
+        for (uint32_t g = 0; g < match->group_count; g++) {
+            uint32_t in_group = count_in(match->groups[g].members, match->groups[g].count, &twin->target);
+            CHECK(in_group == 0 || bytes_equal(match->groups[g].queue, text(twin->queue)));
+            times += in_group;
+        }
+        CHECK_EQ_U64(1, times);
+        CHECK(route_interest(route, text(subject), text(twin->queue), 1u << 3));
+    }
+    for (uint32_t g = 0; g < match->group_count; g++) {
+        members += match->groups[g].count;
+        for (uint32_t h = 0; h < g; h++) {
+            CHECK(!bytes_equal(match->groups[g].queue, match->groups[h].queue));
+        }
+    }
+    CHECK_EQ_U64(plain, match->plain_count);
+    CHECK_EQ_U64(queued, members);
+    CHECK(route_interest(route, text(subject), BYTES_NONE, 1u << 3) == (plain != 0));
+    CHECK(!route_interest(route, text(subject), BYTES_NONE, 1u << 2));
+}
+
+static void duel(void) {
+    static twin_t twins[TARGETS];
+    route_t *route = route_new();
+    CHECK(route != NULL);
+    uint64_t inside = 0;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        twin_t *twin = &twins[random_below(TARGETS)];
+        uint32_t dice = random_below(8);
+        if (dice == 0 && !twin->in) {
+            random_subject(twin->subject, true);
+            snprintf(twin->queue, sizeof(twin->queue), "%s", random_below(3) != 0 ? "" : random_below(2) != 0 ? "q1" : "q2");
+            twin->target.kind = 3;
+            CHECK_EQ_I64(STATUS_OK, route_add(route, &twin->target, text(twin->subject), text(twin->queue)));
+            twin->in = true;
+            inside++;
+        } else if (dice == 1 && twin->in && random_below(3) != 0) {
+            route_remove(route, &twin->target);
+            twin->in = false;
+            inside--;
+        } else {
+            char subject[64];
+            random_subject(subject, false);
+            compare(route, twins, subject);
+        }
+        CHECK_EQ_U64(inside, route_count(route));
+        if (step % 512 == 0) {
+            route_check(route);
+        }
+    }
+    for (uint32_t i = 0; i < TARGETS; i++) {
+        if (twins[i].in) {
+            route_remove(route, &twins[i].target);
+        }
+    }
+    route_check(route);
+    CHECK_EQ_U64(0, route_count(route));
+    route_free(route);
+}
+
+static void large_fan_out(void) {
+    enum { MANY = 5000 };
+    route_target_t *targets = calloc(MANY, sizeof(*targets));
+    route_t *route = route_new();
+    CHECK(targets != NULL && route != NULL);
+    for (uint32_t i = 0; i < MANY; i++) {
+        CHECK_EQ_I64(STATUS_OK, route_add(route, &targets[i], text("wide.>"), BYTES_NONE));
+    }
+    for (uint32_t round = 0; round < 3; round++) {
+        CHECK_EQ_U64(MANY, route_match(route, text("wide.x"))->plain_count);
+        CHECK_EQ_U64(MANY, route_match(route, text("wide.y"))->plain_count);
+        CHECK_EQ_U64(0, route_match(route, text("wide"))->plain_count);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        route_remove(route, &targets[i]);
+    }
+    CHECK_EQ_U64(0, route_match(route, text("wide.x"))->plain_count);
+    route_free(route);
+    free(targets);
+}
+
+static bool count_visit(void *context, route_target_t *target) {
+    (void)target;
+    return ++*(uint32_t *)context < 2;
+}
+
+static void odd_subjects(void) {
+    route_target_t star = {0}, rest = {0}, odd = {0};
+    route_t *route = route_new();
+    CHECK(route != NULL);
+    CHECK_EQ_I64(STATUS_INVALID, route_add(route, &star, BYTES_NONE, BYTES_NONE));
+    CHECK_EQ_I64(STATUS_OK, route_add(route, &star, text("a.*"), BYTES_NONE));
+    CHECK_EQ_I64(STATUS_OK, route_add(route, &rest, text("a.>"), BYTES_NONE));
+    CHECK_EQ_I64(STATUS_OK, route_add(route, &odd, text("a*"), BYTES_NONE));
+    CHECK_EQ_U64(2, route_match(route, text("a.*"))->plain_count);
+    CHECK_EQ_U64(2, route_match(route, text("a.>"))->plain_count);
+    CHECK_EQ_U64(1, route_match(route, text("a*"))->plain_count);
+    CHECK_EQ_U64(0, route_match(route, text("a"))->plain_count);
+    CHECK_EQ_U64(0, route_match(route, BYTES_NONE)->plain_count);
+    CHECK_EQ_U64(1, route_match(route, text("a.b.c"))->plain_count);
+    uint32_t visited = 0;
+    route_each(route, count_visit, &visited);
+    CHECK_EQ_U64(2, visited);
+    route_remove(route, &star);
+    route_remove(route, &rest);
+    route_remove(route, &odd);
+    route_check(route);
+    route_free(route);
+}
+
+int main(void) {
+    RUN("matching gives what comparing every subscription gives, through adds and removes", duel);
+    RUN("a fan-out too large for the cache is matched all the same", large_fan_out);
+    RUN("wildcard tokens in a published subject are ordinary tokens", odd_subjects);
+    return TEST_RESULT();
+}
