@@ -1,0 +1,232 @@
+"""The task that drives all slots, against a plane that only writes down what it is told; time is trio's mock clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+import trio.testing
+
+from leafd import native_types as t
+from leafd.links import leaf
+from leafd.links.leafs import Link
+from leafd.links.origin import Origin
+from leafd.links.replica import Slot
+from leafd.links.replicas import Replicas
+
+ORIGIN = Origin("ORDERS", "$JS.hub.API")
+SLOT = Slot(10, "AGG", 2, "A", 1, False, ORIGIN, "leaf", "JS_SRC_x")
+
+
+class QuietLog:
+    """Takes lines and forgets them."""
+
+    def info(self, text: str) -> None: ...
+    def warning(self, text: str) -> None: ...
+    def error(self, text: str) -> None: ...
+    def debug(self, text: str) -> None: ...
+
+
+class FakePlane:
+    """Writes down calls; `reachable` decides whether a create is heard."""
+
+    def __init__(self) -> None:
+        self.reachable = True
+        self.handlers: dict[int, tuple[str, Callable[[t.Message], None]]] = {}
+        self.requests: list[tuple[float, str, dict[str, Any], str]] = []
+        self.calls: list[tuple[Any, ...]] = []
+        self.sequence = 0
+
+    def subscribe(
+        self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
+    ) -> int:
+        self.handlers[len(self.handlers) + 1] = (subject, handler)
+        return len(self.handlers)
+
+    def unsubscribe(self, account: int, subscription: int) -> None:
+        self.handlers[subscription] = ("", lambda message: None)
+
+    async def publish_counted(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> int:
+        self.requests.append((trio.current_time(), subject, json.loads(payload), reply))
+        return int(self.reachable)
+
+    def publish(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> None:
+        self.calls.append(("publish", subject))
+
+    async def ingest_start(self, stream: int, slot: int, **parts: Any) -> None:
+        self.calls.append(("start", stream, slot, parts))
+
+    async def ingest_stop(self, stream: int, slot: int) -> None:
+        self.calls.append(("stop", stream, slot))
+
+    async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
+        return t.IngestState(self.sequence, 0, 0, 0, 0, 1)
+
+    async def ingest_forget(self, stream: int, key: str) -> None:
+        self.calls.append(("forget", stream, key))
+
+    async def record_put(self, key: bytes, value: bytes) -> None:
+        self.calls.append(("record", key, value))
+
+    def answer(self, body: dict[str, Any], header: bytes = b"") -> None:
+        """Answers the newest request as its origin would."""
+        reply = self.requests[-1][3]
+        for subject, handler in list(self.handlers.values()):
+            if subject == reply:
+                handler(t.Message(1, 2, 5, 2, reply, "", header, json.dumps(body).encode()))
+
+
+@asynccontextmanager
+async def driven(plane: FakePlane) -> AsyncIterator[Replicas]:
+    replicas = Replicas(plane, QuietLog())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(replicas.run)
+        yield replicas
+        nursery.cancel_scope.cancel()
+
+
+def link_to(domain: str, account: int = 2) -> Link:
+    bind = leaf.Bind(account, "A", True, t.Permissions(), "", domain, "hub", "N", "A", True, 1 << 20, False)
+    machine = leaf.Solicitor(leaf.Identity("N", "n", "2.15.1"), leaf.Remote((), account, "A"), "", "")
+    return Link(5, "h:1", machine, bind=bind)
+
+
+def mock_run(test: Callable[[], Any]) -> None:
+    trio.run(test, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_new_source_asks_and_starts() -> None:
+    """A slot that is set is asked for, and the answer's consumer is taken up with the header's constant parts."""
+
+    async def run() -> None:
+        plane = FakePlane()
+        async with driven(plane) as replicas:
+            replicas.load_progress(10, ORIGIN.key, 7)
+            replicas.set_slots(10, [SLOT])
+            await trio.testing.wait_all_tasks_blocked()
+            plane.answer({"name": "JS_SRC_x-1"}, b"NATS/1.0\r\nNats-Stream-Identity: ID\r\n\r\n")
+            await trio.testing.wait_all_tasks_blocked()
+
+        assert plane.requests[0][2]["config"]["opt_start_seq"] == 8
+        start = plane.calls[0]
+        assert start[:3] == ("start", 10, 1)
+        assert start[3]["consumer"] == "JS_SRC_x-1"
+        assert start[3]["last_sequence"] == 7
+        assert start[3]["source_key"] == ("ORDERS:bTMUkJQk", ">", ">", "ID")
+        assert plane.calls[1][0] == "record"
+
+    mock_run(run)
+
+
+def test_an_unreachable_origin_is_asked_again_until_it_hears() -> None:
+    """Four requests a second cost nothing while nobody is there, and the first one heard starts the catch-up."""
+
+    async def run() -> None:
+        plane = FakePlane()
+        plane.reachable = False
+        async with driven(plane) as replicas:
+            replicas.set_slots(10, [SLOT])
+            await trio.sleep(2.05)
+            asked = len(plane.requests)
+            plane.reachable = True
+            await trio.sleep(0.3)
+            plane.answer({"name": "c"})
+            await trio.sleep(60)
+
+            assert 8 <= asked <= 12
+            assert len(plane.requests) == asked + 1
+
+    mock_run(run)
+
+
+def test_a_returning_link_restarts_its_own_domains_slots_only() -> None:
+    """A link to one hub must not make every other source start over."""
+
+    async def run() -> None:
+        plane = FakePlane()
+        other = Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.other.API"), "leaf", "JS_SRC_y")
+        async with driven(plane) as replicas:
+            for slot in (SLOT, other):
+                replicas.set_slots(slot.stream, [slot])
+                await trio.testing.wait_all_tasks_blocked()
+                plane.answer({"name": f"c{slot.stream}"})
+                await trio.testing.wait_all_tasks_blocked()
+            plane.sequence = 99
+            before = len(plane.requests)
+            replicas.link_up(link_to("hub"))
+            await trio.testing.wait_all_tasks_blocked()
+
+            again = plane.requests[before:]
+            assert [request[1] for request in again] == ["$JS.hub.API.CONSUMER.CREATE.ORDERS"]
+            assert again[0][2]["config"]["opt_start_seq"] == 100
+            assert ("stop", 10, 1) in plane.calls
+            assert ("publish", "$JS.hub.API.CONSUMER.DELETE.ORDERS.c10") in plane.calls
+
+    mock_run(run)
+
+
+def test_a_gap_makes_the_consumer_anew_behind_what_is_stored() -> None:
+    """EVENT_INGEST with a gap stops the ingest, deletes the consumer and asks from the stored sequence on."""
+
+    async def run() -> None:
+        plane = FakePlane()
+        async with driven(plane) as replicas:
+            replicas.set_slots(10, [SLOT])
+            await trio.testing.wait_all_tasks_blocked()
+            plane.answer({"name": "c"})
+            await trio.testing.wait_all_tasks_blocked()
+            plane.sequence = 41
+            replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.GAP, 0, 41))
+            await trio.testing.wait_all_tasks_blocked()
+
+        assert plane.requests[-1][2]["config"]["opt_start_seq"] == 42
+
+    mock_run(run)
+
+
+def test_a_refused_message_waits_before_it_is_asked_for_again() -> None:
+    """A full local stream must not be hammered."""
+
+    async def run() -> None:
+        plane = FakePlane()
+        async with driven(plane) as replicas:
+            replicas.set_slots(10, [SLOT])
+            await trio.testing.wait_all_tasks_blocked()
+            plane.answer({"name": "c"})
+            await trio.testing.wait_all_tasks_blocked()
+            replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.REFUSED, -2, 4))
+            await trio.sleep(1.9)
+            early = len(plane.requests)
+            await trio.sleep(0.2)
+
+        assert early == 1
+        assert len(plane.requests) == 2
+
+    mock_run(run)
+
+
+def test_removing_the_stream_stops_and_tells_the_origin() -> None:
+    """Nothing more is asked for, and the origin's consumer is deleted."""
+
+    async def run() -> None:
+        plane = FakePlane()
+        async with driven(plane) as replicas:
+            replicas.set_slots(10, [SLOT])
+            await trio.testing.wait_all_tasks_blocked()
+            plane.answer({"name": "c"})
+            await trio.testing.wait_all_tasks_blocked()
+            replicas.remove_stream(10)
+            await trio.sleep(30)
+
+        assert len(plane.requests) == 1
+        assert ("publish", "$JS.hub.API.CONSUMER.DELETE.ORDERS.c") in plane.calls
+        assert ("stop", 10, 1) in plane.calls
+
+    mock_run(run)
