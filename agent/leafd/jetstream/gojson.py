@@ -1,0 +1,379 @@
+"""JSON as the reference server reads and writes it.
+
+    decode(Struct, body)  -->  frozen dataclass, or JsonError with the reference's words
+    encode(value)         -->  JSON text with its field order, omitted empties and time format
+
+Fields are declared with wire(kind, "json_name"); a Kind knows how one Go type is read, written and called in messages. Why not
+pydantic here: the order of fields, what is left out, case-insensitive names, the texts of errors and `null` are Go's, and
+pydantic would have to be overruled in each; and this module loads in a millisecond, on a box where start-up counts.
+Deviation: a time keeps its instant but not its zone (it is echoed in UTC).
+
+What does not live here: any JetStream field (models/).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, TypeVar
+
+from leafd.jetstream.gosyntax import syntax_error
+from leafd.jetstream.gotime import TimeError, format_time, parse_time
+
+_Record = TypeVar("_Record", bound="Struct")
+
+Path = tuple[str, ...]
+
+
+class JsonError(Exception):
+    """The body is not what the request wants; the text is Go's."""
+
+
+class Number(str):
+    """A JSON number as it was written: range and type are checked by the field that takes it."""
+
+    __slots__ = ()
+
+
+class _Object(list[tuple[str, Any]]):
+    """The members of a JSON object in the order of the text."""
+
+    __slots__ = ()
+
+
+def _constant(text: str) -> Any:
+    raise ValueError(text)
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_Object, parse_int=Number, parse_float=Number, parse_constant=_constant
+)
+
+
+def _described(value: Any) -> str:
+    """What Go calls the kind of a JSON value."""
+    if isinstance(value, _Object):
+        return "object"
+    if isinstance(value, list):
+        return "array"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, Number):
+        return "number"
+    return "string"
+
+
+def _raw(value: Any) -> str:
+    """The value as compact JSON again, for messages that quote it."""
+    if isinstance(value, Number):
+        return str(value)
+    if isinstance(value, _Object):
+        return "{" + ",".join(f"{json.dumps(name)}:{_raw(member)}" for name, member in value) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_raw, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _mismatch(found: str, path: Path, go_type: str) -> JsonError:
+    if len(path) == 1:
+        return JsonError(f"json: cannot unmarshal {found} into Go value of type server.{path[0]}")
+    # A list's element is no field of a struct, and the reference's text says so.
+    owner = "" if path[-1].isdigit() else "Go struct field "
+    return JsonError(f"json: cannot unmarshal {found} into {owner}{'.'.join(path)} of type {go_type}")
+
+
+class Kind:
+    """How one Go type is read from JSON and written to it."""
+
+    go_type: ClassVar[str] = ""
+
+    def __init__(self, default: Any = None) -> None:
+        self.default = default
+
+    def read(self, value: Any, path: Path, strict: bool) -> Any:
+        """The Python value of a parsed JSON value (never null: see null())."""
+        raise NotImplementedError
+
+    def null(self, path: Path) -> Any:
+        """What JSON null means: as if the field were absent, but for types with a reader of their own."""
+        return self.default
+
+    def write(self, value: Any) -> Any:
+        """The value for json.dumps."""
+        return value
+
+    def empty(self, value: Any) -> bool:
+        """Whether omitempty leaves it out."""
+        return not value
+
+
+class Text(Kind):
+    """Go string."""
+
+    go_type = "string"
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def read(self, value: Any, path: Path, strict: bool) -> str:
+        if not isinstance(value, str) or isinstance(value, Number):
+            raise _mismatch(_described(value), path, self.go_type)
+        return _valid_text(value)
+
+
+class Flag(Kind):
+    """Go bool."""
+
+    go_type = "bool"
+
+    def __init__(self) -> None:
+        super().__init__(False)
+
+    def read(self, value: Any, path: Path, strict: bool) -> bool:
+        if not isinstance(value, bool):
+            raise _mismatch(_described(value), path, self.go_type)
+        return value
+
+
+class Integer(Kind):
+    """Go's integers: a type name and a range."""
+
+    def __init__(self, name: str, low: int, high: int) -> None:
+        super().__init__(0)
+        self.name = name
+        self.low = low
+        self.high = high
+
+    def read(self, value: Any, path: Path, strict: bool) -> int:
+        if not isinstance(value, Number):
+            raise _mismatch(_described(value), path, self.name)
+        try:
+            number = int(value)
+        except ValueError:
+            raise _mismatch(f"number {value}", path, self.name) from None
+        if not self.low <= number <= self.high:
+            raise _mismatch(f"number {value}", path, self.name)
+        return number
+
+
+class Time(Kind):
+    """Go *time.Time as nanoseconds since 1970, or None; with pointer=False the zero time stands for unset."""
+
+    go_type = "time.Time"
+
+    def __init__(self, *, pointer: bool = True, default: int | None = None) -> None:
+        super().__init__(default)
+        self.pointer = pointer
+
+    def read(self, value: Any, path: Path, strict: bool) -> int:
+        if not isinstance(value, str) or isinstance(value, Number):
+            raise _mismatch(_described(value), path, self.go_type)
+        try:
+            return parse_time(value)
+        except TimeError as error:
+            raise JsonError(str(error)) from None
+
+    def write(self, value: Any) -> Any:
+        return None if value is None else format_time(value)
+
+    def empty(self, value: Any) -> bool:
+        return value is None
+
+
+class Choice(Kind):
+    """A Go enumeration with a JSON reader of its own: it sees null too, and words its own refusals."""
+
+    def __init__(
+        self,
+        default: str,
+        values: Iterable[str],
+        *,
+        also: Mapping[str, str] | None = None,
+        fold: bool = False,
+        refusal: Callable[[str], str] = lambda raw: f"can not unmarshal {json.dumps(raw, ensure_ascii=False)}",
+        hidden: str | None = None,
+    ) -> None:
+        super().__init__(default)
+        self.known = {value: value for value in values} | dict(also or {})
+        self.fold = fold
+        self.refusal = refusal
+        self.hidden = hidden
+
+    def read(self, value: Any, path: Path, strict: bool) -> str:
+        if isinstance(value, str) and not isinstance(value, Number):
+            known = self.known.get(value.lower() if self.fold else value)
+            if known is not None:
+                return known
+        raise JsonError(self.refusal(_raw(value)))
+
+    def null(self, path: Path) -> Any:
+        raise JsonError(self.refusal("null"))
+
+    def empty(self, value: Any) -> bool:
+        return bool(value == self.hidden)
+
+
+class ListOf(Kind):
+    """Go slice, as a tuple."""
+
+    def __init__(self, item: Kind, go_type: str) -> None:
+        super().__init__(())
+        self.item = item
+        self.name = go_type
+
+    def read(self, value: Any, path: Path, strict: bool) -> tuple[Any, ...]:
+        if isinstance(value, _Object) or not isinstance(value, list):
+            raise _mismatch(_described(value), path, self.name)
+        found = []
+        for index, one in enumerate(value):
+            where = (*path, str(index))
+            found.append(self.item.null(where) if one is None else self.item.read(one, where, strict))
+        return tuple(found)
+
+    def write(self, value: Any) -> Any:
+        return [self.item.write(one) for one in value]
+
+
+class TextMap(Kind):
+    """Go map[string]string."""
+
+    go_type = "map[string]string"
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def read(self, value: Any, path: Path, strict: bool) -> dict[str, str]:
+        if not isinstance(value, _Object):
+            raise _mismatch(_described(value), path, self.go_type)
+        text = Text()
+        return {_valid_text(k): "" if v is None else text.read(v, (*path, k), strict) for k, v in value}
+
+    def write(self, value: Any) -> Any:
+        return {} if value is None else dict(sorted(value.items()))
+
+
+class Nested(Kind):
+    """A struct within a struct; pointer: None when absent or null."""
+
+    def __init__(self, struct: type[Struct], *, pointer: bool = True) -> None:
+        super().__init__(None if pointer else struct())
+        self.struct = struct
+
+    def read(self, value: Any, path: Path, strict: bool) -> Any:
+        if not isinstance(value, _Object):
+            raise _mismatch(_described(value), path, f"server.{self.struct.go_name or self.struct.__name__}")
+        return self.struct(**_members(self.struct, value, path, strict))
+
+    def write(self, value: Any) -> Any:
+        return None if value is None else written(value)
+
+    def empty(self, value: Any) -> bool:
+        return value is None
+
+
+class Raw(Kind):
+    """Anything, written as it is; for replies only."""
+
+    def read(self, value: Any, path: Path, strict: bool) -> Any:
+        return value
+
+
+def wire(kind: Kind, name: str, *, omit: bool = False) -> Any:
+    """Declares a dataclass field with its JSON name; omit: left out when empty, as Go's omitempty."""
+    metadata = {"kind": kind, "name": name, "omit": omit}
+    return field(default=kind.default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Base of everything that is read from or written to JSON. go_name: what messages call it, when that differs."""
+
+    go_name: ClassVar[str] = ""
+
+
+TEXT: Final = Text()
+FLAG: Final = Flag()
+INT: Final = Integer("int", -(1 << 63), (1 << 63) - 1)
+INT32: Final = Integer("int32", -(1 << 31), (1 << 31) - 1)
+INT64: Final = Integer("int64", -(1 << 63), (1 << 63) - 1)
+UINT64: Final = Integer("uint64", 0, (1 << 64) - 1)
+DURATION: Final = Integer("time.Duration", -(1 << 63), (1 << 63) - 1)
+TEXT_MAP: Final = TextMap()
+
+
+def _valid_text(value: str) -> str:
+    """Lone surrogates, which JSON can spell and UTF-8 cannot, become U+FFFD as in Go."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+def _members(struct: type[Struct], value: _Object, path: Path, strict: bool) -> dict[str, Any]:
+    known = {one.metadata["name"]: one for one in fields(struct)}
+    folded = {name.lower(): one for name, one in known.items()}
+    found: dict[str, Any] = {}
+    for name, member in value:
+        one = known.get(name) or folded.get(name.lower())
+        if one is None:
+            if strict:
+                raise JsonError(f"json: unknown field {json.dumps(name, ensure_ascii=False)}")
+            continue
+        kind: Kind = one.metadata["kind"]
+        where = (*path, one.metadata["name"])
+        found[one.name] = kind.null(where) if member is None else kind.read(member, where, strict)
+    return found
+
+
+def _values(text: str) -> list[Any]:
+    """All JSON values of the text one after the other, as Go's stream decoder takes them."""
+    found = []
+    at = 0
+    while True:
+        while at < len(text) and text[at] in " \t\r\n":
+            at += 1
+        if at == len(text):
+            return found
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            raise JsonError(syntax_error(text[at:], at)) from None
+        found.append(value)
+
+
+def decode(struct: type[_Record], body: bytes, *, strict: bool = True) -> _Record:
+    """Reads a request. An empty body is the struct with its defaults, as the reference has it."""
+    name = struct.go_name or struct.__name__
+    found: dict[str, Any] = {}
+    for value in _values(body.decode("utf-8", "replace")):
+        if value is None:
+            continue
+        if not isinstance(value, _Object):
+            raise _mismatch(_described(value), (name,), "")
+        found |= _members(struct, value, (name,), strict)
+    return struct(**found)
+
+
+def written(value: Struct) -> dict[str, Any]:
+    """The struct as a dict for json.dumps, in field order, empties left out where the declaration says so."""
+    members: dict[str, Any] = {}
+    for one in fields(value):
+        if "name" not in one.metadata:
+            continue
+        kind: Kind = one.metadata["kind"]
+        item = getattr(value, one.name)
+        if one.metadata["omit"] and kind.empty(item):
+            continue
+        members[one.metadata["name"]] = kind.write(item)
+    return members
+
+
+def dump(members: Mapping[str, Any]) -> bytes:
+    """JSON text with Go's escapes of <, > and &, which can only occur inside strings."""
+    text = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
+    for character, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        text = text.replace(character, escape)
+    text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return text.encode("utf-8", "replace")

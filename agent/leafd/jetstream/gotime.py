@@ -1,0 +1,100 @@
+"""Times of the wire: RFC 3339 text as Go reads and writes it, and nanoseconds since 1970 inside.
+
+What does not live here: clocks, but for the one function that reads the wall clock.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime, timedelta, timezone
+from typing import Final
+
+# 0001-01-01T00:00:00Z, Go's zero time, which stands for "unset" in JSON.
+ZERO_TIME: Final = -62_135_596_800_000_000_000
+SECOND: Final = 1_000_000_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
+_LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
+_PARTS: Final = (
+    (r"\d{4}", "2006"), ("-", "-"), (r"\d{2}", "01"), ("-", "-"), (r"\d{2}", "02"), ("T", "T"), (r"\d{2}", "15"),
+    (":", ":"), (r"\d{2}", "04"), (":", ":"), (r"\d{2}", "05"), (r"(?:[.,]\d+)?", ""),
+    (r"Z|[+-]\d{2}:\d{2}", "Z07:00"),
+)  # fmt: skip
+
+
+class TimeError(Exception):
+    """Not a time; the text is Go's."""
+
+
+def now_ns() -> int:
+    """The wall clock."""
+    return time.time_ns()
+
+
+def parse_time(text: str) -> int:
+    """RFC 3339 to nanoseconds since 1970."""
+    at = 0
+    found = []
+    for pattern, layout in _PARTS:
+        match = re.compile(pattern).match(text, at)
+        if match is None:
+            raise TimeError(f'parsing time "{text}" as "{_LAYOUT}": cannot parse "{text[at:]}" as "{layout}"')
+        found.append(match[0])
+        at = match.end()
+    if at != len(text):
+        raise TimeError(f'parsing time "{text}": extra text: "{text[at:]}"')
+    year, month, day, hour, minute, second = (int(found[i]) for i in (0, 2, 4, 6, 8, 10))
+    for value, low, high, what in (
+        (month, 1, 12, "month"), (day, 1, 31, "day"), (hour, 0, 23, "hour"), (minute, 0, 59, "minute"),
+        (second, 0, 59, "second"),
+    ):  # fmt: skip
+        if not low <= value <= high:
+            raise TimeError(f'parsing time "{text}": {what} out of range')
+    try:
+        moment = datetime(max(year, 1), month, day, hour, minute, second, tzinfo=timezone.utc)  # noqa: UP017
+    except ValueError:
+        raise TimeError(f'parsing time "{text}": day out of range') from None
+    zone = found[12]
+    if zone != "Z":
+        offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        moment -= offset if zone[0] == "+" else -offset
+    nanoseconds = int(found[11][1:10].ljust(9, "0")) if found[11] else 0
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * SECOND + nanoseconds
+
+
+def format_time(ns: int) -> str:
+    """Nanoseconds since 1970 to RFC 3339 in UTC, the fraction without trailing zeros."""
+    seconds, fraction = divmod(ns, SECOND)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    text = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T{moment:%H:%M:%S}"
+    if fraction:
+        text += "." + f"{fraction:09d}".rstrip("0")
+    return text + "Z"
+
+
+_UNITS: Final = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"))
+
+
+def format_duration(ns: int) -> str:
+    """A duration as Go prints it: 1m30s, 100ms, 0s."""
+    if ns == 0:
+        return "0s"
+    sign, ns = ("-", -ns) if ns < 0 else ("", ns)
+    if ns < SECOND:
+        scale, unit = max(pair for pair in _UNITS if pair[0] <= ns)
+        return sign + _decimal(ns, scale) + unit
+    minutes, rest = divmod(ns, 60 * SECOND)
+    hours, minutes = divmod(minutes, 60)
+    text = _decimal(rest, SECOND) + "s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{text}"
+    return f"{sign}{minutes}m{text}" if minutes else sign + text
+
+
+def _decimal(ns: int, scale: int) -> str:
+    whole, fraction = divmod(ns, scale)
+    if not fraction:
+        return str(whole)
+    digits = len(str(scale)) - 1
+    return f"{whole}." + str(fraction).rjust(digits, "0").rstrip("0")
