@@ -1,0 +1,1 @@
+"""The tests: one folder a kind of test, and what they share."""

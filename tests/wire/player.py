@@ -1,0 +1,408 @@
+"""Plays a wire transcript against a server: what a client sends, and byte for byte what must come back.
+
+A .wire file is a test. Its first comment is the promise. Then, a line each (A is any letter, a connection each):
+
+    # conf: NAME                the server's configuration, tests/wire/conf/NAME.conf (default: that of the folder)
+    # ways: lines joined        play it in these ways only; the reason stands beside it
+    A> PUB foo 5                send this line and CR LF. Python's escapes work; a last \\c means: no CR LF
+    A> PUB foo <json {...}>     send length, CR LF, the JSON and CR LF: nobody has to count the length
+    A< MSG foo 1 5              this line must come next. <*> matches anything, <name> too, and is remembered:
+                                where <name> stands again, in A> too, it is what was matched
+    A< MSG foo 1 <json {...}>   a line that ends in a length, and a payload that is this JSON; "<*>" matches any value
+    A< INFO <has {...}>         JSON that has at least these fields
+    A<theirs ... / A<ours ...   a deliberate difference: the reference's line and leafd's; above it the reason
+    A! closed                   the server closes the connection
+    A! silent 0.3               nothing comes for so many seconds
+    wait 0.2                    let that many seconds pass
+    A?                          (recording only) whatever comes until it is quiet
+
+A connection is opened when its letter first stands; its INFO is read over, unless INFO is what is expected first.
+`python -m tests.wire.player --record FILE...` replaces A? by what the reference server sent. That is the only way a
+transcript is made: never from leafd.
+
+Every transcript is played in three ways: a line at a time; all lines between two expectations in one send; and cut into
+single bytes, long sends at random places. The answers must be the same.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests import servers
+
+HERE = Path(__file__).parent
+ANSWER_SECONDS_MAX = 5.0
+QUIET_SECONDS = 0.3  # recording: nothing more comes
+SPLIT_BYTES_MAX = 400  # longer sends are cut at random places instead of everywhere
+WAYS = ("lines", "joined", "split")
+
+STEP = re.compile(r"^([A-Z])(>|<ours|<theirs|<|!|\?)(?: (.*))?$")
+MARKER = re.compile(r"<(json|has) (.*)>$")
+HOLE = re.compile(r"<(\*|[a-z][a-z0-9_]*)>")
+# Fields of the server's JSON that differ from run to run.
+VOLATILE = {"created", "ts", "time", "first_ts", "last_ts", "last_active", "id", "timestamp", "pause_remaining"}
+
+
+class Mismatch(AssertionError):
+    """The server said something else; the text holds the place and both sides."""
+
+
+@dataclass(frozen=True)
+class Step:
+    number: int
+    client: str  # a letter, or "" for wait
+    action: str  # > < <ours <theirs ! ? wait
+    text: str
+
+
+@dataclass(frozen=True)
+class Transcript:
+    path: Path
+    promise: str
+    configuration: str
+    ways: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def read(path: Path) -> Transcript:
+    promise, configuration, ways, steps = "", path.parent.name, WAYS, []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if line.startswith("# conf:"):
+            configuration = line.removeprefix("# conf:").strip()
+        elif line.startswith("# ways:"):
+            ways = tuple(line.removeprefix("# ways:").split())
+        elif line.startswith("#"):
+            promise = promise or line[1:].strip()
+        elif line.startswith("wait "):
+            steps.append(Step(number, "", "wait", line.removeprefix("wait ")))
+        elif line.strip():
+            found = STEP.match(line)
+            assert found, f"{path.name}:{number}: not a step: {line}"
+            steps.append(Step(number, found[1], found[2], found[3] or ""))
+    assert promise, f"{path.name}: the first comment is the promise"
+    return Transcript(path, promise, configuration, ways, tuple(steps))
+
+
+class Connection:
+    """One client: a socket read by lines and lengths, written whole or in pieces."""
+
+    def __init__(self, port: int, way: str, cuts: random.Random) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), ANSWER_SECONDS_MAX)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.way = way
+        self.cuts = cuts
+        self.received = b""
+        self.fresh = True  # its INFO has not been read
+
+    def send(self, data: bytes) -> None:
+        try:
+            for piece in self._pieces(data):
+                self.socket.sendall(piece)
+                if self.way == "split":
+                    time.sleep(0.00005)  # lets the server read this piece alone, most of the time
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the server has closed already; that is told by what it sent before
+
+    def _pieces(self, data: bytes) -> list[bytes]:
+        if self.way != "split":
+            return [data]
+        if len(data) <= SPLIT_BYTES_MAX:
+            return [data[at : at + 1] for at in range(len(data))]
+        places = sorted({0, len(data), *(self.cuts.randrange(len(data)) for _ in range(100))})
+        return [data[a:b] for a, b in zip(places, places[1:], strict=False)]
+
+    def more(self, seconds: float) -> bool:
+        """Receives something; False when the server closed. TimeoutError when nothing came."""
+        self.socket.settimeout(max(seconds, 0.001))
+        try:
+            data = self.socket.recv(1 << 20)
+        except ConnectionResetError:
+            return False
+        self.received += data
+        return bool(data)
+
+    def line(self, seconds: float = ANSWER_SECONDS_MAX) -> str:
+        deadline = time.monotonic() + seconds
+        while b"\r\n" not in self.received:
+            if not self.more(deadline - time.monotonic()):
+                raise EOFError(self.received)
+        line, _, self.received = self.received.partition(b"\r\n")
+        return line.decode("latin-1")
+
+    def payload(self, size: int) -> bytes:
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        while len(self.received) < size + 2:
+            if not self.more(deadline - time.monotonic()):
+                raise EOFError(self.received)
+        data, self.received = self.received[:size], self.received[size + 2 :]
+        return data
+
+    def info(self) -> None:
+        if self.fresh:
+            self.fresh = False
+            line = self.line()
+            assert line.startswith("INFO {"), f"the first line is not INFO: {line}"
+
+
+@dataclass
+class Player:
+    """One play of one transcript in one way."""
+
+    transcript: Transcript
+    server: servers.Server
+    way: str
+    connections: dict[str, Connection] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    recorded: dict[int, list[str]] = field(default_factory=dict)
+    cuts: random.Random = field(default_factory=lambda: random.Random(1))
+
+    def play(self) -> None:
+        try:
+            pending: dict[str, bytes] = {}
+            for step in self.transcript.steps:
+                if step.action == ">" and self.way != "lines":
+                    # Held back until something is expected, so that one send holds as much as it can.
+                    if step.client not in pending:
+                        self.flush(pending)
+                    pending[step.client] = pending.get(step.client, b"") + self.bytes_of(step)
+                    continue
+                self.flush(pending)
+                self.take(step)
+            self.flush(pending)
+        finally:
+            for connection in self.connections.values():
+                connection.socket.close()
+
+    def flush(self, pending: dict[str, bytes]) -> None:
+        for client, data in pending.items():
+            self.connection(client, expecting_info=False).send(data)
+        pending.clear()
+
+    def connection(self, client: str, expecting_info: bool) -> Connection:
+        if client not in self.connections:
+            self.connections[client] = Connection(self.server.port, self.way, self.cuts)
+        connection = self.connections[client]
+        if expecting_info:
+            connection.fresh = False
+        connection.info()
+        return connection
+
+    def take(self, step: Step) -> None:
+        if step.action == "wait":
+            time.sleep(float(step.text))
+            return
+        if step.action == "<ours" and self.server.kind != servers.LEAFD:
+            return
+        if step.action == "<theirs" and self.server.kind == servers.LEAFD:
+            return
+        expecting = step.action.startswith("<") and step.text.startswith("INFO")
+        connection = self.connection(step.client, expecting)
+        if step.action == ">":
+            connection.send(self.bytes_of(step))
+        elif step.action == "!":
+            self.state(step, connection)
+        elif step.action == "?":
+            self.recorded[step.number] = record(step.client, connection)
+        else:
+            self.expect(step, connection)
+
+    def bytes_of(self, step: Step) -> bytes:
+        text = HOLE.sub(lambda found: self.names.get(found[1], found[0]), step.text)
+        marker = MARKER.search(text)
+        if marker:
+            body = marker[2].encode()
+            return text[: marker.start()].encode() + b"%d\r\n%s\r\n" % (len(body), body)
+        end = b"\r\n"
+        if text.endswith("\\c"):
+            text, end = text[:-2], b""
+        if "\\" in text:
+            text = text.encode("latin-1").decode("unicode_escape")
+        return text.encode("latin-1") + end
+
+    def state(self, step: Step, connection: Connection) -> None:
+        what, _, argument = step.text.partition(" ")
+        seconds = float(argument) if what == "silent" else ANSWER_SECONDS_MAX
+        try:
+            while not connection.received and connection.more(seconds):
+                pass
+            closed = not connection.received
+        except TimeoutError:
+            if what == "silent":
+                return
+            raise self.mismatch(step, "closed", "still open") from None
+        if what != "closed" or not closed:
+            raise self.mismatch(step, what, "closed" if closed else repr(connection.received[:300]))
+
+    def expect(self, step: Step, connection: Connection) -> None:
+        text = HOLE.sub(lambda found: self.names.get(found[1], found[0]), step.text)
+        marker = MARKER.search(text)
+        try:
+            real = connection.line()
+            while real == "PING" and text != "PING":
+                # The server measures the round trip when it likes.
+                connection.send(b"PONG\r\n")
+                real = connection.line()
+            if marker and not text.startswith("INFO"):
+                size = real.split(" ")[-1]
+                if not size.isdigit():
+                    raise self.mismatch(step, text, real)
+                real = f"{real.removesuffix(size)}{connection.payload(int(size)).decode()}"
+        except TimeoutError:
+            raise self.mismatch(step, text, "nothing came") from None
+        except EOFError as ended:
+            raise self.mismatch(step, text, f"closed after {ended.args[0]!r}") from None
+        if marker:
+            self.expect_json(step, text, marker, real)
+        else:
+            self.expect_line(step, text, real)
+
+    def expect_line(self, step: Step, text: str, real: str) -> None:
+        if "\\" in text:
+            text = text.encode("latin-1").decode("unicode_escape")
+        found = re.fullmatch(pattern_of(text), real, re.DOTALL)
+        if not found:
+            raise self.mismatch(step, text, real)
+        self.names.update(found.groupdict())
+
+    def expect_json(self, step: Step, text: str, marker: re.Match[str], real: str) -> None:
+        before = re.match(pattern_of(text[: marker.start()]), real, re.DOTALL)
+        if not before:
+            raise self.mismatch(step, text, real)
+        self.names.update(before.groupdict())
+        expected = json.loads(marker[2])
+        try:
+            value = json.loads(real[before.end() :])
+        except ValueError:
+            raise self.mismatch(step, text, real) from None
+        differing = difference(expected, value, exact=marker[1] == "json")
+        if differing:
+            raise self.mismatch(step, text, real, differing)
+
+    def mismatch(self, step: Step, expected: str, real: str, more: str = "") -> Mismatch:
+        where = f"{self.transcript.path.name}:{step.number} ({self.way}, {self.server.kind})"
+        return Mismatch(f"{where}: {more}\n  expected {step.client}< {expected}\n  came     {step.client}< {real}")
+
+
+def pattern_of(text: str) -> str:
+    """A regular expression of a line: holes match anything, named ones are groups."""
+    pattern, at = "", 0
+    for hole in HOLE.finditer(text):
+        pattern += re.escape(text[at : hole.start()])
+        pattern += ".*?" if hole[1] == "*" else f"(?P<{hole[1]}>.+?)"
+        at = hole.end()
+    return pattern + re.escape(text[at:])
+
+
+def difference(expected: Any, real: Any, exact: bool, path: str = "$") -> str:
+    """The first place where two JSON values differ, or the empty string."""
+    if expected == "<*>":
+        return ""
+    if isinstance(expected, dict) and isinstance(real, dict):
+        for key in expected:
+            if key not in real:
+                return f"{path}.{key} is missing"
+            inner = difference(expected[key], real[key], exact, f"{path}.{key}")
+            if inner:
+                return inner
+        extra = sorted(set(real) - set(expected))
+        return f"{path} has also {', '.join(extra)}" if exact and extra else ""
+    if isinstance(expected, list) and isinstance(real, list):
+        for index, (left, right) in enumerate(zip(expected, real, strict=False)):
+            inner = difference(left, right, exact, f"{path}[{index}]")
+            if inner:
+                return inner
+        return "" if len(expected) == len(real) else f"{path} has {len(real)} items, {len(expected)} expected"
+    if type(expected) is type(real) and expected == real:
+        return ""
+    return f"{path} is {real!r}, {expected!r} expected"
+
+
+# ---- recording -------------------------------------------------------------------------------------------------------
+
+
+def masked(value: Any, key: str = "") -> Any:
+    """JSON with what differs from run to run made a wildcard."""
+    if key in VOLATILE and not str(value).startswith("0001-"):
+        return "<*>"
+    if isinstance(value, dict):
+        return {name: masked(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [masked(inner) for inner in value]
+    return value
+
+
+def visible(line: str) -> str:
+    """The line in the escapes that a transcript is read with, so that it shows every byte."""
+    shown = "".join(c if " " <= c <= "~" else f"\\x{ord(c):02x}" for c in line.replace("\\", "\\\\"))
+    return f"{shown[:-1]}\\x20" if shown.endswith(" ") else shown
+
+
+def record(client: str, connection: Connection) -> list[str]:
+    """Everything that comes until it is quiet, as steps."""
+    steps: list[str] = []
+    while True:
+        try:
+            line = connection.line(QUIET_SECONDS)
+        except TimeoutError:
+            return steps
+        except EOFError as ended:
+            if ended.args[0]:
+                steps.append(f"{client}< {ended.args[0]!r} and no end of line")
+            return [*steps, f"{client}! closed"]
+        if line.startswith("INFO "):
+            steps.append(f"{client}< INFO <*>")
+            continue
+        # The stamp in an acknowledgement's subject.
+        line = re.sub(r"(\$JS\.ACK\.\S+?\.\d+\.\d+\.\d+\.)\d{19}(\.\d+)", r"\1<*>\2", line)
+        size = line.rsplit(" ", 1)[-1]
+        if line.startswith("MSG ") and size.isdigit() and int(size) > 1:
+            payload = connection.payload(int(size)).decode("latin-1")
+            try:
+                value = json.loads(payload)
+            except ValueError:
+                value = None
+            if isinstance(value, dict):
+                steps.append(
+                    f"{client}< {line.removesuffix(size)}<json {json.dumps(masked(value), separators=(',', ':'))}>"
+                )
+            else:
+                steps += [
+                    f"{client}< {line}",
+                    *(f"{client}< {visible(part)}".rstrip() for part in payload.split("\r\n")),
+                ]
+            continue
+        steps.append(f"{client}< {visible(line)}".rstrip())
+
+
+def write_recorded(path: Path) -> None:
+    """Plays a transcript against the reference and puts what came where A? stands."""
+    transcript = read(path)
+    with servers.running(servers.REFERENCE, configuration_text(transcript)) as server:
+        player = Player(transcript, server, "lines")
+        player.play()
+    lines = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        lines += player.recorded.get(number, [line])
+    path.write_text("\n".join(lines) + "\n")
+
+
+def configuration_text(transcript: Transcript) -> str:
+    return (HERE / "conf" / f"{transcript.configuration}.conf").read_text()
+
+
+def main() -> None:
+    assert sys.argv[1:2] == ["--record"], "usage: python -m tests.wire.player --record FILE..."
+    for name in sys.argv[2:]:
+        write_recorded(Path(name))
+
+
+if __name__ == "__main__":
+    main()
