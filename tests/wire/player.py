@@ -42,7 +42,7 @@ HERE = Path(__file__).parent
 ANSWER_SECONDS_MAX = 5.0
 QUIET_SECONDS = 0.3  # recording: nothing more comes
 SPLIT_BYTES_MAX = 400  # longer sends are cut at random places instead of everywhere
-WAYS = ("lines", "joined", "split")
+WAYS: tuple[str, ...] = ("lines", "joined", "split")
 
 STEP = re.compile(r"^([A-Z])(>|<ours|<theirs|<|!|\?)(?: (.*))?$")
 MARKER = re.compile(r"<(json|has) (.*)>$")

@@ -59,13 +59,14 @@ def remove_streams(port: int) -> None:
             request(f"$JS.API.STREAM.DELETE.{name}")
 
 
-def plays() -> Iterator[object]:
+def plays() -> list[object]:
     """Every transcript with every server and every way of sending it."""
-    for path in TRANSCRIPTS:
-        transcript = player.read(path)
-        for kind in servers.KINDS:
-            for way in transcript.ways:
-                yield pytest.param(transcript, kind, way, id=f"{path.parent.name}/{path.stem}-{kind}-{way}")
+    return [
+        pytest.param(transcript, kind, way, id=f"{transcript.path.parent.name}/{transcript.path.stem}-{kind}-{way}")
+        for transcript in map(player.read, TRANSCRIPTS)
+        for kind in servers.KINDS
+        for way in transcript.ways
+    ]
 
 
 @pytest.mark.parametrize(("transcript", "kind", "way"), plays())
