@@ -9,7 +9,6 @@ from typing import Any
 
 import trio
 import trio.testing
-
 from leafd import native_types as t
 from leafd.links import leaf
 from leafd.links.leafs import Link
