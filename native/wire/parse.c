@@ -185,16 +185,17 @@ static inline bool over_limit(const wire_parser_t *parser, bytes_t input, uint32
         return false;
     }
     uint32_t start = skip_blanks(input, name_size);
-    uint32_t line_end = end;
-    if (whole) {
-        line_end--;
-        if (line_end > start && input.at[line_end - 1] == '\r') {
-            line_end--;
-        }
-        return line_end > start && line_end - start > parser->max_control_line;
+    if (start - name_size > parser->max_control_line) {
+        return true; /* blanks in front do not count for the reference, which lets them go on for ever */
     }
-    /* The last byte may be the CR of a CRLF; blanks in front count here, or they could go on for ever. */
-    return end - name_size > parser->max_control_line + 1 && (start == end || end - start > parser->max_control_line + 1);
+    if (!whole) {
+        return end - start > parser->max_control_line + 1; /* the last byte may be the CR of a CRLF */
+    }
+    uint32_t line_end = end - 1;
+    if (line_end > start && input.at[line_end - 1] == '\r') {
+        line_end--;
+    }
+    return line_end > start && line_end - start > parser->max_control_line;
 }
 
 /* The line has no end yet. */
@@ -441,7 +442,8 @@ wire_verdict_t wire_parse(wire_parser_t *parser, bytes_t input, op_t *op, uint32
     check(parser->searched <= input.size);
     *used = 0;
     *error = WIRE_ERROR_NONE;
-    if (input.size == 0 || input.size < parser->need) {
+    /* One byte less than needed is looked at: it may show already that the payload does not end as announced. */
+    if (input.size == 0 || (parser->need > 0 && input.size < parser->need - 1)) {
         return WIRE_MORE;
     }
     if (LEAF_LIKELY(input.size > 4)) {
