@@ -83,6 +83,9 @@ status_t listener_accept(listener_t *listener, int *fd, char peer[LISTEN_PEER_SI
         socklen_t size = sizeof address;
         int accepted = accept4(listener->fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (accepted >= 0) {
+            if (listener->spare_fd < 0) {
+                listener->spare_fd = open(SPARE, O_RDONLY | O_CLOEXEC); /* lost when none could be had; for next time */
+            }
             set_options(accepted);
             describe(&address, peer);
             *fd = accepted;
