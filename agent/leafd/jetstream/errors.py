@@ -1,8 +1,8 @@
 """Every error that the JetStream API of a lone server can answer, in one table, and the exception that carries one.
 
-A row is (err_code, HTTP-like code, description). Clients switch on err_code and some compare descriptions, so both are those
-of nats-server 2.15.1, letter by letter; `{name}` in a description is filled in by Row.error(name=...). Numbers that only a
-cluster emits are left out on purpose. What does not live here: when an error is raised.
+A row is (err_code, HTTP-like code, description). Clients switch on err_code and some compare descriptions, so both
+are those of nats-server 2.15.1, letter by letter; `{name}` in a description is filled in by Row.error(name=...).
+Numbers that only a cluster emits are left out on purpose. What does not live here: when an error is raised.
 """
 
 from __future__ import annotations

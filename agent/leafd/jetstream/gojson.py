@@ -3,10 +3,10 @@
     decode(Struct, body)  -->  frozen dataclass, or JsonError with the reference's words
     encode(value)         -->  JSON text with its field order, omitted empties and time format
 
-Fields are declared with wire(kind, "json_name"); a Kind knows how one Go type is read, written and called in messages. Why not
-pydantic here: the order of fields, what is left out, case-insensitive names, the texts of errors and `null` are Go's, and
-pydantic would have to be overruled in each; and this module loads in a millisecond, on a box where start-up counts.
-Deviation: a time keeps its instant but not its zone (it is echoed in UTC).
+Fields are declared with wire(kind, "json_name"); a Kind knows how one Go type is read, written and called in
+messages. Why not pydantic here: the order of fields, what is left out, case-insensitive names, the texts of errors
+and `null` are Go's, and pydantic would have to be overruled in each; and this module loads in a millisecond, on a box
+where start-up counts. Deviation: a time keeps its instant but not its zone (it is echoed in UTC).
 
 What does not live here: any JetStream field (models/).
 """
@@ -329,7 +329,7 @@ def _members(struct: type[Struct], value: _Object, path: Path, strict: bool) -> 
 
 def _values(text: str) -> list[Any]:
     """All JSON values of the text one after the other, as Go's stream decoder takes them."""
-    found = []
+    found: list[Any] = []
     at = 0
     while True:
         while at < len(text) and text[at] in " \t\r\n":

@@ -1,7 +1,7 @@
 """What Go says about JSON text that is none: the words and the offset of the first wrong character.
 
-Only called when Python's parser has refused already, so it is written to be plain, not fast. What does not live here: the
-decision whether the text is JSON.
+Only called when Python's parser has refused already, so it is written to be plain, not fast. What does not live here:
+the decision whether the text is JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Ended(Exception):
 
 
 def syntax_error(text: str, before: int) -> str:
-    """The reference's text for a value that does not parse; before = characters of the body that stand in front of it."""
+    """The reference's text for a value that does not parse. before: characters of the body in front of it."""
     try:
         _value(text, _skip(text, 0), 0)
     except _Wrong as wrong:

@@ -59,10 +59,8 @@ def collide(one: str, other: str) -> bool:
             return True
         if a != b and a != "*" and b != "*":
             return False
-    if len(left) == len(right):
-        return True
-    # The longer one goes on where the shorter ends: `a.>` needs one token more than `a`.
-    return False
+    # If one goes on where the other ends they do not: `a.>` needs one token more than `a`.
+    return len(left) == len(right)
 
 
 def subset(subject: str, of: str) -> bool:

@@ -1,0 +1,68 @@
+"""Whether an account, and the server, have room for a stream.
+
+Streams with max_bytes reserve them; streams without count for one byte when they are made. Usage on publish is the
+plane's business.
+"""
+
+from __future__ import annotations
+
+from leafd.jetstream import errors
+from leafd.jetstream.catalogue import Account, Catalogue, Settings
+from leafd.jetstream.models.stream import MEMORY, StreamConfig
+
+
+def reserved(account: Account, storage: str, *, without: str = "") -> int:
+    """Bytes that the account's streams of one storage kind have reserved."""
+    return sum(
+        max(stream.config.max_bytes, 0)
+        for stream in account.streams.values()
+        if stream.config.storage == storage and stream.name != without
+    )
+
+
+def server_reserved(catalogue: Catalogue, storage: str) -> int:
+    """Bytes that all streams of one storage kind have reserved."""
+    return sum(reserved(account, storage) for account in catalogue.accounts.values())
+
+
+def check_room(
+    account: Account,
+    catalogue: Catalogue,
+    settings: Settings,
+    config: StreamConfig,
+    *,
+    add_bytes: int,
+    account_reserved: int,
+) -> None:
+    """Refuses a stream that needs add_bytes more than there are. -1: no limit asked for, counted as one byte."""
+    limits = account.limits
+    if 0 < limits.max_consumers < config.max_consumers:
+        raise errors.MAXIMUM_CONSUMERS_LIMIT.error()
+    add_bytes = 1 if add_bytes < 0 else add_bytes
+    memory = config.storage == MEMORY
+    most = limits.max_memory if memory else limits.max_store
+    server_most = settings.max_memory if memory else settings.max_store
+    error = errors.MEMORY_RESOURCES_EXCEEDED if memory else errors.STORAGE_RESOURCES_EXCEEDED
+    if most >= 0 and add_bytes > most - account_reserved:
+        raise error.error()
+    if add_bytes > server_most - server_reserved(catalogue, config.storage):
+        raise error.error()
+
+
+def check_new_stream(account: Account, catalogue: Catalogue, settings: Settings, config: StreamConfig) -> None:
+    """The limits that count before the configuration has been looked at: number of streams, and room."""
+    others = sum(1 for name in account.streams if name != config.name)
+    if 0 < account.limits.max_streams <= others:
+        raise errors.MAXIMUM_STREAMS_LIMIT.error()
+    others_reserved = reserved(account, config.storage, without=config.name)
+    check_room(account, catalogue, settings, config, add_bytes=config.max_bytes, account_reserved=others_reserved)
+
+
+def check_update_room(
+    account: Account, catalogue: Catalogue, settings: Settings, old: StreamConfig, new: StreamConfig
+) -> None:
+    """An update needs room for what it reserves more than before."""
+    more = max(max(new.max_bytes, 0) - max(old.max_bytes, 0), 0)
+    others = reserved(account, new.storage, without=new.name)
+    others += max(new.max_bytes - more, 0)
+    check_room(account, catalogue, settings, new, add_bytes=more, account_reserved=others)

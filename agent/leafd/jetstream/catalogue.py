@@ -1,0 +1,213 @@
+"""All streams and consumers that exist, by account and name, with the ids that the plane knows them by.
+
+Loaded from the stored definitions at start; changed only after the plane has said that a change is on disk. What does
+not live here: rules (stream_rules.py, consumer_rules.py), counters (the plane has them).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import trio
+
+from leafd.jetstream.gojson import decode, dump, written
+from leafd.jetstream.gotime import format_time, parse_time
+from leafd.jetstream.models.consumer import ConsumerConfig
+from leafd.jetstream.models.stream import StreamConfig
+
+NO_LIMIT: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLimits:
+    """What an account may use; -1 = no limit, byte counts in bytes."""
+
+    max_memory: int = NO_LIMIT
+    max_store: int = NO_LIMIT
+    max_streams: int = NO_LIMIT
+    max_consumers: int = NO_LIMIT
+    max_ack_pending: int = NO_LIMIT
+    memory_max_stream_bytes: int = NO_LIMIT
+    store_max_stream_bytes: int = NO_LIMIT
+    max_bytes_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The server's own part in decisions. Times in ns, 0 = no limit but for the two store sizes."""
+
+    server_name: str
+    domain: str = ""
+    cluster_name: str = ""
+    strict: bool = True
+    max_memory: int = 1 << 62
+    max_store: int = 1 << 62
+    max_ack_pending: int = 0
+    max_request_batch: int = 0
+    duplicate_window: int = 0
+
+
+@dataclass(slots=True)
+class Consumer:
+    """One consumer. created: Unix ns, kept for ever."""
+
+    id: int
+    name: str
+    config: ConsumerConfig
+    created: int
+
+    @property
+    def hidden(self) -> bool:
+        """Made by a mirror or source elsewhere: in no list and no count."""
+        return self.config.direct
+
+    @property
+    def counted(self) -> bool:
+        """Whether limits on consumers see it."""
+        return not (self.config.direct or self.config.sourcing)
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One stream with its consumers. lock: held while its consumers change."""
+
+    id: int
+    account: Account
+    config: StreamConfig
+    created: int
+    consumers: dict[str, Consumer] = field(default_factory=dict)
+    lock: trio.Lock = field(default_factory=trio.Lock)
+
+    @property
+    def name(self) -> str:
+        """Its name, which cannot change."""
+        return self.config.name
+
+    def listed(self) -> list[Consumer]:
+        """The consumers that clients may see, by name."""
+        return sorted((one for one in self.consumers.values() if not one.hidden), key=lambda one: one.name)
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """One account's JetStream. lock: held while its streams change."""
+
+    id: int
+    name: str
+    limits: AccountLimits = AccountLimits()
+    enabled: bool = True
+    system: bool = False
+    streams: dict[str, Stream] = field(default_factory=dict)
+    api_total: int = 0
+    api_errors: int = 0
+    lock: trio.Lock = field(default_factory=trio.Lock)
+
+    def sorted_streams(self) -> list[Stream]:
+        """All its streams by name."""
+        return [self.streams[name] for name in sorted(self.streams)]
+
+
+class Catalogue:
+    """Accounts by id and name; streams also by id; and the next free ids."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[int, Account] = {}
+        self.by_name: dict[str, Account] = {}
+        self._streams: dict[int, Stream] = {}
+        self._next_stream = 1
+        self._next_consumer = 1
+
+    def add_account(self, account: Account) -> None:
+        """Makes an account known; its streams come with load or with requests."""
+        self.accounts[account.id] = account
+        self.by_name[account.name] = account
+
+    def streams(self) -> Iterator[Stream]:
+        """Every stream of every account."""
+        return iter(list(self._streams.values()))
+
+    def stream(self, stream_id: int) -> Stream | None:
+        """A stream by the plane's id."""
+        return self._streams.get(stream_id)
+
+    def consumer(self, stream_id: int, consumer_id: int) -> tuple[Stream, Consumer] | None:
+        """A consumer by the plane's ids."""
+        stream = self._streams.get(stream_id)
+        for consumer in stream.consumers.values() if stream else ():
+            if consumer.id == consumer_id:
+                assert stream is not None
+                return stream, consumer
+        return None
+
+    def new_stream_id(self) -> int:
+        """An id that no stored stream has."""
+        self._next_stream += 1
+        return self._next_stream - 1
+
+    def new_consumer_id(self) -> int:
+        """An id that no stored consumer of the node has."""
+        self._next_consumer += 1
+        return self._next_consumer - 1
+
+    def keep_ids(self, *, stream: int = 0, consumer: int = 0) -> None:
+        """Ids that are stored, whether they can be served or not, are not given out again."""
+        self._next_stream = max(self._next_stream, stream + 1)
+        self._next_consumer = max(self._next_consumer, consumer + 1)
+
+    def add_stream(self, stream: Stream) -> None:
+        """The stream exists from here on."""
+        stream.account.streams[stream.name] = stream
+        self._streams[stream.id] = stream
+
+    def remove_stream(self, stream: Stream) -> None:
+        """The stream is gone."""
+        stream.account.streams.pop(stream.name, None)
+        self._streams.pop(stream.id, None)
+
+
+# Stored definitions: {"account": name, "created": time, "config": {...}} of a stream, {"name": ...} of a consumer.
+
+
+def stream_definition(stream: Stream) -> bytes:
+    """The durable record of a stream."""
+    return dump(
+        {
+            "account": stream.account.name,
+            "created": format_time(stream.created),
+            "config": written(stream.config),
+        }
+    )
+
+
+def consumer_definition(consumer: Consumer) -> bytes:
+    """The durable record of a consumer."""
+    return dump({"name": consumer.name, "created": format_time(consumer.created), "config": written(consumer.config)})
+
+
+def read_stream(body: bytes) -> tuple[str, int, StreamConfig]:
+    """Account name, time of creation and configuration of a stored stream."""
+    record: dict[str, Any] = json.loads(body)
+    config = decode(StreamConfig, json.dumps(record["config"]).encode(), strict=False)
+    return record["account"], parse_time(record["created"]), config
+
+
+def read_consumer(body: bytes) -> tuple[str, int, ConsumerConfig]:
+    """Name, time of creation and configuration of a stored consumer."""
+    record: dict[str, Any] = json.loads(body)
+    config = decode(ConsumerConfig, json.dumps(record["config"]).encode(), strict=False)
+    return record["name"], parse_time(record["created"]), config
+
+
+def stored_config(config: StreamConfig) -> StreamConfig:
+    """A request's configuration without what only the request carries."""
+    if type(config) is StreamConfig:
+        return config
+    return StreamConfig(**{name: getattr(config, name) for name in StreamConfig.__dataclass_fields__})
+
+
+def with_stream_config(stream: Stream, config: StreamConfig) -> Stream:
+    """A copy to write the next definition from, while the old one is still what holds."""
+    return replace(stream, config=config)

@@ -1,0 +1,125 @@
+"""What this room needs of its neighbours, as protocols: the plane below, mirrors and sources beside it, the daemon
+above.
+
+native.Plane fits JetStreamPlane as it is; the unit tests put a small plane in memory in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from leafd import native_types as t
+
+if TYPE_CHECKING:
+    from leafd.jetstream.catalogue import Stream
+
+
+class JetStreamPlane(Protocol):
+    """Streams and consumers of the plane. What changes the store returns when the change is on disk."""
+
+    def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]: ...
+    def publish(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> None: ...
+    async def stream_put(
+        self,
+        stream: int,
+        config: t.FlatStream,
+        *,
+        name: str,
+        definition: bytes,
+        domain: str,
+        subjects: Iterable[str],
+        loading: bool = False,
+    ) -> t.StreamState: ...
+    async def stream_remove(self, stream: int) -> None: ...
+    async def stream_state(
+        self, stream: int, *, subjects_filter: str = "", deleted: bool = False, offset: int = 0
+    ) -> t.StreamState: ...
+    async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int: ...
+    async def message_get(
+        self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""
+    ) -> t.StoredMessage | None: ...
+    async def message_delete(self, stream: int, sequence: int, *, erase: bool = True) -> bool: ...
+    async def consumer_put(
+        self,
+        stream: int,
+        consumer: int,
+        config: t.FlatConsumer,
+        *,
+        name: str,
+        definition: bytes,
+        deliver_subject: str = "",
+        deliver_group: str = "",
+        backoff_ns: Iterable[int] = (),
+        filters: Iterable[str] = (),
+        loading: bool = False,
+    ) -> t.ConsumerState: ...
+    async def consumer_remove(self, stream: int, consumer: int) -> None: ...
+    async def consumer_state(self, stream: int, consumer: int) -> t.ConsumerState: ...
+    async def consumer_reset(self, stream: int, consumer: int, sequence: int) -> tuple[int, t.ConsumerState]: ...
+
+
+class SourceStatus(Protocol):
+    """How a mirror or source is doing. active_ns: -1 = never heard of."""
+
+    @property
+    def lag(self) -> int: ...
+    @property
+    def active_ns(self) -> int: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def error(self) -> dict[str, Any] | None: ...
+
+
+class Neighbours(Protocol):
+    """What the daemon knows and this room does not; daemon.py wires it to links/ and accounts/."""
+
+    def stream_changed(self, stream: Stream, last_sequence: int) -> None:
+        """A stream was loaded, made or updated: its mirror or sources may be new. last_sequence: of the store, now."""
+
+    def stream_removed(self, stream: Stream) -> None:
+        """A stream is gone with everything in it."""
+
+    async def source_status(self, stream: int, slot: int) -> SourceStatus:
+        """Slot 0 is the mirror, 1.. are the sources in the order of the configuration."""
+
+    def client_info(self, connection: int) -> dict[str, Any]:
+        """Who sent a request, for advisories."""
+
+    def has_leafs(self, account: int) -> bool:
+        """Whether leaf links are bound to the account: then another JetStream may answer in our place."""
+
+
+class Alone:
+    """Neighbours of a server that has none: no links, unknown clients."""
+
+    def stream_changed(self, stream: Stream, last_sequence: int) -> None:
+        """Nobody is told."""
+
+    def stream_removed(self, stream: Stream) -> None:
+        """Nobody is told."""
+
+    async def source_status(self, stream: int, slot: int) -> SourceStatus:
+        """Never heard of anything."""
+        return NEVER
+
+    def client_info(self, connection: int) -> dict[str, Any]:
+        """Nothing is known."""
+        return {}
+
+    def has_leafs(self, account: int) -> bool:
+        """None."""
+        return False
+
+
+class _Never:
+    lag = 0
+    active_ns = -1
+    sequence = 0
+    error: dict[str, Any] | None = None
+
+
+NEVER = _Never()

@@ -1,0 +1,96 @@
+"""API levels, the `_nats.*` metadata that tells of them, and the identity of a stream.
+
+A stored asset carries the level that it needs; the server's own version and level are only added to replies, and
+dropped from requests that send a reply's configuration back. Values are those of nats-server 2.15.1, because clients
+gate features on them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from dataclasses import replace
+from typing import Final
+
+from leafd.jetstream.errors import REQUIRED_API_LEVEL
+from leafd.jetstream.gotime import ZERO_TIME, format_time
+from leafd.jetstream.models.consumer import ACK_FLOW_CONTROL, PRIORITY_NONE, ConsumerConfig
+from leafd.jetstream.models.stream import StreamConfig
+
+API_LEVEL: Final = 5
+SERVER_VERSION: Final = "2.15.1"
+REQUIRED_LEVEL_KEY: Final = "_nats.req.level"
+VERSION_KEY: Final = "_nats.ver"
+LEVEL_KEY: Final = "_nats.level"
+REQUIRED_LEVEL_HEADER: Final = b"Nats-Required-Api-Level"
+IDENTITY_HEADER: Final = b"Nats-Stream-Identity"
+_ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
+
+
+def hash8(text: str) -> str:
+    """The reference's short hash of names."""
+    return "".join(_ALPHABET[byte % 62] for byte in hashlib.sha256(text.encode()).digest()[:8])
+
+
+def stream_identity(created: int) -> str:
+    """Tells a stream from another one of the same name: where it was made anew, sources start from scratch."""
+    return hash8(format_time(created))
+
+
+def header_value(header: bytes, name: bytes) -> bytes:
+    """The first value of a header, or nothing."""
+    for line in header.split(b"\r\n")[1:]:
+        key, colon, value = line.partition(b":")
+        if colon and key == name:
+            return value.strip()
+    return b""
+
+
+def check_level(header: bytes) -> None:
+    """Refuses a request that needs more than this server can do."""
+    wanted = header_value(header, REQUIRED_LEVEL_HEADER) if header else b""
+    if wanted and not (wanted.removeprefix(b"+").removeprefix(b"-").isdigit() and int(wanted) <= API_LEVEL):
+        raise REQUIRED_API_LEVEL.error()
+
+
+def _static(metadata: dict[str, str] | None, level: int) -> dict[str, str]:
+    kept = {key: value for key, value in (metadata or {}).items() if key not in (VERSION_KEY, LEVEL_KEY)}
+    return kept | {REQUIRED_LEVEL_KEY: str(level)}
+
+
+def static_stream(config: StreamConfig) -> StreamConfig:
+    """The configuration as it is stored: with the level that its features need."""
+    level = 0
+    if config.allow_msg_ttl or config.subject_delete_marker_ttl > 0:
+        level = 1
+    if config.allow_msg_counter or config.allow_atomic or config.allow_msg_schedules or config.persist_mode == "async":
+        level = 2
+    if config.allow_batched:
+        level = 4
+    return replace(config, metadata=_static(config.metadata, level))
+
+
+def static_consumer(config: ConsumerConfig) -> ConsumerConfig:
+    """The configuration as it is stored: with the level that its features need."""
+    level = 0
+    if config.pause_until is not None and config.pause_until != ZERO_TIME:
+        level = 1
+    if config.priority_policy != PRIORITY_NONE or config.priority_timeout or config.priority_groups:
+        level = 1
+    if config.ack_policy == ACK_FLOW_CONTROL:
+        level = 4
+    return replace(config, metadata=_static(config.metadata, level))
+
+
+def dynamic(metadata: dict[str, str] | None) -> dict[str, str]:
+    """Metadata for a reply: with this server's version and level."""
+    return (metadata or {}) | {VERSION_KEY: SERVER_VERSION, LEVEL_KEY: str(API_LEVEL)}
+
+
+def comparable(metadata: dict[str, str] | None, stored: dict[str, str] | None) -> dict[str, str] | None:
+    """A request's metadata with the level of what is stored, so that versions alone make no difference."""
+    kept = {key: value for key, value in (metadata or {}).items() if key not in (VERSION_KEY, LEVEL_KEY)}
+    kept.pop(REQUIRED_LEVEL_KEY, None)
+    if stored and REQUIRED_LEVEL_KEY in stored:
+        kept[REQUIRED_LEVEL_KEY] = stored[REQUIRED_LEVEL_KEY]
+    return kept or None
