@@ -1,0 +1,82 @@
+"""The command `leafd`: read the command line, then check, signal, or run. Imports come late, so that -t, -v and
+--help are quick.
+
+Exit codes: 0 all is well; 1 it could not start or was stopped by a failure (as nats-server; worth a retry); 78
+(EX_CONFIG) when systemd
+started it and the configuration or the command line is wrong, which no retry mends: the unit has
+RestartPreventExitStatus=78.
+A shell or a script sees 1 in that case, too, as from nats-server.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final
+
+from leafd.errors import ConfigError, LeafdError, UsageError
+
+EXIT_OK: Final = 0
+EXIT_FAILURE: Final = 1
+EXIT_CONFIG: Final = 78
+PROGRAM: Final = "leafd"
+
+
+def main() -> int:
+    """Entry point of the command."""
+    from leafd.config.flags import HELP, parse_flags
+
+    try:
+        flags = parse_flags(sys.argv[1:])
+        if flags.help:
+            print(HELP)
+            return EXIT_OK
+        if flags.version:
+            print(f"{PROGRAM}: v{version()}")
+            return EXIT_OK
+        if flags.signal is not None:
+            from leafd.signals import send
+
+            send(flags.signal)
+            return EXIT_OK
+        if flags.check and flags.config is None:
+            raise UsageError("must specify [-c, --config] option to check configuration file syntax")
+        from leafd.config.load import load
+
+        loaded = load(flags)
+        if flags.check:
+            for warning in loaded.warnings:
+                print(f"{PROGRAM}: {warning}", file=sys.stderr)
+            print(f"{PROGRAM}: configuration file {flags.config} is valid")
+            return EXIT_OK
+        from leafd.daemon import run
+
+        return run(loaded, flags)
+    except (UsageError, ConfigError) as error:
+        _complain(error)
+        return EXIT_CONFIG if "INVOCATION_ID" in os.environ and "NOTIFY_SOCKET" in os.environ else EXIT_FAILURE
+    except LeafdError as error:
+        _complain(error)
+        return EXIT_FAILURE
+    except KeyboardInterrupt:
+        return EXIT_FAILURE
+
+
+def version() -> str:
+    """The installed version; a checkout that was never installed says so."""
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    try:
+        return installed("leafd")
+    except PackageNotFoundError:
+        return "0.0.0"
+
+
+def _complain(error: Exception) -> None:
+    for line in str(error).splitlines():
+        print(f"{PROGRAM}: {line}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""From the tree to the models: spellings to fields, places to errors, keys this build does not serve to one clear line.
+
+Keys are matched without regard to case, as in the reference. Unknown keys are errors with the nearest known one,
+unless the key
+served as a variable. What does not live here: any key's meaning (schema/).
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from leafd.config.lexer import Where
+from leafd.config.schema.base import Section, Support
+from leafd.config.schema.server import Server
+from leafd.config.tree import Document, Node, parse_file, parse_text, plain
+from leafd.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration that was read: the models and what the operator should hear."""
+
+    server: Server
+    warnings: tuple[str, ...]
+    files: tuple[str, ...] = ()
+
+
+def load_file(path: Path) -> Loaded:
+    """Reads and checks a configuration file. Raises ConfigError with one line per problem."""
+    return bind(parse_file(path), str(path))
+
+
+def load_text(text: str, file: str = "<text>") -> Loaded:
+    """The same from a string."""
+    return bind(parse_text(text, file), file)
+
+
+def bind(document: Document, file: str) -> Loaded:
+    """Fits a tree to the models."""
+    binder = _Binder(list(document.warnings))
+    values = binder.section(Server, document.root, ())
+    if binder.errors:
+        raise ConfigError("\n".join(binder.errors))
+    try:
+        server = Server.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_describe(error, binder.places, file))) from error
+    return Loaded(server, tuple(binder.warnings), tuple(document.files))
+
+
+def spellings(model: type[BaseModel]) -> dict[str, str]:
+    """Every accepted key in lower case, with its field's name."""
+    found: dict[str, str] = {}
+    for name, info in model.model_fields.items():
+        found[name] = name
+        for alias in extras(info).get("aliases", ()):
+            found[alias] = name
+    return found
+
+
+def extras(info: FieldInfo) -> dict[str, Any]:
+    """What option() said about a field."""
+    return info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+
+
+def inner_models(annotation: object) -> tuple[type[Section] | None, str]:
+    """The block behind an annotation and how it is held: "one", "list", "map" or ""."""
+    origin = typing.get_origin(annotation)
+    if isinstance(annotation, type) and origin is None and issubclass(annotation, Section):
+        return annotation, "one"
+    arguments = typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return inner_models(arguments[0])
+    if origin in (typing.Union, types.UnionType):
+        for argument in arguments:
+            model, held = inner_models(argument)
+            if model is not None:
+                return model, held
+        return None, ""
+    if origin is tuple and arguments:
+        model, _ = inner_models(arguments[0])
+        return model, "list" if model else ""
+    if origin is dict and len(arguments) == 2:
+        model, _ = inner_models(arguments[1])
+        return model, "map" if model else ""
+    return None, ""
+
+
+class _Binder:
+    """Walks tree and models side by side; collects errors so that all of them are told at once."""
+
+    def __init__(self, warnings: list[str]) -> None:
+        self.errors: list[str] = []
+        self.warnings = warnings
+        self.places: dict[tuple[str | int, ...], Where] = {}
+
+    def section(self, model: type[Section], members: dict[str, Node], path: tuple[str | int, ...]) -> dict[str, Any]:
+        known = spellings(model)
+        values: dict[str, Any] = {}
+        for key, node in members.items():
+            name = known.get(key.lower())
+            if name is None:
+                self._unknown(key, node, known)
+                continue
+            if name in values:
+                self.warnings.append(
+                    f"{node.where}: {key} is another spelling of {name}, set before; the later one holds"
+                )
+            info = model.model_fields[name]
+            here = (*path, name)
+            self.places[here] = node.where
+            values[name] = self._value(info.annotation, node, here, key)
+            self._support(key, node, info, values)
+        return values
+
+    def _unknown(self, key: str, node: Node, known: dict[str, str]) -> None:
+        if node.used_as_variable:
+            return
+        near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.6)
+        hint = f": did you mean {near[0]!r}?" if near else ": remove it, or check the spelling"
+        if "{" in key:
+            hint = ": put a blank before the {"
+        self.errors.append(f"{node.where}: unknown field {key!r}{hint}")
+
+    def _support(self, key: str, node: Node, info: FieldInfo, values: dict[str, Any]) -> None:
+        support = extras(info).get("support")
+        if support == Support.FULL or node.value is False or node.value in ("disabled", "off") or node.value == {}:
+            return
+        why = extras(info).get("why", "")
+        if support == Support.REFUSED:
+            self.errors.append(f"{node.where}: {key}: {why}")
+        elif support == Support.IGNORED:
+            self.warnings.append(f"{node.where}: {key} is ignored: {why}")
+
+    def _value(self, annotation: object, node: Node, path: tuple[str | int, ...], key: str) -> Any:
+        model, held = inner_models(annotation)
+        value = node.value
+        if model is not None and held == "one" and isinstance(value, dict):
+            return self.section(model, value, path)
+        if model is not None and held == "list" and isinstance(value, list):
+            return [self._element(model, element, (*path, index), key) for index, element in enumerate(value)]
+        if model is not None and held == "map" and isinstance(value, dict):
+            made: dict[str, Any] = {}
+            for name, element in value.items():
+                if not isinstance(element.value, dict) and element.used_as_variable:
+                    continue
+                self.places[(*path, name)] = element.where
+                made[name] = self._element(model, element, (*path, name), name)
+            return made
+        return plain(value)
+
+    def _element(self, model: type[Section], element: Node, path: tuple[str | int, ...], key: str) -> Any:
+        self.places[path] = element.where
+        if not isinstance(element.value, dict):
+            self.errors.append(f"{element.where}: {key}: a map in braces is expected here, not {plain(element)!r}")
+            return {}
+        return self.section(model, element.value, path)
+
+
+def _describe(error: ValidationError, places: dict[tuple[str | int, ...], Where], file: str) -> list[str]:
+    lines = []
+    for problem in error.errors(include_url=False):
+        path = tuple(part for part in problem["loc"])
+        text = problem["msg"].removeprefix("Value error, ")
+        # A rule about several keys begins its text with the one to look at.
+        where = _place((*path, text.split(" ", 1)[0]), places)
+        name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
+        if problem["type"] in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
+            text = f"{text[:1].lower()}{text[1:]}, not {problem['input']}".replace("input should be", "must be")
+        elif problem["type"] != "value_error":
+            text = f"{text[:1].lower()}{text[1:]}, not {problem['input']!r}"
+        shown = f"{name}: " if path and not text.startswith(name) else ""
+        lines.append(f"{where or file}: {shown}{text}")
+    return list(dict.fromkeys(lines))
+
+
+def _place(path: tuple[str | int, ...], places: dict[tuple[str | int, ...], Where]) -> Where | None:
+    for size in range(len(path), 0, -1):
+        if path[:size] in places:
+            return places[path[:size]]
+    return None

@@ -1,0 +1,207 @@
+"""The command line: nats-server's flags, with one dash or two, value behind `=` or as the next word. Parsing only;
+__main__ acts.
+
+Two facts of the reference that are easily mixed up: -V traces the protocol, -v prints the version. A flag overrides the
+configuration file. Flags of rooms this build does not have (cluster, TLS) are refused, with what to do instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from leafd.errors import UsageError
+
+# Spelling -> field of Flags. A field of type bool takes no value.
+_SPELLINGS: Final = {
+    "a": "host", "addr": "host", "net": "host",
+    "p": "port", "port": "port",
+    "n": "server_name", "name": "server_name", "server_name": "server_name",
+    "P": "pid_file", "pid": "pid_file",
+    "m": "http_port", "http_port": "http_port",
+    "c": "config", "config": "config",
+    "t": "check",
+    "sl": "signal", "signal": "signal",
+    "client_advertise": "client_advertise",
+    "ports_file_dir": "ports_file_dir",
+    "l": "log_file", "log": "log_file",
+    "T": "logtime", "logtime": "logtime",
+    "logtime_utc": "logtime_utc",
+    "D": "debug", "debug": "debug",
+    "V": "trace", "trace": "trace",
+    "VV": "trace_verbose",
+    "DV": "debug_trace",
+    "DVV": "debug_trace_verbose",
+    "js": "jetstream", "jetstream": "jetstream",
+    "sd": "store_dir", "store_dir": "store_dir",
+    "user": "user", "pass": "password", "auth": "token",
+    "h": "help", "help": "help",
+    "v": "version", "version": "version",
+}  # fmt: skip
+_BOOLEANS: Final = frozenset(
+    {
+        "check",
+        "logtime",
+        "logtime_utc",
+        "debug",
+        "trace",
+        "trace_verbose",
+        "debug_trace",
+        "debug_trace_verbose",
+        "jetstream",
+        "help",
+        "version",
+    }
+)
+_NUMBERS: Final = frozenset({"port", "http_port"})
+_TRUE: Final = frozenset({"1", "t", "true"})
+_FALSE: Final = frozenset({"0", "f", "false"})
+
+_NO_CLUSTER: Final = (
+    "clusters are not in this build: join servers by leaf links (leafnodes { remotes [...] } in the configuration)"
+)
+_NO_TLS: Final = "TLS is not available in this build yet"
+REFUSED: Final = {
+    "ms": _NO_TLS, "https_port": _NO_TLS, "tls": _NO_TLS, "tlscert": _NO_TLS, "tlskey": _NO_TLS, "tlsverify": _NO_TLS,
+    "tlscacert": _NO_TLS, "help_tls": _NO_TLS,
+    "cluster": _NO_CLUSTER, "routes": _NO_CLUSTER, "cluster_name": _NO_CLUSTER, "no_advertise": _NO_CLUSTER,
+    "cluster_advertise": _NO_CLUSTER, "connect_retries": _NO_CLUSTER, "cluster_listen": _NO_CLUSTER,
+    "s": "log lines go to standard error, where systemd takes "
+         "them", "syslog": "log lines go to standard error, where systemd takes them",
+    "r": "log lines go to standard error", "remote_syslog": "log lines go to standard error",
+    "log_size_limit": "rotate the log with logrotate and --signal reopen",
+    "max_traced_msg_len": "traced lines have a bound of their own",
+    "profile": "there is no profiling port in this build",
+}  # fmt: skip
+
+SIGNALS: Final = ("stop", "quit", "term", "reload", "reopen", "ldm")
+
+HELP: Final = """
+Usage: leafd [options]
+
+Server options:
+    -a, --addr, --net <host>         Address for clients (default: 0.0.0.0)
+    -p, --port <port>                Port for clients (default: 4222; -1: any free port)
+    -n, --name
+        --server_name <name>         Name of this server (default: its id)
+    -P, --pid <file>                 File that gets the process id
+    -m, --http_port <port>           Port for monitoring over HTTP
+    -c, --config <file>              Configuration file
+    -t                               Check the configuration and exit
+    -sl,--signal <signal>[=<pid>]    Send a signal to a running server: ldm, stop, quit, term, reopen, reload
+                                     <pid> is a process id or the name of a pid file
+        --client_advertise <host:port>  Address that is announced to clients
+        --ports_file_dir <dir>       Directory of a file that tells the ports (leafd_<pid>.ports)
+
+Logging options:
+    -l, --log <file>                 File of the log (default: standard error)
+    -T, --logtime                    Times in the log (default: true)
+        --logtime_utc                These in UTC (default: false)
+    -D, --debug                      Debug lines
+    -V, --trace                      Protocol lines
+    -VV                              Those of the system account too
+    -DV                              Debug and protocol lines
+    -DVV                             Debug and all protocol lines
+
+JetStream options:
+    -js, --jetstream                 Serve JetStream
+    -sd, --store_dir <dir>           Directory of the store
+
+Authorization options:
+        --user <user>                User that connections need
+        --pass <password>            Its password
+        --auth <token>               Token that connections need
+
+Common options:
+    -h, --help                       Show this text
+    -v, --version                    Show the version
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line says; None where it is silent."""
+
+    config: str | None = None
+    host: str | None = None
+    port: int | None = None
+    server_name: str | None = None
+    pid_file: str | None = None
+    http_port: int | None = None
+    client_advertise: str | None = None
+    ports_file_dir: str | None = None
+    log_file: str | None = None
+    logtime: bool | None = None
+    logtime_utc: bool | None = None
+    debug: bool | None = None
+    trace: bool | None = None
+    trace_verbose: bool | None = None
+    debug_trace: bool | None = None
+    debug_trace_verbose: bool | None = None
+    jetstream: bool | None = None
+    store_dir: str | None = None
+    user: str | None = None
+    password: str | None = None
+    token: str | None = None
+    signal: str | None = None
+    check: bool = False
+    help: bool = False
+    version: bool = False
+
+
+def parse_flags(words: list[str]) -> Flags:
+    """Reads the command line. Raises UsageError."""
+    found: dict[str, Any] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            break
+        if not word.startswith("-") or word == "-":
+            # The reference takes a few bare words for flags; people type `help` and `version`.
+            if word in ("help", "version"):
+                found[word] = True
+                continue
+            raise UsageError(f"unknown word {word!r} on the command line: see --help")
+        spelled, equals, value = word.lstrip("-").partition("=")
+        name = _SPELLINGS.get(spelled)
+        if name is None:
+            raise UsageError(
+                f"{word}: {REFUSED[spelled]}"
+                if spelled in REFUSED
+                else f"flag provided but not defined: {word}: see --help"
+            )
+        if name in _BOOLEANS:
+            found[name] = _boolean(word, value) if equals else True
+            continue
+        if not equals:
+            if not rest:
+                raise UsageError(f"{word} needs a value behind it")
+            value = rest.pop(0)
+        if name == "signal" and rest and not equals and not rest[0].startswith("-"):
+            value = f"{value}={rest.pop(0)}"
+        found[name] = _number(word, value) if name in _NUMBERS else value
+    return _expand(Flags(**found))
+
+
+def _expand(flags: Flags) -> Flags:
+    if flags.debug_trace or flags.debug_trace_verbose:
+        flags = replace(flags, debug=True, trace=True)
+    if flags.debug_trace_verbose or flags.trace_verbose:
+        flags = replace(flags, trace=True, trace_verbose=True)
+    return flags
+
+
+def _boolean(word: str, value: str) -> bool:
+    if value.lower() in _TRUE:
+        return True
+    if value.lower() in _FALSE:
+        return False
+    raise UsageError(f"{word}: true or false is expected behind the =")
+
+
+def _number(word: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise UsageError(f"{word} {value}: a port number is expected") from None

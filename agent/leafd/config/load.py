@@ -1,0 +1,61 @@
+"""Configuration file and command line as one: the flags override the file, and the result is checked as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from leafd.config.bind import Loaded, load_file
+from leafd.config.flags import Flags
+from leafd.config.schema.jetstream import JetStream
+from leafd.config.schema.permissions import Authorization
+from leafd.config.schema.server import Server
+from leafd.errors import ConfigError
+
+
+def load(flags: Flags) -> Loaded:
+    """The configuration this process is to run with. Raises ConfigError."""
+    loaded = load_file(Path(flags.config)) if flags.config else Loaded(Server(), ())
+    changes = _changes(loaded.server, flags)
+    if not changes:
+        return loaded
+    try:
+        # model_copy checks nothing; a round through the fields does.
+        fields = {name: getattr(loaded.server, name) for name in loaded.server.model_fields_set} | changes
+        server = Server.model_validate(fields)
+    except ValidationError as error:
+        lines = [problem["msg"].removeprefix("Value error, ") for problem in error.errors(include_url=False)]
+        raise ConfigError("command line: " + "; ".join(lines)) from error
+    return replace(loaded, server=server)
+
+
+def _changes(server: Server, flags: Flags) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    same = (
+        "server_name", "pid_file", "client_advertise", "ports_file_dir", "log_file", "logtime", "logtime_utc",
+        "debug", "trace", "trace_verbose",
+    )  # fmt: skip
+    for name in same:
+        value = getattr(flags, name)
+        if value is not None:
+            changes[name] = value
+    if flags.host is not None or flags.port is not None:
+        host, port = server.client_address()
+        changes["listen"] = (host if flags.host is None else flags.host, port if flags.port is None else flags.port)
+    if flags.http_port is not None:
+        changes["http"] = (server.http[0] if server.http else "", flags.http_port)
+    if flags.jetstream is not None:
+        changes["jetstream"] = (server.jetstream or JetStream()) if flags.jetstream else None
+    if flags.store_dir is not None:
+        changes["store_dir"] = flags.store_dir
+        jetstream = changes.get("jetstream", server.jetstream)
+        if jetstream is not None:
+            changes["jetstream"] = jetstream.model_copy(update={"store_dir": ""})
+    if flags.user is not None or flags.password is not None or flags.token is not None:
+        changes["authorization"] = Authorization(
+            user=flags.user or "", password=flags.password or "", token=flags.token or ""
+        )
+    return changes

@@ -1,0 +1,48 @@
+"""The accounts block: names, users, limits. What accounts share (exports, imports) is parsed and named, not acted
+upon yet."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from leafd.config.schema.base import Number, Section, Takes, later, option
+from leafd.config.schema.jetstream import AccountJetStream, switch
+from leafd.config.schema.permissions import Permissions, User
+
+
+class AccountLimits(Section):
+    """What an account may use; -1: no limit."""
+
+    max_connections: Number = option(-1, "Client connections.", aliases=("max_conn",), takes=Takes.LIVE)
+    max_subscriptions: Number = option(-1, "Subscriptions of one connection.", aliases=("max_subs",), takes=Takes.LIVE)
+    max_payload: Number = option(-1, "Bytes of a message.", aliases=("max_pay",), takes=Takes.LIVE)
+    max_leafnodes: Number = option(-1, "Leaf links.", aliases=("max_leafs",), takes=Takes.LIVE)
+
+
+class Account(Section):
+    """One account: a name space of subjects and streams of its own."""
+
+    users: tuple[User, ...] = option((), "Who belongs to it.", takes=Takes.LIVE)
+    jetstream: Annotated[AccountJetStream | None, BeforeValidator(switch)] = option(
+        None, "enabled, disabled, or a map of limits.", takes=Takes.LIVE
+    )
+    default_permissions: Permissions | None = option(
+        None, "For users that have no permissions of their own.", takes=Takes.LIVE
+    )
+    limits: AccountLimits = option(AccountLimits, "What it may use.", takes=Takes.LIVE)
+    mappings: Any = later(
+        "subject mappings are not in this build: messages would go to other subjects than configured",
+        refuse=True,
+        aliases=("maps",),
+    )
+    exports: Any = later(
+        "sharing between accounts is not in this build: nobody can import what is exported here", refuse=False
+    )
+    imports: Any = later(
+        "sharing between accounts is not in this build: imported messages would not arrive", refuse=True
+    )
+    trace_dest: Any = later("message tracing is not in this build", refuse=False)
+    msg_trace: Any = later("message tracing is not in this build", refuse=False, aliases=("message_trace",))
+    nkey: Any = later("it has a meaning only in operator mode", refuse=False)

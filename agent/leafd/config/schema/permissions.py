@@ -1,0 +1,131 @@
+"""Who may connect, and what he may publish and subscribe to: users, permissions, the authorization block.
+
+Nothing is checked against a connection here: auth/ does that.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import BeforeValidator, model_validator
+
+from leafd.config.schema.base import SECOND, Duration, Number, Section, Strings, Takes, Text, later, option
+
+RESPONSES_DEFAULT: Final = 1
+RESPONSE_TTL_DEFAULT_NS: Final = 120 * SECOND
+CONNECTION_TYPES: Final = ("STANDARD", "WEBSOCKET", "LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS")
+
+
+class Subjects(Section):
+    """Allowed and denied subjects; a deny wins over an allow."""
+
+    allow: Strings | None = option(None, "Subjects that are allowed; absent: all.", takes=Takes.LIVE)
+    deny: Strings = option((), "Subjects that are denied, whatever allow says.", takes=Takes.LIVE)
+
+
+class Responses(Section):
+    """Answers to requests that were received, whatever the publish list says."""
+
+    max: Number = option(
+        RESPONSES_DEFAULT,
+        "Answers a request may have; -1: any number.",
+        aliases=("max_msgs", "max_messages", "max_responses"),
+        takes=Takes.LIVE,
+        ge=-1,
+    )
+    expires: Duration = option(
+        RESPONSE_TTL_DEFAULT_NS,
+        "How long after the request an answer may come.",
+        aliases=("expiration", "ttl"),
+        takes=Takes.LIVE,
+    )
+
+
+def _subjects(value: object) -> object:
+    return {"allow": value} if isinstance(value, str | list | tuple) else value
+
+
+def _responses(value: object) -> object:
+    if value is True:
+        return {}
+    return None if value is False else value
+
+
+class Permissions(Section):
+    """What a user may publish and subscribe to; nothing said: everything."""
+
+    publish: Annotated[Subjects | None, BeforeValidator(_subjects)] = option(
+        None, "A subject, a list, or { allow, deny }.", aliases=("pub", "import"), takes=Takes.LIVE
+    )
+    subscribe: Annotated[Subjects | None, BeforeValidator(_subjects)] = option(
+        None,
+        'As publish; "subject queue" allows the subject for that queue group only.',
+        aliases=("sub", "export"),
+        takes=Takes.LIVE,
+    )
+    allow_responses: Annotated[Responses | None, BeforeValidator(_responses)] = option(
+        None,
+        "true, or { max, expires }: may answer requests it received.",
+        aliases=("publish_allow_responses",),
+        takes=Takes.LIVE,
+    )
+
+
+class User(Section):
+    """One user: name and password, or the public nkey."""
+
+    user: Text = option("", "Name.", aliases=("username",), takes=Takes.LIVE)
+    password: Text = option("", "Password, plain or bcrypt ($2a$...).", aliases=("pass",), takes=Takes.LIVE)
+    nkey: Text = option("", "Public nkey (U...); the client signs the nonce with its seed.", takes=Takes.LIVE)
+    permissions: Permissions | None = option(
+        None, "What the user may do.", aliases=("permission", "authorization"), takes=Takes.LIVE
+    )
+    allowed_connection_types: Strings = option(
+        (), "STANDARD, LEAFNODE ...; empty: any.", aliases=("connection_types", "clients"), takes=Takes.LIVE
+    )
+    proxy_required: Any = later(
+        "PROXY protocol is not in this build: such a user could connect without the proxy", refuse=True
+    )
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.nkey and (self.user or self.password):
+            raise ValueError("an nkey user takes neither user nor password: remove them")
+        if self.nkey and (len(self.nkey) != 56 or not self.nkey.startswith("U")):
+            raise ValueError("not a public nkey of a user: it has 56 characters and begins with U")
+        if not self.nkey and not self.user:
+            raise ValueError("a user entry needs user or nkey")
+        for kind in self.allowed_connection_types:
+            if kind.upper() not in CONNECTION_TYPES:
+                raise ValueError(f"unknown connection type {kind!r}: one of {', '.join(CONNECTION_TYPES)}")
+        return self
+
+
+class Authorization(Section):
+    """The authorization block: one user, one token, or a list of users; they live in the account $G."""
+
+    user: Text = option("", "The only user.", aliases=("username",), takes=Takes.LIVE)
+    password: Text = option("", "Its password, plain or bcrypt.", aliases=("pass",), takes=Takes.LIVE)
+    token: Text = option("", "The only token, plain or bcrypt.", takes=Takes.LIVE)
+    users: tuple[User, ...] | None = option(None, "Several users.", takes=Takes.LIVE)
+    default_permissions: Permissions | None = option(
+        None,
+        "For users that have no permissions of their own.",
+        aliases=("default_permission", "permissions"),
+        takes=Takes.LIVE,
+    )
+    timeout: Duration = option(2 * SECOND, "How long a client may take to log in.", takes=Takes.LIVE, gt=0)
+    auth_callout: Any = later(
+        "auth callout is not in this build: logins would not be checked", refuse=True, aliases=("auth_hook",)
+    )
+    proxy_required: Any = later("PROXY protocol is not in this build", refuse=True)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if (self.user or self.password) and self.token:
+            raise ValueError("user and token exclude each other: keep one")
+        if self.users is not None and self.user:
+            raise ValueError("user and users exclude each other: move the single user into the list")
+        if self.users is not None and self.token:
+            raise ValueError("token and users exclude each other: keep one")
+        return self

@@ -1,0 +1,231 @@
+"""The outermost block: listeners, limits, logging, and the other blocks. Every key of nats-server 2.15 stands here,
+served or named."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import BeforeValidator, model_validator
+
+from leafd.config.schema.accounts import Account
+from leafd.config.schema.base import (
+    SECOND,
+    Duration,
+    Flag,
+    Listen,
+    Number,
+    Section,
+    Strings,
+    Takes,
+    Text,
+    later,
+    option,
+)
+from leafd.config.schema.jetstream import JetStream, switch
+from leafd.config.schema.leafnodes import LeafNodes
+from leafd.config.schema.permissions import Authorization
+
+DEFAULT_PORT: Final = 4222
+_INT32_MAX: Final = 2**31 - 1
+_TLS: Final = (
+    "TLS is not available in this build yet: connections would be plain text; remove it only if that is acceptable"
+)
+_OPERATOR: Final = "operator mode (JWT) is not in this build: nobody's rights would be checked; use accounts and users"
+_CLUSTER: Final = "clusters are not in this build: messages would not reach the other servers; join them by leaf links"
+_PROFILE: Final = "there is no profiling port in this build"
+
+
+class Server(Section):
+    """The whole configuration."""
+
+    port: Number = option(DEFAULT_PORT, "Port for clients; -1: any free port.", ge=-1, le=65535)
+    host: Text = option("", "Address for clients; empty: all.", aliases=("net",), example='"127.0.0.1"')
+    listen: Listen | None = option(None, "host:port in place of host and port.", example='"0.0.0.0:4222"')
+    client_advertise: Text = option("", "Address that is announced to clients in place of the listener's.")
+    server_name: Text = option(
+        "", "Name of this server; empty: its id. Leaves of one hub need different names.", example='"box-17"'
+    )
+    server_tags: Strings = option((), "Tags, key:value.")
+    server_metadata: dict[str, Text] = option({}, "Free facts about this server.")
+
+    http: Listen | None = option(None, "Monitoring, host:port.", example='"127.0.0.1:8222"')
+    http_port: Number | None = option(
+        None, "Monitoring port; absent: none. -1: any free port.", aliases=("monitor_port",), ge=-1, le=65535
+    )
+    http_base_path: Text = option("", "Prefix of the monitoring paths.")
+
+    debug: Flag = option(False, "Debug lines in the log.", takes=Takes.LIVE)
+    trace: Flag = option(False, "Protocol lines in the log.")
+    trace_verbose: Flag = option(False, "Those of the system account too.")
+    logtime: Flag = option(True, "Times in the log.", takes=Takes.LIVE)
+    logtime_utc: Flag = option(False, "These in UTC.", takes=Takes.LIVE)
+    log_file: Text = option("", "File of the log; empty: standard error.", aliases=("logfile",))
+    pid_file: Text = option("", "File that gets the process id.", aliases=("pidfile",))
+    ports_file_dir: Text = option("", "Directory of a file that tells the ports.")
+
+    max_payload: Number = option(1 << 20, "Bytes of a message.", takes=Takes.LIVE, gt=0, le=_INT32_MAX)
+    max_connections: Number = option(
+        64 << 10, "Client connections; 0 and -1: no limit.", aliases=("max_conn",), takes=Takes.LIVE, ge=-1
+    )
+    max_control_line: Number = option(4096, "Bytes of a protocol line.", takes=Takes.LIVE, ge=64, le=_INT32_MAX)
+    max_pending: Number = option(
+        64 << 20, "Bytes that wait for one client before it is cut off as slow.", takes=Takes.LIVE, gt=0
+    )
+    max_subscriptions: Number = option(
+        0, "Subscriptions of one connection; 0: no limit.", aliases=("max_subs",), takes=Takes.LIVE, ge=-1
+    )
+    max_sub_tokens: Number = option(
+        0, "Tokens of a subscription's subject; 0: no limit.", aliases=("max_subscription_tokens",), ge=0, le=255
+    )
+    ping_interval: Duration = option(
+        120 * SECOND, "A silent client is asked for a sign of life so often.", takes=Takes.LIVE, gt=0
+    )
+    ping_max: Number = option(2, "Unanswered pings before a connection counts as dead.", takes=Takes.LIVE, ge=1)
+    write_deadline: Duration = option(
+        10 * SECOND, "A client that takes nothing for so long is cut off.", takes=Takes.LIVE, gt=0
+    )
+    lame_duck_duration: Duration = option(
+        120 * SECOND, "Lame duck: time over which clients are sent away.", takes=Takes.LIVE
+    )
+    lame_duck_grace_period: Duration = option(
+        10 * SECOND, "Lame duck: wait before the first is sent away.", takes=Takes.LIVE, ge=0
+    )
+
+    authorization: Authorization | None = option(None, "Users without accounts.", takes=Takes.LIVE)
+    no_auth_user: Text = option("", "User that connections without a login get.", takes=Takes.LIVE)
+    accounts: dict[str, Account] = option({}, "Accounts by name.", takes=Takes.LIVE)
+    system_account: Text = option("", "Account for system services.", aliases=("system",))
+    no_system_account: Flag = option(False, "No system account.", aliases=("no_system", "no_sys_acc"))
+
+    jetstream: Annotated[JetStream | None, BeforeValidator(switch)] = option(None, "enabled, or a block.")
+    store_dir: Text = option("", "Directory of the store, when the jetstream block names none.", aliases=("storedir",))
+    default_js_domain: dict[str, Text] = option(
+        {}, "By account: domain that $JS.API of an account without JetStream goes to."
+    )
+    leafnodes: LeafNodes | None = option(None, "Leaf links.", aliases=("leaf",))
+    feature_flags: dict[str, Flag] = option({}, "Flags of the reference server; this one has none of them.")
+
+    mappings: Any = later(
+        "subject mappings are not in this build: messages would go elsewhere", refuse=True, aliases=("maps",)
+    )
+    tls: Any = later(_TLS, refuse=True)
+    https: Any = later(_TLS, refuse=True)
+    https_port: Any = later(_TLS, refuse=True)
+    cluster: Any = later(_CLUSTER, refuse=True)
+    gateway: Any = later(_CLUSTER, refuse=True)
+    operator: Any = later(
+        _OPERATOR, refuse=True, aliases=("operators", "roots", "root", "root_operators", "root_operator")
+    )
+    resolver: Any = later(_OPERATOR, refuse=True, aliases=("account_resolver", "accounts_resolver"))
+    resolver_tls: Any = later(_OPERATOR, refuse=True)
+    resolver_preload: Any = later(_OPERATOR, refuse=True)
+    resolver_pinned_accounts: Any = later(_OPERATOR, refuse=True)
+    trusted_keys: Any = later(_OPERATOR, refuse=True, aliases=("trusted",))
+    default_sentinel: Any = later(_OPERATOR, refuse=True)
+    proxy_protocol: Any = later(
+        "PROXY protocol is not in this build: its header would be taken for a wrong command", refuse=True
+    )
+    proxies: Any = later("PROXY protocol is not in this build", refuse=True)
+    websocket: Any = later("WebSocket clients are not served in this build", refuse=False, aliases=("ws",))
+    mqtt: Any = later("MQTT clients are not served in this build", refuse=False)
+    allow_non_tls: Any = later("there is no TLS in this build, so plain connections are all there is", refuse=False)
+    ocsp: Any = later("there is no TLS in this build", refuse=False)
+    ocsp_cache: Any = later("there is no TLS in this build", refuse=False)
+    prof_port: Any = later(_PROFILE, refuse=False)
+    prof_block_rate: Any = later(_PROFILE, refuse=False)
+    syslog: Any = later("log lines go to standard error, where systemd takes them", refuse=False)
+    remote_syslog: Any = later("log lines go to standard error, where systemd takes them", refuse=False)
+    log_size_limit: Any = later(
+        "rotate the log with logrotate and --signal reopen", refuse=False, aliases=("logfile_size_limit",)
+    )
+    log_max_num: Any = later(
+        "rotate the log with logrotate and --signal reopen", refuse=False, aliases=("logfile_max_num",)
+    )
+    max_traced_msg_len: Any = later("traced lines have a bound of their own", refuse=False)
+    trace_headers: Any = later("headers are not traced", refuse=False)
+    disable_sublist_cache: Any = later("routing has no such cache", refuse=False, aliases=("no_sublist_cache",))
+    no_header_support: Any = later("headers are always on", refuse=False)
+    write_timeout: Any = later("a blocked client is closed, as by default", refuse=False)
+    connect_error_reports: Any = later("the first failure and every 100th are logged", refuse=False)
+    reconnect_error_reports: Any = later("the first failure and every 100th are logged", refuse=False)
+    no_fast_producer_stall: Any = later("fast producers are not stalled", refuse=False)
+    max_closed_clients: Any = later("closed connections are not kept", refuse=False)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if " " in self.server_name:
+            raise ValueError("server_name must not contain blanks: use - or _")
+        if self.lame_duck_duration < 30 * SECOND:
+            raise ValueError('lame_duck_duration is too short: at least "30s"')
+        if self.max_pending < self.max_payload:
+            raise ValueError("max_payload must not be larger than max_pending: raise max_pending")
+        for name in self.accounts:
+            if not name or any(char in name for char in " \t.*>"):
+                raise ValueError(f"account name {name!r} has a blank, dot or wildcard: rename it")
+        known = self.known_users()
+        if self.no_auth_user and self.no_auth_user not in known:
+            raise ValueError(
+                f"no_auth_user {self.no_auth_user!r} is no user of the configuration: add it to an account or change it"
+            )
+        if (
+            self.system_account
+            and self.system_account not in self.accounts
+            and self.system_account not in ("$SYS", "$G")
+        ):
+            raise ValueError(
+                f"system_account {self.system_account!r} is not among the accounts: define it or change the name"
+            )
+        self._check_remotes()
+        return self
+
+    def _check_remotes(self) -> None:
+        for remote in self.leafnodes.remotes if self.leafnodes else ():
+            if not remote.disabled and remote.account not in (*self.accounts, "$G", "$SYS"):
+                raise ValueError(
+                    f"a leafnodes remote names the account {remote.account!r}, which is not defined: define it"
+                )
+
+    def known_users(self) -> dict[str, str]:
+        """User names and nkeys with their accounts. Raises ValueError when one occurs twice."""
+        found: dict[str, str] = {}
+        entries = (
+            [("$G", user) for user in (self.authorization.users or ()) if self.authorization]
+            if self.authorization
+            else []
+        )
+        entries += [(name, user) for name, account in self.accounts.items() for user in account.users]
+        for account, user in entries:
+            name = user.nkey or user.user
+            if name in found:
+                raise ValueError(
+                    f"user {name!r} is defined twice, in {found[name]} and {account}: names are unique in a server"
+                )
+            found[name] = account
+        if self.authorization and self.authorization.user:
+            if found:
+                raise ValueError("authorization has a single user while accounts have users: move it into an account")
+            found[self.authorization.user] = "$G"
+        return found
+
+    def client_address(self) -> tuple[str, int]:
+        """Host and port for clients."""
+        return self.listen if self.listen is not None else (self.host, self.port)
+
+    def monitor_address(self) -> tuple[str, int] | None:
+        """Host and port of monitoring, None when there is none."""
+        if self.http is not None:
+            return self.http[0] or self.client_address()[0], self.http[1]
+        return None if self.http_port is None else (self.client_address()[0], self.http_port)
+
+    def leaf_address(self) -> tuple[str, int] | None:
+        """Host and port of the leaf listener, None when there is none."""
+        leaf = self.leafnodes
+        if leaf is None:
+            return None
+        if leaf.listen is not None:
+            return leaf.listen
+        return None if leaf.port is None else (leaf.host, leaf.port)
+
+    def store_path(self) -> str:
+        """The JetStream store's parent directory as configured, "" when it is not."""
+        return (self.jetstream.store_dir if self.jetstream else "") or self.store_dir
