@@ -1,0 +1,406 @@
+"""A small synchronous NATS client over one socket, for Spark's executors and planner.
+
+What lives here: dialling and the handshake, framing, request and reply, and the scan that
+finds the messages of a batch in the receive buffer. What doesn't: JetStream's ranges
+(`fetch`), Arrow (`batches`), acknowledgements of publishes (`publish`).
+
+Why not the official client: a task reads one range front to back and has nothing to do
+meanwhile, so an event loop buys nothing, and a Python object a message costs more than
+everything else in the pipeline together. The scan therefore makes no object that outlives
+its step: it notes three offsets a message into one buffer, and Arrow takes it from there.
+
+One connection has one owner and no lock. Whoever sees a `WireError` closes it and dials anew:
+a connection that timed out in the midst of a batch has answers on their way that belong to nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+RECEIVE_BUFFER = 1 << 20  # where the receive buffer starts; it doubles while a batch needs more
+RECEIVE_BUFFER_MAX = 1 << 28
+SOCKET_BUFFER = 4 << 20  # asked of the kernel, so that the server can go on sending while Arrow is built
+LINE_MAX = 4096  # a protocol line longer than a server's max_control_line is not a protocol line
+LINES_KNOWN_MAX = 4096  # remembered message lines; they differ only in their two sizes
+DEFAULT_PORT = 4222
+
+STATUS_LINE = b"NATS/1.0 "  # headers that begin so carry a status; stored headers never do
+
+
+class WireError(Exception):
+    """The connection is of no use any more; dialling anew may help."""
+
+
+class Refused(WireError):
+    """The server said -ERR, or its configuration rules us out: dialling anew will not help."""
+
+
+class NoResponders(Exception):
+    """Nobody listens on the subject of a request (status 503)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How to present oneself; what is empty is not sent."""
+
+    user: str = ""
+    password: str = ""
+    token: str = ""
+
+    def fields(self) -> dict[str, str]:
+        given = {"user": self.user, "pass": self.password, "auth_token": self.token}
+        return {name: value for name, value in given.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+    tls: bool
+    login: Login
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message in the slow lane: replies of the API, acknowledgements."""
+
+    subject: str
+    sid: int
+    reply: str
+    headers: bytes  # the whole block, or empty
+    payload: bytes
+
+    @property
+    def status(self) -> int:
+        """The inline status of the header block, 0 without one."""
+        return status_of(self.headers)
+
+
+def status_of(headers: bytes) -> int:
+    if not headers.startswith(STATUS_LINE):
+        return 0
+    code = headers[len(STATUS_LINE) : len(STATUS_LINE) + 3]
+    return int(code) if code.isdigit() else 0
+
+
+def parse_servers(text: str) -> tuple[Address, ...]:
+    """The addresses of `nats://user:password@host:port,...`; scheme, login and port may be missing."""
+    found = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        url = urlsplit(part if "://" in part else f"nats://{part}")
+        if url.scheme not in ("nats", "tls") or not url.hostname:
+            raise ValueError(f"{part!r} is not a server address such as nats://host:4222")
+        user, password = unquote(url.username or ""), unquote(url.password or "")
+        # A lone name before the @ is a token, as every client has it.
+        login = Login(user, password) if password else Login(token=user)
+        found.append(Address(url.hostname, url.port or DEFAULT_PORT, url.scheme == "tls", login))
+    if not found:
+        raise ValueError("no server address given")
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class Scan:
+    """What one batch's messages are: offsets into the receive buffer, three a message.
+
+    `spans` holds header start, payload start and message end, one after the other, in the order of arrival.
+    """
+
+    spans: list[int] = field(default_factory=list)
+    position: int = 0  # the first byte that was not understood yet
+    status: bytes = b""  # the header block that ended the batch; empty while it goes on
+    control: bytes = b""  # a line that is no message and needs an answer; the scan stops behind it
+
+
+@dataclass(slots=True)
+class LineSizes:
+    """Message lines seen already. Within a batch they repeat: only two sizes differ between them."""
+
+    known: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+
+    def learn(self, line: bytes) -> tuple[int, int] | None:
+        """Header length and total length that an HMSG line announces; None if it is another line."""
+        parts = line.split()
+        if not parts or parts[0] != b"HMSG":
+            return None
+        if len(self.known) >= LINES_KNOWN_MAX:
+            self.known.clear()
+        try:
+            sizes = int(parts[-2]), int(parts[-1])
+        except (ValueError, IndexError):
+            raise WireError(f"not a message line: {line[:80]!r}") from None
+        if not 0 < sizes[0] <= sizes[1]:
+            raise WireError(f"sizes that cannot be: {line[:80]!r}")
+        self.known[line] = sizes
+        return sizes
+
+
+def scan_batch(buffer: bytearray, end: int, scan: Scan, lines: LineSizes) -> bool:
+    """Find the messages in buffer[scan.position:end]. True when the batch ended with a status or a control line came.
+
+    Sans-IO; may be called again with more bytes. The payload is never looked at, so what it holds cannot mislead.
+    """
+    position = scan.position
+    find = buffer.find
+    add = scan.spans.append
+    sizes_of = lines.known.get
+    while True:
+        newline = find(b"\n", position, end)
+        if newline < 0:
+            if end - position > LINE_MAX:
+                raise WireError("a protocol line without an end")
+            break
+        line = bytes(buffer[position:newline])
+        sizes = sizes_of(line) or lines.learn(line)
+        if sizes is None:
+            scan.control = line.rstrip()
+            scan.position = newline + 1
+            return True
+        start = newline + 1
+        stop = start + sizes[1]
+        if stop + 2 > end:
+            break
+        position = stop + 2
+        # An empty payload is what a status has, and few messages have: the only ones worth a second look.
+        if sizes[0] == sizes[1] and buffer.startswith(STATUS_LINE, start):
+            scan.status = bytes(buffer[start:stop])
+            scan.position = position
+            return True
+        add(start)
+        add(start + sizes[0])
+        add(stop)
+    scan.position = position
+    return False
+
+
+class Intake:
+    """A socket's incoming bytes: what is received and not consumed lies in buffer[start:end]."""
+
+    def __init__(self, connection: socket.socket, timeout: float) -> None:
+        self.socket = connection
+        self.buffer = bytearray(RECEIVE_BUFFER)
+        self.start = 0
+        self.end = 0
+        self._timeout = timeout
+
+    def receive(self) -> None:
+        """Wait for at least one byte more."""
+        if self.end == len(self.buffer):
+            self.make_room()
+        try:
+            with memoryview(self.buffer) as view:
+                received = self.socket.recv_into(view[self.end :])
+        except TimeoutError:
+            raise WireError(f"no answer within {self._timeout:g} s") from None
+        except OSError as error:
+            raise WireError(f"the connection broke: {error}") from error
+        if received == 0:
+            raise WireError("the server closed the connection")
+        self.end += received
+
+    def make_room(self) -> None:
+        """Move what is not consumed to the front; double the buffer if that leaves it more than half full."""
+        if self.start:
+            kept = self.end - self.start
+            self.buffer[:kept] = self.buffer[self.start : self.end]
+            self.start, self.end = 0, kept
+        if self.end > len(self.buffer) // 2:
+            if len(self.buffer) >= RECEIVE_BUFFER_MAX:
+                raise WireError("a batch larger than the receive buffer may become")
+            self.buffer.extend(bytes(len(self.buffer)))
+
+    def line(self) -> bytes:
+        searched = 0  # bytes behind start; receiving may move both
+        while True:
+            newline = self.buffer.find(b"\n", self.start + searched, self.end)
+            if newline >= 0:
+                line = bytes(self.buffer[self.start : newline]).rstrip()
+                self.start = newline + 1
+                return line
+            searched = self.end - self.start
+            if searched > LINE_MAX * 16:  # an INFO of a large cluster is longer than other lines
+                raise WireError("a protocol line without an end")
+            self.receive()
+
+    def exactly(self, count: int) -> bytes:
+        while self.end - self.start < count:
+            self.receive()
+        taken = bytes(self.buffer[self.start : self.start + count])
+        self.start += count
+        return taken
+
+
+class Connection:
+    """One dialled connection: `request` for the API, `collect` for batches, `next_message` for the rest."""
+
+    def __init__(self, addresses: Sequence[Address], login: Login, name: str, timeout: float = 10.0) -> None:
+        self.inbox = f"_INBOX.{random.getrandbits(96):024x}"
+        self._lines = LineSizes()
+        self._next_request = 0
+        self._timeout = timeout
+        self._intake, self.info = _dial(addresses, login, name, timeout)
+        # One wildcard subscription serves requests and batches alike.
+        self.send(b"SUB %b.* 1\r\n" % self.inbox.encode())
+
+    # -- bytes out --------------------------------------------------------
+
+    def send(self, data: bytes | bytearray) -> None:
+        try:
+            self._intake.socket.sendall(data)
+        except TimeoutError:
+            raise WireError(f"could not send for {self._timeout:g} s") from None
+        except OSError as error:
+            raise WireError(f"the connection broke: {error}") from error
+
+    def next_reply_number(self) -> int:
+        """A number that makes `inbox.<number>` a reply subject of its own."""
+        self._next_request += 1
+        return self._next_request
+
+    def publish_request(self, subject: str, payload: bytes) -> str:
+        """Publish with a fresh reply subject, which is returned."""
+        reply = f"{self.inbox}.{self.next_reply_number()}"
+        self.send(frame_publish(subject, reply, b"", payload))
+        return reply
+
+    # -- control lines ----------------------------------------------------
+
+    def _control(self, line: bytes) -> None:
+        verb = line[:4].upper()
+        if verb == b"PING":
+            self.send(b"PONG\r\n")
+        elif verb == b"-ERR":
+            raise WireError(f"the server said {line.decode(errors='replace')}")
+        elif verb not in (b"PONG", b"INFO", b"+OK"):
+            raise WireError(f"not a protocol line: {line[:80]!r}")
+
+    # -- the slow lane ----------------------------------------------------
+
+    def next_message(self) -> Message:
+        """The next message, whoever it is for. Control lines are dealt with on the way."""
+        while True:
+            line = self._intake.line()
+            parts = line.decode(errors="replace").split()
+            verb = parts[0] if parts else ""
+            if verb == "MSG" and len(parts) in (4, 5):
+                headers_size, total = 0, int(parts[-1])
+                reply = parts[3] if len(parts) == 5 else ""
+            elif verb == "HMSG" and len(parts) in (5, 6):
+                headers_size, total = int(parts[-2]), int(parts[-1])
+                reply = parts[3] if len(parts) == 6 else ""
+            else:
+                self._control(line)
+                continue
+            body = self._intake.exactly(total + 2)
+            return Message(parts[1], int(parts[2]), reply, body[:headers_size], body[headers_size:-2])
+
+    def request(self, subject: str, payload: bytes) -> Message:
+        """One request, its one reply."""
+        reply = self.publish_request(subject, payload)
+        deadline = time.monotonic() + self._timeout
+        while time.monotonic() < deadline:
+            message = self.next_message()
+            if message.subject == reply:
+                if message.status == 503:
+                    raise NoResponders(subject)
+                return message
+        raise WireError(f"no reply on {subject} within {self._timeout:g} s")
+
+    def request_json(self, subject: str, body: dict[str, Any]) -> dict[str, Any]:
+        reply = self.request(subject, json.dumps(body).encode() if body else b"")
+        answer = json.loads(reply.payload)
+        if not isinstance(answer, dict):
+            raise WireError(f"{subject} answered with something else than an object")
+        return answer
+
+    # -- the fast lane ----------------------------------------------------
+
+    def collect(self) -> tuple[bytearray, Scan]:
+        """Messages up to and without the status that ends their batch. The buffer is valid until the next call."""
+        intake = self._intake
+        if intake.start:
+            intake.make_room()  # from here on the messages stay where they are: only the buffer's end moves
+        scan = Scan()
+        while True:
+            if not scan_batch(intake.buffer, intake.end, scan, self._lines):
+                intake.receive()
+                continue
+            if scan.status:
+                intake.start = scan.position
+                return intake.buffer, scan
+            self._control(scan.control)
+            scan.control = b""
+
+    # -- the end ----------------------------------------------------------
+
+    def close(self) -> None:
+        try:
+            self._intake.socket.close()
+        except OSError:
+            pass  # it is gone either way
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def frame_publish(subject: str, reply: str, headers: bytes, payload: bytes) -> bytes:
+    """PUB, or HPUB when there is a header block."""
+    head = f"{subject} {reply}".rstrip().encode()
+    if not headers:
+        return b"PUB %b %d\r\n%b\r\n" % (head, len(payload), payload)
+    return b"HPUB %b %d %d\r\n%b%b\r\n" % (head, len(headers), len(headers) + len(payload), headers, payload)
+
+
+# --- dialling ---------------------------------------------------------------
+
+
+def _dial(addresses: Sequence[Address], login: Login, name: str, timeout: float) -> tuple[Intake, dict[str, Any]]:
+    """Try the addresses in random order, so that a fleet of executors spreads over a cluster."""
+    failures = []
+    for address in random.sample(addresses, len(addresses)):
+        try:
+            return _dial_one(address, login, name, timeout)
+        except (OSError, WireError) as error:
+            failures.append((f"{address.host}:{address.port}: {error}", isinstance(error, Refused)))
+    kind = Refused if all(refused for _, refused in failures) else WireError
+    raise kind("no server could be reached: " + "; ".join(text for text, _ in failures))
+
+
+def _dial_one(address: Address, login: Login, name: str, timeout: float) -> tuple[Intake, dict[str, Any]]:
+    connection = socket.create_connection((address.host, address.port), timeout)
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SOCKET_BUFFER)
+        intake = Intake(connection, timeout)
+        line = intake.line()
+        if not line.startswith(b"INFO "):
+            raise Refused(f"not a NATS server: it began with {line[:40]!r}")
+        info: dict[str, Any] = json.loads(line[5:])
+        if address.tls or info.get("tls_required"):
+            context = ssl.create_default_context()
+            connection = intake.socket = context.wrap_socket(connection, server_hostname=address.host)
+        connection.sendall(b"CONNECT " + json.dumps(_connect_options(address, login, name)).encode() + b"\r\nPING\r\n")
+        while (line := intake.line()) != b"PONG":
+            if line.startswith(b"-ERR"):
+                raise Refused(line.decode(errors="replace"))
+        return intake, info
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _connect_options(address: Address, login: Login, name: str) -> dict[str, Any]:
+    options: dict[str, Any] = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
+    options |= {"protocol": 1, "lang": "python", "version": "1", "name": name}
+    return options | (login if login.fields() else address.login).fields()
