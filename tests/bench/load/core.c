@@ -1,0 +1,182 @@
+/* core.c: scenarios without JetStream: publish to one subscriber, request and reply. Publisher and subscriber are threads of their
+ * own, as they would be processes of their own. */
+#include "load.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+#define WINDOW 65536u /* core publish: messages under way; above it a slow consumer would be cut off by the server */
+#define CHUNK 256u    /* messages written at once */
+
+typedef struct reader {
+    client_t client;
+    size_t frame_size; /* every frame is alike */
+    uint64_t expected;
+    _Atomic uint64_t seen;
+    double ended;
+} reader_t;
+
+/* All frames have one size and only control lines come between them, so that counting costs next to nothing. */
+static uint64_t count_frames(reader_t *reader) {
+    client_t *client = &reader->client;
+    uint64_t count = 0;
+    while (client->in_end > client->in_at) {
+        size_t have = client->in_end - client->in_at;
+        if (client->in[client->in_at] == 'M') {
+            if (have < reader->frame_size) {
+                break;
+            }
+            client->in_at += reader->frame_size;
+            count++;
+            continue;
+        }
+        frame_t frame;
+        size_t before = client->in_at;
+        if (memchr(client->in + client->in_at, '\n', have) == NULL) {
+            break;
+        }
+        if (client_next(client, &frame)) {
+            client->in_at -= reader->frame_size; /* it took the message behind the control line: count that above */
+        }
+        if (client->in_at == before) {
+            break;
+        }
+    }
+    client_flush(client);
+    return count;
+}
+
+static void *read_all(void *argument) {
+    reader_t *reader = argument;
+    uint64_t seen = 0;
+    while (seen < reader->expected) {
+        client_fill(&reader->client, true);
+        seen += count_frames(reader);
+        atomic_store_explicit(&reader->seen, seen, memory_order_release);
+    }
+    reader->ended = seconds_now();
+    if (seen != reader->expected) {
+        die("%llu messages too many", (unsigned long long)(seen - reader->expected));
+    }
+    return NULL;
+}
+
+result_t run_core(const options_t *options) {
+    reader_t reader = {.expected = options->messages};
+    client_open(&reader.client, options->port);
+    client_format(&reader.client, "SUB %s 1\r\n", options->subject);
+    client_sync(&reader.client);
+    char line[512];
+    reader.frame_size = (size_t)snprintf(line, sizeof line, "MSG %s 1 %u\r\n", options->subject, options->size) + options->size + 2;
+
+    client_t publisher;
+    client_open(&publisher, options->port);
+    size_t line_size = (size_t)snprintf(line, sizeof line, "PUB %s %u\r\n", options->subject, options->size);
+    size_t frame_size = line_size + options->size + 2;
+    char *chunk = malloc(frame_size * CHUNK);
+    if (chunk == NULL) {
+        die("no memory");
+    }
+    for (size_t i = 0; i < CHUNK; i++) {
+        char *at = chunk + i * frame_size;
+        memcpy(at, line, line_size);
+        memset(at + line_size, 'x', options->size);
+        memcpy(at + line_size + options->size, "\r\n", 2);
+    }
+    pthread_t thread;
+    double started = seconds_now();
+    if (pthread_create(&thread, NULL, read_all, &reader) != 0) {
+        die("no thread");
+    }
+    for (uint64_t sent = 0; sent < options->messages;) {
+        while (sent - atomic_load_explicit(&reader.seen, memory_order_acquire) > WINDOW) {
+            struct timespec nap = {.tv_nsec = 50000};
+            nanosleep(&nap, NULL);
+        }
+        uint64_t count = options->messages - sent < CHUNK ? options->messages - sent : CHUNK;
+        client_put(&publisher, chunk, count * frame_size);
+        client_flush_all(&publisher);
+        sent += count;
+    }
+    pthread_join(thread, NULL);
+    client_close(&publisher);
+    client_close(&reader.client);
+    free(chunk);
+    return (result_t){.messages = options->messages, .seconds = reader.ended - started};
+}
+
+typedef struct responder {
+    client_t client;
+    uint64_t expected;
+} responder_t;
+
+static void *respond(void *argument) {
+    responder_t *responder = argument;
+    uint64_t seen = 0;
+    frame_t frame;
+    while (seen < responder->expected) {
+        client_fill(&responder->client, true);
+        while (client_next(&responder->client, &frame)) {
+            client_format(&responder->client, "PUB %.*s 2\r\nok\r\n", (int)frame.reply.size, frame.reply.at);
+            seen++;
+        }
+        client_flush_all(&responder->client);
+    }
+    return NULL;
+}
+
+static int by_size(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+result_t run_request(const options_t *options) {
+    responder_t responder = {.expected = options->messages};
+    client_open(&responder.client, options->port);
+    client_format(&responder.client, "SUB %s 1\r\n", options->subject);
+    client_sync(&responder.client);
+    client_t requester;
+    client_open(&requester, options->port);
+    client_format(&requester, "SUB _INBOX.load.* 1\r\n");
+    client_sync(&requester);
+    double *latencies = calloc(options->messages, sizeof *latencies);
+    char *payload = malloc(options->size);
+    pthread_t thread;
+    if (latencies == NULL || payload == NULL || pthread_create(&thread, NULL, respond, &responder) != 0) {
+        die("no memory or no thread");
+    }
+    memset(payload, 'x', options->size);
+    double started = seconds_now();
+    for (uint64_t i = 0; i < options->messages; i++) {
+        double sent = seconds_now();
+        client_format(&requester, "PUB %s _INBOX.load.%llu %u\r\n", options->subject, (unsigned long long)i, options->size);
+        client_put(&requester, payload, options->size);
+        client_put(&requester, "\r\n", 2);
+        client_flush_all(&requester);
+        frame_t frame;
+        while (!client_next(&requester, &frame)) {
+            client_fill(&requester, true);
+        }
+        if (frame.payload.size != 2 || frame.header.size != 0) {
+            die("not the responder's answer");
+        }
+        latencies[i] = (seconds_now() - sent) * 1e6;
+    }
+    double ended = seconds_now();
+    pthread_join(thread, NULL);
+    qsort(latencies, options->messages, sizeof *latencies, by_size);
+    result_t result = {.messages = options->messages,
+                       .seconds = ended - started,
+                       .latency_p50_us = latencies[options->messages / 2],
+                       .latency_p99_us = latencies[options->messages * 99 / 100]};
+    client_close(&responder.client);
+    client_close(&requester);
+    free(latencies);
+    free(payload);
+    return result;
+}

@@ -1,0 +1,39 @@
+/* load.h: what a scenario gets and what it gives. One scenario a file; load.c holds arguments and output. */
+#ifndef LEAFD_BENCH_LOAD_H
+#define LEAFD_BENCH_LOAD_H
+
+#include <stdint.h>
+
+typedef struct options {
+    int port;
+    uint64_t messages;
+    uint32_t size;        /* of a payload                                          */
+    uint32_t connections;
+    uint32_t in_flight;   /* messages without an answer, for each connection       */
+    uint32_t batch;       /* of a pull                                             */
+    const char *subject;
+    const char *stream;
+    const char *consumer;
+    const char *api_subject; /* request that starts a push consumer                */
+    const char *api_body;
+} options_t;
+
+typedef struct result {
+    uint64_t messages;
+    double seconds;
+    double latency_p50_us; /* 0: not measured */
+    double latency_p99_us;
+} result_t;
+
+/* Publishes to one subscriber; at most a window of messages is under way. */
+result_t run_core(const options_t *options);
+/* Requests, one at a time, to one responder. */
+result_t run_request(const options_t *options);
+/* Publishes into a stream with in_flight unanswered messages on each connection; ends with the last ack. */
+result_t run_publish(const options_t *options);
+/* Reads a push consumer as an ordered consumer does: flow control answered, stream order checked. */
+result_t run_push(const options_t *options);
+/* Reads a pull consumer in batches, every message acked. */
+result_t run_pull(const options_t *options);
+
+#endif
