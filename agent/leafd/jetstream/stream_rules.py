@@ -309,7 +309,7 @@ def check_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
 
 
 def refuse_unsupported(config: StreamConfig) -> None:
-    """What this server does not do yet is refused, never ignored: in the reference's words for a feature that is off."""
+    """What is not done here yet is refused, never ignored, in the reference's words for features that are off."""
     for wanted, error in (
         (config.allow_atomic, errors.ATOMIC_PUBLISH_DISABLED),
         (config.allow_batched, errors.BATCH_PUBLISH_DISABLED),

@@ -1,0 +1,51 @@
+"""Account info: usage, limits and the count of API calls.
+
+What does not live here: limits themselves (catalogue.py), enforcing them (account_limits.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from leafd import native_types as t
+from leafd.jetstream.account_limits import reserved
+from leafd.jetstream.models.stream import FILE, MEMORY
+from leafd.jetstream.registry import Call, endpoint
+from leafd.jetstream.versioning import API_LEVEL
+
+
+@endpoint("INFO", "account_info_response")
+async def info(call: Call, _request: None) -> dict[str, Any]:
+    """What the account uses and may use. The call itself is not in its own count."""
+    account, limits = call.account, call.account.limits
+    used = {FILE: 0, MEMORY: 0}
+    consumers = 0
+    for stream in account.sorted_streams():
+        try:
+            used[stream.config.storage] += (await call.context.plane.stream_state(stream.id)).bytes
+        except t.PlaneError:
+            # Deleted in the meantime: it uses nothing.
+            continue
+        consumers += len(stream.listed())
+    members: dict[str, Any] = {
+        "memory": used[MEMORY],
+        "storage": used[FILE],
+        "reserved_memory": reserved(account, MEMORY),
+        "reserved_storage": reserved(account, FILE),
+        "streams": len(account.streams),
+        "consumers": consumers,
+        "limits": {
+            "max_memory": limits.max_memory,
+            "max_storage": limits.max_store,
+            "max_streams": limits.max_streams,
+            "max_consumers": limits.max_consumers,
+            "max_ack_pending": limits.max_ack_pending,
+            "memory_max_stream_bytes": limits.memory_max_stream_bytes,
+            "storage_max_stream_bytes": limits.store_max_stream_bytes,
+            "max_bytes_required": limits.max_bytes_required,
+        },
+    }
+    if call.context.settings.domain:
+        members["domain"] = call.context.settings.domain
+    members["api"] = {"level": API_LEVEL, "total": account.api_total, "errors": account.api_errors}
+    return members

@@ -1,0 +1,105 @@
+"""Events that JetStream publishes about itself, under $JS.EVENT.
+
+They are published whether anybody listens or not: without a listener the plane drops them after one lookup, and
+streams may capture them. Only the audit of API calls can be large, and is cut off beyond a size. What does not live
+here: when something happened.
+"""
+
+from __future__ import annotations
+
+from secrets import choice
+from string import ascii_letters, digits
+from typing import Any, Final
+
+from leafd import native_types as t
+from leafd.jetstream.catalogue import Account, Consumer, Settings, Stream
+from leafd.jetstream.gojson import dump
+from leafd.jetstream.gotime import ZERO_TIME, format_time, now_ns
+from leafd.jetstream.ports import JetStreamPlane
+
+_ADVISORY: Final = "$JS.EVENT.ADVISORY"
+_METRIC: Final = "$JS.EVENT.METRIC"
+_TYPE: Final = "io.nats.jetstream."
+AUDIT_SIZE_MAX: Final = 256 * 1024
+
+# Codes of abi.h (ADVISORY_*): last tokens of the subject, of the type, and which numbers go along.
+_CONSUMER_EVENTS: Final[dict[int, tuple[str, str, str, tuple[str, ...]]]] = {
+    1: (_ADVISORY, "MAX_DELIVERIES", "advisory.v1.max_deliver", ("stream_seq", "deliveries")),
+    2: (_ADVISORY, "MSG_NAKED", "advisory.v1.nak", ("consumer_seq", "stream_seq", "deliveries")),
+    3: (_ADVISORY, "MSG_TERMINATED", "advisory.v1.terminated", ("consumer_seq", "stream_seq", "deliveries")),
+    4: (_METRIC, "ACK", "metric.v1.consumer_ack", ("consumer_seq", "stream_seq", "ack_time", "deliveries")),
+}
+_PAUSE_ENDED: Final = 5
+_ALPHABET: Final = digits + ascii_letters
+
+
+def unique() -> str:
+    """An id of 22 characters that no other event has."""
+    return "".join(choice(_ALPHABET) for _ in range(22))
+
+
+class Advisories:
+    """Writes advisories and hands them to the plane."""
+
+    def __init__(self, plane: JetStreamPlane, settings: Settings) -> None:
+        self._plane = plane
+        self._settings = settings
+
+    def _publish(self, account: Account, subject: str, type_name: str, members: dict[str, Any]) -> None:
+        event = {"type": _TYPE + type_name, "id": unique(), "timestamp": format_time(now_ns())} | members
+        if self._settings.domain:
+            event["domain"] = self._settings.domain
+        self._plane.publish(account.id, subject, dump(event))
+
+    def audit(self, account: Account, subject: str, client: dict[str, Any], request: bytes, response: bytes) -> None:
+        """An API call was answered."""
+        if len(request) + len(response) > AUDIT_SIZE_MAX:
+            return
+        members: dict[str, Any] = {"server": self._settings.server_name, "client": client, "subject": subject}
+        if request:
+            members["request"] = request.decode("utf-8", "replace")
+        members["response"] = response.decode("utf-8", "replace")
+        self._publish(account, f"{_ADVISORY}.API", "advisory.v1.api_audit", members)
+
+    def stream(self, stream: Stream, what: str, action: str) -> None:
+        """A stream was CREATED, UPDATED or DELETED."""
+        members = {"stream": stream.name, "action": action}
+        subject = f"{_ADVISORY}.STREAM.{what}.{stream.name}"
+        self._publish(stream.account, subject, "advisory.v1.stream_action", members)
+
+    def consumer(self, stream: Stream, consumer: Consumer, what: str, action: str) -> None:
+        """A consumer was CREATED or DELETED."""
+        members = {"stream": stream.name, "consumer": consumer.name, "action": action}
+        subject = f"{_ADVISORY}.CONSUMER.{what}.{stream.name}.{consumer.name}"
+        self._publish(stream.account, subject, "advisory.v1.consumer_action", members)
+
+    def pause(self, stream: Stream, consumer: Consumer) -> None:
+        """A consumer was paused or resumed, or its pause is over."""
+        until = consumer.config.pause_until
+        paused = until is not None and until > now_ns()
+        members: dict[str, Any] = {"stream": stream.name, "consumer": consumer.name, "paused": paused}
+        members["pause_until"] = format_time(ZERO_TIME if until is None else until)
+        subject = f"{_ADVISORY}.CONSUMER.PAUSE.{stream.name}.{consumer.name}"
+        self._publish(stream.account, subject, "advisory.v1.consumer_pause", members)
+
+    def plane_event(self, stream: Stream, consumer: Consumer, event: t.Advisory) -> None:
+        """Something happened to a message of a consumer, as the plane says."""
+        if event.code == _PAUSE_ENDED:
+            self.pause(stream, consumer)
+            return
+        known = _CONSUMER_EVENTS.get(event.code)
+        if known is None:
+            return
+        prefix, what, type_name, numbers = known
+        values = {
+            "stream_seq": event.stream_seq,
+            "consumer_seq": event.consumer_seq,
+            "deliveries": event.deliveries,
+            "ack_time": event.ack_time_ns,
+        }
+        members: dict[str, Any] = {"stream": stream.name, "consumer": consumer.name}
+        members |= {name: values[name] for name in numbers}
+        if what == "MSG_TERMINATED" and event.text:
+            members["reason"] = event.text
+        subject = f"{prefix}.CONSUMER.{what}.{stream.name}.{consumer.name}"
+        self._publish(stream.account, subject, type_name, members)

@@ -1,0 +1,355 @@
+"""Which consumer configurations are allowed, and what is filled in before they are stored.
+
+    with_defaults(request)  -->  configuration   ;   check(configuration)   ;   check_update(old, new)
+
+Pure. The order of the checks and their texts are nats-server's. What does not live here: whether the name is taken,
+limits on the number of consumers, workqueue partitions (consumers.py), since those need the catalogue.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from leafd.jetstream import errors
+from leafd.jetstream.catalogue import AccountLimits, Settings
+from leafd.jetstream.errors import ApiError
+from leafd.jetstream.gotime import SECOND, format_duration
+from leafd.jetstream.models.consumer import (
+    ACK_ALL,
+    ACK_EXPLICIT,
+    ACK_FLOW_CONTROL,
+    ACK_NONE,
+    DELIVER_BY_START_SEQUENCE,
+    DELIVER_BY_START_TIME,
+    DELIVER_LAST_PER_SUBJECT,
+    PRIORITY_NONE,
+    PRIORITY_PINNED,
+    ConsumerConfig,
+)
+from leafd.jetstream.models.stream import LIMITS, WORKQUEUE, StreamConfig
+from leafd.jetstream.stream_rules import (
+    DESCRIPTION_SIZE_MAX,
+    METADATA_SIZE_MAX,
+    invalid,
+    metadata_size,
+    pedantic_error,
+)
+from leafd.jetstream.subjects import INVALID_SUBJECT, literal, subset, valid_name, valid_subject
+
+MAX_WAITING_DEFAULT: Final = 512
+ACK_WAIT_DEFAULT: Final = 30 * SECOND
+MAX_ACK_PENDING_DEFAULT: Final = 1000
+PINNED_DEFAULT: Final = 120 * SECOND
+SOURCING_HEARTBEAT: Final = SECOND
+EPHEMERAL_THRESHOLD: Final = 5 * SECOND
+_NEVER_NEGATIVE: Final = (
+    "max_waiting",
+    "max_batch",
+    "max_expires",
+    "max_bytes",
+    "idle_heartbeat",
+    "inactive_threshold",
+    "priority_timeout",
+)
+_SHORTEST_HEARTBEAT: Final = SECOND // 10
+_SHORTEST_EXPIRES: Final = SECOND // 1000
+_GROUP: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
+_SAMPLE: Final = re.compile(r"[+-]?\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerContext:
+    """What a decision about a consumer depends on beside its configuration."""
+
+    stream: StreamConfig
+    settings: Settings
+    limits: AccountLimits
+
+
+def with_defaults(config: ConsumerConfig, context: ConsumerContext, *, pedantic: bool) -> ConsumerConfig:
+    """The configuration with everything filled in that was left to the server."""
+    config = _without_negatives(config, pedantic)
+    changes: dict[str, Any] = {}
+    if not config.deliver_subject and config.max_waiting == 0:
+        changes["max_waiting"] = MAX_WAITING_DEFAULT
+    if config.ack_wait == 0 and config.ack_policy in (ACK_EXPLICIT, ACK_ALL):
+        changes["ack_wait"] = ACK_WAIT_DEFAULT
+    if config.backoff:
+        if pedantic and changes.get("ack_wait", config.ack_wait) != config.backoff[0]:
+            raise pedantic_error("first backoff value has to equal batch AckWait")
+        changes["ack_wait"] = config.backoff[0]
+    limits = context.stream.consumer_limits
+    if config.max_ack_pending == 0:
+        if pedantic and limits.max_ack_pending > 0:
+            raise pedantic_error("max_ack_pending must be set if it's configured in stream limits")
+        changes["max_ack_pending"] = limits.max_ack_pending or _default_ack_pending(config, context)
+    if config.inactive_threshold == 0:
+        if pedantic and limits.inactive_threshold > 0:
+            raise pedantic_error("inactive_threshold must be set if it's configured in stream limits")
+        changes["inactive_threshold"] = limits.inactive_threshold
+    if not config.deliver_subject and config.max_batch == 0 and context.settings.max_request_batch > 0:
+        if pedantic:
+            raise pedantic_error("max_request_batch must be set if it's JetStream limits are set")
+        changes["max_batch"] = context.settings.max_request_batch
+    if config.priority_policy == PRIORITY_PINNED and config.priority_timeout == 0:
+        changes["priority_timeout"] = PINNED_DEFAULT
+    if config.ack_policy == ACK_FLOW_CONTROL and not pedantic:
+        changes |= {"flow_control": True, "idle_heartbeat": SOURCING_HEARTBEAT}
+    return replace(config, **changes)
+
+
+def _without_negatives(config: ConsumerConfig, pedantic: bool) -> ConsumerConfig:
+    """Numbers below what means something become what means nothing."""
+    changes: dict[str, Any] = {}
+    if config.max_deliver == 0 or config.max_deliver < -1:
+        changes["max_deliver"] = -1
+    if config.max_ack_pending < -1:
+        changes["max_ack_pending"] = -1
+    for name in ("max_deliver", "max_ack_pending"):
+        if pedantic and getattr(config, name) < -1:
+            raise pedantic_error(f"{name} must be set to -1")
+    for name in _NEVER_NEGATIVE:
+        if getattr(config, name) < 0:
+            if pedantic:
+                raise pedantic_error(f"{name} must not be negative")
+            changes[name] = 0
+    return replace(config, **changes)
+
+
+def _default_ack_pending(config: ConsumerConfig, context: ConsumerContext) -> int:
+    if config.ack_policy == ACK_NONE:
+        return 0
+    bounds = (context.settings.max_ack_pending, context.limits.max_ack_pending)
+    return min(MAX_ACK_PENDING_DEFAULT, *(bound for bound in bounds if bound > 0), MAX_ACK_PENDING_DEFAULT)
+
+
+def check(config: ConsumerConfig, context: ConsumerContext) -> None:
+    """Raises the ApiError of the first rule that the configuration breaks."""
+    stream = context.stream
+    if config.name and not valid_name(config.name):
+        raise invalid("consumer name can not contain '.', '*', '>', '\\', '/'")
+    if config.durable_name and not valid_name(config.durable_name):
+        raise invalid("consumer durable name can not contain '.', '*', '>', '\\', '/'")
+    if config.num_replicas > stream.num_replicas:
+        raise errors.CONSUMER_REPLICAS_EXCEEDS_STREAM.error()
+    if config.num_replicas < 0:
+        raise errors.REPLICAS_COUNT_CANNOT_BE_NEGATIVE.error()
+    if stream.retention != LIMITS and config.num_replicas not in (0, stream.num_replicas):
+        raise errors.CONSUMER_REPLICAS_SHOULD_MATCH_STREAM.error()
+    if any(wait < 0 for wait in config.backoff):
+        raise errors.CONSUMER_BACKOFF_NEGATIVE.error()
+    if config.ack_wait < 0:
+        raise errors.CONSUMER_ACK_WAIT_NEGATIVE.error()
+    if config.ack_policy == ACK_FLOW_CONTROL:
+        _check_flow_control_acks(config)
+    check_backoff(config)
+    if len(config.description.encode()) > DESCRIPTION_SIZE_MAX:
+        raise errors.CONSUMER_DESCRIPTION_TOO_LONG.error(max=DESCRIPTION_SIZE_MAX)
+    if config.deliver_subject:
+        _check_push(config, stream)
+    else:
+        _check_pull(config, context)
+    _check_bounds(config, context)
+    if config.direct:
+        if not config.deliver_subject:
+            raise errors.CONSUMER_DIRECT_REQUIRES_PUSH.error()
+        if config.durable_name:
+            raise errors.CONSUMER_DIRECT_REQUIRES_EPHEMERAL.error()
+    _check_filters(config)
+    _check_start(config)
+    _check_rest(config)
+
+
+def check_backoff(config: ConsumerConfig) -> None:
+    """There must be as many deliveries as waits between them."""
+    if config.backoff and config.max_deliver != -1 and len(config.backoff) > config.max_deliver:
+        raise errors.CONSUMER_MAX_DELIVER_BACKOFF.error()
+
+
+def _check_flow_control_acks(config: ConsumerConfig) -> None:
+    if not config.deliver_subject:
+        raise errors.CONSUMER_ACK_FLOW_CONTROL_REQUIRES_PUSH.error()
+    if not config.flow_control:
+        raise errors.CONSUMER_ACK_FLOW_CONTROL_REQUIRES_FLOW_CONTROL.error()
+    if config.idle_heartbeat != SOURCING_HEARTBEAT:
+        raise invalid("flow control ack policy heartbeat needs to be 1s")
+    if config.max_ack_pending <= 0:
+        raise errors.CONSUMER_ACK_FLOW_CONTROL_REQUIRES_MAX_ACK_PENDING.error()
+    if config.ack_wait or config.backoff:
+        raise errors.CONSUMER_ACK_FLOW_CONTROL_REQUIRES_NO_ACK_WAIT.error()
+    if config.max_deliver > 0:
+        raise errors.CONSUMER_ACK_FLOW_CONTROL_REQUIRES_NO_MAX_DELIVER.error()
+
+
+def _check_push(config: ConsumerConfig, stream: StreamConfig) -> None:
+    if not literal(config.deliver_subject):
+        raise errors.CONSUMER_DELIVER_TO_WILDCARDS.error()
+    if not valid_subject(config.deliver_subject):
+        raise errors.CONSUMER_INVALID_DELIVER_SUBJECT.error()
+    if any(subset(config.deliver_subject, subject) for subject in stream.subjects):
+        raise errors.CONSUMER_DELIVER_CYCLE.error()
+    if config.max_waiting != 0:
+        raise errors.CONSUMER_PUSH_MAX_WAITING.error()
+    if config.max_ack_pending > 0 and config.ack_policy == ACK_NONE:
+        raise errors.CONSUMER_MAX_PENDING_ACK_POLICY_REQUIRED.error()
+    if 0 < config.idle_heartbeat < _SHORTEST_HEARTBEAT:
+        raise errors.CONSUMER_SMALL_HEARTBEAT.error()
+
+
+def _check_pull(config: ConsumerConfig, context: ConsumerContext) -> None:
+    if config.ack_policy == ACK_NONE and context.stream.retention == WORKQUEUE:
+        raise errors.CONSUMER_PULL_REQUIRES_ACK.error()
+    if config.rate_limit_bps > 0:
+        raise errors.CONSUMER_PULL_WITH_RATE_LIMIT.error()
+    if config.idle_heartbeat > 0:
+        raise errors.CONSUMER_HEARTBEAT_REQUIRES_PUSH.error()
+    if config.flow_control:
+        raise errors.CONSUMER_FLOW_CONTROL_REQUIRES_PUSH.error()
+    if 0 < config.max_expires < _SHORTEST_EXPIRES:
+        raise errors.CONSUMER_MAX_REQUEST_EXPIRES_TOO_SMALL.error()
+    most = context.settings.max_request_batch
+    if 0 < most < config.max_batch:
+        raise errors.CONSUMER_MAX_REQUEST_BATCH_EXCEEDED.error(limit=most)
+
+
+def _check_bounds(config: ConsumerConfig, context: ConsumerContext) -> None:
+    limits = context.stream.consumer_limits
+    for most in (context.settings.max_ack_pending, context.limits.max_ack_pending, limits.max_ack_pending):
+        if 0 < most < config.max_ack_pending:
+            raise errors.CONSUMER_MAX_PENDING_ACK_EXCESS.error(limit=most)
+    if 0 < limits.inactive_threshold < config.inactive_threshold:
+        limit = format_duration(limits.inactive_threshold)
+        raise errors.CONSUMER_INACTIVE_THRESHOLD_EXCESS.error(limit=limit)
+
+
+def _check_filters(config: ConsumerConfig) -> None:
+    if config.filter_subject and config.filter_subjects:
+        raise errors.CONSUMER_DUPLICATE_FILTER_SUBJECTS.error()
+    if config.filter_subject and not valid_subject(config.filter_subject):
+        raise invalid(INVALID_SUBJECT)
+    if not all(config.filter_subjects):
+        raise errors.CONSUMER_EMPTY_FILTER.error()
+    filters = config.filters
+    for index, one in enumerate(filters):
+        if not valid_subject(one):
+            raise invalid(INVALID_SUBJECT)
+        if any(subset(one, other) for other in (*filters[:index], *filters[index + 1 :])):
+            raise errors.CONSUMER_OVERLAPPING_SUBJECT_FILTERS.error()
+
+
+def _check_start(config: ConsumerConfig) -> None:
+    """Each way to start takes its own option and no other."""
+    policy = config.deliver_policy.replace("_", " ")
+    sequence, moment = config.opt_start_seq > 0, config.opt_start_time is not None
+
+    def also(what: str) -> ApiError:
+        text = f"consumer delivery policy is deliver {policy}, but optional start {what} is also set"
+        return errors.CONSUMER_INVALID_POLICY.error(err=text)
+
+    def missing(what: str) -> ApiError:
+        text = f"consumer delivery policy is deliver {policy}, but optional {what} is not set"
+        return errors.CONSUMER_INVALID_POLICY.error(err=text)
+
+    if config.deliver_policy == DELIVER_BY_START_SEQUENCE:
+        if not sequence:
+            raise missing("start sequence")
+        if moment:
+            raise also("time")
+        return
+    if config.deliver_policy == DELIVER_BY_START_TIME:
+        if not moment:
+            raise missing("start time")
+        if sequence:
+            # The reference says "start" twice here.
+            raise also("start sequence")
+        return
+    if sequence:
+        raise also("sequence")
+    if moment:
+        raise also("time")
+    if config.deliver_policy == DELIVER_LAST_PER_SUBJECT and not config.filters:
+        raise missing("filter subject")
+
+
+def _check_rest(config: ConsumerConfig) -> None:
+    if config.sample_freq:
+        frequency = config.sample_freq.removesuffix("%")
+        if not _SAMPLE.fullmatch(frequency):
+            err = f'strconv.Atoi: parsing "{frequency}": invalid syntax'
+            raise errors.CONSUMER_INVALID_SAMPLING.error(err=err)
+        if int(frequency) < 0:
+            raise errors.CONSUMER_INVALID_SAMPLING.error(err="")
+    if config.flow_control and config.idle_heartbeat == 0:
+        raise errors.CONSUMER_WITH_FLOW_CONTROL_NEEDS_HEARTBEATS.error()
+    if config.durable_name and config.name and config.name != config.durable_name:
+        raise errors.CONSUMER_CREATE_DURABLE_AND_NAME_MISMATCH.error()
+    if metadata_size(config.metadata) > METADATA_SIZE_MAX:
+        raise errors.CONSUMER_METADATA_LENGTH.error(limit=f"{METADATA_SIZE_MAX // 1024}KB")
+    if config.priority_policy == PRIORITY_NONE:
+        if config.priority_groups:
+            raise errors.CONSUMER_PRIORITY_GROUP_WITH_POLICY_NONE.error()
+        if config.priority_timeout > 0:
+            raise errors.CONSUMER_PINNED_TTL_WITHOUT_PRIORITY_POLICY_NONE.error()
+        return
+    if config.deliver_subject:
+        raise errors.CONSUMER_PUSH_WITH_PRIORITY_GROUP.error()
+    if not config.priority_groups:
+        raise errors.CONSUMER_PRIORITY_POLICY_WITHOUT_GROUP.error()
+    for group in config.priority_groups:
+        check_group_name(group)
+
+
+def check_group_name(group: str) -> None:
+    """What a priority group may be called."""
+    if not group:
+        raise errors.CONSUMER_EMPTY_GROUP_NAME.error()
+    if not _GROUP.fullmatch(group):
+        raise errors.CONSUMER_INVALID_GROUP_NAME.error()
+
+
+def check_update(old: ConsumerConfig, new: ConsumerConfig, *, bound: bool) -> None:
+    """What an update may not change. bound: somebody listens on the deliver subject."""
+    for name, text in (
+        ("deliver_policy", "deliver policy"),
+        ("mem_storage", "storage type"),
+        ("direct", "direct"),
+        ("sourcing", "sourcing"),
+        ("opt_start_seq", "start sequence"),
+        ("opt_start_time", "start time"),
+        ("ack_policy", "ack policy"),
+        ("replay_policy", "replay policy"),
+        ("idle_heartbeat", "heart beats"),
+        ("flow_control", "flow control"),
+    ):
+        if getattr(old, name) != getattr(new, name):
+            raise errors.CONSUMER_CREATE.error(err=f"{text} can not be updated")
+    if old.deliver_subject != new.deliver_subject:
+        if not old.deliver_subject:
+            raise errors.CONSUMER_CREATE.error(err="can not update pull consumer to push based")
+        if not new.deliver_subject:
+            raise errors.CONSUMER_CREATE.error(err="can not update push consumer to pull based")
+        if bound:
+            raise errors.CONSUMER_NAME_EXIST.error()
+    if old.max_waiting != new.max_waiting:
+        raise errors.CONSUMER_CREATE.error(err="max waiting can not be updated")
+    check_backoff(new)
+
+
+def refuse_unsupported(config: ConsumerConfig) -> None:
+    """What is not done here yet is refused, never ignored."""
+    if config.priority_policy != PRIORITY_NONE:
+        raise errors.CONSUMER_CREATE.error(err="priority groups not supported by this server yet")
+
+
+def is_ephemeral(config: ConsumerConfig) -> bool:
+    """Removed when nobody uses it for a while."""
+    return not config.durable_name
+
+
+def with_threshold(config: ConsumerConfig) -> ConsumerConfig:
+    """What is stored of an ephemeral that named no threshold; after the comparison with what is there (5.2)."""
+    if is_ephemeral(config) and config.inactive_threshold == 0:
+        return replace(config, inactive_threshold=EPHEMERAL_THRESHOLD)
+    return config

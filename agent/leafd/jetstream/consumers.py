@@ -1,0 +1,365 @@
+"""Consumers: create in all its forms, info, names, list, delete, pause, reset, unpin.
+
+What does not live here: what a configuration may be (consumer_rules.py), pull requests (the plane answers MSG.NEXT).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from secrets import choice
+from string import ascii_letters, digits
+from typing import Any, Final
+
+from leafd import native_types as t
+from leafd.jetstream import consumer_rules as rules
+from leafd.jetstream import errors
+from leafd.jetstream.catalogue import Consumer, Stream, consumer_definition
+from leafd.jetstream.consumer_create import wanted_consumer
+from leafd.jetstream.context import Context
+from leafd.jetstream.flat import flat_consumer
+from leafd.jetstream.gotime import ZERO_TIME, format_time, now_ns
+from leafd.jetstream.infos import consumer_info
+from leafd.jetstream.models.consumer import (
+    ACK_EXPLICIT,
+    ACK_FLOW_CONTROL,
+    DELIVER_ALL,
+    DELIVER_BY_START_SEQUENCE,
+    DELIVER_BY_START_TIME,
+    ConsumerConfig,
+)
+from leafd.jetstream.models.requests import (
+    ACTION_CREATE,
+    ACTION_UPDATE,
+    ConsumerCreateRequest,
+    ConsumersRequest,
+    PauseRequest,
+    ResetRequest,
+    UnpinRequest,
+)
+from leafd.jetstream.models.stream import WORKQUEUE
+from leafd.jetstream.registry import Body, Call, Lock, endpoint
+from leafd.jetstream.streams import LIST_LIMIT, NAMES_LIMIT, refused
+from leafd.jetstream.subjects import collide
+from leafd.jetstream.versioning import (
+    IDENTITY_HEADER,
+    comparable,
+    header_value,
+    static_consumer,
+    stream_identity,
+)
+
+QUERY_START_TIME: Final = 3  # of abi.h
+_ALPHABET: Final = digits + ascii_letters
+_NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
+
+
+def random_name() -> str:
+    """A name for a consumer that came without one."""
+    return "".join(choice(_ALPHABET) for _ in range(8))
+
+
+async def put(context: Context, stream: Stream, consumer: Consumer, *, loading: bool = False) -> t.ConsumerState:
+    """Makes the plane hold the consumer as it is described; the state is from before any delivery."""
+    config = consumer.config
+    return await context.plane.consumer_put(
+        stream.id,
+        consumer.id,
+        flat_consumer(stream.account.id, config),
+        name=consumer.name,
+        definition=consumer_definition(consumer),
+        deliver_subject=config.deliver_subject,
+        deliver_group=config.deliver_group,
+        backoff_ns=config.backoff,
+        filters=config.filters,
+        loading=loading,
+    )
+
+
+_CREATE: Final = "consumer_create_response"
+
+
+@endpoint(
+    "CONSUMER.DURABLE.CREATE.*.*", _CREATE, ConsumerCreateRequest, body=Body.PARSED, early_body=True, lock=Lock.STREAM
+)
+@endpoint("CONSUMER.CREATE.*", _CREATE, ConsumerCreateRequest, body=Body.PARSED, early_body=True, lock=Lock.STREAM)
+@endpoint("CONSUMER.CREATE.*.>", _CREATE, ConsumerCreateRequest, body=Body.PARSED, early_body=True, lock=Lock.STREAM)
+async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
+    """Makes a consumer, or updates the one of that name."""
+    wanted = wanted_consumer(call.tokens, request)
+    context, config = call.context, wanted.config
+    if config.num_replicas > 1:
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+    stream = call.stream(wanted.stream)
+    config = wanted.for_stream(stream.config, random_name)
+    _check_identity(call, stream, config)
+    existing = stream.consumers.get(config.durable_name or config.name)
+    if existing is not None:
+        config = _kept(existing, config)
+    surroundings = context.for_consumers(stream)
+    config = rules.with_defaults(static_consumer(config), surroundings, pedantic=request.pedantic)
+    rules.check(config, surroundings)
+    if existing is not None:
+        state = await _update(call, stream, existing, config, request.action)
+        return consumer_info(stream, existing, state)
+    if request.action == ACTION_UPDATE:
+        raise errors.CONSUMER_DOES_NOT_EXIST.error()
+    return await _add(context, stream, config)
+
+
+def identity_header(stream: Stream) -> bytes:
+    """The header block that tells a puller which stream it has."""
+    return b"NATS/1.0\r\n%s: %s\r\n\r\n" % (IDENTITY_HEADER, stream_identity(stream.created).encode())
+
+
+def _check_identity(call: Call, stream: Stream, config: ConsumerConfig) -> None:
+    """Mirrors and sources say which stream they have seen last; a namesake of it is not the same stream."""
+    if not (config.direct or config.sourcing):
+        return
+    identity = stream_identity(stream.created)
+    expected = header_value(call.header, IDENTITY_HEADER).decode("utf-8", "replace")
+    if expected and expected != identity:
+        raise errors.CONSUMER_STREAM_IDENTITY_MISMATCH.error(msg=identity)
+    call.reply_header = identity_header(stream)
+
+
+def _kept(existing: Consumer, config: ConsumerConfig) -> ConsumerConfig:
+    """What an update cannot touch is taken over from what is there, whatever the request says."""
+    config = replace(config, pause_until=existing.config.pause_until)
+    if config.sourcing and config.durable_name:
+        old = existing.config
+        config = replace(
+            config,
+            deliver_policy=old.deliver_policy,
+            opt_start_seq=old.opt_start_seq,
+            opt_start_time=old.opt_start_time,
+        )
+    return config
+
+
+async def _update(
+    call: Call, stream: Stream, existing: Consumer, config: ConsumerConfig, action: str
+) -> t.ConsumerState:
+    context, old = call.context, existing.config
+    if action == ACTION_CREATE and replace(config, metadata=comparable(config.metadata, old.metadata)) != old:
+        raise errors.CONSUMER_ALREADY_EXISTS.error()
+    if stream.config.retention == WORKQUEUE and not _partition_free(stream, existing.name, config.filters):
+        raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE.error()
+    state = await context.plane.consumer_state(stream.id, existing.id)
+    rules.check_update(old, config, bound=bool(state.push_bound))
+    rules.refuse_unsupported(config)
+    config = rules.with_threshold(config)
+    if config != old:
+        try:
+            state = await put(context, stream, replace(existing, config=config))
+        except t.PlaneError as error:
+            raise refused(error, errors.CONSUMER_STORE_FAILED) from None
+        existing.config = config
+    if config.sourcing:
+        # The puller has forgotten what it had not stored: it wants everything after the ack floor once more.
+        _, state = await context.plane.consumer_reset(stream.id, existing.id, 0)
+    return state
+
+
+def _partition_free(stream: Stream, name: str, filters: tuple[str, ...]) -> bool:
+    """On a workqueue each message belongs to one consumer."""
+    others = [one for one in stream.consumers.values() if one.name != name and one.counted]
+    return not any(
+        not other.config.filters or any(collide(mine, theirs) for theirs in other.config.filters)
+        for mine in filters
+        for other in others
+    )
+
+
+def _check_room(context: Context, stream: Stream) -> None:
+    limit, most = stream.config.max_consumers, stream.account.limits.max_consumers
+    if limit <= 0 or 0 < most < limit:
+        limit = most
+    if 0 < limit <= sum(1 for one in stream.consumers.values() if one.counted):
+        raise errors.MAXIMUM_CONSUMERS_LIMIT.error()
+
+
+def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
+    if stream.config.retention != WORKQUEUE or config.direct or config.sourcing:
+        return
+    if config.ack_policy not in (ACK_EXPLICIT, ACK_FLOW_CONTROL):
+        raise errors.CONSUMER_WORKQUEUE_REQUIRES_EXPLICIT_ACK.error()
+    if config.deliver_policy != DELIVER_ALL:
+        raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_DELIVER_ALL.error()
+    if any(one.counted for one in stream.consumers.values()):
+        if not config.filters:
+            raise errors.CONSUMER_WORKQUEUE_MULTIPLE_UNFILTERED.error()
+        if not _partition_free(stream, config.durable_name or config.name, config.filters):
+            raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE.error()
+
+
+async def _add(context: Context, stream: Stream, config: ConsumerConfig) -> dict[str, Any]:
+    _check_room(context, stream)
+    _check_workqueue(stream, config)
+    rules.refuse_unsupported(config)
+    name = config.durable_name or config.name
+    while not name or name in stream.consumers:
+        name = random_name()
+    if len(config.durable_name.encode()) > 255:
+        raise errors.CONSUMER_NAME_TOO_LONG.error(max=255)
+    config = rules.with_threshold(config)
+    consumer = Consumer(context.catalogue.new_consumer_id(), name, config, now_ns())
+    try:
+        state = await put(context, stream, consumer)
+    except t.PlaneError as error:
+        raise refused(error, errors.CONSUMER_STORE_FAILED) from None
+    stream.consumers[name] = consumer
+    context.advisories.consumer(stream, consumer, "CREATED", "create")
+    if config.pause_until is not None and config.pause_until > now_ns():
+        context.advisories.pause(stream, consumer)
+    return consumer_info(stream, consumer, state)
+
+
+def _found(call: Call) -> tuple[Stream, Consumer]:
+    stream = call.stream(call.name(2))
+    return stream, call.consumer(stream, call.name(3))
+
+
+@endpoint("CONSUMER.INFO.*.*", "consumer_info_response", body=Body.EMPTY, early_body=True)
+async def info(call: Call, _request: None) -> dict[str, Any]:
+    """A consumer's configuration and positions."""
+    stream, consumer = _found(call)
+    try:
+        state = await call.context.plane.consumer_state(stream.id, consumer.id)
+    except t.PlaneError:
+        # Removed by its inactivity in this very moment.
+        raise errors.CONSUMER_NOT_FOUND.error() from None
+    return consumer_info(stream, consumer, state)
+
+
+@endpoint(
+    "CONSUMER.NAMES.*",
+    "consumer_names_response",
+    ConsumersRequest,
+    body=Body.IF_JSON,
+    failed=_NO_PAGE | {"consumers": []},
+)
+async def names(call: Call, request: ConsumersRequest) -> dict[str, Any]:
+    """Names of a stream's consumers, a page at a time."""
+    consumers = call.stream(call.name(2)).listed()
+    offset = min(max(request.offset, 0), len(consumers))
+    page = [consumer.name for consumer in consumers[offset : offset + NAMES_LIMIT]]
+    return {"total": len(consumers), "offset": offset, "limit": NAMES_LIMIT, "consumers": page}
+
+
+@endpoint(
+    "CONSUMER.LIST.*",
+    "consumer_list_response",
+    ConsumersRequest,
+    body=Body.IF_JSON,
+    failed=_NO_PAGE | {"consumers": []},
+)
+async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
+    """Infos of a stream's consumers, a page at a time."""
+    stream = call.stream(call.name(2))
+    consumers = stream.listed()
+    offset = min(max(request.offset, 0), len(consumers))
+    page = []
+    for consumer in consumers[offset : offset + LIST_LIMIT]:
+        try:
+            state = await call.context.plane.consumer_state(stream.id, consumer.id)
+        except t.PlaneError:
+            # Deleted while the page was put together.
+            continue
+        page.append(consumer_info(stream, consumer, state, metadata=False))
+    return {"total": len(consumers), "offset": offset, "limit": LIST_LIMIT, "consumers": page}
+
+
+@endpoint("CONSUMER.DELETE.*.*", "consumer_delete_response", body=Body.EMPTY, lock=Lock.STREAM)
+async def delete(call: Call, _request: None) -> dict[str, Any]:
+    """Removes a consumer."""
+    stream, consumer = _found(call)
+    try:
+        await call.context.plane.consumer_remove(stream.id, consumer.id)
+    except t.PlaneError as error:
+        raise refused(error, errors.STREAM_GENERAL) from None
+    stream.consumers.pop(consumer.name, None)
+    call.context.advisories.consumer(stream, consumer, "DELETED", "delete")
+    return {"success": True}
+
+
+@endpoint(
+    "CONSUMER.PAUSE.*.*",
+    "consumer_pause_response",
+    PauseRequest,
+    body=Body.IF_JSON,
+    early_body=True,
+    lock=Lock.STREAM,
+    failed={"paused": False, "pause_until": format_time(ZERO_TIME)},
+)
+async def pause(call: Call, request: PauseRequest) -> dict[str, Any]:
+    """Stops deliveries until a time; without one, resumes."""
+    stream, consumer = _found(call)
+    until = request.pause_until
+    config = replace(consumer.config, pause_until=None if until == ZERO_TIME else until)
+    changed = replace(consumer, config=static_consumer(config))
+    before = consumer.config.pause_until
+    try:
+        await put(call.context, stream, changed)
+    except t.PlaneError as error:
+        raise refused(error, errors.CONSUMER_STORE_FAILED) from None
+    consumer.config = changed.config
+    if before != consumer.config.pause_until:
+        call.context.advisories.pause(stream, consumer)
+    remaining = max(until - now_ns(), 0)
+    reply: dict[str, Any] = {"paused": remaining > 0, "pause_until": format_time(until)}
+    return reply | ({"pause_remaining": remaining} if remaining else {})
+
+
+@endpoint(
+    "CONSUMER.RESET.*.*",
+    "consumer_reset_response",
+    ResetRequest,
+    body=Body.PARSED,
+    lenient=True,
+    quiet=True,
+    lock=Lock.STREAM,
+    failed={"reset_seq": 0},
+)
+async def reset(call: Call, request: ResetRequest) -> dict[str, Any] | None:
+    """Moves a consumer back: to a sequence, or to its ack floor. A missing consumer does not answer at all."""
+    stream = call.account.streams.get(call.name(2))
+    consumer = stream.consumers.get(call.name(3)) if stream else None
+    if stream is None or consumer is None:
+        return None
+    if header_value(call.header, IDENTITY_HEADER):
+        call.reply_header = identity_header(stream)
+    await _check_reset(call.context, stream, consumer.config, request.sequence)
+    reached, state = await call.context.plane.consumer_reset(stream.id, consumer.id, request.sequence)
+    return consumer_info(stream, consumer, state) | {"reset_seq": reached}
+
+
+async def _check_reset(context: Context, stream: Stream, config: ConsumerConfig, sequence: int) -> None:
+    """A reset may not reach messages that the deliver policy has left out."""
+    if sequence == 0 or config.deliver_policy == DELIVER_ALL:
+        return
+    if config.deliver_policy == DELIVER_BY_START_SEQUENCE:
+        if sequence < config.opt_start_seq:
+            raise errors.CONSUMER_INVALID_RESET.error(err="below start seq")
+        return
+    if config.deliver_policy != DELIVER_BY_START_TIME:
+        raise errors.CONSUMER_INVALID_RESET.error(err="not allowed")
+    moment = max(config.opt_start_time or 0, 1)
+    first = await context.plane.message_get(stream.id, QUERY_START_TIME, start_ts=moment)
+    lowest = first.sequence if first else (await context.plane.stream_state(stream.id)).last_seq + 1
+    if sequence < lowest:
+        raise errors.CONSUMER_INVALID_RESET.error(err="below start time")
+
+
+@endpoint(
+    "CONSUMER.UNPIN.*.*", "consumer_unpin_response", UnpinRequest, body=Body.PARSED, early_body=True, lenient=True
+)
+async def unpin(call: Call, request: UnpinRequest) -> dict[str, Any]:
+    """Releases a pinned client; no consumer has priority groups here, so none is found."""
+    if not request.group:
+        why = "consumer group not specified" if call.body else "unexpected end of JSON input"
+        raise errors.INVALID_JSON.error(err=why)
+    rules.check_group_name(request.group)
+    stream, consumer = _found(call)
+    if request.group not in consumer.config.priority_groups:
+        raise errors.CONSUMER_INVALID_PRIORITY_GROUP.error()
+    return {}

@@ -1,0 +1,40 @@
+"""What every endpoint works with: the catalogue, the plane, the neighbours, the settings, and who is told what
+happened.
+
+What does not live here: requests (registry.py), the daemon's entry (service.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from leafd.jetstream.advisories import Advisories
+from leafd.jetstream.catalogue import Account, Catalogue, Settings, Stream
+from leafd.jetstream.consumer_rules import ConsumerContext
+from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.ports import JetStreamPlane, Neighbours
+from leafd.jetstream.stream_rules import StreamContext
+
+
+@dataclass(slots=True)
+class Context:
+    """One JetStream."""
+
+    catalogue: Catalogue
+    plane: JetStreamPlane
+    neighbours: Neighbours
+    settings: Settings
+    advisories: Advisories
+
+    def for_streams(self, account: Account) -> StreamContext:
+        """What the rules of streams depend on."""
+
+        def lookup(name: str) -> StreamConfig | None:
+            stream = account.streams.get(name)
+            return stream.config if stream else None
+
+        return StreamContext(lookup, self.settings, account.limits)
+
+    def for_consumers(self, stream: Stream) -> ConsumerContext:
+        """What the rules of consumers depend on."""
+        return ConsumerContext(stream.config, self.settings, stream.account.limits)

@@ -1,0 +1,88 @@
+"""Configurations as the plane takes them: numbers and flags, nothing to interpret.
+
+One function for each direction of travel and no decision. What the plane does not need (descriptions, metadata,
+placement, compression, which LMDB's pages do not have) stays in the definition.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leafd import native_types as t
+from leafd.jetstream.gotime import ZERO_TIME
+from leafd.jetstream.models.consumer import ACK_POLICIES, DELIVER_POLICIES, ConsumerConfig
+from leafd.jetstream.models.stream import MEMORY, StreamConfig
+
+_RETENTION: Final = ("limits", "interest", "workqueue")
+_DISCARD: Final = ("old", "new")
+_REPLAY: Final = ("instant", "original")
+
+# STREAM_* of abi.h by the field that they stand for.
+_STREAM_FLAGS: Final = {
+    "no_ack": 1,
+    "discard_new_per_subject": 2,
+    "sealed": 4,
+    "deny_delete": 8,
+    "deny_purge": 16,
+    "allow_rollup_hdrs": 32,
+    "allow_direct": 64,
+    "allow_msg_ttl": 128,
+}
+_STREAM_MIRROR: Final = 256
+# CONSUMER_* of abi.h.
+_DURABLE: Final = 1
+_PUSH: Final = 2
+_CONSUMER_FLAGS: Final = {"flow_control": 4, "headers_only": 8, "mem_storage": 16, "direct": 32}
+
+
+def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
+    """stream_config_t of a checked configuration."""
+    flags = sum(flag for name, flag in _STREAM_FLAGS.items() if getattr(config, name))
+    return t.FlatStream(
+        account=account,
+        flags=flags | (_STREAM_MIRROR if config.mirror is not None else 0),
+        storage=int(config.storage == MEMORY),
+        retention=_RETENTION.index(config.retention),
+        discard=_DISCARD.index(config.discard),
+        max_msg_size=config.max_msg_size,
+        max_msgs=config.max_msgs,
+        max_bytes=config.max_bytes,
+        max_age_ns=config.max_age,
+        max_msgs_per_subject=config.max_msgs_per_subject,
+        duplicate_window_ns=config.duplicate_window,
+        first_seq=config.first_seq,
+    )
+
+
+def flat_consumer(account: int, config: ConsumerConfig) -> t.FlatConsumer:
+    """consumer_config_t of a checked configuration."""
+    flags = sum(flag for name, flag in _CONSUMER_FLAGS.items() if getattr(config, name))
+    flags |= (_DURABLE if config.durable_name else 0) | (_PUSH if config.deliver_subject else 0)
+    pause = config.pause_until
+    return t.FlatConsumer(
+        account=account,
+        flags=flags,
+        deliver_policy=DELIVER_POLICIES.index(config.deliver_policy),
+        ack_policy=ACK_POLICIES.index(config.ack_policy),
+        replay_policy=_REPLAY.index(config.replay_policy),
+        sample_percent=min(int(config.sample_freq.removesuffix("%") or 0), 100) if config.sample_freq else 0,
+        max_deliver=_int32(config.max_deliver),
+        opt_start_seq=config.opt_start_seq,
+        # The plane's 0 is "no time"; the first nanosecond of 1970 does as well.
+        opt_start_ts=max(config.opt_start_time or 0, 1) if config.opt_start_time is not None else 0,
+        ack_wait_ns=config.ack_wait,
+        idle_heartbeat_ns=config.idle_heartbeat,
+        inactive_threshold_ns=config.inactive_threshold,
+        pause_until_ns=0 if pause is None or pause == ZERO_TIME else max(pause, 0),
+        max_expires_ns=config.max_expires,
+        rate_limit_bps=config.rate_limit_bps,
+        max_ack_pending=_int32(config.max_ack_pending),
+        max_waiting=_int32(config.max_waiting),
+        max_batch=_int32(config.max_batch),
+        max_request_bytes=_int32(config.max_bytes),
+    )
+
+
+def _int32(number: int) -> int:
+    """Counts beyond two thousand million mean the same as that."""
+    return min(number, (1 << 31) - 1)

@@ -1,0 +1,122 @@
+"""Info replies: what the catalogue, the plane and links know of a stream or consumer, put together.
+
+What does not live here: the requests that ask for it (streams.py, consumers.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from leafd import native_types as t
+from leafd.jetstream.catalogue import Consumer, Settings, Stream
+from leafd.jetstream.context import Context
+from leafd.jetstream.gojson import written
+from leafd.jetstream.gotime import ZERO_TIME, now_ns
+from leafd.jetstream.models.consumer import ConsumerInfo, SequenceInfo
+from leafd.jetstream.models.stream import StreamInfo, StreamSource, StreamStateReply
+from leafd.jetstream.ports import SourceStatus
+from leafd.jetstream.versioning import dynamic
+
+
+def stream_state(stream: Stream, state: t.StreamState) -> StreamStateReply:
+    """Counters as the API tells them."""
+    return StreamStateReply(
+        messages=state.messages,
+        bytes=state.bytes,
+        first_seq=state.first_seq,
+        first_ts=state.first_ts or ZERO_TIME,
+        last_seq=state.last_seq,
+        last_ts=state.last_ts or ZERO_TIME,
+        num_subjects=state.subjects,
+        subjects=dict(sorted(state.subject_counts.items())) or None,
+        num_deleted=state.deleted_count,
+        deleted=state.deleted,
+        consumer_count=len(stream.listed()),
+    )
+
+
+async def stream_info(
+    context: Context,
+    stream: Stream,
+    state: t.StreamState,
+    *,
+    domain: bool = True,
+    cluster: bool = False,
+    metadata: bool = True,
+) -> dict[str, Any]:
+    """A stream's info. Which of domain, cluster and server metadata are in it differs from request to request."""
+    config = stream.config
+    if metadata:
+        config = replace(config, metadata=dynamic(config.metadata))
+    mirror: dict[str, Any] | None = None
+    if config.mirror is not None:
+        mirror = _source(config.mirror, await context.neighbours.source_status(stream.id, 0), sequence=False)
+    sources = [
+        _source(source, await context.neighbours.source_status(stream.id, slot), sequence=True)
+        for slot, source in enumerate(config.sources, 1)
+    ]
+    return written(
+        StreamInfo(
+            config=config,
+            created=stream.created,
+            state=stream_state(stream, state),
+            domain=context.settings.domain if domain else "",
+            cluster=_cluster(context.settings) if cluster else None,
+            mirror=mirror,
+            sources=sources or None,
+            timestamp=now_ns(),
+        )
+    )
+
+
+def _cluster(settings: Settings) -> dict[str, Any]:
+    name = {"name": settings.cluster_name} if settings.cluster_name else {}
+    return name | {"leader": settings.server_name}
+
+
+def _source(source: StreamSource, status: SourceStatus, *, sequence: bool) -> dict[str, Any]:
+    members = written(source)
+    info: dict[str, Any] = {"name": source.name}
+    if "external" in members:
+        info["external"] = members["external"]
+    info["lag"] = max(status.lag, 0)
+    if sequence and status.sequence:
+        info["seq"] = status.sequence
+    info["active"] = status.active_ns
+    if status.error:
+        info["error"] = status.error
+    for name in ("filter_subject", "subject_transforms"):
+        if name in members:
+            info[name] = members[name]
+    return info
+
+
+def consumer_info(
+    stream: Stream, consumer: Consumer, state: t.ConsumerState, *, metadata: bool = True
+) -> dict[str, Any]:
+    """A consumer's info."""
+    config = consumer.config
+    if metadata:
+        config = replace(config, metadata=dynamic(config.metadata))
+    until = config.pause_until
+    remaining = 0 if until is None else max(until - now_ns(), 0)
+    return written(
+        ConsumerInfo(
+            stream_name=stream.name,
+            name=consumer.name,
+            created=consumer.created,
+            config=config,
+            delivered=SequenceInfo(state.delivered_consumer, state.delivered_stream, state.last_delivered_ts or None),
+            ack_floor=SequenceInfo(state.floor_consumer, state.floor_stream, state.last_acked_ts or None),
+            num_ack_pending=state.ack_pending,
+            # With one delivery there are no redeliveries to tell of, although the plane counts the attempt.
+            num_redelivered=0 if config.max_deliver == 1 else state.redelivered,
+            num_waiting=state.waiting,
+            num_pending=state.pending,
+            push_bound=bool(state.push_bound),
+            paused=remaining > 0,
+            pause_remaining=remaining,
+            timestamp=now_ns(),
+        )
+    )

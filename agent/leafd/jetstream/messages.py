@@ -1,0 +1,81 @@
+"""Single messages by the API: get and delete. DIRECT.GET is answered by the plane."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any, Final
+
+from leafd import native_types as t
+from leafd.jetstream import errors
+from leafd.jetstream.gotime import format_time
+from leafd.jetstream.models.requests import MessageDeleteRequest, MessageGetRequest
+from leafd.jetstream.models.stream import MEMORY
+from leafd.jetstream.registry import Body, Call, endpoint
+
+# QUERY_* of abi.h.
+_BY_SEQUENCE: Final = 0
+_LAST_BY_SUBJECT: Final = 1
+_NEXT_BY_SUBJECT: Final = 2
+_BY_TIME: Final = 3
+
+
+@endpoint("STREAM.MSG.GET.*", "stream_msg_get_response", MessageGetRequest, body=Body.REQUIRED, quiet=True)
+async def get(call: Call, request: MessageGetRequest) -> dict[str, Any]:
+    """One stored message by sequence, by subject, or by time."""
+    sequence, moment = request.sequence, request.start_time
+    last, following = request.last_by_subject, request.next_by_subject
+    anchors = (sequence > 0) + bool(last) + (moment is not None)
+    if request.batch > 0 or request.max_bytes > 0 or anchors > 1 or (last and following):
+        raise errors.BAD_REQUEST.error()
+    if not anchors and not following:
+        raise errors.BAD_REQUEST.error()
+    stream = call.stream(call.name(3))
+    if following:
+        mode = _NEXT_BY_SUBJECT
+    elif last:
+        mode = _LAST_BY_SUBJECT
+    else:
+        mode = _BY_TIME if moment is not None else _BY_SEQUENCE
+    # The plane's 0 is "not by time"; a time before 1970 is before every message all the same.
+    start_ts = 0 if moment is None else max(moment, 1)
+    try:
+        message = await call.context.plane.message_get(
+            stream.id, mode, sequence=sequence, start_ts=start_ts, subject=following or last
+        )
+    except t.PlaneError:
+        # A record that fails its checksum is never served; the alarm has told the operator.
+        message = None
+    if message is None:
+        raise errors.NO_MESSAGE_FOUND.error()
+    return {"message": _stored(message, headers=not request.no_headers)}
+
+
+def _stored(message: t.StoredMessage, *, headers: bool) -> dict[str, Any]:
+    members: dict[str, Any] = {"subject": message.subject.decode("utf-8", "replace"), "seq": message.sequence}
+    if headers and message.header:
+        members["hdrs"] = b64encode(message.header).decode()
+    if message.payload:
+        members["data"] = b64encode(message.payload).decode()
+    members["time"] = format_time(message.ts)
+    return members
+
+
+@endpoint("STREAM.MSG.DELETE.*", "stream_msg_delete_response", MessageDeleteRequest, body=Body.REQUIRED)
+async def delete(call: Call, request: MessageDeleteRequest) -> dict[str, Any]:
+    """Deletes one message; what is missing is told as the reference's two stores tell it."""
+    stream = call.stream(call.name(3))
+    if stream.config.sealed:
+        raise errors.STREAM_SEALED.error()
+    if stream.config.deny_delete:
+        raise errors.STREAM_MESSAGE_DELETE_FAILED.error(err="message delete not permitted")
+    plane = call.context.plane
+    try:
+        if await plane.message_delete(stream.id, request.sequence, erase=not request.no_erase):
+            return {"success": True}
+        last = (await plane.stream_state(stream.id)).last_seq
+    except t.PlaneError as error:
+        raise errors.STREAM_MESSAGE_DELETE_FAILED.error(err=error) from None
+    if stream.config.storage == MEMORY:
+        raise errors.SEQUENCE_NOT_FOUND.error(seq=request.sequence)
+    beyond = request.sequence > last
+    raise errors.STREAM_MESSAGE_DELETE_FAILED.error(err="stream store EOF" if beyond else "no message found")

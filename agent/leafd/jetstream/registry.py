@@ -1,0 +1,220 @@
+"""The endpoints of $JS.API, and what every one of them goes through before and after its own function runs.
+
+    subject --> Endpoint --> level, account, body --> locks --> function --> reply JSON, counters, audit advisory
+
+An endpoint is one function under @endpoint(...) in a module named after its noun; importing the module (service.py
+does) makes it known. Subjects that no endpoint has are not answered at all, as the reference leaves them. What does
+not live here: what any endpoint does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from leafd.jetstream import errors
+from leafd.jetstream.catalogue import Account, Consumer, Stream
+from leafd.jetstream.errors import ApiError
+from leafd.jetstream.gojson import JsonError, Struct, decode
+from leafd.jetstream.versioning import check_level
+
+if TYPE_CHECKING:
+    from leafd.jetstream.context import Context
+
+API: Final = "$JS.API."
+TYPE: Final = "io.nats.jetstream.api.v1."
+
+
+class Body(Enum):
+    """What an endpoint makes of the request's body."""
+
+    IGNORED = "ignored"
+    PARSED = "parsed"  # empty is the request with its defaults
+    IF_JSON = "if JSON"  # only looked at when it starts like an object or array
+    REQUIRED = "required"  # empty is a bad request
+    EMPTY = "empty"  # anything else is refused
+
+
+class Lock(Enum):
+    """What an endpoint holds while it runs."""
+
+    NONE = "none"
+    STREAM = "stream"
+    ACCOUNT = "account"
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on its way. reply_header: header block for the reply, set by the endpoint."""
+
+    context: Context
+    account: Account
+    subject: str
+    tokens: list[str]
+    header: bytes
+    body: bytes
+    reply_header: bytes = b""
+
+    def name(self, index: int) -> str:
+        """A token of the subject, counted behind $JS.API."""
+        return self.tokens[index]
+
+    def stream(self, name: str) -> Stream:
+        """The stream of that name, or 10059."""
+        found = self.account.streams.get(name)
+        if found is None:
+            raise errors.STREAM_NOT_FOUND.error()
+        return found
+
+    def consumer(self, stream: Stream, name: str) -> Consumer:
+        """The consumer of that name, or 10014."""
+        found = stream.consumers.get(name)
+        if found is None:
+            raise errors.CONSUMER_NOT_FOUND.error()
+        return found
+
+
+Function = Callable[[Call, Any], Awaitable[dict[str, Any] | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One line of the table that @endpoint builds."""
+
+    pattern: tuple[str, ...]
+    type_name: str
+    request: type[Struct] | None
+    body: Body
+    lock: Lock
+    failed: dict[str, Any]
+    early_body: bool
+    quiet: bool
+    lenient: bool
+    function: Function
+
+    def matches(self, tokens: list[str]) -> bool:
+        """Whether the subject, split behind $JS.API, is this endpoint's."""
+        if self.pattern[-1] == ">":
+            if len(tokens) < len(self.pattern):
+                return False
+        elif len(tokens) != len(self.pattern):
+            return False
+        return all(want in ("*", ">", got) for want, got in zip(self.pattern, tokens, strict=False))
+
+
+_ENDPOINTS: Final[dict[str, list[Endpoint]]] = {}
+
+
+def endpoint(
+    pattern: str,
+    type_name: str,
+    request: type[Struct] | None = None,
+    *,
+    body: Body = Body.IGNORED,
+    lock: Lock = Lock.NONE,
+    failed: dict[str, Any] | None = None,
+    early_body: bool = False,
+    quiet: bool = False,
+    lenient: bool = False,
+) -> Callable[[Function], Function]:
+    """Registers a function for subjects $JS.API.<pattern>.
+
+    failed: members of an error's reply that are not omitted when empty. early_body: the body is judged before level and
+    account. quiet: a success is neither counted nor audited. lenient: unknown members of the body are ignored.
+    """
+
+    def register(function: Function) -> Function:
+        tokens = tuple(pattern.split("."))
+        line = Endpoint(
+            tokens, TYPE + type_name, request, body, lock, failed or {}, early_body, quiet, lenient, function
+        )
+        _ENDPOINTS.setdefault(tokens[0], []).append(line)
+        return function
+
+    return register
+
+
+def find(tokens: list[str]) -> Endpoint | None:
+    """The endpoint of a subject, split behind $JS.API."""
+    for line in _ENDPOINTS.get(tokens[0], ()):
+        if line.matches(tokens):
+            return line
+    return None
+
+
+def patterns() -> list[str]:
+    """Every endpoint's pattern, for listings."""
+    return sorted(".".join(line.pattern) for lines in _ENDPOINTS.values() for line in lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back: the reply's members; counted: an entry in the statistics and an audit advisory."""
+
+    members: dict[str, Any]
+    header: bytes = b""
+    counted: bool = True
+    error: bool = False
+
+
+async def answer(line: Endpoint, call: Call) -> Answer | None:
+    """Runs one request through its endpoint. None: it is not to be answered."""
+    if not call.account.enabled and call.context.neighbours.has_leafs(call.account.id):
+        # The JetStream behind a leaf link may know this account; two answers would be one too many.
+        return None
+    try:
+        members = await _run(line, call)
+    except ApiError as error:
+        return Answer({"type": line.type_name, "error": error.fields()} | line.failed, error=True)
+    if members is None:
+        return None
+    return Answer({"type": line.type_name} | members, call.reply_header, counted=not line.quiet)
+
+
+async def _run(line: Endpoint, call: Call) -> dict[str, Any] | None:
+    request = _body(line, call) if line.early_body else None
+    check_level(call.header)
+    if not call.account.enabled:
+        raise errors.NOT_ENABLED_FOR_ACCOUNT.error()
+    if not line.early_body:
+        request = _body(line, call)
+    async with AsyncExitStack() as held:
+        if line.lock is Lock.ACCOUNT:
+            await held.enter_async_context(call.account.lock)
+        elif line.lock is Lock.STREAM:
+            stream = call.account.streams.get(_stream_token(line, call))
+            if stream is not None:
+                await held.enter_async_context(stream.lock)
+        return await line.function(call, request)
+
+
+def _stream_token(line: Endpoint, call: Call) -> str:
+    """The first wildcard of a pattern is the stream's name in all endpoints that lock one."""
+    return call.tokens[line.pattern.index("*")]
+
+
+def _body(line: Endpoint, call: Call) -> Struct | None:
+    body = call.body
+    if line.body is Body.EMPTY and not is_empty(body):
+        raise errors.NOT_EMPTY_REQUEST.error()
+    if line.body is Body.REQUIRED and is_empty(body):
+        raise errors.BAD_REQUEST.error()
+    if line.request is None:
+        return None
+    if line.body is Body.IF_JSON and body.lstrip(b" \t\r\n")[:1] not in (b"{", b"["):
+        return line.request()
+    try:
+        return decode(line.request, body, strict=call.context.settings.strict and not line.lenient)
+    except JsonError as error:
+        raise errors.INVALID_JSON.error(err=error) from None
+
+
+def is_empty(body: bytes) -> bool:
+    """Nothing, or an object without members."""
+    if body in (b"", b"{}"):
+        return True
+    stripped = body.strip(b" \t\r\n")
+    return stripped.startswith(b"{") and stripped.endswith(b"}") and not stripped[1:-1].strip(b" \t\r\n")

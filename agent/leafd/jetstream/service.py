@@ -1,0 +1,199 @@
+"""JetStream's API as the daemon sees it: accounts in, requests in, the plane's news in; replies and advisories out.
+
+    read_records()   between the plane's open and start: the stored definitions
+    load()           after its start, before anybody may connect: the plane takes them up
+    run()            serves until cancelled; message() and the *_event() methods feed it from the pump
+
+Requests run side by side, each in a task of its own, so that a create waiting for the disk holds up nobody; locks of
+the registry keep changes of one stream, or of one account's streams, in order. What does not live here: what any
+request does.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import trio
+
+from leafd import native_types as t
+from leafd.jetstream import account as _account_endpoints
+from leafd.jetstream import clustering as _clustering_endpoints
+from leafd.jetstream import consumers, errors, messages, streams
+from leafd.jetstream.advisories import Advisories
+from leafd.jetstream.catalogue import (
+    Account,
+    AccountLimits,
+    Catalogue,
+    Consumer,
+    Settings,
+    Stream,
+    read_consumer,
+    read_stream,
+)
+from leafd.jetstream.context import Context
+from leafd.jetstream.gojson import dump
+from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
+from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find
+
+# Importing an endpoint's module is what makes it known.
+ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, consumers, messages, streams)
+
+SUBJECT: Final = "$JS.API.>"
+REQUESTS_MAX: Final = 10_000
+_RECORD_STREAM: Final = 1
+_RECORD_CONSUMER: Final = 2
+
+
+class Log(Protocol):
+    """Where this room complains."""
+
+    def warning(self, text: str) -> None: ...
+
+
+class JetStream:
+    """One server's JetStream: the facade that daemon.py holds."""
+
+    def __init__(
+        self, plane: JetStreamPlane, settings: Settings, log: Log, neighbours: Neighbours | None = None
+    ) -> None:
+        self.catalogue = Catalogue()
+        self._context = Context(self.catalogue, plane, neighbours or Alone(), settings, Advisories(plane, settings))
+        self._plane = plane
+        self._log = log
+        self._stream_records: list[tuple[int, bytes]] = []
+        self._consumer_records: list[tuple[int, int, bytes]] = []
+        self._nursery: trio.Nursery | None = None
+        self._running = 0
+        self._dropped = 0
+
+    # ---- accounts and settings
+
+    def add_account(
+        self,
+        account_id: int,
+        name: str,
+        limits: AccountLimits | None = None,
+        *,
+        enabled: bool = True,
+        system: bool = False,
+    ) -> Account:
+        """Makes an account known, or changes its limits. enabled: it has JetStream; others hear that they lack it."""
+        known = self.catalogue.by_name.get(name)
+        if known is not None:
+            known.limits, known.enabled, known.system = limits or AccountLimits(), enabled, system
+            return known
+        account = Account(account_id, name, limits or AccountLimits(), enabled=enabled and not system, system=system)
+        self.catalogue.add_account(account)
+        return account
+
+    def set_settings(self, settings: Settings) -> None:
+        """Takes over settings that a reload changed."""
+        self._context.settings = settings
+
+    # ---- start
+
+    def read_records(self) -> None:
+        """Reads the stored definitions; only between the plane's open and start."""
+        for key, value in self._plane.records(_RECORD_STREAM):
+            self._stream_records.append((int.from_bytes(key[:4], "big"), value))
+        for key, value in self._plane.records(_RECORD_CONSUMER):
+            stream_id, consumer_id = int.from_bytes(key[:4], "big"), int.from_bytes(key[4:8], "big")
+            self._consumer_records.append((stream_id, consumer_id, value))
+
+    async def load(self) -> None:
+        """Has the plane take up everything stored. What cannot be served keeps its data and is complained about."""
+        for stream_id, record in self._stream_records:
+            self.catalogue.keep_ids(stream=stream_id)
+            account_name, created, config = read_stream(record)
+            account = self.catalogue.by_name.get(account_name)
+            if account is None or not account.enabled:
+                self._log.warning(
+                    f"stream {config.name!r} of account {account_name!r} stays on disk unserved: "
+                    "the configuration has no such account with JetStream"
+                )
+                continue
+            stream = Stream(stream_id, account, config, created)
+            state = await streams.put(self._context, stream, loading=True)
+            self.catalogue.add_stream(stream)
+            self._context.neighbours.stream_changed(stream, state.last_seq)
+        for stream_id, consumer_id, record in self._consumer_records:
+            self.catalogue.keep_ids(consumer=consumer_id)
+            owner = self.catalogue.stream(stream_id)
+            if owner is not None:
+                name, created, consumer_config = read_consumer(record)
+                consumer = Consumer(consumer_id, name, consumer_config, created)
+                await consumers.put(self._context, owner, consumer, loading=True)
+                owner.consumers[name] = consumer
+        self._stream_records.clear()
+        self._consumer_records.clear()
+
+    # ---- serving
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves requests until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    def message(self, message: t.Message) -> None:
+        """A request of the subscription to SUBJECT in some account; for Plane.subscribe as its handler."""
+        account = self.catalogue.accounts.get(message.account)
+        if account is None or self._nursery is None or not message.subject.startswith(API):
+            return
+        if self._running >= REQUESTS_MAX:
+            # As the reference: a client that waits for the reply of a dropped request times out and asks again.
+            self._dropped += 1
+            if self._dropped % 1000 == 1:
+                self._log.warning(f"JetStream API: {self._dropped} requests dropped, {REQUESTS_MAX} are at work")
+            return
+        self._running += 1
+        self._nursery.start_soon(self._serve, account, message)
+
+    async def _serve(self, account: Account, message: t.Message) -> None:
+        try:
+            answered = await self.answer(account, message.subject, message.header, message.payload)
+        except t.PlaneError as error:
+            self._log.warning(f"{message.subject}: {error}")
+            return
+        finally:
+            self._running -= 1
+        if answered is None:
+            return
+        body = dump(answered.members)
+        if answered.counted:
+            account.api_total += 1
+            account.api_errors += int(answered.error)
+        if message.reply:
+            self._plane.publish(account.id, message.reply, body, header=answered.header)
+        if answered.counted and not account.system:
+            client = self._context.neighbours.client_info(message.connection)
+            self._context.advisories.audit(account, message.subject, client, message.payload, body)
+
+    async def answer(self, account: Account, subject: str, header: bytes, body: bytes) -> Answer | None:
+        """The answer to one request. None: no answer at all."""
+        tokens = subject.removeprefix(API).split(".")
+        line = find(tokens)
+        if account.system and tokens != ["INFO"]:
+            error = errors.NOT_ENABLED_FOR_ACCOUNT.error().fields()
+            return Answer({"type": f"{TYPE}system_response", "error": error}, error=True)
+        if line is None:
+            return None
+        return await answer(line, Call(self._context, account, subject, tokens, header, body))
+
+    # ---- news of the plane
+
+    def consumer_gone(self, event: t.ConsumerGone) -> None:
+        """The plane removed an ephemeral that nobody used."""
+        found = self.catalogue.consumer(event.stream, event.consumer)
+        if found is not None:
+            stream, consumer = found
+            stream.consumers.pop(consumer.name, None)
+            if not consumer.hidden:
+                self._context.advisories.consumer(stream, consumer, "DELETED", "delete")
+
+    def advisory(self, event: t.Advisory) -> None:
+        """The plane tells of a message of a consumer."""
+        found = self.catalogue.consumer(event.stream, event.consumer)
+        if found is not None:
+            self._context.advisories.plane_event(*found, event)

@@ -1,0 +1,241 @@
+"""Streams: create, update, delete, info, names, list, purge.
+
+What does not live here: what a configuration may be (stream_rules.py), single messages (messages.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from leafd import native_types as t
+from leafd.jetstream import errors
+from leafd.jetstream.account_limits import check_new_stream, check_update_room
+from leafd.jetstream.catalogue import Stream, stored_config, stream_definition
+from leafd.jetstream.context import Context
+from leafd.jetstream.errors import ApiError, Row
+from leafd.jetstream.flat import flat_stream
+from leafd.jetstream.gotime import now_ns
+from leafd.jetstream.infos import stream_info
+from leafd.jetstream.models.requests import (
+    PurgeRequest,
+    StreamInfoRequest,
+    StreamListRequest,
+    StreamNamesRequest,
+)
+from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamConfigRequest
+from leafd.jetstream.registry import Body, Call, Lock, endpoint
+from leafd.jetstream.source_rules import check_filters
+from leafd.jetstream.stream_rules import check_update, checked, invalid, refuse_unsupported
+from leafd.jetstream.subjects import collide
+from leafd.jetstream.versioning import comparable, static_stream
+
+NAMES_LIMIT: Final = 1024
+LIST_LIMIT: Final = 256
+SUBJECTS_LIMIT: Final = 100_000
+_NO_SPACE: Final = -10
+_NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
+
+
+def refused(error: t.PlaneError, row: Row) -> ApiError:
+    """What a client hears of a store that did not do it."""
+    if error.status == _NO_SPACE:
+        return errors.STORAGE_RESOURCES_EXCEEDED.error()
+    return row.error(err=error)
+
+
+async def put(context: Context, stream: Stream, *, loading: bool = False) -> t.StreamState:
+    """Makes the plane hold the stream as it is described; returns when that is durable."""
+    return await context.plane.stream_put(
+        stream.id,
+        flat_stream(stream.account.id, stream.config),
+        name=stream.name,
+        definition=stream_definition(stream),
+        domain=context.settings.domain,
+        subjects=stream.config.subjects,
+        loading=loading,
+    )
+
+
+@endpoint("STREAM.CREATE.*", "stream_create_response", StreamConfigRequest, body=Body.PARSED, lock=Lock.ACCOUNT)
+async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
+    """Makes a stream; the same configuration again is no error and no change."""
+    context, account, name = call.context, call.account, call.name(2)
+    config = static_stream(stored_config(request))
+    if config.name != name:
+        raise errors.STREAM_MISMATCH.error()
+    if "/" in name or "\\" in name:
+        raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS.error()
+    if config.sealed:
+        raise invalid("stream configuration for create can not be sealed")
+    if config.mirror_direct and config.mirror is None:
+        raise invalid("stream has no mirror but does have mirror direct")
+    check_new_stream(account, context.catalogue, context.settings, config)
+    config = checked(config, context.for_streams(account), pedantic=request.pedantic)
+    if config.num_replicas > 1:
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+    existing = account.streams.get(name)
+    if existing is not None:
+        return await _same(call, existing, config)
+    check_new_stream(account, context.catalogue, context.settings, config)
+    check_filters(config)
+    _check_overlap(call, config)
+    refuse_unsupported(config)
+    stream = Stream(context.catalogue.new_stream_id(), account, config, now_ns())
+    try:
+        state = await put(context, stream)
+    except t.PlaneError as error:
+        raise refused(error, errors.STREAM_CREATE) from None
+    context.catalogue.add_stream(stream)
+    context.neighbours.stream_changed(stream, state.last_seq)
+    context.advisories.stream(stream, "CREATED", "create")
+    return await stream_info(context, stream, state, domain=False) | {"did_create": True}
+
+
+async def _same(call: Call, existing: Stream, config: StreamConfig) -> dict[str, Any]:
+    """A stream of that name is there: fine, if the configurations differ in nothing but versions."""
+    config = replace(config, metadata=comparable(config.metadata, existing.config.metadata))
+    if config != existing.config:
+        raise errors.STREAM_NAME_EXIST.error()
+    state = await call.context.plane.stream_state(existing.id)
+    return await stream_info(call.context, existing, state, domain=False) | {"did_create": True}
+
+
+def _check_overlap(call: Call, config: StreamConfig) -> None:
+    """A message must not go to two streams of an account."""
+    for other in call.account.streams.values():
+        if other.name == config.name:
+            continue
+        if any(collide(mine, theirs) for mine in config.subjects for theirs in other.config.subjects):
+            raise errors.STREAM_SUBJECT_OVERLAP.error()
+
+
+@endpoint("STREAM.UPDATE.*", "stream_update_response", StreamConfigRequest, body=Body.PARSED, lock=Lock.ACCOUNT)
+async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
+    """Replaces the whole configuration: what is left out goes back to its default."""
+    context, account, name = call.context, call.account, call.name(2)
+    config = checked(stored_config(request), context.for_streams(account), pedantic=request.pedantic)
+    if config.name != name:
+        raise errors.STREAM_MISMATCH.error()
+    stream = call.stream(name)
+    old = stream.config
+    config = check_update(old, static_stream(config))
+    check_update_room(account, context.catalogue, context.settings, old, config)
+    _check_consumer_limits(stream, config.consumer_limits)
+    _check_overlap(call, config)
+    refuse_unsupported(config)
+    changed = replace(stream, config=config)
+    try:
+        state = await put(context, changed)
+    except t.PlaneError as error:
+        raise refused(error, errors.STREAM_UPDATE) from None
+    stream.config = config
+    context.neighbours.stream_changed(stream, state.last_seq)
+    context.advisories.stream(stream, "UPDATED", "modify")
+    return await stream_info(context, stream, state)
+
+
+def _check_consumer_limits(stream: Stream, limits: ConsumerLimits) -> None:
+    """Limits may not go below what a consumer has already."""
+    if limits == stream.config.consumer_limits:
+        return
+    above = [
+        consumer.name
+        for consumer in stream.consumers.values()
+        if 0 < limits.inactive_threshold < consumer.config.inactive_threshold
+        or 0 < limits.max_ack_pending < consumer.config.max_ack_pending
+    ]
+    if above:
+        raise errors.STREAM_UPDATE.error(err=f"change to limits violates consumers: {', '.join(sorted(above))}")
+
+
+@endpoint("STREAM.DELETE.*", "stream_delete_response", body=Body.EMPTY, lock=Lock.ACCOUNT)
+async def delete(call: Call, _request: None) -> dict[str, Any]:
+    """Removes a stream with its consumers and messages."""
+    context = call.context
+    stream = call.stream(call.name(2))
+    async with stream.lock:
+        try:
+            await context.plane.stream_remove(stream.id)
+        except t.PlaneError as error:
+            raise refused(error, errors.STREAM_DELETE) from None
+        context.catalogue.remove_stream(stream)
+        for consumer in stream.listed():
+            context.advisories.consumer(stream, consumer, "DELETED", "delete")
+        context.advisories.stream(stream, "DELETED", "delete")
+        context.neighbours.stream_removed(stream)
+    return {"success": True}
+
+
+@endpoint("STREAM.INFO.*", "stream_info_response", StreamInfoRequest, body=Body.IF_JSON, failed=_NO_PAGE)
+async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
+    """A stream's configuration and state; on request its deleted sequences and its subjects, a page at a time."""
+    stream = call.stream(call.name(2))
+    offset = max(request.offset, 0)
+    state = await call.context.plane.stream_state(
+        stream.id, subjects_filter=request.subjects_filter, deleted=request.deleted_details, offset=offset
+    )
+    page = dict(_NO_PAGE)
+    if state.subjects_matched:
+        page = {"total": state.subjects_matched, "offset": offset, "limit": SUBJECTS_LIMIT}
+    return page | await stream_info(call.context, stream, state, cluster=True)
+
+
+def _matching(call: Call, subject: str) -> list[Stream]:
+    """The account's streams by name; with a subject, those that could take or hold messages of it."""
+    streams = call.account.sorted_streams()
+    if not subject:
+        return streams
+    return [stream for stream in streams if any(collide(one, subject) for one in stream.config.subjects)]
+
+
+@endpoint(
+    "STREAM.NAMES",
+    "stream_names_response",
+    StreamNamesRequest,
+    body=Body.IF_JSON,
+    failed=_NO_PAGE | {"streams": None},
+)
+async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
+    """Names of streams, a page at a time."""
+    streams = _matching(call, request.subject)
+    offset = min(max(request.offset, 0), len(streams))
+    page = [stream.name for stream in streams[offset : offset + NAMES_LIMIT]]
+    return {"total": len(streams), "offset": offset, "limit": NAMES_LIMIT, "streams": page or None}
+
+
+@endpoint(
+    "STREAM.LIST", "stream_list_response", StreamListRequest, body=Body.IF_JSON, failed=_NO_PAGE | {"streams": []}
+)
+async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
+    """Infos of streams, a page at a time."""
+    streams = _matching(call, request.subject)
+    offset = min(max(request.offset, 0), len(streams))
+    page = []
+    for stream in streams[offset : offset + LIST_LIMIT]:
+        try:
+            state = await call.context.plane.stream_state(stream.id)
+        except t.PlaneError:
+            # Deleted while the page was put together.
+            continue
+        page.append(await stream_info(call.context, stream, state, metadata=False))
+    return {"total": len(streams), "offset": offset, "limit": LIST_LIMIT, "streams": page}
+
+
+@endpoint("STREAM.PURGE.*", "stream_purge_response", PurgeRequest, body=Body.IF_JSON, failed={"purged": 0})
+async def purge(call: Call, request: PurgeRequest) -> dict[str, Any]:
+    """Removes messages: all, of some subjects, below a sequence, or all but the newest."""
+    if request.sequence and request.keep:
+        raise errors.BAD_REQUEST.error()
+    stream = call.stream(call.name(2))
+    if stream.config.sealed:
+        raise errors.STREAM_SEALED.error()
+    if stream.config.deny_purge:
+        raise errors.STREAM_PURGE_FAILED.error(err="stream purge not permitted")
+    try:
+        purged = await call.context.plane.stream_purge(
+            stream.id, subject=request.subject, sequence=request.sequence, keep=request.keep
+        )
+    except t.PlaneError as error:
+        raise refused(error, errors.STREAM_GENERAL) from None
+    return {"success": True, "purged": purged}

@@ -1,0 +1,272 @@
+"""A plane in memory, for decisions to be tried on: the commands that jetstream/ gives, done at once and simply.
+
+It keeps messages in a list, knows limits of no kind and delivers nothing. What it says about states follows the reference's
+accounting (jetstream.md 1.3), so that replies can be compared with the real server's. It is no test of the real plane.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from leafd import native_types as t
+from leafd.jetstream.subjects import subset
+
+
+@dataclass
+class FakeMessage:
+    """One stored message."""
+
+    sequence: int
+    ts: int
+    subject: str
+    header: bytes
+    payload: bytes
+
+
+@dataclass
+class FakeStream:
+    """What stream_put was told last, and the messages."""
+
+    config: t.FlatStream
+    name: str
+    definition: bytes
+    subjects: tuple[str, ...]
+    messages: list[FakeMessage] = field(default_factory=list)
+    last_seq: int = 0
+    last_ts: int = 0
+
+
+@dataclass
+class FakeConsumer:
+    """What consumer_put was told last."""
+
+    config: t.FlatConsumer
+    name: str
+    definition: bytes
+    filters: tuple[str, ...]
+    start: int
+
+
+class FakePlane:
+    """Fits ports.JetStreamPlane. Commands are listed in `calls`, publishes in `published`; set `fail` to refuse the next."""
+
+    def __init__(self) -> None:
+        self.streams: dict[int, FakeStream] = {}
+        self.consumers: dict[tuple[int, int], FakeConsumer] = {}
+        self.published: list[tuple[int, str, bytes, bytes]] = []
+        self.calls: list[str] = []
+        self.bound: set[str] = set()
+        self.fail: t.PlaneError | None = None
+        self.clock = 1_700_000_000_000_000_000
+
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        if self.fail is not None:
+            error, self.fail = self.fail, None
+            raise error
+
+    def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
+        """The definitions, as a restart would find them."""
+        if kind == 1:
+            for stream_id, stream in sorted(self.streams.items()):
+                yield struct.pack(">I", stream_id), stream.definition
+        if kind == 2:
+            for (stream_id, consumer_id), consumer in sorted(self.consumers.items()):
+                yield struct.pack(">II", stream_id, consumer_id), consumer.definition
+
+    def publish(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> None:
+        """Remembered."""
+        self.published.append((account, subject, header, payload))
+
+    def store(self, name: str, subject: str, payload: bytes = b"", header: bytes = b"") -> None:
+        """What a client's publish would do."""
+        stream = next(one for one in self.streams.values() if one.name == name)
+        stream.last_seq += 1
+        self.clock += 1_000_000
+        stream.last_ts = self.clock
+        stream.messages.append(FakeMessage(stream.last_seq, self.clock, subject, header, payload))
+
+    def _state(
+        self, stream_id: int, subjects_filter: str = "", deleted: bool = False, offset: int = 0
+    ) -> t.StreamState:
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            raise t.PlaneError(-1, "not found")
+        messages = stream.messages
+        fixed = 16 if stream.config.storage else 30
+        size = sum(
+            fixed
+            + len(one.subject)
+            + len(one.payload)
+            + (len(one.header) + (0 if stream.config.storage else 4)) * bool(one.header)
+            for one in messages
+        )
+        first = messages[0].sequence if messages else (stream.last_seq + 1 if stream.last_seq else 0)
+        last = stream.last_seq
+        if stream.config.first_seq > 1 and not stream.last_seq:
+            first, last = stream.config.first_seq, stream.config.first_seq - 1
+        counts: dict[str, int] = {}
+        for one in messages:
+            counts[one.subject] = counts.get(one.subject, 0) + 1
+        matched = sorted(s for s in counts if subjects_filter and subset(s, subjects_filter))
+        held = {one.sequence for one in messages}
+        gaps = tuple(seq for seq in range(first, last + 1) if seq not in held) if messages else ()
+        return t.StreamState(
+            messages=len(messages),
+            bytes=size,
+            first_seq=first,
+            last_seq=last,
+            first_ts=messages[0].ts if messages else 0,
+            last_ts=stream.last_ts,
+            subjects=len(counts),
+            deleted_count=len(gaps),
+            consumers=sum(1 for key in self.consumers if key[0] == stream_id),
+            subjects_matched=len(matched),
+            corrupt=0,
+            deleted=gaps if deleted else (),
+            subject_counts={s: counts[s] for s in matched[offset : offset + 100_000]},
+        )
+
+    async def stream_put(
+        self,
+        stream: int,
+        config: t.FlatStream,
+        *,
+        name: str,
+        definition: bytes,
+        domain: str,
+        subjects: Iterable[str],
+        loading: bool = False,
+    ) -> t.StreamState:
+        """Creates or replaces."""
+        self._call("stream_put")
+        held = self.streams.get(stream)
+        fresh = FakeStream(config, name, definition, tuple(subjects))
+        if held is not None:
+            fresh.messages, fresh.last_seq, fresh.last_ts = held.messages, held.last_seq, held.last_ts
+        self.streams[stream] = fresh
+        return self._state(stream)
+
+    async def stream_remove(self, stream: int) -> None:
+        """With its consumers."""
+        self._call("stream_remove")
+        del self.streams[stream]
+        for key in [key for key in self.consumers if key[0] == stream]:
+            del self.consumers[key]
+
+    async def stream_state(
+        self, stream: int, *, subjects_filter: str = "", deleted: bool = False, offset: int = 0
+    ) -> t.StreamState:
+        """Counters of the list."""
+        return self._state(stream, subjects_filter, deleted, offset)
+
+    async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int:
+        """As the reference describes it."""
+        self._call("stream_purge")
+        held = self.streams[stream]
+        wanted = [one for one in held.messages if not subject or subset(one.subject, subject)]
+        if sequence:
+            wanted = [one for one in wanted if one.sequence < sequence]
+        if keep:
+            wanted = wanted[: max(len(wanted) - keep, 0)]
+        gone = {one.sequence for one in wanted}
+        held.messages = [one for one in held.messages if one.sequence not in gone]
+        return len(gone)
+
+    async def message_get(
+        self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""
+    ) -> t.StoredMessage | None:
+        """By QUERY_* mode."""
+        messages = self.streams[stream].messages
+        if mode == 0:
+            found = [one for one in messages if one.sequence == sequence]
+        elif mode == 1:
+            found = [one for one in reversed(messages) if subset(one.subject, subject)]
+        else:
+            found = [one for one in messages if one.sequence >= sequence and one.ts >= start_ts]
+            if mode == 2:
+                found = [one for one in found if subset(one.subject, subject)]
+        if not found:
+            return None
+        one = found[0]
+        return t.StoredMessage(one.sequence, one.ts, one.subject.encode(), one.header, one.payload)
+
+    async def message_delete(self, stream: int, sequence: int, *, erase: bool = True) -> bool:
+        """False when it is not there."""
+        self._call("message_delete")
+        held = self.streams[stream]
+        before = len(held.messages)
+        held.messages = [one for one in held.messages if one.sequence != sequence]
+        return len(held.messages) < before
+
+    async def consumer_put(
+        self,
+        stream: int,
+        consumer: int,
+        config: t.FlatConsumer,
+        *,
+        name: str,
+        definition: bytes,
+        deliver_subject: str = "",
+        deliver_group: str = "",
+        backoff_ns: Iterable[int] = (),
+        filters: Iterable[str] = (),
+        loading: bool = False,
+    ) -> t.ConsumerState:
+        """Creates or replaces; the start is chosen once."""
+        self._call("consumer_put")
+        held = self.consumers.get((stream, consumer))
+        wanted = tuple(filters)
+        start = held.start if held else self._start(stream, config, wanted)
+        self.consumers[stream, consumer] = FakeConsumer(config, name, definition, wanted, start)
+        self.bound.discard(name)
+        if deliver_subject in self.bound:
+            self.bound.add(name)
+        return await self.consumer_state(stream, consumer)
+
+    def _start(self, stream: int, config: t.FlatConsumer, filters: tuple[str, ...]) -> int:
+        state, messages = self._state(stream), self.streams[stream].messages
+        matching = [one for one in messages if not filters or any(subset(one.subject, f) for f in filters)]
+        if config.deliver_policy == 1:
+            return matching[-1].sequence if matching else max(state.last_seq, 1)
+        if config.deliver_policy == 2:
+            return state.last_seq + 1
+        if config.deliver_policy == 3:
+            return max(config.opt_start_seq, state.first_seq)
+        if config.deliver_policy == 4:
+            later = [one.sequence for one in messages if one.ts >= config.opt_start_ts]
+            return later[0] if later else state.last_seq + 1
+        if config.deliver_policy == 5:
+            return min({one.subject: one.sequence for one in matching}.values(), default=max(state.last_seq, 1))
+        return max(state.first_seq, 1)
+
+    async def consumer_remove(self, stream: int, consumer: int) -> None:
+        """Gone."""
+        self._call("consumer_remove")
+        del self.consumers[stream, consumer]
+
+    async def consumer_state(self, stream: int, consumer: int) -> t.ConsumerState:
+        """Nothing was ever delivered."""
+        held = self.consumers.get((stream, consumer))
+        if held is None:
+            raise t.PlaneError(-1, "not found")
+        matching = [
+            one
+            for one in self.streams[stream].messages
+            if one.sequence >= held.start and (not held.filters or any(subset(one.subject, f) for f in held.filters))
+        ]
+        pending = len({one.subject for one in matching}) if held.config.deliver_policy == 5 else len(matching)
+        floor = max(held.start - 1, 0)
+        bound = int(held.name in self.bound)
+        return t.ConsumerState(0, floor, 0, floor, 0, 0, 0, 0, 0, pending, bound, 0, 0)
+
+    async def consumer_reset(self, stream: int, consumer: int, sequence: int) -> tuple[int, t.ConsumerState]:
+        """Moves the start."""
+        self._call("consumer_reset")
+        held = self.consumers[stream, consumer]
+        held.start = sequence or held.start
+        return max(held.start, 1), await self.consumer_state(stream, consumer)
