@@ -1,0 +1,163 @@
+/* ack.c: the verbs that clients send back for a delivered message, as exactly as the reference server takes them. */
+#include "consume/duration.h"
+#include "consume/json.h"
+#include "consume/private.h"
+
+/* The message is done with: row, stored row, floor, retention. */
+static void settle_row(consumer_t *consumer, uint32_t row) {
+    pending_row_t done = *pending_row(&consumer->pending, row);
+    state_row_gone(consumer, row);
+    pending_remove(&consumer->pending, row);
+    consumer_move_floor(consumer, done.consumer_seq);
+    if (done.seq > consumer->acked_upto) consumer->acked_upto = done.seq;
+    state_dirty(consumer);
+    retention_release(consumer, done.seq);
+    consumer_ready(consumer); /* max_ack_pending may have held it up */
+}
+
+void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
+    pending_t *pending = &consumer->pending;
+    uint64_t first = consumer->floor_stream + 1;
+    while (pending->head != PENDING_NONE && pending_row(pending, pending->head)->seq <= seq) {
+        uint32_t row = pending->head;
+        if (consumer_seq < pending_row(pending, row)->consumer_seq) consumer_seq = pending_row(pending, row)->consumer_seq;
+        state_row_gone(consumer, row);
+        pending_remove(pending, row);
+    }
+    for (uint32_t row = 0; pending->exhausted > 0 && row < pending->rows_used; row++) {
+        pending_row_t *here = pending_row(pending, row);
+        if (!(here->flags & PENDING_EXHAUSTED) || here->seq > seq) continue;
+        state_row_gone(consumer, row);
+        pending_remove(pending, row);
+    }
+    if (consumer_seq >= consumer->next_sequence) consumer_seq = consumer->next_sequence - 1;
+    if (consumer_seq > consumer->floor_consumer) consumer->floor_consumer = consumer_seq;
+    consumer->floor_stream = seq;
+    if (seq > consumer->acked_upto) consumer->acked_upto = seq;
+    state_dirty(consumer);
+    retention_acked_range(consumer, first, seq);
+    consumer_ready(consumer);
+}
+
+static void sample(consumer_t *consumer, uint32_t row) {
+    uint32_t percent = consumer->setup.config.sample_percent;
+    if (percent == 0 || (percent < 100 && (consume_random(consumer->consume) >> 16) % 100 >= percent)) return;
+    const pending_row_t *here = pending_row(&consumer->pending, row);
+    int64_t sent_ns = here->due_ns - consumer_wait(consumer, here->deliveries);
+    consumer_advise(consumer, ADVISORY_ACK_SAMPLE, here->seq, here->consumer_seq, here->deliveries,
+                    consumer->consume->now.mono_ns - sent_ns, BYTES_NONE);
+}
+
+static void acknowledge(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
+    consumer->last_acked_wall_ns = consumer->consume->now.wall_ns;
+    uint32_t row = pending_find(&consumer->pending, seq);
+    if (consumer->setup.config.ack_policy == ACK_ALL) {
+        if (seq <= consumer->floor_stream || consumer_seq <= consumer->floor_consumer) return;
+        if (row != PENDING_NONE) sample(consumer, row);
+        acknowledge_upto(consumer, seq, consumer_seq);
+    } else if (row != PENDING_NONE) {
+        sample(consumer, row);
+        settle_row(consumer, row);
+    }
+}
+
+static bytes_t trim(bytes_t text) {
+    while (text.size > 0 && (text.at[0] == ' ' || (text.at[0] >= '\t' && text.at[0] <= '\r'))) {
+        text = bytes_of(text.at + 1, text.size - 1);
+    }
+    while (text.size > 0 && (text.at[text.size - 1] == ' ' || (text.at[text.size - 1] >= '\t' && text.at[text.size - 1] <= '\r'))) {
+        text.size--;
+    }
+    return text;
+}
+
+/* "1.5s" or {"delay":ns}. false: none was given, or one that cannot be read: a plain NAK. */
+static bool nak_delay(bytes_t argument, int64_t *delay_ns) {
+    argument = trim(argument);
+    if (argument.size == 0) return false;
+    if (argument.at[0] != '{') return duration_parse(argument, delay_ns) == STATUS_OK;
+    json_error_t error;
+    if (!json_valid(argument, &error)) return false;
+    *delay_ns = 0;
+    json_field_t field;
+    uint32_t at = 0;
+    while (json_next(argument, &at, &field)) {
+        if (!json_named(&field, "delay") || field.kind == JSON_NULL) continue;
+        if (field.kind != JSON_NUMBER || !json_integer(field.value, delay_ns)) return false;
+    }
+    return true;
+}
+
+static void refuse_message(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq, bytes_t argument) {
+    uint32_t row = pending_find(&consumer->pending, seq);
+    if (row == PENDING_NONE || consumer_seq <= consumer->floor_consumer || consumer_seq >= consumer->next_sequence) return;
+    pending_row_t *here = pending_row(&consumer->pending, row);
+    if (here->flags & PENDING_EXHAUSTED) return;
+    consumer_advise(consumer, ADVISORY_NAKED, seq, consumer_seq, here->deliveries, 0, BYTES_NONE);
+    int64_t now_ns = consumer->consume->now.mono_ns, delay_ns;
+    if (nak_delay(argument, &delay_ns)) {
+        pending_unqueue(&consumer->pending, row);
+        here->due_ns = delay_ns > 0 ? time_after(now_ns, delay_ns) : now_ns;
+    } else if (pending_queue(&consumer->pending, row) == STATUS_OK) {
+        consumer_ready(consumer);
+        return;
+    } else {
+        here->due_ns = now_ns + RETRY_NS;
+    }
+    consumer->expiry_due_ns = earlier(consumer->expiry_due_ns, here->due_ns);
+    consumer_arm(consumer, consumer->expiry_due_ns);
+    state_row_changed(consumer, row);
+}
+
+static void in_progress(consumer_t *consumer, uint64_t seq) {
+    uint32_t row = pending_find(&consumer->pending, seq);
+    if (row == PENDING_NONE) return;
+    pending_row_t *here = pending_row(&consumer->pending, row);
+    if (here->flags & PENDING_EXHAUSTED) return;
+    here->due_ns = time_after(consumer->consume->now.mono_ns, consumer_wait(consumer, here->deliveries));
+    state_row_changed(consumer, row);
+}
+
+static void terminate(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq, bytes_t reason) {
+    uint32_t row = pending_find(&consumer->pending, seq);
+    if (row == PENDING_NONE) return;
+    uint64_t deliveries = pending_row(&consumer->pending, row)->deliveries;
+    consumer->last_acked_wall_ns = consumer->consume->now.wall_ns;
+    if (consumer->setup.config.ack_policy == ACK_ALL) {
+        acknowledge_upto(consumer, seq, consumer_seq);
+    } else {
+        settle_row(consumer, row);
+    }
+    consumer_advise(consumer, ADVISORY_TERMINATED, seq, consumer_seq, deliveries, 0, trim(reason));
+}
+
+static bytes_t behind(bytes_t body, uint32_t size) {
+    return bytes_of(body.at + size, body.size - size);
+}
+
+void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_seq, uint64_t delivered, bytes_t body, bytes_t reply,
+                  moment_t now, bool *answer) {
+    (void)delivered; /* our own count is the one that counts */
+    consumer->consume->now = now;
+    consumer->active_ns = now.mono_ns;
+    *answer = false;
+    uint8_t policy = consumer->setup.config.ack_policy;
+    if (policy == ACK_NONE || policy == ACK_FLOW_CONTROL) return;
+    bool known = stream_seq > 0 && stream_seq <= consumer->delivered_stream;
+    bool ack = body.size == 0 || bytes_equal(body, BYTES_LITERAL("+ACK")) || bytes_equal(body, BYTES_LITERAL("+OK"));
+    if (bytes_starts(body, BYTES_LITERAL("+NXT"))) {
+        if (known) acknowledge(consumer, stream_seq, consumer_seq);
+        consumer_pull(consumer, reply, behind(body, 4), now);
+        return;
+    }
+    if (known && ack) {
+        acknowledge(consumer, stream_seq, consumer_seq);
+    } else if (known && bytes_starts(body, BYTES_LITERAL("-NAK"))) {
+        refuse_message(consumer, stream_seq, consumer_seq, behind(body, 4));
+    } else if (known && bytes_equal(body, BYTES_LITERAL("+WPI"))) {
+        in_progress(consumer, stream_seq);
+    } else if (known && bytes_starts(body, BYTES_LITERAL("+TERM"))) {
+        terminate(consumer, stream_seq, consumer_seq, behind(body, 5));
+    }
+    *answer = reply.size > 0 && known;
+}

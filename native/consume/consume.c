@@ -1,0 +1,357 @@
+/* consume.c: the room itself: the groups of consumers by stream, the store's hooks, timers, the lines of consumers that have
+ * work or wait for their receiver, and the tick that goes round them. What a consumer does lives in the other files. */
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "base/subject.h"
+#include "consume/private.h"
+
+static uint64_t key_of(uint32_t stream_id, uint32_t consumer_id) {
+    return (uint64_t)stream_id << 32 | consumer_id;
+}
+
+consume_t *consume_new(const consume_out_t *out) {
+    consume_t *consume = calloc(1, sizeof *consume);
+    if (!consume) return NULL;
+    consume->out = *out;
+    uintptr_t place = (uintptr_t)consume;
+    consume->random = hash_bytes(&place, sizeof place) | 1;
+    buffer_init(&consume->header, 64 << 20);
+    return consume;
+}
+
+static void group_free(group_t *group) {
+    while (group->count > 0) consumer_destroy(group->consumers[group->count - 1]);
+    retention_forget(group);
+    consume_t *consume = group->consume;
+    if (consume->last_group == group) consume->last_group = NULL;
+    id_map_remove(&consume->groups, group->stream_id);
+    free(group->consumers);
+    free(group);
+}
+
+void consume_free(consume_t *consume) {
+    if (!consume) return;
+    for (uint32_t slot = 0; slot < consume->groups.capacity;) {
+        if (consume->groups.values[slot]) {
+            group_free(consume->groups.values[slot]); /* may move another one into this slot */
+        } else {
+            slot++;
+        }
+    }
+    id_map_free(&consume->groups);
+    id_map_free(&consume->consumers);
+    free(consume->heap);
+    free(consume->orphans);
+    buffer_free(&consume->header);
+    free(consume);
+}
+
+uint64_t consume_random(consume_t *consume) {
+    consume->random ^= consume->random << 13;
+    consume->random ^= consume->random >> 7;
+    consume->random ^= consume->random << 17;
+    return consume->random;
+}
+
+/* ---- groups ---- */
+
+group_t *group_of(consume_t *consume, uint32_t stream_id) {
+    group_t *last = consume->last_group;
+    if (last && last->stream_id == stream_id) return last;
+    group_t *group = id_map_get(&consume->groups, stream_id);
+    if (group) consume->last_group = group;
+    return group;
+}
+
+static group_t *group_make(consume_t *consume, store_stream_t *stream) {
+    uint32_t stream_id = store_stream_id(stream);
+    group_t *group = group_of(consume, stream_id);
+    if (group) return group;
+    group = calloc(1, sizeof *group);
+    if (!group) return NULL;
+    group->consume = consume;
+    group->stream = stream;
+    group->stream_id = stream_id;
+    if (id_map_put(&consume->groups, stream_id, group) != STATUS_OK) {
+        free(group);
+        return NULL;
+    }
+    retention_load(group);
+    return group;
+}
+
+/* Takes the consumer into its group, the id map and the timer heap's room. */
+static status_t consumer_enter(consumer_t *consumer) {
+    group_t *group = consumer->group;
+    consume_t *consume = consumer->consume;
+    if (group->count == group->capacity) {
+        uint32_t capacity = group->capacity ? group->capacity * 2 : 4;
+        consumer_t **larger = realloc(group->consumers, capacity * sizeof(consumer_t *));
+        if (!larger) return STATUS_NO_MEMORY;
+        group->consumers = larger;
+        group->capacity = capacity;
+    }
+    if (consume->heap_capacity <= consume->consumers.count) {
+        uint32_t capacity = consume->heap_capacity ? consume->heap_capacity * 2 : 16;
+        consumer_t **larger = realloc(consume->heap, capacity * sizeof(consumer_t *));
+        if (!larger) return STATUS_NO_MEMORY;
+        consume->heap = larger;
+        consume->heap_capacity = capacity;
+    }
+    status_t status = id_map_put(&consume->consumers, key_of(group->stream_id, consumer->setup.id), consumer);
+    if (status != STATUS_OK) return status;
+    group->consumers[group->count++] = consumer;
+    consumer->due_ns = NEVER;
+    consumer->heap_index = consume->heap_count;
+    consume->heap[consume->heap_count++] = consumer;
+    return STATUS_OK;
+}
+
+status_t consumer_join(consume_t *consume, store_stream_t *stream, consumer_t *consumer) {
+    consumer->consume = consume;
+    consumer->stream = stream;
+    consumer->group = group_make(consume, stream);
+    return consumer->group ? consumer_enter(consumer) : STATUS_NO_MEMORY;
+}
+
+/* ---- lines ---- */
+
+static void line_take(line_t *line, consumer_t *consumer) {
+    if (consumer->before) {
+        consumer->before->after = consumer->after;
+    } else {
+        line->head = consumer->after;
+    }
+    if (consumer->after) {
+        consumer->after->before = consumer->before;
+    } else {
+        line->tail = consumer->before;
+    }
+    consumer->before = consumer->after = NULL;
+    line->count--;
+}
+
+static void line_add(line_t *line, consumer_t *consumer) {
+    consumer->before = line->tail;
+    consumer->after = NULL;
+    if (line->tail) {
+        line->tail->after = consumer;
+    } else {
+        line->head = consumer;
+    }
+    line->tail = consumer;
+    line->count++;
+}
+
+static void consumer_place(consumer_t *consumer, place_t place) {
+    if (consumer->place == place) return;
+    consume_t *consume = consumer->consume;
+    if (consumer->place == PLACE_READY) line_take(&consume->ready, consumer);
+    if (consumer->place == PLACE_BLOCKED) line_take(&consume->blocked, consumer);
+    if (place == PLACE_READY) line_add(&consume->ready, consumer);
+    if (place == PLACE_BLOCKED) line_add(&consume->blocked, consumer);
+    consumer->place = place;
+}
+
+void consumer_ready(consumer_t *consumer) {
+    if (consumer->place == PLACE_IDLE && consumer_has_demand(consumer)) consumer_place(consumer, PLACE_READY);
+}
+
+/* ---- timers: a binary heap over consumer.due_ns ---- */
+
+static void heap_set(consume_t *consume, uint32_t index, consumer_t *consumer) {
+    consume->heap[index] = consumer;
+    consumer->heap_index = index;
+}
+
+static void heap_up(consume_t *consume, uint32_t index) {
+    consumer_t *moving = consume->heap[index];
+    while (index > 0 && consume->heap[(index - 1) / 2]->due_ns > moving->due_ns) {
+        heap_set(consume, index, consume->heap[(index - 1) / 2]);
+        index = (index - 1) / 2;
+    }
+    heap_set(consume, index, moving);
+}
+
+static void heap_down(consume_t *consume, uint32_t index) {
+    consumer_t *moving = consume->heap[index];
+    for (;;) {
+        uint32_t child = index * 2 + 1;
+        if (child >= consume->heap_count) break;
+        if (child + 1 < consume->heap_count && consume->heap[child + 1]->due_ns < consume->heap[child]->due_ns) child++;
+        if (consume->heap[child]->due_ns >= moving->due_ns) break;
+        heap_set(consume, index, consume->heap[child]);
+        index = child;
+    }
+    heap_set(consume, index, moving);
+}
+
+void consumer_arm(consumer_t *consumer, int64_t due_ns) {
+    if (due_ns >= consumer->due_ns) return;
+    consumer->due_ns = due_ns;
+    heap_up(consumer->consume, consumer->heap_index);
+}
+
+static void heap_remove(consumer_t *consumer) {
+    consume_t *consume = consumer->consume;
+    uint32_t index = consumer->heap_index;
+    consumer_t *last = consume->heap[--consume->heap_count];
+    if (last == consumer) return;
+    heap_set(consume, index, last);
+    heap_up(consume, index);
+    heap_down(consume, last->heap_index);
+}
+
+void consumer_leave(consumer_t *consumer) {
+    consume_t *consume = consumer->consume;
+    group_t *group = consumer->group;
+    consumer_place(consumer, PLACE_IDLE);
+    heap_remove(consumer);
+    for (consumer_t **link = &consume->dirty; *link; link = &(*link)->next_dirty) {
+        if (*link != consumer) continue;
+        *link = consumer->next_dirty;
+        break;
+    }
+    id_map_remove(&consume->consumers, key_of(group->stream_id, consumer->setup.id));
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (group->consumers[i] != consumer) continue;
+        group->consumers[i] = group->consumers[--group->count];
+        break;
+    }
+}
+
+/* ---- the store's hooks ---- */
+
+static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
+    group_t *group = group_of(context, store_stream_id(stream));
+    if (!group) return;
+    for (uint32_t i = 0; i < group->count; i++) consumer_appended(group->consumers[i], seq, subject);
+}
+
+static void on_removed(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
+    group_t *group = group_of(context, store_stream_id(stream));
+    if (!group) return;
+    for (uint32_t i = 0; i < group->count; i++) consumer_removed(group->consumers[i], seq, subject);
+}
+
+store_hooks_t consume_store_hooks(consume_t *consume) {
+    return (store_hooks_t){.context = consume, .appended = on_appended, .removed = on_removed};
+}
+
+/* ---- what the plane says and asks ---- */
+
+consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id) {
+    return id_map_get(&consume->consumers, key_of(stream_id, consumer_id));
+}
+
+uint64_t consume_count(const consume_t *consume) {
+    return consume->consumers.count;
+}
+
+bool consume_wanted(consume_t *consume, uint32_t stream_id, bytes_t subject) {
+    group_t *group = group_of(consume, stream_id);
+    if (!group) return false;
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (consumer_counts(group->consumers[i]) && consumer_matches(group->consumers[i], subject)) return true;
+    }
+    return false;
+}
+
+void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now) {
+    group_t *group = group_of(consume, stream_id);
+    if (!group) return;
+    consume->now = now;
+    for (uint32_t i = 0; i < group->count; i++) {
+        pull_drop_all(group->consumers[i], BYTES_LITERAL("409 Consumer Deleted"), false);
+    }
+    group_free(group);
+}
+
+void consume_advanced(consume_t *consume, store_stream_t *stream) {
+    group_t *group = group_of(consume, store_stream_id(stream));
+    if (!group) return;
+    for (uint32_t i = 0; i < group->count; i++) consumer_ready(group->consumers[i]);
+}
+
+void consume_interest_changed(consume_t *consume) {
+    consume->interest_changed = true;
+}
+
+void consume_unblocked(consume_t *consume) {
+    while (consume->blocked.head) {
+        consumer_t *consumer = consume->blocked.head;
+        consumer_place(consumer, PLACE_IDLE);
+        consumer_ready(consumer);
+    }
+}
+
+/* ---- tick ---- */
+
+static void review_interest(consume_t *consume) {
+    consume->interest_changed = false;
+    for (uint32_t i = 0; i < consume->heap_count; i++) {
+        if (consumer_is_push(consume->heap[i])) push_review(consume->heap[i]);
+    }
+}
+
+static void fire_timers(consume_t *consume, bool *again) {
+    for (uint32_t fired = 0; consume->heap_count > 0 && consume->heap[0]->due_ns <= consume->now.mono_ns; fired++) {
+        if (fired == TICK_TIMERS) {
+            *again = true;
+            return;
+        }
+        consumer_t *consumer = consume->heap[0];
+        consumer->due_ns = NEVER;
+        heap_down(consume, 0);
+        (void)consumer_on_time(consumer); /* arms the next one, or the consumer is gone */
+    }
+}
+
+void consume_tick(consume_t *consume, moment_t now, bool *again) {
+    consume->now = now;
+    *again = false;
+    if (consume->interest_changed) review_interest(consume);
+    fire_timers(consume, again);
+    uint32_t budget = TICK_MESSAGES;
+    /* Everybody who is ready now gets one turn; who has more goes to the end of the line. */
+    for (uint32_t turns = consume->ready.count; turns > 0 && budget > 0 && consume->ready.head; turns--) {
+        consumer_t *consumer = consume->ready.head;
+        turn_t turn = consumer_run(consumer, &budget);
+        consumer_place(consumer, PLACE_IDLE);
+        if (turn == TURN_MORE) consumer_place(consumer, PLACE_READY);
+        if (turn == TURN_BLOCKED) consumer_place(consumer, PLACE_BLOCKED);
+    }
+    retention_tick(consume, again);
+    if (consume->ready.count > 0) *again = true;
+}
+
+int64_t consume_next_deadline(const consume_t *consume) {
+    int64_t due = consume->heap_count > 0 ? consume->heap[0]->due_ns : NEVER;
+    return earlier(due, retention_deadline(consume));
+}
+
+void consume_flush(consume_t *consume) {
+    state_flush_orphans(consume);
+    consumer_t *consumer = consume->dirty;
+    consume->dirty = NULL;
+    while (consumer) {
+        consumer_t *next = consumer->next_dirty;
+        consumer->next_dirty = NULL;
+        consumer->dirty = false;
+        state_flush(consumer); /* on failure it makes itself dirty again */
+        consumer = next;
+    }
+    for (group_t *group = consume->sweeping; group; group = group->next_sweeping) retention_flush(group);
+}
+
+void consume_shutdown(consume_t *consume, moment_t now) {
+    consume->now = now;
+    for (uint32_t i = 0; i < consume->heap_count; i++) {
+        consumer_t *consumer = consume->heap[i];
+        pull_drop_all(consumer, BYTES_LITERAL("409 Server Shutdown"), true);
+        consumer->settle_all = true;
+        state_dirty(consumer);
+    }
+    consume_flush(consume);
+}

@@ -1,0 +1,433 @@
+/* consumer.c: one consumer's life: added, configured, counted, looked at, paused, reset, timed out, removed. Where it starts is
+ * in start.c, what it delivers in deliver.c. */
+#include <stdlib.h>
+
+#include "base/subject.h"
+#include "consume/private.h"
+
+/* ---- setup ---- */
+
+static bytes_t copy_bytes(uint8_t **to, bytes_t from) {
+    bytes_t copy = bytes_of(*to, from.size);
+    if (from.size > 0) memcpy(*to, from.at, from.size);
+    *to += from.size;
+    return copy;
+}
+
+/* One allocation: the back-offs, the filters' slices, then all bytes. */
+static status_t setup_copy(const consumer_setup_t *from, consumer_setup_t *to, uint8_t **text) {
+    if (from->backoff_count > CONSUME_BACKOFF_MAX || from->stream_name.size > 255 || from->name.size > 255) return STATUS_INVALID;
+    size_t backoff = from->backoff_count * sizeof(int64_t);
+    size_t slices = from->filters.count * sizeof(bytes_t);
+    size_t size = backoff + slices + from->stream_name.size + from->name.size + from->deliver_subject.size + from->deliver_group.size;
+    for (uint32_t i = 0; i < from->filters.count; i++) size += from->filters.patterns[i].size;
+    uint8_t *room = malloc(size + 1);
+    if (!room) return STATUS_NO_MEMORY;
+    *to = *from;
+    *text = room;
+    if (backoff > 0) memcpy(room, from->backoff_ns, backoff);
+    to->backoff_ns = (const int64_t *)(void *)room;
+    bytes_t *patterns = (bytes_t *)(void *)(room + backoff);
+    to->filters.patterns = patterns;
+    uint8_t *at = room + backoff + slices;
+    for (uint32_t i = 0; i < from->filters.count; i++) patterns[i] = copy_bytes(&at, from->filters.patterns[i]);
+    to->stream_name = copy_bytes(&at, from->stream_name);
+    to->name = copy_bytes(&at, from->name);
+    to->deliver_subject = copy_bytes(&at, from->deliver_subject);
+    to->deliver_group = copy_bytes(&at, from->deliver_group);
+    return STATUS_OK;
+}
+
+static bool takes_everything(filters_t filters) {
+    for (uint32_t i = 0; i < filters.count; i++) {
+        if (bytes_equal(filters.patterns[i], BYTES_LITERAL(">"))) return true;
+    }
+    return filters.count == 0;
+}
+
+/* What follows from the setup and is kept beside it. */
+static void derive(consumer_t *consumer) {
+    if (consumer->setup.config.ack_wait_ns <= 0) consumer->setup.config.ack_wait_ns = DEFAULT_ACK_WAIT_NS;
+    consumer->filter_all = takes_everything(consumer->setup.filters);
+    if (consumer->filter_all) consumer->setup.filters.count = 0;
+    uint8_t *at = consumer->ack_prefix;
+    memcpy(at, "$JS.ACK.", 8);
+    at += 8;
+    (void)copy_bytes(&at, consumer->setup.stream_name);
+    *at++ = '.';
+    (void)copy_bytes(&at, consumer->setup.name);
+    *at++ = '.';
+    consumer->prefix_size = (uint32_t)(at - consumer->ack_prefix);
+}
+
+static bool same_filters(filters_t a, filters_t b) {
+    if (a.count != b.count) return false;
+    for (uint32_t i = 0; i < a.count; i++) {
+        if (!bytes_equal(a.patterns[i], b.patterns[i])) return false;
+    }
+    return true;
+}
+
+/* ---- add and configure ---- */
+
+static void arm_first(consumer_t *consumer) {
+    consumer->active_ns = consumer->consume->now.mono_ns;
+    if (consumer_is_push(consumer)) push_start(consumer);
+    consumer_arm(consumer, consumer->active_ns); /* computes every deadline at the next tick */
+    consumer_ready(consumer);
+}
+
+status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer_setup_t *setup, bool loading, moment_t now,
+                      consumer_t **out) {
+    *out = NULL;
+    consume->now = now;
+    consumer_t *consumer = calloc(1, sizeof *consumer);
+    if (!consumer) return STATUS_NO_MEMORY;
+    pending_init(&consumer->pending);
+    consumer->expiry_due_ns = consumer->requests.due_ns = consumer->settle_due_ns = NEVER;
+    consumer->push.heartbeat_due_ns = NEVER;
+    consumer->next_sequence = 1;
+    status_t status = setup_copy(setup, &consumer->setup, &consumer->text);
+    if (status != STATUS_OK) goto failed;
+    derive(consumer);
+    status = consumer_join(consume, stream, consumer);
+    if (status != STATUS_OK) goto failed;
+    bool found = false;
+    if (loading) status = state_load(consumer, &found);
+    if (status != STATUS_OK) {
+        consumer_destroy(consumer);
+        return status;
+    }
+    if (!found) {
+        consumer_start(consumer);
+        consumer->settle_all = true;
+        state_dirty(consumer);
+    }
+    if (loading && consumer->group->sweeping) consumer->group->sweep_after_ns = time_after(now.mono_ns, SWEEP_HOLD_NS);
+    if (setup->config.pause_until_ns > 0) consumer_pause(consumer, setup->config.pause_until_ns, now);
+    if (setup->config.replay_policy == 1) {
+        stream_state_t state;
+        store_stream_state(stream, &state);
+        consumer->replay_upto = state.last_seq;
+    }
+    arm_first(consumer);
+    *out = consumer;
+    return STATUS_OK;
+failed:
+    free(consumer->text);
+    free(consumer);
+    return status;
+}
+
+/* A changed ack wait counts for what is in flight, too. */
+static void shift_due(consumer_t *consumer, const consumer_setup_t *old) {
+    consumer_t before = {.setup = *old};
+    pending_t *pending = &consumer->pending;
+    for (uint32_t row = pending->head; row != PENDING_NONE; row = pending_row(pending, row)->after) {
+        pending_row_t *here = pending_row(pending, row);
+        int64_t sent_ns = here->due_ns - consumer_wait(&before, here->deliveries);
+        here->due_ns = time_after(sent_ns, consumer_wait(consumer, here->deliveries));
+    }
+    consumer->expiry_due_ns = pending->count > 0 ? consumer->consume->now.mono_ns : NEVER;
+}
+
+status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup, moment_t now) {
+    consumer->consume->now = now;
+    consumer_setup_t old = consumer->setup;
+    uint8_t *old_text = consumer->text;
+    consumer_setup_t fresh;
+    status_t status = setup_copy(setup, &fresh, &consumer->text);
+    if (status != STATUS_OK) return status;
+    fresh.id = old.id;
+    fresh.stream_id = old.stream_id;
+    fresh.config.pause_until_ns = old.config.pause_until_ns;
+    consumer->setup = fresh;
+    derive(consumer);
+    if (!same_filters(old.filters, consumer->setup.filters)) {
+        consumer->left_known = false;
+        retention_sweep(consumer->group, 0, 0, now.mono_ns);
+    }
+    shift_due(consumer, &old);
+    free(old_text);
+    consumer->active_ns = now.mono_ns;
+    if (consumer_is_push(consumer)) push_review(consumer);
+    consumer_arm(consumer, now.mono_ns);
+    consumer_ready(consumer);
+    return STATUS_OK;
+}
+
+/* ---- removal ---- */
+
+void consumer_destroy(consumer_t *consumer) {
+    consumer_leave(consumer);
+    while (consumer->requests.head) {
+        request_t *request = consumer->requests.head;
+        consumer->requests.head = request->next;
+        free(request);
+    }
+    pending_free(&consumer->pending);
+    free(consumer->selection.seqs);
+    free(consumer->text);
+    free(consumer);
+}
+
+void consumer_remove(consumer_t *consumer, moment_t now) {
+    consumer->consume->now = now;
+    pull_drop_all(consumer, BYTES_LITERAL("409 Consumer Deleted"), false);
+    state_delete(consumer, true);
+    group_t *group = consumer->group;
+    bool counts = consumer_counts(consumer);
+    consumer_destroy(consumer);
+    if (counts) retention_sweep(group, 0, 0, now.mono_ns);
+}
+
+/* ---- counts ---- */
+
+bool consumer_matches(const consumer_t *consumer, bytes_t subject) {
+    if (consumer->filter_all) return true;
+    for (uint32_t i = 0; i < consumer->setup.filters.count; i++) {
+        if (subject_matches(subject, consumer->setup.filters.patterns[i])) return true;
+    }
+    return false;
+}
+
+uint64_t consumer_left(consumer_t *consumer) {
+    if (!consumer->left_known) {
+        consumer->left = store_count(consumer->stream, consumer->setup.filters, consumer->cursor);
+        consumer->left += consumer->selection.count - consumer->selection.next;
+        consumer->left_known = true;
+    }
+    return consumer->left;
+}
+
+void consumer_appended(consumer_t *consumer, uint64_t seq, bytes_t subject) {
+    if (seq >= consumer->cursor && consumer->left_known && consumer_matches(consumer, subject)) consumer->left++;
+}
+
+static bool selected(const selection_t *selection, uint64_t seq) {
+    uint32_t low = selection->next, high = selection->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (selection->seqs[middle] < seq) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < selection->count && selection->seqs[low] == seq;
+}
+
+bool consumer_selects(const consumer_t *consumer, uint64_t seq) {
+    return selected(&consumer->selection, seq);
+}
+
+/* Called from inside the store: nothing here may write to it. */
+void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
+    if (seq >= consumer->cursor) {
+        if (consumer->left_known && consumer->left > 0 && consumer_matches(consumer, subject)) consumer->left--;
+        return;
+    }
+    if (selected(&consumer->selection, seq)) {
+        if (consumer->left_known && consumer->left > 0) consumer->left--;
+        return;
+    }
+    uint32_t row = pending_find(&consumer->pending, seq);
+    if (row == PENDING_NONE) return;
+    pending_row_t gone = *pending_row(&consumer->pending, row);
+    if (gone.flags & PENDING_STORED) state_orphan(consumer, seq);
+    pending_remove(&consumer->pending, row);
+    if (!(gone.flags & PENDING_EXHAUSTED)) {
+        consumer_advise(consumer, ADVISORY_TERMINATED, seq, gone.consumer_seq, gone.deliveries, 0,
+                        BYTES_LITERAL("Unacknowledged message was deleted"));
+        consumer_move_floor(consumer, gone.consumer_seq);
+    }
+    if (seq > consumer->acked_upto) consumer->acked_upto = seq;
+    state_dirty(consumer);
+    consumer_ready(consumer);
+}
+
+/* As the reference: the floor follows the lowest pending message when the one just above it went, and jumps to what was
+ * delivered when nothing is pending. */
+void consumer_move_floor(consumer_t *consumer, uint64_t consumer_seq) {
+    pending_t *pending = &consumer->pending;
+    if (pending->count == 0) {
+        consumer->floor_consumer = consumer->next_sequence - 1;
+        consumer->floor_stream = consumer->delivered_stream;
+    } else if (consumer_seq == consumer->floor_consumer + 1) {
+        consumer->floor_consumer = pending_row(pending, pending->head)->consumer_seq - 1;
+        consumer->floor_stream = pending_row(pending, pending->head)->seq - 1;
+    }
+}
+
+int64_t consumer_wait(const consumer_t *consumer, uint32_t deliveries) {
+    uint32_t count = consumer->setup.backoff_count;
+    if (count == 0) return consumer->setup.config.ack_wait_ns;
+    uint32_t step = deliveries > 0 ? deliveries - 1 : 0;
+    return consumer->setup.backoff_ns[step < count ? step : count - 1];
+}
+
+void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint64_t consumer_seq, uint64_t deliveries,
+                     int64_t ack_time_ns, bytes_t text) {
+    advisory_t numbers = {.stream_seq = seq, .consumer_seq = consumer_seq, .deliveries = deliveries, .ack_time_ns = ack_time_ns};
+    consume_out_t *out = &consumer->consume->out;
+    out->advise(out->context, consumer, advisory, &numbers, text);
+}
+
+/* ---- looking ---- */
+
+void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out) {
+    consume_t *consume = consumer->consume;
+    consume->now = now;
+    memset(out, 0, sizeof *out);
+    pull_drop_without_interest(consumer);
+    /* A purge moves on a consumer that delivers nothing, too. */
+    stream_state_t stream;
+    store_stream_state(consumer->stream, &stream);
+    uint64_t gone = stream.first_seq > 0 ? stream.first_seq - 1 : 0;
+    if (stream.messages == 0 && stream.last_seq > gone) gone = stream.last_seq;
+    out->delivered_consumer = consumer->next_sequence - 1;
+    out->delivered_stream = consumer->delivered_stream > gone ? consumer->delivered_stream : gone;
+    out->floor_consumer = consumer->floor_consumer;
+    out->floor_stream = consumer->floor_stream > gone ? consumer->floor_stream : gone;
+    out->last_delivered_ts = consumer->last_delivered_wall_ns;
+    out->last_acked_ts = consumer->last_acked_wall_ns;
+    out->ack_pending = consumer->pending.count;
+    out->redelivered = consumer->setup.config.max_deliver == 1 ? 0 : consumer->pending.redelivered;
+    out->waiting = consumer->requests.count;
+    out->pending = consumer_left(consumer);
+    if (consumer_is_push(consumer)) {
+        out->push_bound = consume->out.interest(consume->out.context, consumer->setup.config.account, consumer->setup.deliver_subject,
+                                                consumer->setup.deliver_group);
+    }
+    out->paused = consumer_paused(consumer);
+    if (out->paused) out->pause_remaining_ns = consumer->paused_until_ns - now.mono_ns;
+}
+
+void consumer_set_owner(consumer_t *consumer, void *owner) {
+    consumer->owner = owner;
+}
+
+void *consumer_owner(const consumer_t *consumer) {
+    return consumer->owner;
+}
+
+const consumer_setup_t *consumer_setup(const consumer_t *consumer) {
+    return &consumer->setup;
+}
+
+/* ---- pause and reset ---- */
+
+bool consumer_paused(const consumer_t *consumer) {
+    return consumer->paused_until_ns > consumer->consume->now.mono_ns;
+}
+
+void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now) {
+    consumer->consume->now = now;
+    consumer->setup.config.pause_until_ns = until_wall_ns;
+    if (until_wall_ns > now.wall_ns) {
+        /* The wall clock is asked once, here; if it steps later, the pause keeps its length. */
+        consumer->paused_until_ns = time_after(now.mono_ns, until_wall_ns - now.wall_ns);
+        consumer_arm(consumer, consumer->paused_until_ns);
+    } else {
+        consumer->paused_until_ns = 0;
+        consumer_ready(consumer);
+    }
+}
+
+static bool reset_allowed(consumer_t *consumer, uint64_t seq) {
+    uint64_t start;
+    switch (consumer->setup.config.deliver_policy) {
+    case DELIVER_ALL: return true;
+    case DELIVER_BY_START_SEQUENCE: return seq >= consumer->setup.config.opt_start_seq;
+    case DELIVER_BY_START_TIME:
+        return store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, &start) == STATUS_OK && seq >= start;
+    default: return false;
+    }
+}
+
+status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq) {
+    consumer->consume->now = now;
+    if (seq == 0) {
+        seq = consumer->floor_stream + 1;
+    } else if (!reset_allowed(consumer, seq)) {
+        return STATUS_INVALID;
+    }
+    state_delete(consumer, false);
+    pending_clear(&consumer->pending);
+    consumer->selection.count = consumer->selection.next = 0;
+    consumer->selection.resume = 0;
+    consumer->cursor = seq;
+    consumer->next_sequence = 1;
+    consumer->delivered_stream = consumer->floor_stream = seq - 1;
+    consumer->settled = consumer->acked_upto = seq - 1;
+    consumer->floor_consumer = 0;
+    consumer->left_known = false;
+    consumer->expiry_due_ns = NEVER;
+    consumer->settle_all = true;
+    state_dirty(consumer);
+    consumer_ready(consumer);
+    *reset_seq = seq;
+    return STATUS_OK;
+}
+
+/* ---- time ---- */
+
+/* When to look at the inactivity again; NEVER: not now. */
+static int64_t inactive_due(const consumer_t *consumer) {
+    int64_t threshold = consumer->setup.config.inactive_threshold_ns;
+    if (threshold <= 0 || (consumer_is_push(consumer) && consumer->push.active)) return NEVER;
+    return time_after(consumer->active_ns, threshold);
+}
+
+/* Nobody was here for the threshold: true when that really is so. Whoever holds unacknowledged messages may still be working. */
+static bool inactive(consumer_t *consumer) {
+    int64_t now_ns = consumer->consume->now.mono_ns;
+    if (inactive_due(consumer) > now_ns) return false;
+    if (consumer_is_push(consumer)) {
+        push_review(consumer);
+        return !consumer->push.active;
+    }
+    pull_drop_without_interest(consumer);
+    int64_t latest = consumer->requests.count > 0 ? now_ns : consumer->active_ns;
+    pending_t *pending = &consumer->pending;
+    for (uint32_t row = pending->head; row != PENDING_NONE; row = pending_row(pending, row)->after) {
+        if (pending_row(pending, row)->due_ns > latest) latest = pending_row(pending, row)->due_ns;
+    }
+    consumer->active_ns = latest;
+    return inactive_due(consumer) <= now_ns;
+}
+
+static void consumer_vanish(consumer_t *consumer) {
+    consume_t *consume = consumer->consume;
+    uint32_t stream_id = consumer->setup.stream_id, id = consumer->setup.id;
+    consumer_remove(consumer, consume->now);
+    consume->out.gone(consume->out.context, stream_id, id);
+}
+
+bool consumer_on_time(consumer_t *consumer) {
+    int64_t now_ns = consumer->consume->now.mono_ns;
+    if (consumer->paused_until_ns > 0 && consumer->paused_until_ns <= now_ns) {
+        consumer->paused_until_ns = 0;
+        consumer_advise(consumer, ADVISORY_PAUSE_ENDED, 0, 0, 0, 0, BYTES_NONE);
+    }
+    if (consumer->expiry_due_ns <= now_ns) consumer_expire(consumer);
+    if (consumer->requests.due_ns <= now_ns) pull_on_time(consumer);
+    if (consumer_is_push(consumer)) push_on_time(consumer);
+    if (consumer->settle_due_ns <= now_ns) {
+        consumer->settle_due_ns = NEVER;
+        consumer->settle_all = true;
+        state_dirty(consumer);
+    }
+    if (inactive(consumer)) {
+        consumer_vanish(consumer);
+        return false;
+    }
+    int64_t due = earlier(consumer->expiry_due_ns, consumer->requests.due_ns);
+    due = earlier(due, earlier(consumer->push.heartbeat_due_ns, consumer->settle_due_ns));
+    due = earlier(due, inactive_due(consumer));
+    if (consumer->paused_until_ns > 0) due = earlier(due, consumer->paused_until_ns);
+    if (consumer->not_before_ns > now_ns) due = earlier(due, consumer->not_before_ns);
+    consumer_arm(consumer, due);
+    consumer_ready(consumer);
+    return true;
+}

@@ -1,0 +1,352 @@
+/* deliver.c: the delivery loop of one consumer: what comes next (redeliveries before new messages), to whom, and what is to be
+ * remembered of it; and what happens when acknowledgements do not come. No allocation a message but the growth of pending. */
+#include "consume/private.h"
+#include "consume/text.h"
+
+#define EXHAUSTED_KEPT 65536 /* where retention does not need them, only so many are remembered, for num_redelivered */
+
+typedef struct outgoing {
+    stored_message_t message;
+    uint32_t row;        /* PENDING_NONE: a new one of a consumer without acks */
+    uint64_t deliveries; /* this one included                                  */
+    bool again;          /* a redelivery                                       */
+    bool from_selection;
+    bytes_t reply, header, payload;
+    uint64_t size; /* as the client counts it                            */
+} outgoing_t;
+
+typedef enum found { FOUND, FOUND_END, FOUND_STALLED, FOUND_LATER, FOUND_AGAIN } found_t;
+typedef enum sent { SENT, SENT_WAIT, SENT_NOBODY, SENT_BLOCKED } sent_t;
+
+bool consumer_has_demand(const consumer_t *consumer) {
+    if (consumer_paused(consumer) || consumer->not_before_ns > consumer->consume->now.mono_ns) return false;
+    if (!consumer_is_push(consumer)) return consumer->requests.count > 0;
+    return consumer->push.active && push_window_open(consumer);
+}
+
+static bool acks(const consumer_t *consumer) {
+    return consumer->setup.config.ack_policy != ACK_NONE;
+}
+
+/* ---- what comes next ---- */
+
+static bool deliveries_used_up(const consumer_t *consumer, uint32_t deliveries) {
+    int32_t most = consumer->setup.config.max_deliver;
+    return most > 0 && deliveries >= (uint32_t)most;
+}
+
+void consumer_exhaust(consumer_t *consumer, uint32_t row) {
+    pending_row_t *here = pending_row(&consumer->pending, row);
+    uint64_t seq = here->seq;
+    consumer_advise(consumer, ADVISORY_MAX_DELIVERIES, seq, here->consumer_seq, here->deliveries, 0, BYTES_NONE);
+    if (store_stream_config(consumer->stream)->retention == 0 && consumer->pending.exhausted >= EXHAUSTED_KEPT) {
+        state_row_gone(consumer, row);
+        pending_remove(&consumer->pending, row);
+    } else {
+        pending_exhaust(&consumer->pending, row);
+        here->flags |= PENDING_STORED; /* it left the order, so the flush would not meet it */
+        state_row_changed(consumer, row);
+    }
+    if (seq > consumer->acked_upto) consumer->acked_upto = seq;
+    state_dirty(consumer);
+}
+
+/* A pending message that the store does not have (any more). */
+static void drop_row(consumer_t *consumer, uint32_t row) {
+    pending_row_t gone = *pending_row(&consumer->pending, row);
+    state_row_gone(consumer, row);
+    pending_remove(&consumer->pending, row);
+    consumer_advise(consumer, ADVISORY_TERMINATED, gone.seq, gone.consumer_seq, gone.deliveries, 0,
+                    BYTES_LITERAL("Unacknowledged message was deleted"));
+    if (gone.seq > consumer->acked_upto) consumer->acked_upto = gone.seq;
+    consumer_move_floor(consumer, gone.consumer_seq);
+    state_dirty(consumer);
+}
+
+static found_t find_again(consumer_t *consumer, outgoing_t *out) {
+    for (;;) {
+        uint32_t row = pending_first_queued(&consumer->pending);
+        if (row == PENDING_NONE) return FOUND_END;
+        pending_row_t *here = pending_row(&consumer->pending, row);
+        if (deliveries_used_up(consumer, here->deliveries)) {
+            consumer_exhaust(consumer, row);
+            continue;
+        }
+        if (store_read(consumer->stream, here->seq, &out->message) != STATUS_OK) {
+            drop_row(consumer, row);
+            continue;
+        }
+        out->row = row;
+        out->deliveries = here->deliveries + UINT64_C(1);
+        out->again = true;
+        return FOUND;
+    }
+}
+
+/* Nothing more up to the visible end. If the store has nothing beyond it either, the count is zero whatever it says: a corrupt
+ * message was counted and stepped over. */
+static found_t at_end(consumer_t *consumer, uint64_t visible) {
+    if (consumer->cursor <= visible) consumer->cursor = visible + 1;
+    if (consumer->left_known && consumer->left > 0) {
+        stream_state_t state;
+        store_stream_state(consumer->stream, &state);
+        if (state.last_seq <= visible) consumer->left = 0;
+    }
+    return consumer_left(consumer) > 0 ? FOUND_LATER : FOUND_END;
+}
+
+static found_t find_new(consumer_t *consumer, outgoing_t *out) {
+    pending_t *pending = &consumer->pending;
+    int32_t most = consumer->setup.config.max_ack_pending;
+    out->again = out->from_selection = false;
+    out->row = PENDING_NONE;
+    out->deliveries = 1;
+    if (acks(consumer)) {
+        if (most > 0 && pending->count >= (uint32_t)most) return FOUND_STALLED;
+        if (pending->count + pending->exhausted >= PENDING_MAX) return FOUND_STALLED;
+    }
+    uint64_t visible = store_stream_visible(consumer->stream);
+    selection_t *selection = &consumer->selection;
+    for (; selection->next < selection->count; selection->next++) {
+        if (selection->seqs[selection->next] > visible) return FOUND_LATER;
+        if (store_read(consumer->stream, selection->seqs[selection->next], &out->message) != STATUS_OK) continue;
+        out->from_selection = true;
+        return FOUND;
+    }
+    if (consumer->cursor > visible) return at_end(consumer, visible);
+    uint64_t from = consumer->cursor;
+    switch (store_next(consumer->stream, consumer->setup.filters, &from, visible, SCAN_BUDGET, &out->message)) {
+    case STATUS_OK: return FOUND;
+    case STATUS_AGAIN: consumer->cursor = from; return FOUND_AGAIN;
+    default: return at_end(consumer, visible);
+    }
+}
+
+/* ---- its shape ---- */
+
+static status_t header_with_size(consumer_t *consumer, outgoing_t *out) {
+    buffer_t *buffer = &consumer->consume->header;
+    uint8_t *place;
+    buffer->size = 0;
+    status_t status = buffer_reserve(buffer, out->message.header.size + UINT64_C(64), &place);
+    if (status != STATUS_OK) return status;
+    bytes_t stored = out->message.header;
+    uint8_t *at = place;
+    if (stored.size > 2) {
+        at = text_bytes(at, bytes_of(stored.at, stored.size - 2)); /* without the empty line */
+    } else {
+        at = text_bytes(at, BYTES_LITERAL("NATS/1.0\r\n"));
+    }
+    at = text_bytes(at, BYTES_LITERAL("Nats-Msg-Size: "));
+    at = text_u64(at, out->message.payload.size);
+    at = text_bytes(at, BYTES_LITERAL("\r\n\r\n"));
+    out->header = bytes_of(place, (uint32_t)(at - place));
+    out->payload = BYTES_NONE;
+    return STATUS_OK;
+}
+
+static status_t shape(consumer_t *consumer, outgoing_t *out) {
+    uint8_t *reply = consumer->consume->reply; /* its prefix was put there by consumer_run */
+    uint64_t left = consumer_left(consumer);
+    if (!out->again && left > 0) left--;
+    uint8_t *at = text_u64(reply + consumer->prefix_size, out->deliveries);
+    *at++ = '.';
+    at = text_u64(at, out->message.seq);
+    *at++ = '.';
+    at = text_u64(at, consumer->next_sequence);
+    *at++ = '.';
+    at = text_u64(at, out->message.ts > 0 ? (uint64_t)out->message.ts : 0);
+    *at++ = '.';
+    at = text_u64(at, left);
+    out->reply = bytes_of(reply, (uint32_t)(at - reply));
+    out->header = out->message.header;
+    out->payload = out->message.payload;
+    status_t status = STATUS_OK;
+    if (consumer->setup.config.flags & CONSUMER_HEADERS_ONLY) status = header_with_size(consumer, out);
+    out->size = (uint64_t)out->message.subject.size + out->reply.size + out->header.size + out->payload.size;
+    return status;
+}
+
+/* ---- sending ---- */
+
+static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_t to, bytes_t group) {
+    delivery_t delivery = {.consumer = consumer,
+                           .to = to,
+                           .group = group,
+                           .subject = out->message.subject,
+                           .reply = out->reply,
+                           .header = out->header,
+                           .payload = out->payload};
+    return consumer->consume->out.deliver(consumer->consume->out.context, &delivery);
+}
+
+static sent_t send_to_request(consumer_t *consumer, const outgoing_t *out) {
+    for (;;) {
+        request_t *request = pull_next(consumer, out->size);
+        if (!request) return consumer->requests.count > 0 ? SENT_BLOCKED : SENT_NOBODY;
+        switch (hand_over(consumer, out, bytes_of(request->reply, request->reply_size), BYTES_NONE)) {
+        case DELIVERED: pull_served(consumer, out->size); return SENT;
+        case DELIVERED_NO_INTEREST: pull_lost(consumer); break;
+        case DELIVERED_FULL: pull_full(consumer); break;
+        }
+    }
+}
+
+static sent_t send_to_subject(consumer_t *consumer, const outgoing_t *out) {
+    switch (hand_over(consumer, out, consumer->setup.deliver_subject, consumer->setup.deliver_group)) {
+    case DELIVERED: push_sent(consumer, out->size + consumer->setup.deliver_subject.size); return SENT;
+    case DELIVERED_FULL: return SENT_BLOCKED;
+    default: push_review(consumer); return SENT_NOBODY;
+    }
+}
+
+/* Replay original and the rate limit: 0, or how long to wait. */
+static int64_t hold_back(consumer_t *consumer, const outgoing_t *out) {
+    if (consumer->replay_upto > 0 && !out->again) {
+        if (out->message.seq > consumer->replay_upto) {
+            consumer->replay_upto = 0;
+        } else if (consumer->replay_last_ts > 0 && out->message.ts > consumer->replay_last_ts) {
+            int64_t due = time_after(consumer->replay_sent_ns, out->message.ts - consumer->replay_last_ts);
+            if (due > consumer->consume->now.mono_ns) return due - consumer->consume->now.mono_ns;
+        }
+    }
+    return consumer_is_push(consumer) ? push_rate_wait(consumer, out->size) : 0;
+}
+
+static void remember_again(consumer_t *consumer, const outgoing_t *out) {
+    pending_row_t *row = pending_row(&consumer->pending, out->row);
+    pending_pop_queued(&consumer->pending);
+    pending_count_delivery(&consumer->pending, out->row);
+    row->due_ns = time_after(consumer->consume->now.mono_ns, consumer_wait(consumer, row->deliveries));
+    consumer->expiry_due_ns = earlier(consumer->expiry_due_ns, row->due_ns);
+    consumer_arm(consumer, consumer->expiry_due_ns);
+    state_row_changed(consumer, out->row);
+}
+
+static void remember_new(consumer_t *consumer, const outgoing_t *out) {
+    uint64_t seq = out->message.seq;
+    if (out->from_selection) {
+        consumer->selection.next++;
+    } else {
+        consumer->cursor = seq + 1;
+    }
+    if (seq > consumer->delivered_stream) consumer->delivered_stream = seq;
+    if (consumer->left > 0) consumer->left--;
+    consumer->replay_last_ts = out->message.ts;
+    consumer->replay_sent_ns = consumer->consume->now.mono_ns;
+    if (acks(consumer)) {
+        int64_t due_ns = pending_row(&consumer->pending, out->row)->due_ns;
+        if (due_ns < consumer->expiry_due_ns) consumer->expiry_due_ns = due_ns;
+        consumer_arm(consumer, due_ns);
+    } else {
+        consumer->floor_consumer = consumer->next_sequence;
+        consumer->floor_stream = seq;
+    }
+}
+
+/* After this the message's bytes are not valid any more: retention may have removed it. */
+static void remember(consumer_t *consumer, const outgoing_t *out) {
+    uint64_t seq = out->message.seq;
+    if (out->again) {
+        remember_again(consumer, out);
+    } else {
+        remember_new(consumer, out);
+    }
+    consumer->next_sequence++;
+    consumer->last_delivered_wall_ns = consumer->consume->now.wall_ns;
+    consumer->active_ns = consumer->consume->now.mono_ns;
+    state_lazy(consumer);
+    if (!acks(consumer)) retention_release(consumer, seq);
+}
+
+static sent_t wait_until(consumer_t *consumer, int64_t wait_ns) {
+    consumer->not_before_ns = time_after(consumer->consume->now.mono_ns, wait_ns);
+    consumer_arm(consumer, consumer->not_before_ns);
+    return SENT_WAIT;
+}
+
+static sent_t send_one(consumer_t *consumer, outgoing_t *out) {
+    if (shape(consumer, out) != STATUS_OK) return wait_until(consumer, RETRY_NS);
+    int64_t hold_ns = hold_back(consumer, out);
+    if (hold_ns > 0) return wait_until(consumer, hold_ns);
+    bool tracked = acks(consumer) && !out->again;
+    if (tracked) { /* before it goes out, because this is what may fail */
+        int64_t due_ns = time_after(consumer->consume->now.mono_ns, consumer_wait(consumer, 1));
+        status_t status = pending_add(&consumer->pending, out->message.seq, consumer->next_sequence, due_ns, 1, &out->row);
+        if (status != STATUS_OK) return wait_until(consumer, RETRY_NS);
+    }
+    sent_t sent = consumer_is_push(consumer) ? send_to_subject(consumer, out) : send_to_request(consumer, out);
+    if (sent == SENT) {
+        remember(consumer, out);
+    } else if (tracked) {
+        pending_remove(&consumer->pending, out->row);
+    }
+    return sent;
+}
+
+/* ---- one turn ---- */
+
+static found_t find(consumer_t *consumer, outgoing_t *out) {
+    if (consumer->pending.queued > 0 && find_again(consumer, out) == FOUND) return FOUND;
+    return find_new(consumer, out);
+}
+
+static turn_t nothing_found(consumer_t *consumer, found_t found, uint32_t *budget) {
+    switch (found) {
+    case FOUND_AGAIN: *budget -= *budget < SCAN_BUDGET / 4 ? *budget : SCAN_BUDGET / 4; return TURN_MORE;
+    case FOUND_END: pull_end_of_stream(consumer); break;
+    case FOUND_STALLED:
+        if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && !consumer->push.flow_open) push_flow_request(consumer);
+        break;
+    default: break;
+    }
+    return TURN_IDLE;
+}
+
+turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
+    uint32_t messages = *budget < QUANTUM_MESSAGES ? *budget : QUANTUM_MESSAGES;
+    uint64_t bytes = 0;
+    memcpy(consumer->consume->reply, consumer->ack_prefix, consumer->prefix_size);
+    for (; messages > 0 && bytes < QUANTUM_BYTES; messages--, --*budget) {
+        if (!consumer_has_demand(consumer)) return TURN_IDLE;
+        outgoing_t out;
+        found_t found = find(consumer, &out);
+        if (found != FOUND) return nothing_found(consumer, found, budget);
+        switch (send_one(consumer, &out)) {
+        case SENT: bytes += out.size; break;
+        case SENT_BLOCKED: return TURN_BLOCKED;
+        case SENT_WAIT:
+        case SENT_NOBODY: return TURN_IDLE;
+        }
+    }
+    return TURN_MORE;
+}
+
+/* ---- acknowledgements that do not come ---- */
+
+/* Looks at every pending message; the next look comes when the earliest of them is due, but with very many of them not before a
+ * time that keeps the looking at a thousandth of the processor. They are queued in stream order. */
+void consumer_expire(consumer_t *consumer) {
+    int64_t now_ns = consumer->consume->now.mono_ns;
+    pending_t *pending = &consumer->pending;
+    int64_t soonest_ns = time_after(consumer->expiry_last_ns, (int64_t)pending->count * 1000);
+    if (consumer->expiry_last_ns > 0 && soonest_ns > now_ns) {
+        consumer->expiry_due_ns = soonest_ns;
+        return;
+    }
+    consumer->expiry_last_ns = now_ns;
+    int64_t next_ns = NEVER;
+    for (uint32_t row = pending->head, after; row != PENDING_NONE; row = after) {
+        pending_row_t *here = pending_row(pending, row);
+        after = here->after;
+        if (here->flags & PENDING_QUEUED) continue;
+        if (here->due_ns > now_ns) {
+            next_ns = earlier(next_ns, here->due_ns);
+        } else if (deliveries_used_up(consumer, here->deliveries)) {
+            consumer_exhaust(consumer, row);
+        } else if (pending_queue(pending, row) != STATUS_OK) {
+            next_ns = earlier(next_ns, now_ns + RETRY_NS);
+        }
+    }
+    consumer->expiry_due_ns = next_ns;
+}

@@ -1,0 +1,285 @@
+/* private.h: the structures that the files of this room share, and who does what.
+ *
+ *     consume.c     the room: stream groups, hooks, timers, ready list, tick
+ *     consumer.c    one consumer's life: add, configure, start position, counts, snapshot, reset, pause, removal
+ *     deliver.c     the delivery loop and redelivery timers
+ *     pull.c        requests and their statuses          push.c   interest, heartbeats, flow control
+ *     ack.c         the verbs                            retention.c  which messages nobody needs any more
+ *     state.c/h     the stored bytes                     pending.c/h  what is in flight
+ *     json.c/h, duration.c/h, text.h                     small languages
+ *
+ * A consumer with something to do is in the ready list; one whose receiver is full is in the blocked list; all others wait for
+ * an event or for their timer. Timers are lazy: `due_ns` is never later than the true deadline, may be earlier, and firing
+ * computes it anew; so a delivery that only postpones a deadline touches no heap.
+ */
+#ifndef LEAFD_CONSUME_PRIVATE_H
+#define LEAFD_CONSUME_PRIVATE_H
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "consume/consume.h"
+#include "consume/pending.h"
+
+#define NEVER INT64_MAX
+
+#define QUANTUM_MESSAGES 1024          /* one consumer's turn                                            */
+#define QUANTUM_BYTES (1 << 20)        /* likewise                                                       */
+#define TICK_MESSAGES 8192             /* all consumers together, then the plane looks at its sockets    */
+#define TICK_TIMERS 4096               /* timers fired in one tick                                       */
+#define SCAN_BUDGET 4096               /* messages that a filter may pass over in one turn               */
+#define SWEEP_BUDGET 512               /* messages looked at for retention in one tick and stream        */
+#define SETTLE_NS (1 * NS_PER_SECOND)  /* deliveries and progress of ack none are stored this late       */
+#define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* after the last loaded consumer, before an old sweep goes on */
+#define RETRY_NS (100 * NS_PER_MS)     /* until what memory or the store refused is tried again          */
+#define FLOW_WINDOW_MIN (2 << 20)
+#define FLOW_WINDOW_MAX (32 << 20)
+#define FLOW_ID_SIZE 4
+#define RATE_BURST_DEFAULT (1 << 20)
+#define ACK_PREFIX_MAX (8 + 255 + 1 + 255 + 1)
+#define ACK_REPLY_MAX (ACK_PREFIX_MAX + 5 * 21)
+#define STATUS_MAX 512
+#define DEFAULT_ACK_WAIT_NS (30 * NS_PER_SECOND)
+#define DEFAULT_MAX_WAITING 512
+
+typedef struct request request_t;
+struct request {
+    request_t *next;
+    int64_t expires_ns; /* mono, NEVER                                      */
+    int64_t heartbeat_ns;
+    int64_t heartbeat_due_ns; /* mono, NEVER                                      */
+    int64_t left;             /* messages still wanted                            */
+    int64_t bytes_left;       /* 0 = no limit was asked for                       */
+    uint64_t delivered;
+    bool no_wait;
+    bool full; /* its receiver said DELIVERED_FULL in this turn     */
+    uint32_t reply_size;
+    uint8_t reply[];
+};
+
+typedef struct requests {
+    request_t *head, *tail;
+    uint32_t count;
+    uint32_t no_wait; /* how many of them are no_wait              */
+    bool any_full;
+    int64_t due_ns; /* no request expires or wants a heartbeat before   */
+} requests_t;
+
+typedef struct push {
+    bool active;      /* there is interest in the deliver subject        */
+    int64_t heartbeat_due_ns;
+    int64_t window;        /* of flow control, bytes                          */
+    int64_t outstanding;   /* bytes since the last answered request           */
+    int64_t covered;       /* outstanding bytes that the open request covers  */
+    uint8_t flow_id[FLOW_ID_SIZE];
+    bool flow_open; /* a request is not answered yet                   */
+    int64_t tokens;        /* rate limit, bytes                               */
+    int64_t tokens_at_ns;
+} push_t;
+
+/* The consumers of one stream. Lives from the first touch until the stream is removed. */
+typedef struct group {
+    consume_t *consume;
+    store_stream_t *stream;
+    uint32_t stream_id;
+    uint32_t count, capacity;
+    consumer_t **consumers;
+    struct group *next_sweeping;
+    bool sweeping;      /* in the list of groups with messages to look at           */
+    bool sweep_stored;  /* a sweep record is in the store                           */
+    bool sweep_changed; /* and the range grew since                                 */
+    int64_t sweep_after_ns;
+    uint64_t sweep_from, sweep_upto;
+} group_t;
+
+/* Last per subject: the selected sequences, ascending, then everything above `resume`. */
+typedef struct selection {
+    uint64_t *seqs;
+    uint32_t count, capacity, next;
+    uint64_t resume; /* 0 = the consumer has none */
+} selection_t;
+
+typedef enum place { PLACE_IDLE = 0, PLACE_READY, PLACE_BLOCKED } place_t;
+
+struct consumer {
+    consume_t *consume;
+    group_t *group;
+    store_stream_t *stream;
+    void *owner;
+    consumer_setup_t setup; /* points into `text` */
+    uint8_t *text;
+
+    uint64_t cursor;            /* next stream sequence to look at             */
+    uint64_t next_sequence;     /* the consumer sequence of the next delivery  */
+    uint64_t delivered_stream;  /* highest one delivered; start - 1 before     */
+    uint64_t floor_consumer, floor_stream;
+    int64_t last_delivered_wall_ns, last_acked_wall_ns;
+    uint64_t left;     /* matching messages not delivered yet, valid when left_known */
+    bool left_known;
+    bool filter_all;   /* no filter at all */
+    bool ended;        /* the last look found nothing up to the visible end: for no_wait and replay */
+    pending_t pending;
+    selection_t selection;
+
+    requests_t requests; /* pull */
+    push_t push;
+
+    int64_t expiry_due_ns;   /* no pending message expires before                  */
+    int64_t expiry_last_ns;  /* last look at all of them                           */
+    int64_t paused_until_ns; /* mono, 0 = not paused                               */
+    int64_t active_ns;       /* last sign of life, for the inactivity threshold    */
+    int64_t not_before_ns;   /* replay original and rate limit: no delivery before  */
+    int64_t replay_sent_ns;  /* when the message before was sent                    */
+    int64_t replay_last_ts;  /* stamp of the message before                        */
+    uint64_t replay_upto;    /* 0 = no replay (any more)                           */
+
+    uint64_t settled;     /* the stored state covers the sequences up to here      */
+    uint64_t acked_upto;  /* highest acknowledged sequence                         */
+    int64_t settle_due_ns;
+    bool settle_all;
+    bool dirty;
+    consumer_t *next_dirty;
+
+    int64_t due_ns;     /* key in the timer heap */
+    uint32_t heap_index;
+    place_t place;
+    consumer_t *before, *after;
+    uint32_t prefix_size; /* of ack_prefix */
+    uint8_t ack_prefix[ACK_PREFIX_MAX];
+};
+
+typedef struct line {
+    consumer_t *head, *tail;
+    uint32_t count;
+} line_t;
+
+typedef struct id_map {
+    uint64_t *keys;
+    void **values; /* NULL = free slot */
+    uint32_t capacity, count;
+} id_map_t;
+
+struct consume {
+    consume_out_t out;
+    id_map_t groups, consumers;
+    group_t *last_group; /* the one the hooks saw last */
+    consumer_t **heap;
+    uint32_t heap_count, heap_capacity;
+    line_t ready, blocked;
+    consumer_t *dirty;
+    group_t *sweeping;
+    bool interest_changed;
+    struct orphan *orphans; /* pending records of messages that left, see state.c */
+    uint32_t orphan_count, orphan_capacity;
+    moment_t now; /* of the running or last call */
+    uint64_t random;
+    buffer_t header; /* for headers_only */
+    uint8_t reply[ACK_REPLY_MAX];
+};
+
+/* ---- consume.c ---- */
+group_t *group_of(consume_t *consume, uint32_t stream_id);
+void consumer_ready(consumer_t *consumer);   /* has something to do, or may have        */
+void consumer_arm(consumer_t *consumer, int64_t due_ns); /* wake it up not later than due */
+uint64_t consume_random(consume_t *consume);
+LEAF_MUST_USE status_t consumer_join(consume_t *consume, store_stream_t *stream, consumer_t *consumer); /* into group and maps */
+void consumer_leave(consumer_t *consumer);                                                              /* out of them         */
+static inline int64_t time_after(int64_t start_ns, int64_t wait_ns) {
+    int64_t end;
+    return __builtin_add_overflow(start_ns, wait_ns, &end) ? NEVER : end;
+}
+static inline int64_t earlier(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- id_map.c ---- */
+void *id_map_get(const id_map_t *map, uint64_t key);
+LEAF_MUST_USE status_t id_map_put(id_map_t *map, uint64_t key, void *value);
+void id_map_remove(id_map_t *map, uint64_t key);
+void id_map_free(id_map_t *map);
+
+/* ---- consumer.c ---- */
+static inline bool consumer_is_push(const consumer_t *consumer) {
+    return (consumer->setup.config.flags & CONSUMER_PUSH) != 0;
+}
+static inline bool consumer_counts(const consumer_t *consumer) { /* as interest */
+    return (consumer->setup.config.flags & CONSUMER_DIRECT) == 0;
+}
+bool consumer_matches(const consumer_t *consumer, bytes_t subject);
+bool consumer_selects(const consumer_t *consumer, uint64_t seq); /* last per subject, not delivered yet */
+uint64_t consumer_left(consumer_t *consumer);
+void consumer_appended(consumer_t *consumer, uint64_t seq, bytes_t subject);
+void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject);
+bool consumer_paused(const consumer_t *consumer);
+/* Fires what is due and computes the next deadline. false: the consumer is gone. */
+bool consumer_on_time(consumer_t *consumer);
+void consumer_destroy(consumer_t *consumer); /* out of every list, freed; no statuses, no records */
+int64_t consumer_wait(const consumer_t *consumer, uint32_t deliveries); /* ack wait after that many */
+void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint64_t consumer_seq, uint64_t deliveries,
+                     int64_t ack_time_ns, bytes_t text);
+/* Floor after a row left the order. consumer_seq: the row's. */
+void consumer_move_floor(consumer_t *consumer, uint64_t consumer_seq);
+
+/* ---- start.c ---- */
+void consumer_start(consumer_t *consumer);
+bool consumer_select(consumer_t *consumer, uint64_t above);
+
+/* ---- deliver.c ---- */
+typedef enum turn { TURN_MORE, TURN_IDLE, TURN_BLOCKED } turn_t;
+turn_t consumer_run(consumer_t *consumer, uint32_t *budget);
+void consumer_expire(consumer_t *consumer);                  /* ack waits that passed */
+void consumer_exhaust(consumer_t *consumer, uint32_t row);   /* used up its deliveries */
+bool consumer_has_demand(const consumer_t *consumer);
+
+/* ---- pull.c ---- */
+void pull_on_time(consumer_t *consumer);
+void pull_end_of_stream(consumer_t *consumer);
+int64_t pull_wanted(const consumer_t *consumer); /* messages, all requests together */
+void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending);
+void pull_drop_without_interest(consumer_t *consumer);
+/* The request to serve with a message of that size; finishes those that it does not fit. NULL: none. */
+request_t *pull_next(consumer_t *consumer, uint64_t size);
+void pull_served(consumer_t *consumer, uint64_t size);       /* the head request got it */
+void pull_lost(consumer_t *consumer);                        /* nobody listens to the head request */
+void pull_full(consumer_t *consumer);                        /* the head's receiver is full */
+
+/* ---- push.c ---- */
+void push_flow_request(consumer_t *consumer);
+void push_start(consumer_t *consumer);
+void push_review(consumer_t *consumer);                      /* is there interest? */
+void push_on_time(consumer_t *consumer);
+void push_sent(consumer_t *consumer, uint64_t size);
+bool push_window_open(const consumer_t *consumer);
+/* 0: send it now; otherwise how many ns to wait. */
+int64_t push_rate_wait(consumer_t *consumer, uint64_t size);
+/* Nats-Last-Consumer, Nats-Last-Stream; also Nats-Consumer-Stalled while a flow control request is open. */
+void idle_heartbeat(consumer_t *consumer, bytes_t to);
+
+/* ---- ack.c ---- */
+void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq);
+
+/* ---- retention.c ---- */
+bool retention_by_interest(const group_t *group);
+/* That consumer is done with the message: remove it if nobody else needs it. Writes to the store. */
+void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto);
+void retention_release(consumer_t *consumer, uint64_t seq);
+void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after_ns);
+void retention_tick(consume_t *consume, bool *again);
+int64_t retention_deadline(const consume_t *consume);
+void retention_load(group_t *group);
+void retention_flush(group_t *group);
+void retention_forget(group_t *group);
+
+/* ---- state.c ---- */
+bool state_kept(const consumer_t *consumer);
+void state_dirty(consumer_t *consumer);                      /* acks: into the open batch             */
+void state_lazy(consumer_t *consumer);                       /* deliveries: within SETTLE_NS          */
+void state_row_changed(consumer_t *consumer, uint32_t row);  /* a stored row: delivered again, put off */
+/* Its message left the store, which is calling us now: the record goes with the next flush. */
+void state_orphan(consumer_t *consumer, uint64_t seq);
+void state_row_gone(consumer_t *consumer, uint32_t row);     /* before pending_remove                  */
+void state_flush(consumer_t *consumer);
+void state_flush_orphans(consume_t *consume);
+LEAF_MUST_USE status_t state_load(consumer_t *consumer, bool *found);
+void state_delete(consumer_t *consumer, bool definition_too);
+
+#endif

@@ -1,0 +1,378 @@
+/* pull.c: pull requests: what a client may ask, the line of those that wait (served round robin, a message each), and the
+ * statuses that end them. Texts are compared by clients: they are those of the reference server, byte by byte. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "consume/duration.h"
+#include "consume/json.h"
+#include "consume/private.h"
+
+/* ---- statuses ---- */
+
+static void send_status(consumer_t *consumer, bytes_t to, const char *text, const char *rest) {
+    char header[STATUS_MAX];
+    int size = snprintf(header, sizeof header, "NATS/1.0 %s\r\n%s\r\n", text, rest);
+    if (size < 0 || (size_t)size >= sizeof header) return; /* texts are ours and short, but for JSON errors, which are cut to fit */
+    consume_out_t *out = &consumer->consume->out;
+    out->status(out->context, consumer->setup.config.account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
+}
+
+static void refuse(consumer_t *consumer, bytes_t reply, const char *text) {
+    send_status(consumer, reply, text, "");
+}
+
+static void tell(consumer_t *consumer, const request_t *request, const char *text, bool with_pending) {
+    char rest[96] = "";
+    if (with_pending) {
+        (void)snprintf(rest, sizeof rest, "Nats-Pending-Messages: %lld\r\nNats-Pending-Bytes: %lld\r\n", (long long)request->left,
+                       (long long)request->bytes_left);
+    }
+    send_status(consumer, bytes_of(request->reply, request->reply_size), text, rest);
+}
+
+/* ---- the line ---- */
+
+static void line_append(requests_t *line, request_t *request) {
+    request->next = NULL;
+    if (line->tail) {
+        line->tail->next = request;
+    } else {
+        line->head = request;
+    }
+    line->tail = request;
+}
+
+static request_t *line_take_head(requests_t *line) {
+    request_t *request = line->head;
+    line->head = request->next;
+    if (!line->head) line->tail = NULL;
+    return request;
+}
+
+static void discard(consumer_t *consumer, request_t *request) {
+    consumer->requests.count--;
+    if (request->no_wait) consumer->requests.no_wait--;
+    consumer->active_ns = consumer->consume->now.mono_ns;
+    free(request);
+}
+
+typedef enum verdict { KEEP, DROP } verdict_t;
+
+/* Asks `judge` about every request, in order; what it drops goes. */
+static void sift(consumer_t *consumer, verdict_t (*judge)(consumer_t *consumer, request_t *request)) {
+    requests_t *line = &consumer->requests;
+    request_t *request = line->head;
+    line->head = line->tail = NULL;
+    while (request) {
+        request_t *next = request->next;
+        if (judge(consumer, request) == KEEP) {
+            line_append(line, request);
+        } else {
+            discard(consumer, request);
+        }
+        request = next;
+    }
+}
+
+static bool has_interest(consumer_t *consumer, const request_t *request) {
+    consume_out_t *out = &consumer->consume->out;
+    return out->interest(out->context, consumer->setup.config.account, bytes_of(request->reply, request->reply_size), BYTES_NONE);
+}
+
+static verdict_t judge_interest(consumer_t *consumer, request_t *request) {
+    return has_interest(consumer, request) ? KEEP : DROP;
+}
+
+void pull_drop_without_interest(consumer_t *consumer) {
+    if (consumer->requests.count > 0) sift(consumer, judge_interest);
+}
+
+void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending) {
+    char text[64];
+    (void)snprintf(text, sizeof text, "%.*s", (int)status.size, (const char *)status.at);
+    while (consumer->requests.head) {
+        request_t *request = line_take_head(&consumer->requests);
+        tell(consumer, request, text, with_pending);
+        discard(consumer, request);
+    }
+}
+
+static verdict_t judge_end(consumer_t *consumer, request_t *request) {
+    if (!request->no_wait || (request->expires_ns != NEVER && request->delivered == 0)) return KEEP;
+    tell(consumer, request, "404 No Messages", false);
+    return DROP;
+}
+
+void pull_end_of_stream(consumer_t *consumer) {
+    if (consumer->requests.no_wait > 0) sift(consumer, judge_end);
+}
+
+static verdict_t judge_time(consumer_t *consumer, request_t *request) {
+    int64_t now_ns = consumer->consume->now.mono_ns;
+    requests_t *line = &consumer->requests;
+    if (request->expires_ns <= now_ns) {
+        tell(consumer, request, "408 Request Timeout", true);
+        return DROP;
+    }
+    if (request->heartbeat_due_ns <= now_ns) {
+        if (!has_interest(consumer, request)) return DROP;
+        idle_heartbeat(consumer, bytes_of(request->reply, request->reply_size));
+        request->heartbeat_due_ns = time_after(now_ns, request->heartbeat_ns);
+    }
+    line->due_ns = earlier(line->due_ns, earlier(request->expires_ns, request->heartbeat_due_ns));
+    return KEEP;
+}
+
+void pull_on_time(consumer_t *consumer) {
+    consumer->requests.due_ns = NEVER;
+    sift(consumer, judge_time);
+}
+
+int64_t pull_wanted(const consumer_t *consumer) {
+    int64_t wanted = 0;
+    for (const request_t *request = consumer->requests.head; request; request = request->next) {
+        if (__builtin_add_overflow(wanted, request->left, &wanted)) return INT64_MAX;
+    }
+    return wanted;
+}
+
+/* ---- serving ---- */
+
+request_t *pull_next(consumer_t *consumer, uint64_t size) {
+    requests_t *line = &consumer->requests;
+    for (uint32_t left = line->count; left > 0; left--) {
+        request_t *request = line->head;
+        if (request->full) {
+            line_append(line, line_take_head(line));
+            continue;
+        }
+        const char *end = NULL;
+        if (request->expires_ns <= consumer->consume->now.mono_ns) {
+            end = "408 Request Timeout";
+        } else if (request->bytes_left > 0 && size > (uint64_t)request->bytes_left) {
+            end = "409 Message Size Exceeds MaxBytes";
+        }
+        if (!end) return request;
+        tell(consumer, request, end, true);
+        discard(consumer, line_take_head(line));
+    }
+    if (line->any_full) { /* the next turn asks them again */
+        for (request_t *request = line->head; request; request = request->next) request->full = false;
+        line->any_full = false;
+    }
+    return NULL;
+}
+
+void pull_served(consumer_t *consumer, uint64_t size) {
+    requests_t *line = &consumer->requests;
+    request_t *request = line->head;
+    request->left--;
+    request->delivered++;
+    if (request->heartbeat_ns > 0) request->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, request->heartbeat_ns);
+    if (request->bytes_left > 0) {
+        request->bytes_left -= (int64_t)size;
+        if (request->bytes_left == 0) request->left = 0;
+    }
+    if (request->left <= 0) {
+        if (request->bytes_left > 0) tell(consumer, request, "409 Batch Completed", true);
+        discard(consumer, line_take_head(line));
+    } else if (line->head != line->tail) {
+        line_append(line, line_take_head(line));
+    }
+}
+
+void pull_lost(consumer_t *consumer) {
+    discard(consumer, line_take_head(&consumer->requests));
+}
+
+void pull_full(consumer_t *consumer) {
+    requests_t *line = &consumer->requests;
+    line->head->full = true;
+    line->any_full = true;
+    line_append(line, line_take_head(line));
+}
+
+/* ---- asking ---- */
+
+typedef struct asked {
+    int64_t batch, max_bytes, expires_ns, heartbeat_ns;
+    int64_t min_pending, min_ack_pending, priority;
+    bool no_wait;
+    bool has_id;
+} asked_t;
+
+typedef enum member_type { MEMBER_INTEGER, MEMBER_BOOL, MEMBER_STRING } member_type_t;
+
+/* The members of a request: how the reference names their types in its errors, and where they go. */
+typedef struct member {
+    const char *name;
+    const char *go_type;
+    member_type_t type;
+    size_t offset;
+} member_t;
+
+static const member_t members[] = {
+    {"expires", "time.Duration", MEMBER_INTEGER, offsetof(asked_t, expires_ns)},
+    {"batch", "int", MEMBER_INTEGER, offsetof(asked_t, batch)},
+    {"max_bytes", "int", MEMBER_INTEGER, offsetof(asked_t, max_bytes)},
+    {"no_wait", "bool", MEMBER_BOOL, offsetof(asked_t, no_wait)},
+    {"idle_heartbeat", "time.Duration", MEMBER_INTEGER, offsetof(asked_t, heartbeat_ns)},
+    {"group", "string", MEMBER_STRING, 0},
+    {"min_pending", "int64", MEMBER_INTEGER, offsetof(asked_t, min_pending)},
+    {"min_ack_pending", "int64", MEMBER_INTEGER, offsetof(asked_t, min_ack_pending)},
+    {"id", "string", MEMBER_STRING, offsetof(asked_t, has_id)},
+    {"priority", "int", MEMBER_INTEGER, offsetof(asked_t, priority)},
+};
+
+static bool member_set(asked_t *asked, const member_t *member, const json_field_t *field) {
+    uint8_t *place = (uint8_t *)asked + member->offset;
+    int64_t number;
+    bool truth = field->value.at[0] == 't';
+    switch (member->type) {
+    case MEMBER_INTEGER:
+        if (field->kind != JSON_NUMBER || !json_integer(field->value, &number)) return false;
+        memcpy(place, &number, sizeof number);
+        return true;
+    case MEMBER_BOOL:
+        if (field->kind != JSON_BOOL) return false;
+        memcpy(place, &truth, sizeof truth);
+        return true;
+    default:
+        if (field->kind != JSON_STRING) return false;
+        truth = field->value.size > 0;
+        if (member->offset > 0) memcpy(place, &truth, sizeof truth);
+        return true;
+    }
+}
+
+static bool parse_object(bytes_t body, asked_t *asked, json_error_t *error) {
+    if (!json_valid(body, error)) return false;
+    json_field_t field;
+    uint32_t at = 0;
+    while (json_next(body, &at, &field)) {
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+            const member_t *member = &members[i];
+            if (!json_named(&field, member->name) || field.kind == JSON_NULL || member_set(asked, member, &field)) continue;
+            bool number = field.kind == JSON_NUMBER && member->type == MEMBER_INTEGER;
+            (void)snprintf(error->text, sizeof error->text, "json: cannot unmarshal %s%s%.*s into Go struct field .%s of type %s",
+                           json_kind_name(field.kind), number ? " " : "", number ? (int)(field.value.size < 48 ? field.value.size : 48) : 0,
+                           (const char *)field.value.at, member->name, member->go_type);
+            return false;
+        }
+    }
+    if (asked->heartbeat_ns > 0 && (asked->heartbeat_ns > INT64_MAX / 2 || asked->heartbeat_ns * 2 > asked->expires_ns)) {
+        (void)snprintf(error->text, sizeof error->text, "heartbeat value too large");
+        return false;
+    }
+    return true;
+}
+
+static bool is_blank(uint8_t c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f';
+}
+
+static bool parse(bytes_t body, asked_t *asked, json_error_t *error) {
+    *asked = (asked_t){0};
+    while (body.size > 0 && is_blank(body.at[0])) body = bytes_of(body.at + 1, body.size - 1);
+    while (body.size > 0 && is_blank(body.at[body.size - 1])) body.size--;
+    if (body.size > 0 && body.at[0] == '{') return parse_object(body, asked, error);
+    bytes_t digits = body;
+    if (digits.size > 1 && digits.at[0] == '+') digits = bytes_of(digits.at + 1, digits.size - 1);
+    if (!json_integer(digits, &asked->batch)) asked->batch = 1; /* anything else asks for one */
+    return true;
+}
+
+/* What the consumer's configuration does not let through. */
+static bool over_limits(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
+    const consumer_config_t *config = &consumer->setup.config;
+    char text[128];
+    if (config->max_batch > 0 && asked->batch > config->max_batch) {
+        (void)snprintf(text, sizeof text, "409 Exceeded MaxRequestBatch of %d", config->max_batch);
+    } else if (config->max_expires_ns > 0 && asked->expires_ns > config->max_expires_ns) {
+        uint8_t duration[DURATION_TEXT_MAX];
+        uint32_t size = duration_format(config->max_expires_ns, duration);
+        (void)snprintf(text, sizeof text, "409 Exceeded MaxRequestExpires of %.*s", (int)size, (const char *)duration);
+    } else if (config->max_request_bytes > 0 && asked->max_bytes > config->max_request_bytes) {
+        (void)snprintf(text, sizeof text, "409 Exceeded MaxRequestMaxBytes of %d", config->max_request_bytes);
+    } else if (asked->min_pending > 0 || asked->min_ack_pending > 0) {
+        (void)snprintf(text, sizeof text, "400 Bad Request - Not a Overflow Priority consumer");
+    } else if (asked->has_id) {
+        (void)snprintf(text, sizeof text, "400 Bad Request - Not a Pinned Client Priority consumer");
+    } else if (asked->priority < 0 || asked->priority > 9) {
+        (void)snprintf(text, sizeof text, "400 Bad Request - Priority must be between 0 and 9");
+    } else {
+        return false;
+    }
+    refuse(consumer, reply, text);
+    return true;
+}
+
+static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
+    uint64_t there = consumer_left(consumer) + consumer->pending.queued;
+    if (asked->expires_ns == 0 && (there == 0 || consumer_paused(consumer))) {
+        refuse(consumer, reply, "404 No Messages");
+        return true;
+    }
+    int64_t wanted = pull_wanted(consumer);
+    if (wanted > 0 && there < (uint64_t)wanted) {
+        refuse(consumer, reply, "408 Requests Pending");
+        return true;
+    }
+    return false;
+}
+
+static bool line_full(consumer_t *consumer) {
+    uint32_t most = DEFAULT_MAX_WAITING;
+    if (consumer->setup.config.max_waiting > 0) most = (uint32_t)consumer->setup.config.max_waiting;
+    if (consumer->requests.count >= most) pull_drop_without_interest(consumer);
+    return consumer->requests.count >= most;
+}
+
+static void enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
+    request_t *request = malloc(sizeof *request + reply.size);
+    if (!request) {
+        refuse(consumer, reply, "409 Exceeded MaxWaiting"); /* the client asks again later, as it does for that one */
+        return;
+    }
+    int64_t now_ns = consumer->consume->now.mono_ns;
+    *request = (request_t){.left = asked->batch,
+                           .bytes_left = asked->max_bytes > 0 ? asked->max_bytes : 0,
+                           .no_wait = asked->no_wait,
+                           .heartbeat_ns = asked->heartbeat_ns > 0 ? asked->heartbeat_ns : 0,
+                           .expires_ns = asked->expires_ns != 0 ? time_after(now_ns, asked->expires_ns) : NEVER,
+                           .heartbeat_due_ns = asked->heartbeat_ns > 0 ? time_after(now_ns, asked->heartbeat_ns) : NEVER,
+                           .reply_size = reply.size};
+    memcpy(request->reply, reply.at, reply.size);
+    line_append(&consumer->requests, request);
+    consumer->requests.count++;
+    if (request->no_wait) consumer->requests.no_wait++;
+    consumer->requests.due_ns = earlier(consumer->requests.due_ns, earlier(request->expires_ns, request->heartbeat_due_ns));
+    consumer_arm(consumer, consumer->requests.due_ns);
+    consumer_ready(consumer);
+}
+
+void consumer_pull(consumer_t *consumer, bytes_t reply, bytes_t body, moment_t now) {
+    consumer->consume->now = now;
+    if (reply.size == 0) return;
+    if (consumer_is_push(consumer)) {
+        refuse(consumer, reply, "409 Consumer is push based");
+        return;
+    }
+    consumer->active_ns = now.mono_ns;
+    asked_t asked;
+    json_error_t error;
+    if (!parse(body, &asked, &error)) {
+        char text[JSON_ERROR_MAX + 24];
+        (void)snprintf(text, sizeof text, "400 Bad Request - %s", error.text);
+        refuse(consumer, reply, text);
+        return;
+    }
+    if (over_limits(consumer, &asked, reply)) return;
+    if (asked.no_wait && nothing_to_wait_for(consumer, &asked, reply)) return;
+    if (line_full(consumer)) {
+        if (asked.heartbeat_ns <= 0) refuse(consumer, reply, "409 Exceeded MaxWaiting");
+        return;
+    }
+    enqueue(consumer, &asked, reply);
+}

@@ -1,0 +1,154 @@
+/* push.c: what only push consumers have: interest in the deliver subject, the flow control window, the rate limit, and
+ * heartbeats (whose text pull requests share). */
+#include <stdio.h>
+
+#include "consume/private.h"
+
+static const char base62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+static bool flow_controlled(const consumer_t *consumer) {
+    return (consumer->setup.config.flags & CONSUMER_FLOW_CONTROL) != 0;
+}
+
+static void heartbeat_later(consumer_t *consumer) {
+    int64_t interval_ns = consumer->setup.config.idle_heartbeat_ns;
+    if (interval_ns <= 0) return;
+    consumer->push.heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns);
+    consumer_arm(consumer, consumer->push.heartbeat_due_ns);
+}
+
+static int64_t rate_burst(const consumer_t *consumer) {
+    int32_t largest = store_stream_config(consumer->stream)->max_msg_size;
+    return largest > 0 ? largest : RATE_BURST_DEFAULT;
+}
+
+void push_start(consumer_t *consumer) {
+    consumer->push.window = FLOW_WINDOW_MIN;
+    consumer->push.tokens = rate_burst(consumer);
+    consumer->push.tokens_at_ns = consumer->consume->now.mono_ns;
+    push_review(consumer);
+}
+
+void push_review(consumer_t *consumer) {
+    consume_out_t *out = &consumer->consume->out;
+    bool interest = out->interest(out->context, consumer->setup.config.account, consumer->setup.deliver_subject,
+                                  consumer->setup.deliver_group);
+    if (interest == consumer->push.active) return;
+    consumer->push.active = interest;
+    consumer->active_ns = consumer->consume->now.mono_ns;
+    if (interest) {
+        heartbeat_later(consumer);
+        consumer_ready(consumer);
+    } else {
+        consumer->push.heartbeat_due_ns = NEVER;
+        consumer_arm(consumer, time_after(consumer->active_ns, consumer->setup.config.inactive_threshold_ns));
+    }
+}
+
+/* ---- heartbeats ---- */
+
+static int flow_subject(const consumer_t *consumer, char *to, size_t size) {
+    bytes_t stream = consumer->setup.stream_name, name = consumer->setup.name;
+    return snprintf(to, size, "$JS.FC.%.*s.%.*s.%.*s", (int)stream.size, (const char *)stream.at, (int)name.size,
+                    (const char *)name.at, FLOW_ID_SIZE, (const char *)consumer->push.flow_id);
+}
+
+void idle_heartbeat(consumer_t *consumer, bytes_t to) {
+    char header[1024];
+    int size = snprintf(header, sizeof header, "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %llu\r\nNats-Last-Stream: %llu\r\n",
+                        (unsigned long long)(consumer->next_sequence - 1), (unsigned long long)consumer->delivered_stream);
+    if (consumer->push.flow_open) {
+        size += snprintf(header + size, sizeof header - (size_t)size, "Nats-Consumer-Stalled: ");
+        size += flow_subject(consumer, header + size, sizeof header - (size_t)size);
+        size += snprintf(header + size, sizeof header - (size_t)size, "\r\n");
+    }
+    size += snprintf(header + size, sizeof header - (size_t)size, "\r\n");
+    consume_out_t *out = &consumer->consume->out;
+    out->status(out->context, consumer->setup.config.account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
+}
+
+void push_on_time(consumer_t *consumer) {
+    if (consumer->push.heartbeat_due_ns > consumer->consume->now.mono_ns) return;
+    idle_heartbeat(consumer, consumer->setup.deliver_subject);
+    if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && consumer->pending.count > 0 && !consumer->push.flow_open) {
+        push_flow_request(consumer);
+    }
+    heartbeat_later(consumer);
+}
+
+/* ---- flow control ---- */
+
+bool push_window_open(const consumer_t *consumer) {
+    return !flow_controlled(consumer) || consumer->push.outstanding <= consumer->push.window;
+}
+
+void push_flow_request(consumer_t *consumer) {
+    push_t *push = &consumer->push;
+    for (size_t i = 0; i < FLOW_ID_SIZE; i++) push->flow_id[i] = (uint8_t)base62[(consume_random(consumer->consume) >> 16) % 62];
+    push->flow_open = true;
+    push->covered = push->outstanding;
+    char subject[ACK_PREFIX_MAX + FLOW_ID_SIZE];
+    int size = flow_subject(consumer, subject, sizeof subject);
+    consume_out_t *out = &consumer->consume->out;
+    out->status(out->context, consumer->setup.config.account, consumer->setup.deliver_subject, bytes_of(subject, (uint32_t)size),
+                BYTES_LITERAL("NATS/1.0 100 FlowControl Request\r\n\r\n"));
+}
+
+void push_sent(consumer_t *consumer, uint64_t size) {
+    push_t *push = &consumer->push;
+    int64_t interval_ns = consumer->setup.config.idle_heartbeat_ns;
+    if (interval_ns > 0) push->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns); /* only later: no arming */
+    if (consumer->setup.config.rate_limit_bps > 0) push->tokens -= (int64_t)size;
+    if (!flow_controlled(consumer)) return;
+    push->outstanding += (int64_t)size;
+    if (!push->flow_open) {
+        if (push->outstanding > push->window / 2) push_flow_request(consumer);
+    } else if (push->outstanding - push->covered >= push->window) {
+        push->covered += (int64_t)size;
+    }
+}
+
+/* The value of Nats-Last-Stream, 0 when it is not there. */
+static uint64_t last_stream_of(bytes_t header) {
+    static const char name[] = "\r\nNats-Last-Stream:";
+    const uint8_t *at = header.size > 0 ? memmem(header.at, header.size, name, sizeof name - 1) : NULL;
+    if (!at) return 0;
+    const uint8_t *end = header.at + header.size;
+    uint64_t value = 0;
+    for (at += sizeof name - 1; at < end && *at == ' '; at++) {}
+    for (; at < end && *at >= '0' && *at <= '9'; at++) {
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *at - '0', &value)) return 0;
+    }
+    return value;
+}
+
+void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, moment_t now) {
+    push_t *push = &consumer->push;
+    consumer->consume->now = now;
+    if (!push->flow_open || !bytes_equal(id, bytes_of(push->flow_id, FLOW_ID_SIZE))) return; /* only the newest counts */
+    push->flow_open = false;
+    push->outstanding = push->outstanding > push->covered ? push->outstanding - push->covered : 0;
+    push->covered = 0;
+    if (push->window < FLOW_WINDOW_MAX) push->window *= 2;
+    uint64_t seq = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL ? last_stream_of(header) : 0;
+    if (seq > consumer->floor_stream && seq <= consumer->delivered_stream) acknowledge_upto(consumer, seq, 0);
+    consumer_ready(consumer);
+}
+
+/* ---- rate limit: a bucket of bytes that fills at the rate ---- */
+
+int64_t push_rate_wait(consumer_t *consumer, uint64_t size) {
+    push_t *push = &consumer->push;
+    int64_t rate = (int64_t)(consumer->setup.config.rate_limit_bps / 8);
+    if (rate <= 0) return 0;
+    int64_t now_ns = consumer->consume->now.mono_ns, burst = rate_burst(consumer);
+    double gained = (double)(now_ns - push->tokens_at_ns) * (double)rate / (double)NS_PER_SECOND;
+    if (gained >= 1) {
+        double tokens = (double)push->tokens + gained;
+        push->tokens = tokens > (double)burst ? burst : (int64_t)tokens;
+        push->tokens_at_ns = now_ns;
+    }
+    int64_t wanted = (int64_t)size < burst ? (int64_t)size : burst;
+    if (push->tokens >= wanted) return 0;
+    return (int64_t)((double)(wanted - push->tokens) * (double)NS_PER_SECOND / (double)rate) + 1;
+}

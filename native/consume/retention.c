@@ -1,0 +1,149 @@
+/* retention.c: which messages of interest and work queue streams nobody needs any more.
+ *
+ * A single ack looks at one message at once. What concerns many (an ack-all, a consumer that goes or changes its filters) is a
+ * sweep: a range of sequences per stream, looked at a bounded number a tick. A sweep that a flush finds unfinished is written
+ * down (state.h), so that a crash does not leave messages behind that nobody will look at again.
+ */
+#include "consume/private.h"
+#include "consume/state.h"
+
+#define RETENTION_LIMITS 0
+#define RETENTION_INTEREST 1
+
+static uint8_t retention_of(const group_t *group) {
+    return store_stream_config(group->stream)->retention;
+}
+
+bool retention_by_interest(const group_t *group) {
+    return retention_of(group) == RETENTION_INTEREST;
+}
+
+/* By its sequence alone; whether the filter matches is the caller's question. */
+static bool needs(const consumer_t *consumer, uint64_t seq) {
+    if (consumer->setup.config.ack_policy != ACK_EXPLICIT) return seq > consumer->floor_stream;
+    return seq >= consumer->cursor || consumer_selects(consumer, seq) || pending_find(&consumer->pending, seq) != PENDING_NONE;
+}
+
+/* subject: empty = not read yet; read only when a filter has to be asked. */
+static bool wanted_by_others(consumer_t *consumer, uint64_t seq) {
+    group_t *group = consumer->group;
+    stored_message_t message = {0};
+    for (uint32_t i = 0; i < group->count; i++) {
+        consumer_t *other = group->consumers[i];
+        if (other == consumer || !consumer_counts(other) || !needs(other, seq)) continue;
+        if (other->filter_all) return true;
+        if (message.seq == 0 && store_read(group->stream, seq, &message) != STATUS_OK) return false;
+        if (consumer_matches(other, message.subject)) return true;
+    }
+    return false;
+}
+
+static void let_go(group_t *group, uint64_t seq) {
+    if (store_delete(group->stream, seq) == STATUS_OK) return;
+    /* Not there: a limit was quicker. */
+}
+
+void retention_release(consumer_t *consumer, uint64_t seq) {
+    uint8_t retention = retention_of(consumer->group);
+    if (retention == RETENTION_LIMITS || !consumer_counts(consumer)) return;
+    if (retention == RETENTION_INTEREST && wanted_by_others(consumer, seq)) return;
+    state_dirty(consumer);
+    let_go(consumer->group, seq);
+}
+
+void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto) {
+    if (retention_of(consumer->group) == RETENTION_LIMITS || !consumer_counts(consumer)) return;
+    retention_sweep(consumer->group, from, upto, consumer->consume->now.mono_ns);
+}
+
+/* ---- sweeps ---- */
+
+void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after_ns) {
+    if (upto == 0) { /* everything that is there; a work queue keeps what no consumer took */
+        if (!retention_by_interest(group)) return;
+        stream_state_t state;
+        store_stream_state(group->stream, &state);
+        from = state.first_seq;
+        upto = state.last_seq;
+    }
+    if (upto == 0) return;
+    if (group->sweeping) {
+        if (from < group->sweep_from) group->sweep_from = from;
+        if (upto > group->sweep_upto) group->sweep_upto = upto;
+        group->sweep_changed = true;
+        return;
+    }
+    group->sweeping = true;
+    group->sweep_from = from;
+    group->sweep_upto = upto;
+    group->sweep_after_ns = after_ns;
+    group->next_sweeping = group->consume->sweeping;
+    group->consume->sweeping = group;
+}
+
+static bool wanted(group_t *group, uint64_t seq, bytes_t subject) {
+    bool anybody = false;
+    for (uint32_t i = 0; i < group->count; i++) {
+        consumer_t *consumer = group->consumers[i];
+        if (!consumer_counts(consumer) || !consumer_matches(consumer, subject)) continue;
+        if (needs(consumer, seq)) return true;
+        anybody = true;
+    }
+    return !anybody && !retention_by_interest(group);
+}
+
+/* true: finished. */
+static bool sweep_step(group_t *group) {
+    for (uint32_t looked = 0; looked < SWEEP_BUDGET; looked++) {
+        stored_message_t message;
+        status_t status = store_next(group->stream, (filters_t){0}, &group->sweep_from, group->sweep_upto, SWEEP_BUDGET, &message);
+        if (status == STATUS_AGAIN) return false;
+        if (status != STATUS_OK) return true;
+        group->sweep_from = message.seq + 1;
+        if (!wanted(group, message.seq, message.subject)) let_go(group, message.seq);
+    }
+    return group->sweep_from > group->sweep_upto;
+}
+
+static void unlist(group_t *group) {
+    for (group_t **link = &group->consume->sweeping; *link; link = &(*link)->next_sweeping) {
+        if (*link != group) continue;
+        *link = group->next_sweeping;
+        break;
+    }
+    group->sweeping = false;
+}
+
+void retention_tick(consume_t *consume, bool *again) {
+    for (group_t *group = consume->sweeping, *next; group; group = next) {
+        next = group->next_sweeping;
+        if (group->sweep_after_ns > consume->now.mono_ns) continue;
+        if (retention_of(group) == RETENTION_LIMITS || sweep_step(group)) {
+            unlist(group);
+            if (group->sweep_stored) sweep_delete(group);
+        } else {
+            *again = true;
+        }
+    }
+}
+
+int64_t retention_deadline(const consume_t *consume) {
+    int64_t due = NEVER;
+    for (const group_t *group = consume->sweeping; group; group = group->next_sweeping) due = earlier(due, group->sweep_after_ns);
+    return due;
+}
+
+void retention_load(group_t *group) {
+    uint64_t from, upto;
+    if (!sweep_read(group, &from, &upto)) return;
+    /* Consumers that are still to be loaded may need what it would remove. */
+    retention_sweep(group, from, upto, time_after(group->consume->now.mono_ns, SWEEP_HOLD_NS));
+}
+
+void retention_flush(group_t *group) {
+    if (!group->sweep_stored || group->sweep_changed) sweep_write(group);
+}
+
+void retention_forget(group_t *group) {
+    if (group->sweeping) unlist(group);
+}

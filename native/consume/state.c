@@ -1,0 +1,279 @@
+/* state.c: writing and reading what state.h draws. */
+#include "consume/state.h"
+
+#include <stdlib.h>
+
+typedef struct orphan {
+    store_t *store;
+    uint8_t key[16];
+} orphan_t;
+
+#define ORPHANS_MAX 65536 /* beyond that a record stays behind; loading throws it out */
+
+static store_t *store_of(const consumer_t *consumer) {
+    return store_stream_store(consumer->stream);
+}
+
+static void key_make(uint8_t key[16], const consumer_t *consumer, uint64_t seq) {
+    store_be32(key, consumer->group->stream_id);
+    store_be32(key + 4, consumer->setup.id);
+    store_be64(key + 8, seq);
+}
+
+bool state_kept(const consumer_t *consumer) {
+    if (consumer->setup.config.flags & (CONSUMER_MEMORY | CONSUMER_DIRECT)) return false;
+    return store_stream_config(consumer->stream)->storage == 0;
+}
+
+void state_dirty(consumer_t *consumer) {
+    if (consumer->dirty || !state_kept(consumer)) return;
+    consumer->dirty = true;
+    consumer->next_dirty = consumer->consume->dirty;
+    consumer->consume->dirty = consumer;
+}
+
+void state_lazy(consumer_t *consumer) {
+    if (consumer->settle_due_ns != NEVER || !state_kept(consumer)) return;
+    consumer->settle_due_ns = time_after(consumer->consume->now.mono_ns, SETTLE_NS);
+    consumer_arm(consumer, consumer->settle_due_ns);
+}
+
+/* ---- pending ---- */
+
+static status_t row_write(consumer_t *consumer, const pending_row_t *row) {
+    uint8_t key[16], value[STATE_PENDING_SIZE];
+    moment_t now = consumer->consume->now;
+    int64_t left_ns = row->due_ns > now.mono_ns ? row->due_ns - now.mono_ns : 0;
+    int64_t wait_ns = consumer_wait(consumer, row->deliveries);
+    key_make(key, consumer, row->seq);
+    store_be64(value, row->consumer_seq);
+    store_be64(value + 8, (uint64_t)time_after(now.wall_ns, left_ns));
+    store_be64(value + 16, (uint64_t)(left_ns > wait_ns ? left_ns : wait_ns));
+    store_be32(value + 24, row->deliveries);
+    store_be32(value + 28, row->flags & PENDING_EXHAUSTED ? STATE_PENDING_EXHAUSTED : 0);
+    return store_record_put(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key), bytes_of(value, sizeof value));
+}
+
+void state_row_changed(consumer_t *consumer, uint32_t row) {
+    const pending_row_t *here = pending_row(&consumer->pending, row);
+    if (!(here->flags & PENDING_STORED) || !state_kept(consumer)) return;
+    /* When the store refuses, the record keeps an older count: the message is delivered once more than it should be, after a crash. */
+    if (row_write(consumer, here) != STATUS_OK) state_lazy(consumer);
+}
+
+/* A record that cannot be deleted now makes a message come twice after a crash, no more; loading meets it again. */
+static void record_forget(store_t *store, uint32_t kind, bytes_t key) {
+    status_t status = store_record_delete(store, kind, key);
+    (void)status;
+}
+
+void state_row_gone(consumer_t *consumer, uint32_t row) {
+    const pending_row_t *here = pending_row(&consumer->pending, row);
+    if (!(here->flags & PENDING_STORED) || !state_kept(consumer)) return;
+    uint8_t key[16];
+    key_make(key, consumer, here->seq);
+    record_forget(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key));
+}
+
+void state_orphan(consumer_t *consumer, uint64_t seq) {
+    consume_t *consume = consumer->consume;
+    if (!state_kept(consumer)) return;
+    if (consume->orphan_count == consume->orphan_capacity) {
+        uint32_t capacity = consume->orphan_capacity ? consume->orphan_capacity * 2 : 64;
+        if (capacity > ORPHANS_MAX) return;
+        orphan_t *larger = realloc(consume->orphans, capacity * sizeof *larger);
+        if (!larger) return;
+        consume->orphans = larger;
+        consume->orphan_capacity = capacity;
+    }
+    orphan_t *orphan = &consume->orphans[consume->orphan_count++];
+    orphan->store = store_of(consumer);
+    key_make(orphan->key, consumer, seq);
+}
+
+void state_flush_orphans(consume_t *consume) {
+    for (uint32_t i = 0; i < consume->orphan_count; i++) {
+        orphan_t *orphan = &consume->orphans[i];
+        record_forget(orphan->store, RECORD_CONSUMER_PENDING, bytes_of(orphan->key, sizeof orphan->key));
+    }
+    consume->orphan_count = 0;
+}
+
+/* ---- state ---- */
+
+/* Every matching message up to here was delivered. */
+static uint64_t covered(const consumer_t *consumer) {
+    if (consumer->selection.next < consumer->selection.count) return consumer->delivered_stream;
+    return consumer->cursor - 1;
+}
+
+static status_t settle_rows(consumer_t *consumer, uint64_t upto) {
+    pending_t *pending = &consumer->pending;
+    while (pending->unsettled != PENDING_NONE && pending_row(pending, pending->unsettled)->seq <= upto) {
+        pending_row_t *row = pending_row(pending, pending->unsettled);
+        status_t status = row_write(consumer, row);
+        if (status != STATUS_OK) return status;
+        row->flags |= PENDING_STORED;
+        pending->unsettled = row->after;
+    }
+    return STATUS_OK;
+}
+
+static status_t state_write(consumer_t *consumer, uint64_t upto) {
+    uint8_t key[16], value[STATE_SIZE];
+    key_make(key, consumer, 0);
+    memset(value, 0, sizeof value);
+    value[0] = STATE_VERSION;
+    store_be64(value + 8, consumer->next_sequence - 1);
+    store_be64(value + 16, consumer->delivered_stream < upto ? consumer->delivered_stream : upto);
+    store_be64(value + 24, consumer->floor_consumer);
+    store_be64(value + 32, consumer->floor_stream < upto ? consumer->floor_stream : upto);
+    store_be64(value + 40, (uint64_t)consumer->last_delivered_wall_ns);
+    store_be64(value + 48, (uint64_t)consumer->last_acked_wall_ns);
+    store_be64(value + 56, upto);
+    store_be64(value + 64, consumer->selection.next < consumer->selection.count ? consumer->selection.resume : 0);
+    return store_record_put(store_of(consumer), RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, sizeof value));
+}
+
+void state_flush(consumer_t *consumer) {
+    if (!state_kept(consumer)) return;
+    bool all = consumer->settle_all || consumer->setup.config.ack_policy == ACK_NONE;
+    uint64_t upto = all ? covered(consumer) : consumer->settled;
+    if (!all && consumer->acked_upto > upto) upto = consumer->acked_upto;
+    if (settle_rows(consumer, upto) != STATUS_OK || state_write(consumer, upto) != STATUS_OK) {
+        state_dirty(consumer); /* with the next batch, then */
+        return;
+    }
+    consumer->settled = upto;
+    consumer->settle_all = false;
+    if (consumer->pending.unsettled == PENDING_NONE) consumer->settle_due_ns = NEVER;
+}
+
+void state_delete(consumer_t *consumer, bool definition_too) {
+    if (!state_kept(consumer)) return;
+    uint8_t key[16];
+    key_make(key, consumer, 0);
+    bytes_t name = bytes_of(key, 8);
+    status_t status = store_record_delete_prefix(store_of(consumer), RECORD_CONSUMER_PENDING, name);
+    (void)status; /* as in record_forget; ids are never used again */
+    record_forget(store_of(consumer), RECORD_CONSUMER_STATE, name);
+    if (definition_too) record_forget(store_of(consumer), RECORD_CONSUMER, name);
+}
+
+/* ---- loading ---- */
+
+typedef struct loading {
+    consumer_t *consumer;
+    uint64_t first_seq;
+    status_t status;
+} loading_t;
+
+static bool load_row(void *context, bytes_t key, bytes_t value) {
+    loading_t *loading = context;
+    consumer_t *consumer = loading->consumer;
+    if (key.size != 16 || value.size != STATE_PENDING_SIZE) {
+        loading->status = STATUS_CORRUPT;
+        return false;
+    }
+    uint64_t seq = load_be64(key.at + 8);
+    if (seq < loading->first_seq || seq > consumer->settled) {
+        state_orphan(consumer, seq);
+        return true;
+    }
+    moment_t now = consumer->consume->now;
+    int64_t due_wall_ns = (int64_t)load_be64(value.at + 8), wait_ns = (int64_t)load_be64(value.at + 16);
+    int64_t left_ns = due_wall_ns > now.wall_ns ? due_wall_ns - now.wall_ns : 0;
+    if (left_ns > wait_ns) left_ns = wait_ns;
+    uint32_t row;
+    loading->status = pending_add(&consumer->pending, seq, load_be64(value.at), time_after(now.mono_ns, left_ns),
+                                  load_be32(value.at + 24), &row);
+    if (loading->status != STATUS_OK) return false;
+    pending_row(&consumer->pending, row)->flags |= PENDING_STORED;
+    if (load_be32(value.at + 28) & STATE_PENDING_EXHAUSTED) pending_exhaust(&consumer->pending, row);
+    return true;
+}
+
+static status_t load_rows(consumer_t *consumer) {
+    uint8_t key[16];
+    key_make(key, consumer, 0);
+    stream_state_t state;
+    store_stream_state(consumer->stream, &state);
+    loading_t loading = {.consumer = consumer, .first_seq = state.first_seq, .status = STATUS_OK};
+    status_t status = store_record_each(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, 8), BYTES_NONE, load_row, &loading);
+    consumer->pending.unsettled = PENDING_NONE;
+    consumer->expiry_due_ns = consumer->consume->now.mono_ns;
+    if (status == STATUS_NOT_FOUND) status = STATUS_OK;
+    return status == STATUS_OK ? loading.status : status;
+}
+
+status_t state_load(consumer_t *consumer, bool *found) {
+    *found = false;
+    if (!state_kept(consumer)) return STATUS_OK;
+    uint8_t key[16];
+    key_make(key, consumer, 0);
+    bytes_t value;
+    status_t status = store_record_get(store_of(consumer), RECORD_CONSUMER_STATE, bytes_of(key, 8), &value);
+    if (status == STATUS_NOT_FOUND) return STATUS_OK;
+    if (status != STATUS_OK) return status;
+    if (value.size > 0 && value.at[0] > STATE_VERSION) return STATUS_VERSION;
+    if (value.size != STATE_SIZE || value.at[0] != STATE_VERSION) return STATUS_CORRUPT;
+    *found = true;
+    consumer->next_sequence = load_be64(value.at + 8) + 1;
+    consumer->delivered_stream = load_be64(value.at + 16);
+    consumer->floor_consumer = load_be64(value.at + 24);
+    consumer->floor_stream = load_be64(value.at + 32);
+    consumer->last_delivered_wall_ns = (int64_t)load_be64(value.at + 40);
+    consumer->last_acked_wall_ns = (int64_t)load_be64(value.at + 48);
+    consumer->settled = consumer->acked_upto = load_be64(value.at + 56);
+    consumer->selection.resume = load_be64(value.at + 64);
+    consumer->cursor = consumer->settled + 1;
+    if (consumer->selection.resume > consumer->settled && consumer_select(consumer, consumer->settled)) {
+        consumer->cursor = consumer->selection.resume + 1;
+    }
+    status = load_rows(consumer);
+    if (status != STATUS_OK) return status;
+    if (consumer->pending.count == 0) { /* what was in flight and not settled is gone: nothing lies below the floor */
+        consumer->floor_consumer = consumer->next_sequence - 1;
+        consumer->floor_stream = consumer->delivered_stream;
+    }
+    return STATUS_OK;
+}
+
+/* ---- sweeps ---- */
+
+static void sweep_key(uint8_t key[8], const group_t *group) {
+    store_be32(key, group->stream_id);
+    store_be32(key + 4, SWEEP_ID);
+}
+
+bool sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
+    uint8_t key[8];
+    bytes_t value;
+    sweep_key(key, group);
+    status_t status = store_record_get(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value);
+    if (status != STATUS_OK || value.size != SWEEP_SIZE) return false;
+    *from = load_be64(value.at);
+    *upto = load_be64(value.at + 8);
+    group->sweep_stored = true;
+    return true;
+}
+
+void sweep_write(group_t *group) {
+    if (store_stream_config(group->stream)->storage != 0) return;
+    uint8_t key[8], value[SWEEP_SIZE];
+    sweep_key(key, group);
+    store_be64(value, group->sweep_from);
+    store_be64(value + 8, group->sweep_upto);
+    status_t status = store_record_put(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key),
+                                       bytes_of(value, sizeof value));
+    if (status != STATUS_OK) return; /* the next flush tries again */
+    group->sweep_stored = true;
+    group->sweep_changed = false;
+}
+
+void sweep_delete(group_t *group) {
+    uint8_t key[8];
+    sweep_key(key, group);
+    record_forget(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key));
+    group->sweep_stored = group->sweep_changed = false;
+}

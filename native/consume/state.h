@@ -1,0 +1,43 @@
+/* state.h: the bytes that a consumer leaves in the store. All numbers are big-endian; the store adds its checksum.
+ *
+ * RECORD_CONSUMER_STATE, key = stream id (4), consumer id (4):
+ *
+ *      0  version (1)  reserved (7)
+ *      8  delivered consumer sequence        16  delivered stream sequence
+ *     24  floor consumer sequence            32  floor stream sequence
+ *     40  wall ns of the last delivery       48  wall ns of the last ack
+ *     56  settled                            64  resume of "last per subject", 0 = none
+ *     72
+ *
+ * RECORD_CONSUMER_PENDING, key = stream id (4), consumer id (4), stream sequence (8):
+ *
+ *      0  consumer sequence                   8  wall ns when it is due again
+ *     16  length of that wait, ns            24  deliveries (4)   28  flags (4): 1 = exhausted
+ *     32
+ *
+ * `settled` is what keeps the traffic small: of all messages up to it, exactly those with a pending record are unacknowledged (or
+ * exhausted); those above it count as never delivered. An ack must be durable, a delivery need not be (after a crash it
+ * is repeated). So a flush raises settled only to the highest acknowledged sequence, and a message that is delivered and
+ * acknowledged in order never gets a record at all. What is in flight for longer is settled after SETTLE_NS and at a stop.
+ *
+ * The wall clock may step between two runs: the wait that is left is cut to [0, length of the wait].
+ *
+ * A sweep that was not finished (retention.c) is a RECORD_CONSUMER_STATE with consumer id SWEEP_ID: from (8), upto (8).
+ */
+#ifndef LEAFD_CONSUME_STATE_H
+#define LEAFD_CONSUME_STATE_H
+
+#include "consume/private.h"
+
+#define STATE_VERSION 1
+#define STATE_SIZE 72
+#define STATE_PENDING_SIZE 32
+#define STATE_PENDING_EXHAUSTED 1
+#define SWEEP_ID UINT32_MAX
+#define SWEEP_SIZE 16
+
+bool sweep_read(group_t *group, uint64_t *from, uint64_t *upto);
+void sweep_write(group_t *group);
+void sweep_delete(group_t *group);
+
+#endif
