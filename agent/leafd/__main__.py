@@ -35,7 +35,7 @@ def main() -> int:
             print(f"{PROGRAM}: v{version()}")
             return EXIT_OK
         if flags.signal is not None:
-            from leafd.signals import send
+            from leafd.daemon.kill import send
 
             send(flags.signal)
             return EXIT_OK

@@ -1,0 +1,95 @@
+"""The account graph: which accounts there are, their numbers, who has JetStream, what each may use.
+
+Numbers are given once in the life of a process and never again to another name, so a reload may add and remove
+accounts while
+connections and streams hold on to theirs. Sharing between accounts (exports, imports) will be compiled here; it isn't
+yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from leafd.config.schema.accounts import AccountLimits
+from leafd.config.schema.jetstream import AccountJetStream
+from leafd.config.schema.server import Server
+
+GLOBAL: Final = "$G"
+SYSTEM: Final = "$SYS"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One account. jetstream: its share, None when it has none."""
+
+    id: int
+    name: str
+    system: bool
+    limits: AccountLimits
+    jetstream: AccountJetStream | None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """All accounts of one configuration."""
+
+    by_name: dict[str, Account]
+    by_id: dict[int, Account]
+    system: Account | None
+
+    def account(self, name: str) -> Account | None:
+        """The account of that name."""
+        return self.by_name.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a reload does to the accounts."""
+
+    added: tuple[Account, ...]
+    changed: tuple[Account, ...]
+    removed: tuple[Account, ...]
+
+
+class Numbers:
+    """Gives each account name its number."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        """The number of a name, the same for ever."""
+        return self._by_name.setdefault(name, len(self._by_name) + 1)
+
+
+def compile_graph(server: Server, numbers: Numbers) -> Graph:
+    """The accounts of a configuration: the configured ones, $G always, $SYS unless another serves or none is wanted."""
+    system_name = server.system_account or ("" if server.no_system_account else SYSTEM)
+    names = [GLOBAL, *(name for name in server.accounts if name != GLOBAL)]
+    if system_name and system_name not in names:
+        names.append(system_name)
+    # As in the reference, $G has JetStream of its own accord only where it is the one account of the users.
+    global_alone = all(name in (GLOBAL, system_name) for name in names)
+    accounts = []
+    for name in names:
+        configured = server.accounts.get(name)
+        share = configured.jetstream if configured else None
+        if name == GLOBAL and share is None and global_alone:
+            share = AccountJetStream()
+        if server.jetstream is None or not server.jetstream.enabled or name == system_name:
+            share = None
+        limits = configured.limits if configured else AccountLimits()
+        accounts.append(Account(numbers.of(name), name, name == system_name, limits, share))
+    by_name = {account.name: account for account in accounts}
+    return Graph(by_name, {account.id: account for account in accounts}, by_name.get(system_name))
+
+
+def compare(old: Graph, new: Graph) -> Change:
+    """What is different."""
+    both = old.by_name.keys() & new.by_name.keys()
+    return Change(
+        tuple(account for name, account in new.by_name.items() if name not in both),
+        tuple(new.by_name[name] for name in both if new.by_name[name] != old.by_name[name]),
+        tuple(account for name, account in old.by_name.items() if name not in both),
+    )

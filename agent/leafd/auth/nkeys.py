@@ -1,0 +1,78 @@
+"""nkeys: the text form of Ed25519 keys that NATS uses, and checking a signature with one.
+
+    base32( prefix byte | 32 bytes | CRC-16/XMODEM of both, little-endian ), upper case, no padding -> 56 characters
+    seed: base32( two bytes that hold "S" and the type | 32 bytes | CRC )                          -> 58 characters
+
+Only this module knows PyNaCl, and it asks for it at the first signature: a box without nkeys never loads it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from typing import Final
+
+PREFIX_SERVER: Final = 0x68
+PREFIX_USER: Final = 0xA0
+_SEED: Final = 0x90
+
+
+def encode_public(prefix: int, key: bytes) -> str:
+    """The text of a public key."""
+    raw = bytes([prefix]) + key
+    return base64.b32encode(raw + binascii.crc_hqx(raw, 0).to_bytes(2, "little")).decode().rstrip("=")
+
+
+def decode(text: str) -> bytes:
+    """The bytes before the checksum. Raises ValueError."""
+    try:
+        raw = base64.b32decode(text + "=" * (-len(text) % 8))
+    except binascii.Error as error:
+        raise ValueError("an nkey has only the letters A-Z and the digits 2-7") from error
+    if len(raw) < 4 or binascii.crc_hqx(raw[:-2], 0) != int.from_bytes(raw[-2:], "little"):
+        raise ValueError("the nkey's checksum is wrong: was it copied whole?")
+    return raw[:-2]
+
+
+def public_user_key(text: str) -> bytes:
+    """The 32 bytes of a user's public nkey. Raises ValueError."""
+    raw = decode(text)
+    if len(raw) != 33 or raw[0] != PREFIX_USER:
+        raise ValueError("not a public nkey of a user")
+    return raw[1:]
+
+
+def new_server_id() -> str:
+    """An id for one run of a server. It has the form of a server's public nkey, as every peer expects; nothing is
+    signed with it."""
+    return encode_public(PREFIX_SERVER, secrets.token_bytes(32))
+
+
+def verify(user_key: str, nonce: str, signature: str) -> bool:
+    """Whether the signature over the nonce's text is that user's."""
+    from nacl.exceptions import BadSignatureError
+    from nacl.signing import VerifyKey
+
+    try:
+        key = public_user_key(user_key)
+        # Clients send base64url without padding; old ones the standard alphabet.
+        text = signature.replace("+", "-").replace("/", "_").rstrip("=")
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        VerifyKey(key).verify(nonce.encode(), raw)
+    except (ValueError, BadSignatureError):
+        return False
+    return True
+
+
+def sign(seed: str, nonce: str) -> tuple[str, str]:
+    """(public nkey, signature of the nonce in base64url) for a user's seed. Raises ValueError."""
+    from nacl.signing import SigningKey
+
+    raw = decode(seed)
+    if len(raw) != 34 or raw[0] & 0xF8 != _SEED:
+        raise ValueError("not the seed of an nkey: it begins with S")
+    prefix = (raw[0] & 0x07) << 5 | (raw[1] & 0xF8) >> 3
+    key = SigningKey(raw[2:])
+    signature = base64.urlsafe_b64encode(key.sign(nonce.encode()).signature).decode().rstrip("=")
+    return encode_public(prefix, key.verify_key.encode()), signature

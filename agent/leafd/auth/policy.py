@@ -1,0 +1,141 @@
+"""The configuration's users as verdict.py looks them up: flat, frozen, made anew at each reload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from leafd.auth.passwords import is_hash
+from leafd.config.schema.leafnodes import LeafAuthorization
+from leafd.config.schema.permissions import Permissions, Subjects, User
+from leafd.config.schema.server import Server
+
+GLOBAL_ACCOUNT: Final = "$G"
+SYSTEM_ACCOUNT: Final = "$SYS"
+EVERYTHING: Final = ">"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Subjects that may be used; an empty allow list allows all. As the plane takes them."""
+
+    publish_allow: tuple[str, ...] = ()
+    publish_deny: tuple[str, ...] = ()
+    subscribe_allow: tuple[str, ...] = ()
+    subscribe_deny: tuple[str, ...] = ()
+    response_max: int = 0
+    response_ttl_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One user of some account."""
+
+    name: str
+    account: str
+    password: str = ""
+    nkey: str = ""
+    rights: Rights = field(default_factory=Rights)
+    connection_types: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything that decides about a CONNECT."""
+
+    users: Mapping[str, Person]
+    nkeys: Mapping[str, Person]
+    token: str = ""
+    no_auth_user: Person | None = None
+    open: bool = True
+    """No users at all: everybody is admitted to the global account."""
+
+    @property
+    def asks_for_nkeys(self) -> bool:
+        """Whether INFO has to carry a nonce."""
+        return bool(self.nkeys)
+
+    @property
+    def slow(self) -> bool:
+        """Whether a check may take so long that it belongs into a thread."""
+        return is_hash(self.token) or any(is_hash(user.password) for user in self.users.values())
+
+    @property
+    def auth_required(self) -> bool:
+        """What the first INFO says."""
+        return not self.open and self.no_auth_user is None
+
+
+def compile_policy(server: Server) -> Policy:
+    """The policy of a configuration."""
+    people: list[Person] = []
+    token = ""
+    authorization = server.authorization
+    if authorization is not None:
+        default = authorization.default_permissions
+        people += [_person(user, GLOBAL_ACCOUNT, default) for user in authorization.users or ()]
+        if authorization.user:
+            rights = compile_rights(default)
+            people.append(Person(authorization.user, GLOBAL_ACCOUNT, authorization.password, rights=rights))
+        token = authorization.token
+    for name, account in server.accounts.items():
+        people += [_person(user, name, account.default_permissions) for user in account.users]
+    users = {person.name: person for person in people if not person.nkey}
+    nkeys = {person.nkey: person for person in people if person.nkey}
+    fallback = users.get(server.no_auth_user) or nkeys.get(server.no_auth_user)
+    nobody = not people and not token
+    return Policy(MappingProxyType(users), MappingProxyType(nkeys), token, fallback, nobody)
+
+
+def compile_leaf_policy(server: Server) -> Policy:
+    """Who may open a leaf link: the logins of the listener alone, where there are any, else the users of the
+    accounts."""
+    authorization = server.leafnodes.authorization if server.leafnodes else None
+    if authorization is None:
+        return compile_policy(server)
+    people = _leaf_people(authorization)
+    if not people:
+        return compile_policy(server)
+    users = {person.name: person for person in people if not person.nkey}
+    nkeys = {person.nkey: person for person in people if person.nkey}
+    return Policy(MappingProxyType(users), MappingProxyType(nkeys), open=False)
+
+
+def _leaf_people(authorization: LeafAuthorization) -> list[Person]:
+    entries = [(one.user, one.password, one.nkey, one.account) for one in authorization.users]
+    if authorization.user or authorization.nkey:
+        entries.append((authorization.user, authorization.password, authorization.nkey, authorization.account))
+    return [Person(nkey or user, account, password, nkey) for user, password, nkey, account in entries]
+
+
+def _person(user: User, account: str, default: Permissions | None) -> Person:
+    rights = compile_rights(user.permissions if user.permissions is not None else default)
+    types = frozenset(kind.upper() for kind in user.allowed_connection_types)
+    return Person(user.nkey or user.user, account, user.password, user.nkey, rights, types)
+
+
+def compile_rights(permissions: Permissions | None) -> Rights:
+    """Permissions as flat lists. An allow list that is present but empty denies everything."""
+    if permissions is None:
+        return Rights()
+    publish_allow, publish_deny = _lists(permissions.publish)
+    subscribe_allow, subscribe_deny = _lists(permissions.subscribe)
+    responses = permissions.allow_responses
+    if responses is None:
+        return Rights(publish_allow, publish_deny, subscribe_allow, subscribe_deny)
+    if permissions.publish is None or permissions.publish.allow is None:
+        # Somebody who may answer and has no list of his own may do nothing but answer.
+        publish_allow, publish_deny = (), (EVERYTHING,)
+    unlimited = (1 << 32) - 1
+    count = unlimited if responses.max < 0 else responses.max or 1
+    return Rights(publish_allow, publish_deny, subscribe_allow, subscribe_deny, count, responses.expires)
+
+
+def _lists(subjects: Subjects | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    if subjects is None:
+        return (), ()
+    if subjects.allow is not None and not subjects.allow:
+        return (), (EVERYTHING,)
+    return subjects.allow or (), subjects.deny
