@@ -1,0 +1,363 @@
+"""What is measured with one server: the rows of the table, each with its variants and what it should reach.
+
+A row is measured once a round for each variant; a measurement is a dictionary of figures. The first variant is
+leafd, the second what it is held against. What does not live here: pairs of servers with a leaf link (links.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests import servers
+from tests.bench.process import Process, api, running
+
+Figures = dict[str, float]
+
+HERE = Path(__file__).resolve().parent
+LOAD_SECONDS_MAX = 600
+SIZE = 128
+
+PLAIN = """
+server_name: bench
+listen: "127.0.0.1:{port}"
+"""
+STREAMS = (
+    PLAIN
+    + """
+jetstream {{ store_dir: "{store}", max_mem: 256MB, max_file: 16GB {sync} }}
+"""
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One server as it is configured for a row."""
+
+    kind: str
+    sync_always: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.kind + (", sync always" if self.sync_always else "")
+
+    @property
+    def configuration(self) -> str:
+        # leafd has every message on disk before its ack without being told; nats-server by this line only.
+        sync = ", sync_interval: always" if self.sync_always else ""
+        return STREAMS.replace("{sync}", sync).replace("{{", "{").replace("}}", "}")
+
+
+LEAFD = Variant(servers.LEAFD)
+DEFAULT = Variant(servers.REFERENCE)
+ALWAYS = Variant(servers.REFERENCE, sync_always=True)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a figure should reach: leafd's, divided by the other's when `ratio`, not below (or above) the bound."""
+
+    figure: str
+    unit: str
+    bound: float
+    at_most: bool = False
+    ratio: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """measure(variant, quick) is called once a round; rows that need a store filled do it in `opened` (once a run)."""
+
+    name: str
+    title: str
+    variants: tuple[Variant, ...]
+    goals: tuple[Goal, ...]
+    opened: Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]
+    rounds_max: int | None = None
+
+
+@functools.cache
+def load_program() -> Path:
+    """Compiles the load generator, once a run."""
+    folder = Path(tempfile.mkdtemp(prefix="leafd-bench-load-"))
+    program = folder / "load"
+    sources = sorted(str(path) for path in (HERE / "load").glob("*.c"))
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-std=gnu11", "-O2", "-o", str(program), *sources, "-lpthread"], check=True)
+    return program
+
+
+def load(process: Process, scenario: str, messages: int, **options: object) -> Figures:
+    """Runs one scenario; the figures with the server's processor time and memory."""
+    before = process.cpu_seconds()
+    words = [str(load_program()), scenario, "--port", str(process.port), "--messages", str(messages)]
+    for name, value in options.items():
+        words += ["--" + name.replace("_", "-"), str(value)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX)
+    if done.returncode != 0:
+        raise RuntimeError(f"{scenario} on {process.server.kind}: {done.stderr.strip()}\n{process.server.log[-2000:]}")
+    said = json.loads(done.stdout)
+    cpu = process.settled_cpu_seconds() - before
+    figures = {
+        "rate": said["messages"] / said["seconds"],
+        "cpu_us": cpu / said["messages"] * 1e6,
+        "peak_mb": process.peak_mb(),
+        "load_busy": said["load_cpu_seconds"] / said["seconds"],
+    }
+    if said["p50_us"] > 0:
+        figures |= {"p50_us": said["p50_us"], "p99_us": said["p99_us"]}
+    return figures
+
+
+STREAM = "BENCH"
+
+
+def stream_config(name: str = STREAM, subjects: str = "bench.>") -> dict[str, object]:
+    return {
+        "name": name,
+        "subjects": [subjects],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "old",
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "num_replicas": 1,
+        "allow_direct": True,
+    }
+
+
+def make_stream(process: Process) -> None:
+    with api(process) as connection:
+        connection.must(f"$JS.API.STREAM.CREATE.{STREAM}", stream_config())
+
+
+def expect_stored(process: Process, messages: int) -> None:
+    """A rate at which messages get lost is none."""
+    with api(process) as connection:
+        stored = connection.messages_in(STREAM)
+    if stored != messages:
+        raise RuntimeError(f"{process.server.kind} stored {stored} of {messages} messages that it acknowledged")
+
+
+@contextlib.contextmanager
+def fresh_each_time(variant: Variant, measure: Callable[[Process], Figures]) -> Iterator[Callable[[], Figures]]:
+    """A new server with an empty store for each measurement."""
+    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory:
+        count = 0
+
+        def once() -> Figures:
+            nonlocal count
+            count += 1
+            with running(variant.kind, variant.configuration, Path(directory) / str(count)) as process:
+                return measure(process)
+
+        yield once
+
+
+def core(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+    messages = 300_000 if quick else 3_000_000
+    return fresh_each_time(variant, lambda process: load(process, "core", messages, size=SIZE))
+
+
+def request(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+    messages = 3_000 if quick else 30_000
+    return fresh_each_time(variant, lambda process: load(process, "request", messages, size=SIZE))
+
+
+def publish(
+    connections: int, in_flight: int, messages: int, messages_always: int
+) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
+    def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+        count = messages_always if variant.sync_always else messages
+        count = max(count // 10, connections) // connections * connections if quick else count
+
+        def measure(process: Process) -> Figures:
+            make_stream(process)
+            figures = load(process, "publish", count, size=SIZE, connections=connections, in_flight=in_flight)
+            expect_stored(process, count)
+            return figures
+
+        return fresh_each_time(variant, measure)
+
+    return opened
+
+
+def fill(process: Process, messages: int) -> None:
+    make_stream(process)
+    load(process, "publish", messages, size=SIZE, in_flight=1000)
+    expect_stored(process, messages)
+
+
+@contextlib.contextmanager
+def filled(
+    variant: Variant, messages: int, measure: Callable[[Process, int], Figures]
+) -> Iterator[Callable[[], Figures]]:
+    """One server for all rounds, its stream filled before the first."""
+    with (
+        tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory,
+        running(variant.kind, variant.configuration, Path(directory) / "one") as process,
+    ):
+        fill(process, messages)
+        count = 0
+
+        def once() -> Figures:
+            nonlocal count
+            count += 1
+            return measure(process, count)
+
+        yield once
+
+
+def ordered(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+    messages = 100_000 if quick else 1_000_000
+
+    def measure(process: Process, count: int) -> Figures:
+        config = {
+            "deliver_subject": "bench_deliver",
+            "deliver_policy": "all",
+            "ack_policy": "none",
+            "replay_policy": "instant",
+            "flow_control": True,
+            "idle_heartbeat": 5_000_000_000,
+            "max_deliver": 1,
+            "mem_storage": True,
+            "num_replicas": 1,
+        }
+        body = json.dumps({"stream_name": STREAM, "config": config})
+        subject = f"$JS.API.CONSUMER.CREATE.{STREAM}"
+        return load(process, "push", messages, subject="bench_deliver", api_subject=subject, api_body=body)
+
+    return filled(variant, messages, measure)
+
+
+def pull(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+    messages = 50_000 if quick else 500_000
+
+    def measure(process: Process, count: int) -> Figures:
+        name = f"C{count}"
+        config = {
+            "durable_name": name,
+            "name": name,
+            "deliver_policy": "all",
+            "ack_policy": "explicit",
+            "max_ack_pending": 10_000,
+        }
+        with api(process) as connection:
+            connection.must(f"$JS.API.CONSUMER.CREATE.{STREAM}.{name}", {"stream_name": STREAM, "config": config})
+            figures = load(process, "pull", messages, stream=STREAM, consumer=name, batch=500)
+            connection.must(f"$JS.API.CONSUMER.DELETE.{STREAM}.{name}")
+        return figures
+
+    return filled(variant, messages, measure)
+
+
+def start_empty(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+    return fresh_each_time(variant, lambda process: {"seconds": process.start_seconds, "peak_mb": process.peak_mb()})
+
+
+@contextlib.contextmanager
+def start_full(variant: Variant, quick: bool) -> Iterator[Callable[[], Figures]]:
+    """Start after kill -9, with messages stored just before it; each round is one more kill."""
+    messages = 200_000 if quick else 5_000_000
+    with (
+        tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory,
+        running(variant.kind, variant.configuration, Path(directory) / "one") as process,
+    ):
+        empty = process.start_seconds
+        fill(process, messages)
+
+        def once() -> Figures:
+            process.server.kill()
+            process.start()
+            expect_stored(process, messages)
+            return {
+                "seconds": process.start_seconds,
+                "longer": process.start_seconds - empty,
+                "peak_mb": process.peak_mb(),
+            }
+
+        yield once
+
+
+RATE_AND_CPU = (Goal("rate", "msgs/s", 1.7), Goal("cpu_us", "us CPU/msg", 0.25, at_most=True))
+
+ROWS = (
+    Row(
+        "core",
+        "core publish to one subscriber",
+        (LEAFD, DEFAULT),
+        (Goal("cpu_us", "us CPU/msg", 0.3, at_most=True), Goal("rate", "msgs/s", 1.3)),
+        core,
+    ),
+    Row(
+        "request",
+        "request and reply, median latency",
+        (LEAFD, DEFAULT),
+        (Goal("p50_us", "us", 1.0, at_most=True),),
+        request,
+    ),
+    Row(
+        "publish-500",
+        "JetStream publish, 1 client, 500 in flight",
+        (LEAFD, DEFAULT),
+        RATE_AND_CPU,
+        publish(1, 500, 300_000, 10_000),
+    ),
+    Row(
+        "publish-4x1000",
+        "JetStream publish, 4 clients, 1,000 in flight each",
+        (LEAFD, DEFAULT),
+        (Goal("rate", "msgs/s", 2.0), Goal("cpu_us", "us CPU/msg", 0.25, at_most=True)),
+        publish(4, 1000, 600_000, 10_000),
+    ),
+    Row(
+        "publish-500-always",
+        "JetStream publish, 1 client, 500 in flight",
+        (LEAFD, ALWAYS),
+        (Goal("rate", "msgs/s", 40.0),),
+        publish(1, 500, 300_000, 10_000),
+    ),
+    Row(
+        "publish-1",
+        "JetStream publish, 1 client, one in flight",
+        (LEAFD, ALWAYS),
+        (Goal("rate", "msgs/s", 1.2),),
+        publish(1, 1, 5_000, 5_000),
+    ),
+    Row(
+        "publish-16x1",
+        "JetStream publish, 16 clients, one in flight each",
+        (LEAFD, ALWAYS),
+        (Goal("rate", "msgs/s", 4.5),),
+        publish(16, 1, 32_000, 10_000),
+    ),
+    Row("ordered", "ordered consumer", (LEAFD, DEFAULT), (Goal("rate", "msgs/s", 1.5),), ordered),
+    Row(
+        "pull",
+        "pull consumer, batches of 500, every message acked",
+        (LEAFD, DEFAULT),
+        (Goal("rate", "msgs/s", 1.5),),
+        pull,
+    ),
+    Row(
+        "start",
+        "start until it accepts, empty store",
+        (LEAFD, DEFAULT),
+        (Goal("seconds", "s", 0.6, at_most=True, ratio=False),),
+        start_empty,
+    ),
+    Row(
+        "start-5m",
+        "start after kill -9 with 5 M messages stored",
+        (LEAFD, DEFAULT),
+        (Goal("longer", "s longer than empty", 0.3, at_most=True, ratio=False),),
+        start_full,
+    ),
+)
