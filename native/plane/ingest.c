@@ -1,0 +1,444 @@
+/* ingest.c: what a mirror or a source takes in: deliveries of a consumer that an origin runs for us.
+ *
+ *   links/ (Python) makes the consumer at the origin --INGEST_START--> a target on the deliver subject
+ *   message:   in step (consumer sequence)? new (origin sequence)? --> store_append, progress in the same batch
+ *   100 FlowControl Request --> answered when everything before it is on disk: the window is the back pressure
+ *   100 Idle Heartbeat      --> shows a missing tail
+ *   out of step, silence, refusal --> EVENT_INGEST; frames are ignored until Python starts anew
+ *
+ * Exactly once: a source's progress (origin sequence by "name filter destination") is a record in the message's own batch; a
+ * mirror's is its last sequence. What is at or below it is dropped, so a consumer made anew may start too early.
+ * What does not live here: making consumers, retries, who the origin is. Reference: jetstream.md 6.2, 6.3.
+ */
+#include <stdlib.h>
+
+#include "plane/ack_reply.h"
+#include "plane/js.h"
+#include "wire/headers.h"
+
+#define INGEST_KEY_MAX 1024u
+
+struct ingest {
+    ingest_t *next;
+    stream_t *stream;
+    sink_t sink;
+    uint32_t slot;
+    bool mirror;
+    bool running;              /* false: out of step, waits for a new start                          */
+    bool interest_retention;
+    bytes_t consumer;          /* own copies                                                         */
+    bytes_t key;
+    bytes_t source_name;
+    bytes_t source_tail;       /* " <filter> <destination> "                                         */
+    bytes_t identity;          /* " <identity>" or empty                                             */
+    uint64_t last_seq;         /* origin sequence stored last                                        */
+    uint64_t consumer_seq;     /* delivered last                                                     */
+    uint64_t lag;
+    uint64_t messages;
+    uint64_t bytes;
+    int64_t last_frame_ns;     /* mono; 0 = none yet                                                 */
+    int64_t started_ns;
+    int64_t silence_ns;
+};
+
+static ingest_t **ingest_place(plane_t *plane, const stream_t *stream, uint64_t slot) {
+    ingest_t **place = &plane->ingests;
+    while (*place != NULL && ((*place)->stream != stream || (*place)->slot != slot)) {
+        place = &(*place)->next;
+    }
+    return place;
+}
+
+static void ingest_free(plane_t *plane, ingest_t **place) {
+    ingest_t *ingest = *place;
+    *place = ingest->next;
+    if (ingest->sink.in) {
+        sink_remove(plane, &ingest->sink);
+    }
+    bytes_release(&ingest->consumer);
+    bytes_release(&ingest->key);
+    bytes_release(&ingest->source_name);
+    bytes_release(&ingest->source_tail);
+    bytes_release(&ingest->identity);
+    free(ingest);
+}
+
+static void ingest_tell(plane_t *plane, const ingest_t *ingest, uint32_t code, status_t status) {
+    event_entry_t *entry = event_new(EVENT_INGEST, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    if (entry == NULL) {
+        return;
+    }
+    entry->event.target = ingest->stream->id;
+    entry->event.arg = ingest->slot;
+    entry->event.code = code;
+    entry->event.status = status;
+    entry->event.arg2 = ingest->last_seq;
+    event_post(&plane->exchange, entry);
+}
+
+static void ingest_fail(plane_t *plane, ingest_t *ingest, uint32_t code, status_t status) {
+    ingest->running = false;
+    ingest_tell(plane, ingest, code, status);
+}
+
+/* ---- control frames ------------------------------------------------------------------------------------------------- */
+
+static uint64_t header_number(bytes_t header, bytes_t name, bool *found) {
+    bytes_t value;
+    *found = headers_find(header, name, &value) && value.size != 0 && value.size < 20;
+    uint64_t number = 0;
+    for (uint32_t i = 0; *found && i < value.size; i++) {
+        uint8_t digit = (uint8_t)(value.at[i] - '0');
+        *found = digit <= 9;
+        number = number * 10 + digit;
+    }
+    return *found ? number : 0;
+}
+
+/* Held: the origin's window opens again only for what is on disk here. */
+static void ingest_flow_reply(plane_t *plane, const ingest_t *ingest, bytes_t subject) {
+    text_t header;
+    header.size = 0;
+    text_add_literal(&header, "NATS/1.0\r\nNats-Last-Consumer: ");
+    text_add_number(&header, ingest->consumer_seq);
+    text_add_literal(&header, "\r\nNats-Last-Stream: ");
+    text_add_number(&header, ingest->last_seq);
+    text_add_literal(&header, "\r\n\r\n");
+    js_hold(plane, ingest->stream, subject, text_bytes(&header), BYTES_NONE);
+}
+
+static void ingest_control(plane_t *plane, ingest_t *ingest, const message_t *message) {
+    if (message->reply.size != 0) {
+        ingest_flow_reply(plane, ingest, message->reply);
+        return;
+    }
+    bytes_t stalled;
+    if (headers_find(message->header, BYTES_LITERAL("Nats-Consumer-Stalled"), &stalled)) {
+        ingest_flow_reply(plane, ingest, stalled);
+    }
+    bool found;
+    uint64_t delivered = header_number(message->header, BYTES_LITERAL("Nats-Last-Consumer"), &found);
+    if (found && delivered > ingest->consumer_seq) {
+        ingest_fail(plane, ingest, INGEST_GAP, STATUS_OK);
+    }
+}
+
+/* ---- messages --------------------------------------------------------------------------------------------------------- */
+
+static bool dropped_by_mirror(bytes_t name) {
+    return bytes_starts(name, BYTES_LITERAL("Nats-Expected-")) || bytes_starts(name, BYTES_LITERAL("Nats-Batch-"));
+}
+
+static bool dropped_by_source(bytes_t name) {
+    return dropped_by_mirror(name) || bytes_equal(name, BYTES_LITERAL("Nats-Stream-Source"));
+}
+
+/* Nats-Stream-Source: <name> <origin seq> <filter> <destination> <origin subject>[ <identity>] */
+static status_t source_header(plane_t *plane, const ingest_t *ingest, uint64_t seq, bytes_t subject, bytes_t header) {
+    text_t value;
+    value.size = 0;
+    text_add(&value, ingest->source_name);
+    text_add_literal(&value, " ");
+    text_add_number(&value, seq);
+    text_add(&value, ingest->source_tail);
+    text_add(&value, subject);
+    text_add(&value, ingest->identity);
+    buffer_t *out = &plane->scratch;
+    uint64_t start = out->size;
+    if (header.size != 0) {
+        bool empty = false;
+        status_t status = headers_copy_without(out, header, dropped_by_source, true, &empty);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return headers_append(out, start, BYTES_LITERAL("Nats-Stream-Source"), text_bytes(&value));
+}
+
+static status_t mirror_header(plane_t *plane, bytes_t header, bytes_t *out) {
+    if (header.size == 0 || !headers_has_prefix(header, BYTES_LITERAL("Nats-"))) {
+        *out = header;
+        return STATUS_OK;
+    }
+    bool empty = false;
+    status_t status = headers_copy_without(&plane->scratch, header, dropped_by_mirror, false, &empty);
+    *out = bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
+    return status;
+}
+
+/* What a verdict means for the position: true = go on behind this message. */
+static bool ingest_settle(plane_t *plane, ingest_t *ingest, appended_t appended, uint64_t seq) {
+    switch (appended.verdict) {
+    case APPEND_STORED:
+    case APPEND_SKIPPED:
+    case APPEND_OUT_OF_ORDER:
+        return true;
+    case APPEND_DUPLICATE:
+    case APPEND_TOO_LARGE:
+    case APPEND_HEADER_TOO_LARGE: {
+        /* It will never be stored: the progress moves without it. */
+        uint8_t key[INGEST_KEY_MAX + 4];
+        uint8_t value[8];
+        store_be32(key, ingest->stream->id);
+        memcpy(key + 4, ingest->key.at, ingest->key.size);
+        store_be64(value, seq);
+        store_t *store = plane->stores[ingest->stream->which_store];
+        return ingest->mirror || store_record_put(store, RECORD_SOURCE, bytes_of(key, 4 + ingest->key.size), bytes_of(value, 8)) == STATUS_OK;
+    }
+    default:
+        return false;
+    }
+}
+
+static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject, const message_t *message) {
+    append_t append = {.subject = subject, .payload = message->payload};
+    plane->scratch.size = 0;
+    status_t status;
+    if (ingest->mirror) {
+        append.force_seq = ack->stream_seq;
+        append.force_ts = ack->ts;
+        status = mirror_header(plane, message->header, &append.header);
+    } else {
+        status = source_header(plane, ingest, ack->stream_seq, subject, message->header);
+        append.header = bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
+        append.source_key = ingest->key;
+        append.source_seq = ack->stream_seq;
+        if (message->header.size != 0) {
+            bytes_t id;
+            if (headers_find(message->header, BYTES_LITERAL("Nats-Msg-Id"), &id)) {
+                append.msg_id = id;
+            }
+        }
+        append.skip = ingest->interest_retention && !consume_wanted(plane->consume, ingest->stream->id, subject);
+    }
+    if (status != STATUS_OK) {
+        ingest_fail(plane, ingest, INGEST_REFUSED, status);
+        return;
+    }
+    appended_t appended = store_append(ingest->stream->store, &append, plane->now);
+    if (!ingest_settle(plane, ingest, appended, ack->stream_seq)) {
+        ingest_fail(plane, ingest, INGEST_REFUSED, appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL);
+        return;
+    }
+    ingest->last_seq = ack->stream_seq;
+    ingest->messages++;
+    ingest->bytes += (uint64_t)message->header.size + message->payload.size;
+}
+
+void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publication) {
+    const message_t *message = &publication->message;
+    if (!ingest->running) {
+        return;
+    }
+    bool first = ingest->last_frame_ns == 0;
+    ingest->last_frame_ns = plane->now.mono_ns;
+    if (publication->origin != NULL) {
+        publication->origin->producer = true;
+    }
+    ack_reply_t ack;
+    if (!ack_reply_parse(message->reply, &ack)) {
+        if (message->payload.size == 0 && bytes_starts(message->header, BYTES_LITERAL("NATS/1.0 100"))) {
+            ingest_control(plane, ingest, message);
+        }
+        return;
+    }
+    if (!bytes_equal(ack.consumer, ingest->consumer) || ack.delivered > 1 || ack.consumer_seq <= ingest->consumer_seq) {
+        return; /* of a consumer that was given up, or seen already */
+    }
+    if (ack.consumer_seq != ingest->consumer_seq + 1) {
+        ingest_fail(plane, ingest, INGEST_GAP, STATUS_OK);
+        return;
+    }
+    ingest->consumer_seq = ack.consumer_seq;
+    ingest->lag = ack.pending;
+    if (first) {
+        ingest_tell(plane, ingest, INGEST_FIRST, STATUS_OK);
+    }
+    if (ack.stream_seq <= ingest->last_seq) {
+        return;
+    }
+    bytes_t subject = publication->shown.size != 0 ? publication->shown : message->subject;
+    ingest_store(plane, ingest, &ack, subject, message);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------------- */
+
+void ingest_chores(plane_t *plane) {
+    for (ingest_t *ingest = plane->ingests; ingest != NULL; ingest = ingest->next) {
+        int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
+        if (ingest->running && plane->now.mono_ns - since > ingest->silence_ns) {
+            ingest_fail(plane, ingest, INGEST_SILENT, STATUS_OK);
+        }
+    }
+}
+
+int64_t ingest_next_deadline(const plane_t *plane) {
+    int64_t nearest = INT64_MAX;
+    for (const ingest_t *ingest = plane->ingests; ingest != NULL; ingest = ingest->next) {
+        int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
+        if (ingest->running && since + ingest->silence_ns < nearest) {
+            nearest = since + ingest->silence_ns;
+        }
+    }
+    return nearest;
+}
+
+void ingest_stream_removed(plane_t *plane, const stream_t *stream) {
+    ingest_t **place = &plane->ingests;
+    while (*place != NULL) {
+        if ((*place)->stream == stream) {
+            ingest_free(plane, place);
+        } else {
+            place = &(*place)->next;
+        }
+    }
+}
+
+void ingest_free_all(plane_t *plane) {
+    while (plane->ingests != NULL) {
+        ingest_free(plane, &plane->ingests);
+    }
+}
+
+static uint64_t stored_progress(plane_t *plane, const stream_t *stream, bytes_t key) {
+    uint8_t full[INGEST_KEY_MAX + 4];
+    bytes_t value;
+    store_be32(full, stream->id);
+    memcpy(full + 4, key.at, key.size);
+    status_t status = store_record_get(plane->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size), &value);
+    return status == STATUS_OK && value.size >= 8 ? load_be64(value.at) : 0;
+}
+
+/* The header's constant parts, put together once. */
+static void ingest_name(ingest_t *ingest, bytes_t name, bytes_t filter, bytes_t destination, bytes_t identity) {
+    text_t text;
+    text.size = 0;
+    text_add_literal(&text, " ");
+    text_add(&text, filter);
+    text_add_literal(&text, " ");
+    text_add(&text, destination);
+    text_add_literal(&text, " ");
+    ingest->source_name = bytes_copy(name);
+    ingest->source_tail = bytes_copy(text_bytes(&text));
+    text.size = 0;
+    text_add(&text, name);
+    text_add_literal(&text, " ");
+    text_add(&text, filter);
+    text_add_literal(&text, " ");
+    text_add(&text, destination);
+    ingest->key = bytes_copy(text_bytes(&text));
+    text.size = 0;
+    if (identity.size != 0) {
+        text_add_literal(&text, " ");
+        text_add(&text, identity);
+    }
+    ingest->identity = bytes_copy(text_bytes(&text));
+}
+
+static status_t ingest_start(plane_t *plane, stream_t *stream, const plane_command_t *command) {
+    if (command->body_size != sizeof(ingest_config_t)) {
+        return STATUS_INVALID;
+    }
+    ingest_config_t config;
+    memcpy(&config, command->body, sizeof(config));
+    strings_t strings = strings_of(command);
+    bytes_t deliver = strings_next(&strings);
+    bytes_t consumer = strings_next(&strings);
+    bytes_t name = strings_next(&strings);
+    bytes_t filter = strings_next(&strings);
+    bytes_t destination = strings_next(&strings);
+    bytes_t identity = strings_next(&strings);
+    if (deliver.size == 0 || consumer.size == 0 || (uint64_t)name.size + filter.size + destination.size + 2 > INGEST_KEY_MAX) {
+        return STATUS_INVALID;
+    }
+    ingest_t **old = ingest_place(plane, stream, command->arg);
+    if (*old != NULL) {
+        ingest_free(plane, old);
+    }
+    ingest_t *ingest = calloc(1, sizeof(*ingest));
+    if (ingest == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    ingest->stream = stream;
+    ingest->slot = (uint32_t)command->arg;
+    ingest->mirror = config.mirror != 0;
+    ingest->running = true;
+    ingest->interest_retention = stream->config.retention == 1;
+    ingest->silence_ns = config.silence_ns;
+    ingest->started_ns = plane->now.mono_ns;
+    ingest->consumer = bytes_copy(consumer);
+    ingest_name(ingest, name, filter, destination, identity);
+    uint64_t stored;
+    if (ingest->mirror) {
+        stream_state_t state;
+        store_stream_state(stream->store, &state);
+        stored = state.last_seq;
+    } else {
+        stored = stored_progress(plane, stream, ingest->key);
+    }
+    ingest->last_seq = stored > config.last_sequence ? stored : config.last_sequence;
+    ingest->next = plane->ingests;
+    plane->ingests = ingest;
+    status_t status = sink_add(plane, stream->account, &ingest->sink, TARGET_INGEST, deliver, ingest, 0);
+    if (status != STATUS_OK) {
+        ingest_free(plane, &plane->ingests);
+    }
+    return status;
+}
+
+static void ingest_state(plane_t *plane, const plane_command_t *command, const ingest_t *ingest) {
+    ingest_state_t state = {
+        .last_sequence = ingest->last_seq,
+        .lag = ingest->lag,
+        .active_ns = ingest->last_frame_ns == 0 ? -1 : plane->now.mono_ns - ingest->last_frame_ns,
+        .messages = ingest->messages,
+        .bytes = ingest->bytes,
+        .running = ingest->running,
+    };
+    command_answer(plane, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+}
+
+static void ingest_forget(plane_t *plane, const plane_command_t *command, const stream_t *stream) {
+    strings_t strings = strings_of(command);
+    bytes_t key = strings_next(&strings);
+    uint8_t full[INGEST_KEY_MAX + 4];
+    if (key.size > INGEST_KEY_MAX) {
+        command_done(plane, command, STATUS_INVALID);
+        return;
+    }
+    store_be32(full, stream->id);
+    if (key.size != 0) {
+        memcpy(full + 4, key.at, key.size);
+    }
+    status_t status = store_record_delete(plane->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size));
+    if (status != STATUS_OK) {
+        command_done(plane, command, status);
+        return;
+    }
+    command_done_durable(plane, command, stream->which_store, 0, BYTES_NONE);
+}
+
+bool command_ingest(plane_t *plane, const plane_command_t *command) {
+    if (command->op < COMMAND_INGEST_START || command->op > COMMAND_INGEST_FORGET) {
+        return false;
+    }
+    stream_t *stream = stream_find(plane, command->target);
+    if (stream == NULL) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return true;
+    }
+    ingest_t **place = ingest_place(plane, stream, command->arg);
+    if (command->op == COMMAND_INGEST_START) {
+        command_done(plane, command, ingest_start(plane, stream, command));
+    } else if (command->op == COMMAND_INGEST_FORGET) {
+        ingest_forget(plane, command, stream);
+    } else if (*place == NULL) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+    } else if (command->op == COMMAND_INGEST_STATE) {
+        ingest_state(plane, command, *place);
+    } else {
+        ingest_free(plane, place);
+        command_done(plane, command, STATUS_OK);
+    }
+    return true;
+}
