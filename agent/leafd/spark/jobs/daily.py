@@ -36,7 +36,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from ..source import QUERY_ID_PROPERTY, register
+from leafd.spark.source import QUERY_ID_PROPERTY, register
 
 OBSERVATION = (
     "origin string, time_hour timestamp, temp double, dewp double, humid double, wind_dir double, "
