@@ -16,7 +16,7 @@
 #include "plane/js.h"
 #include "wire/headers.h"
 
-#define INGEST_KEY_MAX 1024u
+#define INGEST_KEY_MAX 500u /* + 4 is a record key that LMDB takes */
 
 struct ingest {
     ingest_t *next;

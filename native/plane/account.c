@@ -1,0 +1,241 @@
+/* account.c: accounts, and subscriptions of every kind: made, found, marked dead, swept.
+ *
+ * A subscription is in three places: its owner's table (a client's by sid, a leaf's by subject and queue, control's by id), the
+ * account's routing domain, and, through interest.c, in what leaf links are told. subscription_add and the sweep keep the
+ * three together; nobody else touches them.
+ */
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "plane/core.h"
+
+/* ---- accounts ---------------------------------------------------------------------------------------------------- */
+
+account_t *account_find(plane_t *plane, uint32_t id) {
+    return table_find(&plane->accounts, id);
+}
+
+static void account_name(account_t *account, bytes_t name, bytes_t domain) {
+    bytes_release(&account->name);
+    bytes_release(&account->domain);
+    bytes_release(&account->domain_prefix);
+    account->name = bytes_copy(name);
+    account->domain = bytes_copy(domain);
+    hash8(name, account->hash8);
+    if (domain.size != 0) {
+        text_t prefix = {0};
+        text_add_literal(&prefix, "$JS.");
+        text_add(&prefix, domain);
+        text_add_literal(&prefix, ".API.");
+        account->domain_prefix = bytes_copy(text_bytes(&prefix));
+    }
+}
+
+status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain) {
+    account_t *account = account_find(plane, id);
+    if (account != NULL) {
+        /* Removed: nobody is left in it; the entry stays, because ids are never used again. */
+        account->flags = flags;
+        if ((flags & ACCOUNT_REMOVED) == 0) {
+            account_name(account, name, domain);
+        }
+        return STATUS_OK;
+    }
+    account = calloc(1, sizeof(*account));
+    if (account == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    account->id = id;
+    account->flags = flags;
+    account->route = route_new();
+    account_name(account, name, domain);
+    if (account->route == NULL || table_put(&plane->accounts, id, account) != STATUS_OK) {
+        account_free(account);
+        return STATUS_NO_MEMORY;
+    }
+    return STATUS_OK;
+}
+
+void account_free(account_t *account) {
+    bytes_release(&account->name);
+    bytes_release(&account->domain);
+    bytes_release(&account->domain_prefix);
+    interest_free(account->interest);
+    route_free(account->route);
+    free(account);
+}
+
+bool account_interest(account_t *account, bytes_t subject, bytes_t group) {
+    return route_interest(account->route, subject, group, TARGETS_ALL);
+}
+
+/* ---- tables of subscriptions ------------------------------------------------------------------------------------- */
+
+uint64_t subscription_hash(bytes_t first, bytes_t second) {
+    uint64_t hash = hash_bytes(first.at, first.size);
+    return second.size == 0 ? hash : hash * 31 + hash_bytes(second.at, second.size);
+}
+
+static subscription_t **bucket(const subscription_table_t *table, uint64_t hash) {
+    return &table->buckets[hash & (table->size - 1)];
+}
+
+subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t sid) {
+    if (table->count == 0) {
+        return NULL;
+    }
+    uint64_t hash = subscription_hash(sid, BYTES_NONE);
+    subscription_t *one = *bucket(table, hash);
+    while (one != NULL && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0 || !bytes_equal(bytes_of(one->sid, one->sid_size), sid))) {
+        one = one->next;
+    }
+    return one;
+}
+
+subscription_t *subscription_find_subject(const subscription_table_t *table, bytes_t subject, bytes_t queue) {
+    if (table->count == 0) {
+        return NULL;
+    }
+    uint64_t hash = subscription_hash(subject, queue);
+    subscription_t *one = *bucket(table, hash);
+    while (one != NULL && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0 || !bytes_equal(one->target.subject, subject)
+                           || !bytes_equal(one->target.queue, queue))) {
+        one = one->next;
+    }
+    return one;
+}
+
+static status_t subscriptions_put(subscription_table_t *table, subscription_t *one) {
+    if (table->count >= table->size) {
+        subscription_table_t grown = {.size = table->size == 0 ? 8 : table->size * 2};
+        grown.buckets = calloc(grown.size, sizeof(*grown.buckets));
+        if (grown.buckets == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        for (uint32_t i = 0; i < table->size; i++) {
+            for (subscription_t *moved = table->buckets[i], *next; moved != NULL; moved = next) {
+                next = moved->next;
+                moved->next = *bucket(&grown, moved->hash);
+                *bucket(&grown, moved->hash) = moved;
+            }
+        }
+        grown.count = table->count;
+        free(table->buckets);
+        *table = grown;
+    }
+    one->next = *bucket(table, one->hash);
+    *bucket(table, one->hash) = one;
+    table->count++;
+    return STATUS_OK;
+}
+
+static void subscriptions_drop(subscription_table_t *table, subscription_t *one) {
+    subscription_t **at = bucket(table, one->hash);
+    while (*at != one) {
+        check(*at != NULL);
+        at = &(*at)->next;
+    }
+    *at = one->next;
+    table->count--;
+}
+
+void subscription_table_free(subscription_table_t *table) {
+    free(table->buckets);
+    *table = (subscription_table_t){NULL, 0, 0};
+}
+
+/* ---- one subscription -------------------------------------------------------------------------------------------- */
+
+status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind, peer_t *peer,
+                          bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags, subscription_t **out) {
+    subscription_t *one = calloc(1, sizeof(*one) + sid.size);
+    if (one == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    one->target.kind = kind;
+    one->target.weight = weight;
+    one->target.owner = one;
+    one->peer = peer;
+    one->account = account;
+    one->flags = flags;
+    one->sid_size = sid.size;
+    if (sid.size != 0) {
+        memcpy(one->sid, sid.at, sid.size);
+    }
+    one->hash = kind == TARGET_CLIENT ? subscription_hash(sid, BYTES_NONE) : subscription_hash(subject, queue);
+    status_t status = route_add(account->route, &one->target, subject, queue);
+    if (status == STATUS_OK && table != NULL) {
+        status = subscriptions_put(table, one);
+        if (status != STATUS_OK) {
+            route_remove(account->route, &one->target);
+        }
+    }
+    if (status != STATUS_OK) {
+        free(one);
+        return status;
+    }
+    plane->stats.subscriptions++;
+    plane->interest_changed = true;
+    if (interest_is_announced(&one->target)) {
+        interest_change(plane, account, one->target.subject, one->target.queue, kind == TARGET_LEAF ? peer : NULL, 0, weight);
+    }
+    *out = one;
+    return STATUS_OK;
+}
+
+void subscription_kill(plane_t *plane, subscription_t *subscription) {
+    if ((subscription->flags & SUBSCRIPTION_DEAD) == 0) {
+        subscription->flags |= SUBSCRIPTION_DEAD;
+        subscription->next_dead = plane->dead;
+        plane->dead = subscription;
+    }
+}
+
+void subscription_sweep(plane_t *plane) {
+    while (plane->dead != NULL) {
+        subscription_t *one = plane->dead;
+        plane->dead = one->next_dead;
+        if (interest_is_announced(&one->target)) {
+            interest_change(plane, one->account, one->target.subject, one->target.queue,
+                            one->target.kind == TARGET_LEAF ? one->peer : NULL, one->target.weight, 0);
+        }
+        route_remove(one->account->route, &one->target);
+        if (one->peer != NULL) {
+            subscriptions_drop(&one->peer->table, one);
+        }
+        plane->stats.subscriptions--;
+        plane->interest_changed = true;
+        free(one);
+    }
+}
+
+/* ---- targets inside ------------------------------------------------------------------------------------------------ */
+
+status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, void *object,
+                  uint32_t prefix_tokens) {
+    check(!sink->in);
+    *sink = (sink_t){.target = {.kind = kind, .weight = 1, .owner = sink}, .account = account, .object = object,
+                     .prefix_tokens = prefix_tokens};
+    status_t status = route_add(account->route, &sink->target, subject, BYTES_NONE);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    sink->in = true;
+    plane->interest_changed = true;
+    if (interest_is_announced(&sink->target)) {
+        interest_change(plane, account, sink->target.subject, BYTES_NONE, NULL, 0, 1);
+    }
+    return STATUS_OK;
+}
+
+void sink_remove(plane_t *plane, sink_t *sink) {
+    if (!sink->in) {
+        return;
+    }
+    if (interest_is_announced(&sink->target)) {
+        interest_change(plane, sink->account, sink->target.subject, BYTES_NONE, NULL, 1, 0);
+    }
+    route_remove(sink->account->route, &sink->target);
+    sink->in = false;
+    plane->interest_changed = true;
+}

@@ -1,0 +1,369 @@
+/* command.c: commands about connections, accounts, subscriptions and limits, one function each; those of JetStream are in
+ * command_stream.c and command_consumer.c.
+ *
+ * A command is checked here for shape (sizes, known ids), not for sense: control decided already. A command for something that is gone
+ * by now is answered STATUS_NOT_FOUND, never more.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "plane/core.h"
+
+#define LISTS_MAX 65536u
+
+/* ---- packed strings ------------------------------------------------------------------------------------------------ */
+
+strings_t strings_of(const plane_command_t *command) {
+    return (strings_t){command->extra, command->extra_size};
+}
+
+bytes_t strings_next(strings_t *strings) {
+    if (strings->left < 4) {
+        strings->left = 0;
+        return BYTES_NONE;
+    }
+    uint32_t size = (uint32_t)strings->at[0] | (uint32_t)strings->at[1] << 8 | (uint32_t)strings->at[2] << 16
+                  | (uint32_t)strings->at[3] << 24;
+    strings->at += 4;
+    strings->left -= 4;
+    if (size > strings->left) {
+        strings->left = 0;
+        return BYTES_NONE;
+    }
+    bytes_t string = bytes_of(strings->at, size);
+    strings->at += size;
+    strings->left -= size;
+    return string;
+}
+
+bool strings_more(const strings_t *strings) {
+    return strings->left >= 4;
+}
+
+/* ---- completions ------------------------------------------------------------------------------------------------------ */
+
+void command_answer(plane_t *plane, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2, bytes_t payload) {
+    if (command->token == 0) {
+        return;
+    }
+    event_entry_t *entry = event_new(EVENT_DONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, payload);
+    if (entry != NULL) {
+        entry->event.token = command->token;
+        entry->event.status = (int32_t)status;
+        entry->event.account = command->account;
+        entry->event.target = command->target;
+        entry->event.arg = arg;
+        entry->event.arg2 = arg2;
+    }
+    event_post(&plane->exchange, entry);
+}
+
+void command_done(plane_t *plane, const plane_command_t *command, status_t status) {
+    command_answer(plane, command, status, 0, 0, BYTES_NONE);
+}
+
+/* ---- listeners and connections ------------------------------------------------------------------------------------------ */
+
+static void do_listen(plane_t *plane, const plane_command_t *command) {
+    plane_listener_t *listener = calloc(1, sizeof(*listener));
+    if (listener == NULL) {
+        command_done(plane, command, STATUS_NO_MEMORY);
+        return;
+    }
+    listener->id = command->target;
+    listener->kind = (uint32_t)command->arg2;
+    status_t status = listener_open(&listener->listener, (int)command->arg);
+    if (status == STATUS_OK) {
+        status = loop_add(&plane->loop, listener->listener.fd, LOOP_READ, (void *)((uintptr_t)listener | 1u));
+        if (status != STATUS_OK) {
+            listener_close(&listener->listener);
+        }
+    }
+    if (status != STATUS_OK) {
+        free(listener);
+    } else {
+        listener->next = plane->listeners;
+        plane->listeners = listener;
+    }
+    command_done(plane, command, status);
+}
+
+static void do_unlisten(plane_t *plane, const plane_command_t *command) {
+    for (plane_listener_t **at = &plane->listeners; *at != NULL; at = &(*at)->next) {
+        plane_listener_t *listener = *at;
+        if (listener->id == command->target) {
+            *at = listener->next;
+            loop_remove(&plane->loop, listener->listener.fd);
+            listener_close(&listener->listener);
+            free(listener);
+            command_done(plane, command, STATUS_OK);
+            return;
+        }
+    }
+    command_done(plane, command, STATUS_NOT_FOUND);
+}
+
+static void do_adopt(plane_t *plane, const plane_command_t *command) {
+    int fd = (int)command->arg;
+    char address[LISTEN_PEER_SIZE] = "";
+    status_t status = listen_adopt(fd, address);
+    if (status == STATUS_OK) {
+        peer_t *peer = peer_new(plane, fd, (uint32_t)command->arg2, 0, bytes_of(address, (uint32_t)strlen(address)));
+        if (peer != NULL) {
+            command_answer(plane, command, STATUS_OK, peer->id, 0, BYTES_NONE);
+            return;
+        }
+        status = STATUS_NO_MEMORY;
+    }
+    close(fd);
+    command_done(plane, command, status);
+}
+
+static bytes_t command_body(const plane_command_t *command) {
+    return bytes_of(command->body, command->body_size);
+}
+
+static void do_send(plane_t *plane, const plane_command_t *command) {
+    peer_t *peer = peer_find(plane, command->target);
+    if (peer != NULL) {
+        peer_send(plane, peer, command_body(command));
+    }
+    command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
+}
+
+static void do_resume(plane_t *plane, const plane_command_t *command) {
+    peer_t *peer = peer_find(plane, command->target);
+    if (peer != NULL) {
+        peer_resume(plane, peer);
+    }
+    command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
+}
+
+static void do_close(plane_t *plane, const plane_command_t *command) {
+    peer_t *peer = peer_find(plane, command->target);
+    if (peer != NULL) {
+        peer_doom(plane, peer, (uint32_t)command->arg, command_body(command));
+    }
+    command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
+}
+
+/* Four lists, each ended by an empty string. */
+static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdict, permissions_t **out) {
+    bytes_t *all = calloc(LISTS_MAX, sizeof(*all));
+    if (all == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    permission_lists_t lists = {0};
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        lists.at[i] = all + used;
+        while (strings_more(strings)) {
+            bytes_t pattern = strings_next(strings);
+            if (pattern.size == 0) {
+                break;
+            }
+            if (used == LISTS_MAX) {
+                free(all);
+                return STATUS_INVALID;
+            }
+            all[used++] = pattern;
+            lists.count[i]++;
+        }
+    }
+    status_t status = permissions_new(&lists, verdict->response_max, verdict->response_ttl_ns, out);
+    free(all);
+    return status;
+}
+
+static void do_admit(plane_t *plane, const plane_command_t *command) {
+    peer_t *peer = peer_find(plane, command->target);
+    account_t *account = account_find(plane, command->account);
+    uint32_t kind = command->op == COMMAND_ADMIT ? CONN_CLIENT : CONN_LEAF;
+    if (peer == NULL || account == NULL || peer->kind != kind || peer->state == PEER_ADMITTED) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return;
+    }
+    conn_verdict_t verdict;
+    if (command->body_size != sizeof(verdict)) {
+        command_done(plane, command, STATUS_INVALID);
+        return;
+    }
+    memcpy(&verdict, command->body, sizeof(verdict));
+    strings_t strings = strings_of(command);
+    if (kind == CONN_CLIENT) {
+        bytes_release(&peer->after_pong);
+        peer->after_pong = bytes_copy(strings_next(&strings));
+    } else {
+        peer->cluster = bytes_copy(strings_next(&strings));
+        peer->lds = bytes_copy(strings_next(&strings));
+        peer->remote_domain = bytes_copy(strings_next(&strings));
+    }
+    permissions_t *permissions = NULL;
+    status_t status = read_permissions(&strings, &verdict, &permissions);
+    if (status != STATUS_OK) {
+        peer_doom(plane, peer, CLOSE_AUTHENTICATION, BYTES_LITERAL("Authorization Violation"));
+        command_done(plane, command, status);
+        return;
+    }
+    permissions_free(peer->permissions);
+    peer->permissions = permissions;
+    peer_admit(plane, peer, account, &verdict);
+    if (kind == CONN_LEAF) {
+        leaf_admitted(plane, peer);
+    } else if ((verdict.flags & VERDICT_VERBOSE) != 0 && (verdict.flags & VERDICT_IMPLICIT) == 0) {
+        peer_send(plane, peer, emit_ok);
+    }
+    command_done(plane, command, STATUS_OK);
+}
+
+static void do_broadcast(plane_t *plane, const plane_command_t *command) {
+    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+        /* Only who has had its first PONG may see an INFO (links-and-accounts.md 1.1). */
+        if (peer->kind == CONN_CLIENT && peer->state == PEER_ADMITTED && (peer->flags & VERDICT_PROTOCOL_1) != 0
+            && peer->after_pong.size == 0) {
+            peer_send(plane, peer, command_body(command));
+        }
+    }
+    command_done(plane, command, STATUS_OK);
+}
+
+static void do_connections(plane_t *plane, const plane_command_t *command) {
+    uint64_t count = plane->stats.connections;
+    connection_row_t *rows = calloc(count + 1, sizeof(*rows));
+    uint64_t filled = 0;
+    for (const peer_t *peer = plane->all_peers; rows != NULL && peer != NULL && filled < count; peer = peer->next) {
+        rows[filled++] = (connection_row_t){.connection = peer->id,
+                                            .account = peer->account == NULL ? 0 : peer->account->id,
+                                            .kind = peer->kind,
+                                            .in_msgs = peer->in_msgs,
+                                            .out_msgs = peer->out_msgs,
+                                            .in_bytes = peer->in_bytes,
+                                            .out_bytes = peer->out_bytes,
+                                            .pending_bytes = outq_pending(&peer->conn.out),
+                                            .subscriptions = peer->table.count,
+                                            .admitted = peer->state == PEER_ADMITTED,
+                                            .rtt_ns = peer->rtt_ns,
+                                            .start_wall_ns = peer->start_wall_ns,
+                                            .last_wall_ns = peer->last_wall_ns};
+    }
+    command_answer(plane, command, rows == NULL ? STATUS_NO_MEMORY : STATUS_OK, filled, 0,
+                   bytes_of(rows, (uint32_t)(filled * sizeof(*rows))));
+    free(rows);
+}
+
+/* ---- accounts and control's own subscriptions ------------------------------------------------------------------------------ */
+
+static void do_account(plane_t *plane, const plane_command_t *command) {
+    strings_t strings = strings_of(command);
+    bytes_t name = strings_next(&strings);
+    bytes_t domain = strings_next(&strings);
+    status_t status = account_put(plane, command->account, (uint32_t)command->arg, name, domain);
+    if (status == STATUS_OK) {
+        interest_announce_domain(plane, account_find(plane, command->account));
+    }
+    command_done(plane, command, status);
+}
+
+static void do_subscribe(plane_t *plane, const plane_command_t *command) {
+    account_t *account = account_find(plane, command->account);
+    strings_t strings = strings_of(command);
+    bytes_t subject = strings_next(&strings);
+    bytes_t queue = strings_next(&strings);
+    if (account == NULL || table_find(&plane->controls, command->target) != NULL) {
+        command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : STATUS_EXISTS);
+        return;
+    }
+    uint32_t flags = (command->arg & SUBSCRIBE_API ? SUBSCRIPTION_API : 0u) | (command->arg & SUBSCRIBE_LOCAL ? SUBSCRIPTION_LOCAL : 0u);
+    subscription_t *one;
+    status_t status = subscription_add(plane, account, NULL, TARGET_CONTROL, NULL, subject, queue, BYTES_NONE, 1, flags, &one);
+    if (status == STATUS_OK) {
+        one->id = command->target;
+        status = table_put(&plane->controls, one->id, one);
+        if (status != STATUS_OK) {
+            subscription_kill(plane, one);
+        }
+    }
+    command_done(plane, command, status);
+}
+
+static void do_unsubscribe(plane_t *plane, const plane_command_t *command) {
+    subscription_t *one = table_find(&plane->controls, command->target);
+    if (one != NULL) {
+        table_drop(&plane->controls, command->target);
+        subscription_kill(plane, one);
+    }
+    command_done(plane, command, one == NULL ? STATUS_NOT_FOUND : STATUS_OK);
+}
+
+static void do_publish(plane_t *plane, const plane_command_t *command) {
+    account_t *account = account_find(plane, command->account);
+    strings_t strings = strings_of(command);
+    bytes_t subject = strings_next(&strings);
+    bytes_t reply = strings_next(&strings);
+    bytes_t header = strings_next(&strings);
+    if (account == NULL || subject.size == 0) {
+        command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : STATUS_INVALID);
+        return;
+    }
+    uint32_t flags = (command->arg & PUBLISH_LOCAL) != 0 ? PUBLICATION_LOCAL : 0;
+    if ((command->arg & PUBLISH_AFTER_DURABLE) != 0 && plane->stores[STORE_FILE] != NULL) {
+        status_t status = held_message(&plane->held[STORE_FILE], core_last_batch(plane, STORE_FILE), account->id, flags, subject, reply,
+                                       header, command_body(command));
+        command_answer(plane, command, status, 1, 0, BYTES_NONE);
+        return;
+    }
+    publication_t publication = {
+        .account = account,
+        .message = {.subject = subject, .reply = reply, .header = header, .payload = command_body(command)},
+        .flags = flags};
+    command_answer(plane, command, STATUS_OK, publish(plane, &publication), 0, BYTES_NONE);
+}
+
+static void do_limits(plane_t *plane, const plane_command_t *command) {
+    plane_limits_t limits;
+    if (command->body_size != sizeof(limits)) {
+        command_done(plane, command, STATUS_INVALID);
+        return;
+    }
+    memcpy(&limits, command->body, sizeof(limits));
+    /* The store was opened with its own limits; those stay until the next start. */
+    plane->limits.max_pending = limits.max_pending;
+    plane->limits.write_deadline_ns = limits.write_deadline_ns;
+    plane->limits.ping_interval_ns = limits.ping_interval_ns;
+    plane->limits.ping_max = limits.ping_max;
+    plane->limits.max_control_line = limits.max_control_line;
+    plane->limits.max_payload = limits.max_payload;
+    plane->limits.max_connections = limits.max_connections;
+    plane->limits.trace = limits.trace;
+    command_done(plane, command, STATUS_OK);
+}
+
+/* ---- the switch -------------------------------------------------------------------------------------------------------------- */
+
+static bool command_plain(plane_t *plane, const plane_command_t *command) {
+    static const struct {
+        uint32_t op;
+        void (*run)(plane_t *plane, const plane_command_t *command);
+    } rows[] = {
+        {COMMAND_LISTEN, do_listen},       {COMMAND_UNLISTEN, do_unlisten},   {COMMAND_ADOPT, do_adopt},
+        {COMMAND_SEND, do_send},           {COMMAND_RESUME, do_resume},       {COMMAND_CLOSE, do_close},
+        {COMMAND_ADMIT, do_admit},         {COMMAND_ADMIT_LEAF, do_admit},    {COMMAND_BROADCAST, do_broadcast},
+        {COMMAND_CONNECTIONS, do_connections}, {COMMAND_ACCOUNT, do_account}, {COMMAND_SUBSCRIBE, do_subscribe},
+        {COMMAND_UNSUBSCRIBE, do_unsubscribe}, {COMMAND_PUBLISH, do_publish}, {COMMAND_LIMITS, do_limits},
+    };
+    for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].op == command->op) {
+            rows[i].run(plane, command);
+            return true;
+        }
+    }
+    return false;
+}
+
+void command_run(plane_t *plane, const plane_command_t *command) {
+    if (command_plain(plane, command) || command_stream(plane, command) || command_consumer(plane, command)
+        || command_ingest(plane, command)) {
+        return;
+    }
+    command_done(plane, command, STATUS_INVALID);
+}

@@ -1,0 +1,424 @@
+/* core.h: the state of the plane and what its files offer each other. Private to plane/.
+ *
+ *     plane.c      threads, epoll, sockets: the thin driver          exchange.c   the two rings
+ *     tick.c       one tick of the sans-IO core                      held.c       what waits for the disk
+ *     peer.c       one connection's life                             account.c    subscriptions of every kind
+ *     dispatch_*.c one function a protocol verb                      publish.c    one message to all who want it
+ *     interest.c   what leaf links are told                          permissions.c
+ *     command_*.c  one function a command of abi.h                   stream.c consumer.c js_*.c ingest.c   JetStream
+ *
+ * Invariants, which let the hot path be simple:
+ *   - Routing never removes a subscription or frees a peer: what has to go is marked (SUBSCRIPTION_DEAD, PEER_DOOMED) and swept at
+ *     the end of the tick, so that a match result stays valid while it is walked.
+ *   - Targets that may publish in their turn (streams, consumers, ingest) run after all others of a message.
+ *   - Nothing here reads a clock: plane->now is set by the driver once a tick.
+ * One thread (the plane's) touches all of it but exchange_t and the published counters.
+ */
+#ifndef LEAFD_PLANE_CORE_H
+#define LEAFD_PLANE_CORE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/ring.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "net/conn.h"
+#include "net/listen.h"
+#include "net/loop.h"
+#include "plane/exchange.h"
+#include "plane/held.h"
+#include "plane/table.h"
+#include "route/route.h"
+#include "store/store.h"
+#include "wire/emit.h"
+#include "wire/parse.h"
+
+/* ---- bounds ---------------------------------------------------------------------------------------------------------- */
+
+#define SUBJECT_BYTES_MAX 4096u          /* of anything we compose                                     */
+#define HEADER_BYTES_MAX 65535u          /* of a stored message, jetstream.md 4.2                      */
+#define PEER_INPUT_SLACK (64u * 1024u)
+#define LEAF_CONTROL_LINE_FACTOR 16u
+#define CHORES_INTERVAL_NS (500 * NS_PER_MS)
+#define FIRST_PING_NS (2 * NS_PER_SECOND)
+#define FIRST_LEAF_PING_NS (1 * NS_PER_SECOND)
+#define DELIVERY_HIGH_WATER (1024u * 1024u) /* a receiver with more than this queued gets no more from consumers */
+#define DELIVERY_LOW_WATER (256u * 1024u)
+#define INTERNAL_TARGETS_MAX 64u
+
+/* ---- subscriptions ----------------------------------------------------------------------------------------------------- */
+
+typedef enum target_kind {
+    TARGET_CLIENT = 0,
+    TARGET_LEAF,
+    TARGET_CONTROL,
+    TARGET_STREAM,
+    TARGET_ACK,
+    TARGET_FLOW,
+    TARGET_NEXT,
+    TARGET_DIRECT,
+    TARGET_INGEST,
+} target_kind_t;
+
+#define TARGETS_LOCAL ((1u << TARGET_CLIENT) | (1u << TARGET_CONTROL))
+#define TARGETS_ALL 0xffffu
+
+typedef struct plane plane_core_t;
+typedef struct peer peer_t;
+typedef struct account account_t;
+typedef struct stream stream_t;
+
+#define SUBSCRIPTION_DEAD 1u             /* swept at the end of the tick                               */
+#define SUBSCRIPTION_FILTERED 2u         /* its wildcards overlap a deny: look at every delivery       */
+#define SUBSCRIPTION_LOCAL 4u            /* not announced to leaf links                                */
+#define SUBSCRIPTION_API 8u              /* SUBSCRIBE_API                                              */
+
+/* A subscription of a client, a leaf link or control. Owned by its peer's table, control's by the plane's. */
+typedef struct subscription {
+    route_target_t target;               /* first: a target's address is its subscription's            */
+    peer_t *peer;                        /* NULL for control                                           */
+    account_t *account;
+    struct subscription *next;           /* in its table's bucket                                      */
+    struct subscription *next_dead;
+    uint64_t hash;
+    uint64_t id;                         /* control: the caller's id                                   */
+    uint64_t max;                        /* deliveries until it ends; 0 = no limit                     */
+    uint64_t delivered;
+    uint32_t flags;
+    uint32_t sid_size;
+    uint8_t sid[];                       /* clients: their own name for it                             */
+} subscription_t;
+
+/* A target inside: a stream's subject, a consumer's verbs, an ingest. Owned by what it belongs to. */
+typedef struct sink {
+    route_target_t target;               /* first                                                      */
+    account_t *account;
+    void *object;                        /* stream_t, consumer_seat_t or ingest_t, by kind             */
+    uint32_t prefix_tokens;              /* tokens in front of the variable ones ($JS.ACK v1: 4, v2: 6) */
+    bool in;
+} sink_t;
+
+typedef struct subscription_table {
+    subscription_t **buckets;
+    uint32_t size;                       /* a power of two, 0 while empty                              */
+    uint32_t count;
+} subscription_table_t;
+
+/* ---- accounts ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct interest interest_t;      /* interest.c                                                 */
+
+struct account {
+    uint32_t id;
+    uint32_t flags;
+    bytes_t name;                        /* own copies                                                 */
+    bytes_t domain;
+    bytes_t domain_prefix;               /* "$JS.<domain>.API." or empty                               */
+    uint8_t hash8[8];
+    route_t *route;
+    interest_t *interest;                /* NULL until the first leaf link                             */
+    peer_t *leafs;
+    uint32_t leaf_count;
+    uint64_t client_count;
+};
+
+/* ---- peers ------------------------------------------------------------------------------------------------------------- */
+
+typedef enum peer_state {
+    PEER_GREETING = 1,                   /* waits for its handshake line                               */
+    PEER_WAITING,                        /* a line is with Python; not read                            */
+    PEER_ADMITTED,
+    PEER_DOOMED,                         /* to be closed at the end of the tick                        */
+} peer_state_t;
+
+typedef struct permissions permissions_t; /* permissions.c                                             */
+
+struct peer {
+    conn_t conn;
+    wire_parser_t parser;
+    uint64_t id;
+    uint32_t kind;                       /* CONN_*                                                     */
+    peer_state_t state;
+    uint32_t flags;                      /* VERDICT_*                                                  */
+    uint32_t max_subscriptions;
+    account_t *account;
+    permissions_t *permissions;          /* NULL: everything is allowed                                */
+    subscription_table_t table;
+    bytes_t after_pong;                  /* own copy; sent once, behind the first PONG                 */
+    bytes_t cluster;                     /* leafs: origin cluster, own $LDS, remote domain; own copies */
+    bytes_t lds;
+    bytes_t remote_domain;
+    uint64_t in_msgs;
+    uint64_t out_msgs;
+    uint64_t in_bytes;                   /* payload and header bytes, as the reference counts          */
+    uint64_t out_bytes;
+    int64_t start_wall_ns;
+    int64_t last_wall_ns;
+    int64_t last_input_ns;
+    int64_t next_ping_ns;
+    int64_t ping_sent_ns;
+    int64_t rtt_ns;
+    int64_t expires_wall_ns;
+    uint32_t pings_out;
+    uint32_t close_reason;
+    bool reading;
+    bool dirty;                          /* in plane->dirty: something is queued                       */
+    bool producer;                       /* published into a stream: waits when the journal lags       */
+    bool throttled;
+    bool full;                           /* a consumer was told DELIVERED_FULL                         */
+    bool silent;                         /* closed without a word                                      */
+    bool again;                          /* input waits in conn.rest after a pause                     */
+    bool has_mates;                      /* leafs: another leaf of the account has the same cluster    */
+    bytes_t close_text;                  /* own copy                                                   */
+    uint64_t publication;                /* leafs: last message that chose this peer                   */
+    uint32_t queue_count;
+    bytes_t queues[OP_QUEUES_MAX];
+    peer_t *next_dirty;
+    peer_t *next_doomed;
+    peer_t *next_again;
+    peer_t *next_leaf;
+    peer_t *previous;
+    peer_t *next;
+};
+
+/* ---- messages on their way ------------------------------------------------------------------------------------------------ */
+
+#define PUBLICATION_LOCAL 1u             /* not to leaf links                                          */
+#define PUBLICATION_FROM_LEAF 2u         /* queue members only of the groups that it names             */
+#define PUBLICATION_STORED 4u            /* a delivery from a stream: never into a stream again        */
+
+typedef struct publication {
+    account_t *account;
+    message_t message;                   /* subject = what is routed                                   */
+    bytes_t shown;                       /* what a client sees as the subject; empty = the same        */
+    peer_t *origin;                      /* NULL = inside                                              */
+    const bytes_t *queues;
+    uint32_t queue_count;
+    uint32_t flags;
+} publication_t;
+
+/* ---- the plane ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct plane_listener {
+    listener_t listener;
+    uint64_t id;
+    uint32_t kind;
+    uint32_t marker;                     /* tells a listener's tag from a peer's                       */
+    struct plane_listener *next;
+} plane_listener_t;
+
+typedef struct purge_job purge_job_t;    /* stream.c                                                   */
+typedef struct ingest ingest_t;          /* ingest.c                                                   */
+
+#define STORE_FILE 0
+#define STORE_MEMORY 1
+
+struct plane {
+    plane_limits_t limits;
+    moment_t now;
+    exchange_t exchange;
+
+    table_t peers;                       /* id > peer_t                                                */
+    table_t accounts;                    /* id > account_t                                             */
+    table_t streams;                     /* id > stream_t                                              */
+    table_t controls;                    /* id > subscription_t                                        */
+    peer_t *all_peers;
+    peer_t *dirty;
+    peer_t *doomed;
+    peer_t *again;
+    subscription_t *dead;
+    plane_listener_t *listeners;
+    uint64_t next_peer;
+    uint64_t publication;                /* counts routed messages                                     */
+    peer_t **leafs_hit;                  /* scratch: leafs chosen by the message being routed          */
+    uint32_t leafs_hit_max;
+    uint64_t random;
+
+    store_t *stores[2];
+    held_t held[2];
+    consume_t *consume;
+    char *memory_directory;
+    bool throttling;
+    bool interest_changed;
+    bool drained;                        /* a full receiver has room again                             */
+    bool more;                           /* something is left to do without waiting                    */
+    purge_job_t *purges;
+    ingest_t *ingests;
+    buffer_t scratch;                    /* for a header block or reply being composed                 */
+    int64_t next_chores_ns;
+
+    plane_stats_t stats;                 /* the plane's own view; published once a tick                */
+    _Atomic uint64_t published[sizeof(plane_stats_t) / sizeof(uint64_t)];
+
+    /* the driver's */
+    loop_t loop;
+    conn_scratch_t input;
+    bool threaded;                       /* false: driven by a test, no sockets                        */
+    _Atomic bool stopping;
+    _Atomic bool stopped;
+    struct plane_thread *thread;
+};
+
+/* ---- tick.c ---------------------------------------------------------------------------------------------------------------- */
+
+void core_commands(plane_t *plane);                  /* everything that waits in the ring                       */
+void core_settle(plane_t *plane);                    /* batch, release, consumers, sweep; ends a tick           */
+int64_t core_sleep_ns(const plane_t *plane);         /* until the next thing to do without input                */
+LEAF_MUST_USE status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory,
+                                 char *reason);
+void core_close(plane_t *plane);
+uint64_t core_last_batch(const plane_t *plane, uint32_t which_store); /* durable when everything so far is        */
+void core_shutdown(plane_t *plane);                  /* everything appended becomes durable                     */
+LEAF_MUST_USE status_t core_memory_store(plane_t *plane); /* opens the memory store on first use                */
+
+/* ---- peer.c ---------------------------------------------------------------------------------------------------------------- */
+
+/* Takes over fd (-1 in tests). NULL: no memory; fd is still the caller's. */
+peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address);
+peer_t *peer_find(plane_t *plane, uint64_t id);
+/* Parses and acts on as much of input as it can; returns how much it used. */
+uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input);
+void peer_pause(plane_t *plane, peer_t *peer);       /* waits for a verdict                                     */
+void peer_resume(plane_t *plane, peer_t *peer);
+void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_verdict_t *verdict);
+/* Marks for closing; text (may be empty) goes out as -ERR first. */
+void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
+void peer_doom_silently(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
+void peer_error(plane_t *plane, peer_t *peer, bytes_t text); /* -ERR, connection stays                          */
+void peer_send(plane_t *plane, peer_t *peer, bytes_t frame);
+/* A frame was emitted into peer->conn.out.data. */
+void peer_emitted(plane_t *plane, peer_t *peer);
+void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status);
+void peer_pong(plane_t *plane, peer_t *peer);        /* a PING came                                             */
+void peer_ponged(plane_t *plane, peer_t *peer);      /* a PONG came                                             */
+void peer_chores(plane_t *plane, peer_t *peer);      /* pings, deadlines, expiry                                */
+void peer_drop_subscriptions(plane_t *plane, peer_t *peer);
+void peer_sweep(plane_t *plane);                     /* closes what is doomed                                   */
+void peer_flush(plane_t *plane, peer_t *peer);
+void peer_want(plane_t *plane, peer_t *peer);        /* tells the loop what the state says                      */
+static inline void peer_touch(plane_t *plane, peer_t *peer) {
+    if (!peer->dirty) {
+        peer->dirty = true;
+        peer->next_dirty = plane->dirty;
+        plane->dirty = peer;
+    }
+}
+
+/* ---- dispatch_client.c, dispatch_leaf.c ---------------------------------------------------------------------------------------- */
+
+/* false: the op was not consumed (it waits for a verdict) or the peer is doomed. */
+bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op);
+bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op);
+void leaf_admitted(plane_t *plane, peer_t *peer);
+
+/* ---- account.c ---------------------------------------------------------------------------------------------------------------- */
+
+account_t *account_find(plane_t *plane, uint32_t id);
+LEAF_MUST_USE status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain);
+void account_free(account_t *account);
+
+uint64_t subscription_hash(bytes_t first, bytes_t second);
+subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t sid);
+subscription_t *subscription_find_subject(const subscription_table_t *table, bytes_t subject, bytes_t queue);
+/* Makes, routes and (unless local) announces a subscription; table NULL for control. */
+LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind, peer_t *peer,
+                                        bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
+                                        subscription_t **out);
+void subscription_kill(plane_t *plane, subscription_t *subscription); /* at the end of the tick                    */
+void subscription_sweep(plane_t *plane);
+void subscription_table_free(subscription_table_t *table);
+LEAF_MUST_USE status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, void *object,
+                                uint32_t prefix_tokens);
+void sink_remove(plane_t *plane, sink_t *sink);
+bool account_interest(account_t *account, bytes_t subject, bytes_t group);
+
+/* ---- interest.c ---------------------------------------------------------------------------------------------------------------- */
+
+/* A target's weight changed from `before` to `after` (0 = not there). origin: the leaf it came from, NULL = local. */
+void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_t queue, peer_t *origin, uint32_t before,
+                     uint32_t after);
+void interest_announce_domain(plane_t *plane, account_t *account);
+void interest_leaf_joined(plane_t *plane, peer_t *peer); /* the first burst                                      */
+void interest_leaf_left(plane_t *plane, peer_t *peer);
+void interest_free(interest_t *interest);
+bool interest_is_announced(const route_target_t *target);
+
+/* ---- publish.c ----------------------------------------------------------------------------------------------------------------- */
+
+/* Routes one message; returns how many targets took it (a leaf link counts as one). */
+uint32_t publish(plane_t *plane, publication_t *publication);
+/* From inside: an ack, a reply, a status. */
+uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload);
+/* To one receiver of a subscription to `to`, out of a stream. */
+delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery);
+
+/* ---- permissions.c --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct permission_lists {
+    const bytes_t *at[4];                /* pub allow, pub deny, sub allow, sub deny                   */
+    uint32_t count[4];
+} permission_lists_t;
+
+/* *out stays NULL when nothing is restricted and no replies are to be tracked. */
+LEAF_MUST_USE status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,
+                                       permissions_t **out);
+void permissions_free(permissions_t *permissions);
+bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns);
+bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered);
+bool permissions_deliver(const permissions_t *permissions, bytes_t subject); /* for filtered subscriptions          */
+bool permissions_tracks(const permissions_t *permissions);
+void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t mono_ns);
+bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject);      /* may be sent over the link  */
+bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject);       /* may come in                */
+bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject);      /* may we send LS+            */
+bool permissions_leaf_asked(const permissions_t *permissions, bytes_t subject);    /* may the peer ask for it    */
+
+/* ---- commands and events ----------------------------------------------------------------------------------------------------------- */
+
+void command_run(plane_t *plane, const plane_command_t *command);
+void command_done(plane_t *plane, const plane_command_t *command, status_t status);
+/* With a payload; arg and arg2 for the caller. */
+void command_answer(plane_t *plane, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2, bytes_t payload);
+/* When everything that is in the store's open batch is on disk. */
+void command_done_durable(plane_t *plane, const plane_command_t *command, uint32_t which_store, uint64_t arg, bytes_t payload);
+bool command_stream(plane_t *plane, const plane_command_t *command);   /* false: not one of these                   */
+bool command_consumer(plane_t *plane, const plane_command_t *command);
+bool command_ingest(plane_t *plane, const plane_command_t *command);
+
+typedef struct strings {                 /* reads the packed strings of abi.h                          */
+    const uint8_t *at;
+    uint32_t left;
+} strings_t;
+strings_t strings_of(const plane_command_t *command);
+bytes_t strings_next(strings_t *strings); /* empty behind the end, too                                 */
+bool strings_more(const strings_t *strings);
+
+/* ---- stats.c ----------------------------------------------------------------------------------------------------------------------- */
+
+void stats_publish(plane_t *plane);
+
+/* ---- small things ------------------------------------------------------------------------------------------------------------------ */
+
+bytes_t bytes_copy(bytes_t bytes);        /* malloc; BYTES_NONE when empty or without memory             */
+void bytes_release(bytes_t *bytes);
+void hash8(bytes_t text, uint8_t out[8]); /* links-and-accounts.md, common helpers                       */
+uint32_t random_below(plane_t *plane, uint32_t limit);
+/* "-ERR" and other short texts on the stack. */
+typedef struct text {
+    uint32_t size;
+    uint8_t at[SUBJECT_BYTES_MAX + 256];
+} text_t;
+void text_add(text_t *text, bytes_t part);
+void text_add_literal(text_t *text, const char *part);
+void text_add_number(text_t *text, uint64_t number);
+static inline bytes_t text_bytes(const text_t *text) {
+    return bytes_of(text->at, text->size);
+}
+
+#endif

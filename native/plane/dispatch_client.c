@@ -1,0 +1,222 @@
+/* dispatch_client.c: the verbs of a client, one function each. Texts and order of checks: links-and-accounts.md 1.3 to 1.5.
+ *
+ * What does not live here: parsing (wire/), routing (publish.c), verdicts on CONNECT (control).
+ */
+#include "base/subject.h"
+#include "plane/core.h"
+
+/* ---- handshake --------------------------------------------------------------------------------------------------- */
+
+static void line_event(plane_t *plane, peer_t *peer, const op_t *op) {
+    event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, op->body);
+    if (entry != NULL) {
+        entry->event.target = peer->id;
+        entry->event.code = (uint32_t)op->kind;
+    }
+    event_post(&plane->exchange, entry);
+    peer_pause(plane, peer);
+}
+
+/* CONNECT goes to control. Any other verb, too, but stays in the input: with no_auth_user it is run after the verdict. */
+static bool greet(plane_t *plane, peer_t *peer, const op_t *op) {
+    line_event(plane, peer, op);
+    return op->kind == OP_CONNECT;
+}
+
+static void ok(plane_t *plane, peer_t *peer) {
+    if ((peer->flags & VERDICT_VERBOSE) != 0) {
+        peer_send(plane, peer, emit_ok);
+    }
+}
+
+/* ---- publish -------------------------------------------------------------------------------------------------------- */
+
+static void violation(plane_t *plane, peer_t *peer, const char *what, bytes_t subject) {
+    text_t text;
+    text.size = 0;
+    text_add_literal(&text, "Permissions Violation for ");
+    text_add_literal(&text, what);
+    text_add_literal(&text, " \"");
+    text_add(&text, subject);
+    text_add_literal(&text, "\"");
+    peer_error(plane, peer, text_bytes(&text));
+}
+
+static bool reserved_reply(bytes_t reply) {
+    if (reply.at[0] == '_') {
+        return bytes_starts(reply, BYTES_LITERAL("_R_.")) || bytes_starts(reply, BYTES_LITERAL("_GR_."));
+    }
+    return bytes_starts(reply, BYTES_LITERAL("$JS.ACK.")) || bytes_starts(reply, BYTES_LITERAL("$GR."));
+}
+
+static bool reserved_subject(bytes_t subject) {
+    return bytes_starts(subject, BYTES_LITERAL("_GR_.")) || bytes_starts(subject, BYTES_LITERAL("$NRG."));
+}
+
+static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op) {
+    bytes_t subject = op->subject;
+    bool special = subject.at[0] == '_' || subject.at[0] == '$';
+    if (LEAF_UNLIKELY(special) && reserved_subject(subject)) {
+        violation(plane, peer, "Publish to", subject);
+        return false;
+    }
+    if (LEAF_UNLIKELY(peer->permissions != NULL) && !permissions_publish(peer->permissions, subject, plane->now.mono_ns)) {
+        violation(plane, peer, "Publish to", subject);
+        return false;
+    }
+    if (op->reply.size != 0 && (op->reply.at[0] == '_' || op->reply.at[0] == '$') && reserved_reply(op->reply)) {
+        violation(plane, peer, "Publish with Reply of", op->reply);
+        return false;
+    }
+    return true;
+}
+
+/* 503 to the asker, if a plain subscription of its own would get the reply. */
+static void no_responders(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t reply) {
+    const route_match_t *match = route_match(peer->account->route, reply);
+    subscription_t *one = NULL;
+    for (uint32_t i = 0; i < match->plain_count && one == NULL; i++) {
+        if (match->plain[i]->kind == TARGET_CLIENT && ((subscription_t *)match->plain[i]->owner)->peer == peer) {
+            one = match->plain[i]->owner;
+        }
+    }
+    if (one == NULL || (one->flags & SUBSCRIPTION_DEAD) != 0) {
+        return;
+    }
+    text_t header;
+    header.size = 0;
+    text_add_literal(&header, "NATS/1.0 503\r\nNats-Subject: ");
+    text_add(&header, subject);
+    text_add_literal(&header, "\r\n\r\n");
+    message_t message = {.subject = reply, .header = text_bytes(&header)};
+    status_t status = emit_client_message(&peer->conn.out.data, &message, bytes_of(one->sid, one->sid_size), true);
+    if (status != STATUS_OK) {
+        peer_emit_failed(plane, peer, status);
+        return;
+    }
+    peer_emitted(plane, peer);
+    if (one->max != 0 && ++one->delivered >= one->max) {
+        subscription_kill(plane, one);
+    }
+}
+
+static void verb_publish(plane_t *plane, peer_t *peer, const op_t *op) {
+    uint64_t size = (uint64_t)op->header.size + op->payload.size;
+    peer->in_msgs++;
+    peer->in_bytes += size;
+    plane->stats.in_msgs++;
+    plane->stats.in_bytes += size;
+    if (LEAF_UNLIKELY((peer->flags & VERDICT_PEDANTIC) != 0) && !subject_valid_literal(op->subject)) {
+        peer_error(plane, peer, BYTES_LITERAL("Invalid Publish Subject"));
+    }
+    if (!may_publish(plane, peer, op)) {
+        return;
+    }
+    ok(plane, peer);
+    publication_t publication = {
+        .account = peer->account,
+        .message = {.subject = op->subject, .reply = op->reply, .header = op->header, .payload = op->payload},
+        .origin = peer};
+    uint32_t taken = publish(plane, &publication);
+    if (taken == 0 && op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0 && (peer->flags & VERDICT_HEADERS) != 0) {
+        no_responders(plane, peer, op->subject, op->reply);
+    }
+}
+
+/* ---- subscribe -------------------------------------------------------------------------------------------------------- */
+
+static void subscribe_violation(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue) {
+    text_t text;
+    text.size = 0;
+    text_add_literal(&text, "Permissions Violation for Subscription to \"");
+    text_add(&text, subject);
+    text_add_literal(&text, "\"");
+    if (queue.size != 0) {
+        text_add_literal(&text, " using queue \"");
+        text_add(&text, queue);
+        text_add_literal(&text, "\"");
+    }
+    peer_error(plane, peer, text_bytes(&text));
+}
+
+static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
+    bool filtered = false;
+    if (peer->permissions != NULL && !permissions_subscribe(peer->permissions, op->subject, op->queue, &filtered)) {
+        subscribe_violation(plane, peer, op->subject, op->queue);
+        return;
+    }
+    if (peer->max_subscriptions != 0 && peer->table.count >= peer->max_subscriptions) {
+        peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
+        return;
+    }
+    if (!subject_valid_pattern(op->subject)) {
+        peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
+        return;
+    }
+    if (subscription_find_sid(&peer->table, op->sid) == NULL) {
+        subscription_t *one;
+        status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_CLIENT, peer, op->subject, op->queue, op->sid, 1,
+                                           filtered ? SUBSCRIPTION_FILTERED : 0, &one);
+        if (status != STATUS_OK) {
+            peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
+            return;
+        }
+    }
+    ok(plane, peer);
+}
+
+static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
+    subscription_t *one = subscription_find_sid(&peer->table, op->sid);
+    if (one != NULL) {
+        one->max = op->max;
+        if (op->max == 0 || one->delivered >= op->max) {
+            subscription_kill(plane, one);
+        }
+    }
+    ok(plane, peer);
+}
+
+/* ---- the switch ---------------------------------------------------------------------------------------------------------- */
+
+bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op) {
+    if (LEAF_UNLIKELY(peer->state == PEER_GREETING)) {
+        return greet(plane, peer, op);
+    }
+    switch (op->kind) {
+    case OP_PUB:
+    case OP_HPUB:
+        verb_publish(plane, peer, op);
+        break;
+    case OP_SUB:
+        verb_subscribe(plane, peer, op);
+        break;
+    case OP_UNSUB:
+        verb_unsubscribe(plane, peer, op);
+        break;
+    case OP_PING:
+        peer_pong(plane, peer);
+        break;
+    case OP_PONG:
+        peer_ponged(plane, peer);
+        break;
+    case OP_CONNECT:
+        /* Legal again: subscriptions go, control decides anew. */
+        peer_drop_subscriptions(plane, peer);
+        line_event(plane, peer, op);
+        break;
+    case OP_OK:
+    case OP_ERR:
+    case OP_INFO:
+        break;
+    case OP_NONE:
+    case OP_LEAF_SUB:
+    case OP_LEAF_UNSUB:
+    case OP_LEAF_MSG:
+    case OP_LEAF_HMSG:
+    case OP_KIND_COUNT:
+    default:
+        peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
+        return false;
+    }
+    return true;
+}

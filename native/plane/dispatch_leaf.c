@@ -1,0 +1,204 @@
+/* dispatch_leaf.c: the verbs of a leaf link, one function each. Reference: links-and-accounts.md 2.3 to 2.6.
+ *
+ * Until ADMIT_LEAF every line goes to control and reading waits. What does not live here: the handshake (control, links/),
+ * what we tell the peer (interest.c), what we send it (publish.c).
+ */
+#include "base/subject.h"
+#include "plane/core.h"
+
+static void leaf_event(plane_t *plane, const peer_t *peer, uint32_t kind, const op_t *op) {
+    event_entry_t *entry = event_new(kind, BYTES_NONE, BYTES_NONE, BYTES_NONE, op->body);
+    if (entry != NULL) {
+        entry->event.target = peer->id;
+        entry->event.code = (uint32_t)op->kind;
+    }
+    event_post(&plane->exchange, entry);
+}
+
+static bool greet(plane_t *plane, peer_t *peer, const op_t *op) {
+    if (op->kind == OP_PING) {
+        peer_pong(plane, peer);
+        return true;
+    }
+    if (op->kind == OP_PONG || op->kind == OP_OK) {
+        return true;
+    }
+    leaf_event(plane, peer, EVENT_LINE, op);
+    peer_pause(plane, peer);
+    return op->kind == OP_CONNECT || op->kind == OP_INFO || op->kind == OP_ERR;
+}
+
+void leaf_admitted(plane_t *plane, peer_t *peer) {
+    plane->stats.leafs++;
+    interest_leaf_joined(plane, peer);
+    plane->interest_changed = true;
+}
+
+/* ---- interest ---------------------------------------------------------------------------------------------------------- */
+
+static bool is_hub(const peer_t *peer) {
+    return (peer->flags & VERDICT_SPOKE) != 0;
+}
+
+static void close_for(plane_t *plane, peer_t *peer, uint32_t reason, const char *before, bytes_t subject, const char *after) {
+    text_t text;
+    text.size = 0;
+    text_add_literal(&text, before);
+    text_add(&text, subject);
+    text_add_literal(&text, after);
+    peer_doom(plane, peer, reason, text_bytes(&text));
+}
+
+/* JetStream's own families are denied both ways between domains; a peer that asks all the same is not closed for it. */
+static bool is_domain_family(bytes_t subject) {
+    return bytes_starts(subject, BYTES_LITERAL("$JS.")) || bytes_starts(subject, BYTES_LITERAL("$KV."))
+        || bytes_starts(subject, BYTES_LITERAL("$OBJ."));
+}
+
+static bool may_be_asked(plane_t *plane, peer_t *peer, bytes_t subject) {
+    if (peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS.")) || bytes_starts(subject, BYTES_LITERAL("_GR_."))
+        || bytes_starts(subject, BYTES_LITERAL("$GR."))) {
+        return true;
+    }
+    if (permissions_leaf_asked(peer->permissions, subject)) {
+        return true;
+    }
+    if (!is_hub(peer) && !subject_has_wildcard(subject) && !is_domain_family(subject)) {
+        close_for(plane, peer, CLOSE_PERMISSION, "Permissions Violation for Subscription to \"", subject, "\"");
+    }
+    return false;
+}
+
+static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
+    if (peer->lds.size != 0 && bytes_equal(op->subject, peer->lds)) {
+        close_for(plane, peer, CLOSE_LOOP, "Loop detected for leafnode account=\"", peer->account->name,
+                  "\". Delaying attempt to reconnect for 30s");
+        return;
+    }
+    if (!may_be_asked(plane, peer, op->subject)) {
+        return;
+    }
+    uint32_t weight = op->queue.size == 0 || op->weight == 0 ? 1 : op->weight;
+    subscription_t *one = subscription_find_subject(&peer->table, op->subject, op->queue);
+    if (one != NULL) {
+        uint32_t before = one->target.weight;
+        one->target.weight = weight;
+        interest_change(plane, peer->account, op->subject, op->queue, peer, before, weight);
+        return;
+    }
+    if (peer->max_subscriptions != 0 && peer->table.count >= peer->max_subscriptions) {
+        peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
+        return;
+    }
+    if (!subject_valid_pattern(op->subject)) {
+        peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
+        return;
+    }
+    status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_LEAF, peer, op->subject, op->queue, BYTES_NONE, weight,
+                                       0, &one);
+    if (status != STATUS_OK) {
+        peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
+    }
+}
+
+static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
+    subscription_t *one = subscription_find_subject(&peer->table, op->subject, op->queue);
+    if (one != NULL) {
+        subscription_kill(plane, one);
+    }
+}
+
+/* ---- messages ----------------------------------------------------------------------------------------------------------- */
+
+static bool may_come_in(plane_t *plane, peer_t *peer, bytes_t subject) {
+    if (peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("_R_.")) || bytes_starts(subject, BYTES_LITERAL("$JS.ACK."))
+        || permissions_leaf_in(peer->permissions, subject)) {
+        return true;
+    }
+    if (!is_hub(peer) && !is_domain_family(subject)) {
+        close_for(plane, peer, CLOSE_PERMISSION, "Permissions Violation for Publish to \"", subject, "\"");
+    }
+    return false;
+}
+
+/* "<ack subject>@<stored subject>": names may hold '@', so the first one behind the 8th dot counts. */
+static void split_stored_subject(bytes_t reply, bytes_t *ack, bytes_t *stored) {
+    *ack = reply;
+    *stored = BYTES_NONE;
+    if (!bytes_starts(reply, BYTES_LITERAL("$JS.ACK."))) {
+        return;
+    }
+    uint32_t dots = 0;
+    for (uint32_t i = 0; i < reply.size; i++) {
+        dots += reply.at[i] == '.';
+        if (dots >= 8 && reply.at[i] == '@') {
+            *ack = bytes_of(reply.at, i);
+            *stored = bytes_of(reply.at + i + 1, reply.size - i - 1);
+            return;
+        }
+    }
+}
+
+static void verb_message(plane_t *plane, peer_t *peer, const op_t *op) {
+    uint64_t size = (uint64_t)op->header.size + op->payload.size;
+    peer->in_msgs++;
+    peer->in_bytes += size;
+    plane->stats.in_msgs++;
+    plane->stats.in_bytes += size;
+    if (!may_come_in(plane, peer, op->subject)) {
+        return;
+    }
+    publication_t publication = {.account = peer->account,
+                                 .message = {.subject = op->subject, .header = op->header, .payload = op->payload},
+                                 .origin = peer,
+                                 .queues = op->queues,
+                                 .queue_count = op->queue_count,
+                                 .flags = PUBLICATION_FROM_LEAF};
+    split_stored_subject(op->reply, &publication.message.reply, &publication.shown);
+    (void)publish(plane, &publication);
+}
+
+/* ---- the switch ------------------------------------------------------------------------------------------------------------ */
+
+bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
+    if (LEAF_UNLIKELY(peer->state == PEER_GREETING)) {
+        return greet(plane, peer, op);
+    }
+    switch (op->kind) {
+    case OP_LEAF_MSG:
+    case OP_LEAF_HMSG:
+        verb_message(plane, peer, op);
+        break;
+    case OP_LEAF_SUB:
+        verb_subscribe(plane, peer, op);
+        break;
+    case OP_LEAF_UNSUB:
+        verb_unsubscribe(plane, peer, op);
+        break;
+    case OP_PING:
+        peer_pong(plane, peer);
+        break;
+    case OP_PONG:
+        peer_ponged(plane, peer);
+        break;
+    case OP_ERR:
+        leaf_event(plane, peer, EVENT_LEAF_ERR, op);
+        break;
+    case OP_INFO:
+        leaf_event(plane, peer, EVENT_LEAF_INFO, op);
+        break;
+    case OP_OK:
+    case OP_CONNECT:
+        break;
+    case OP_NONE:
+    case OP_PUB:
+    case OP_HPUB:
+    case OP_SUB:
+    case OP_UNSUB:
+    case OP_KIND_COUNT:
+    default:
+        peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
+        return false;
+    }
+    return true;
+}

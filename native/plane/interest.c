@@ -1,0 +1,308 @@
+/* interest.c: what leaf links are told about who wants what, and when.
+ *
+ *   entry (subject, queue):  local   weight of targets here      spokes  weight from links whose hub we are
+ *                            hubs    weight from our own hubs
+ *
+ *   what link L sees:        L is our hub:  local + spokes
+ *                            else:          local + spokes + hubs - its own - that of links of its cluster
+ *
+ * A plain subject is told when the sum L sees leaves or reaches zero, a queue group whenever it changes (LS+ carries the absolute
+ * weight). No state is kept for a link: before and after of a change say what to send. Permissions of a link never change in
+ * its life, so they filter both sides alike. The table exists from an account's first leaf link on.
+ * Reference: links-and-accounts.md 2.3, 2.6.
+ */
+#include <stdlib.h>
+
+#include "base/subject.h"
+#include "plane/core.h"
+
+typedef struct interest_entry {
+    struct interest_entry *next;
+    uint64_t hash;
+    uint64_t local;
+    uint64_t spokes;
+    uint64_t hubs;
+    uint32_t subject_size;
+    uint32_t queue_size;
+    uint8_t bytes[];
+} interest_entry_t;
+
+struct interest {
+    interest_entry_t **buckets;
+    uint32_t size;
+    uint32_t count;
+};
+
+static bytes_t entry_subject(const interest_entry_t *entry) {
+    return bytes_of(entry->bytes, entry->subject_size);
+}
+
+static bytes_t entry_queue(const interest_entry_t *entry) {
+    return bytes_of(entry->bytes + entry->subject_size, entry->queue_size);
+}
+
+bool interest_is_announced(const route_target_t *target) {
+    switch ((target_kind_t)target->kind) {
+    case TARGET_CLIENT:
+    case TARGET_CONTROL:
+    case TARGET_LEAF:
+        return (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_LOCAL) == 0;
+    case TARGET_STREAM:
+    case TARGET_ACK:
+    case TARGET_FLOW:
+    case TARGET_INGEST:
+        return true;
+    case TARGET_NEXT: /* reached through the domain's own subjects */
+    case TARGET_DIRECT:
+    default:
+        return false;
+    }
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------------------- */
+
+static interest_entry_t *entry_find(const interest_t *interest, uint64_t hash, bytes_t subject, bytes_t queue) {
+    interest_entry_t *entry = interest->buckets[hash & (interest->size - 1)];
+    while (entry != NULL && (entry->hash != hash || !bytes_equal(entry_subject(entry), subject) || !bytes_equal(entry_queue(entry), queue))) {
+        entry = entry->next;
+    }
+    return entry;
+}
+
+static void table_grow(interest_t *interest) {
+    uint32_t size = interest->size * 2;
+    interest_entry_t **grown = calloc(size, sizeof(*grown));
+    if (grown == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < interest->size; i++) {
+        for (interest_entry_t *entry = interest->buckets[i], *next; entry != NULL; entry = next) {
+            next = entry->next;
+            entry->next = grown[entry->hash & (size - 1)];
+            grown[entry->hash & (size - 1)] = entry;
+        }
+    }
+    free(interest->buckets);
+    interest->buckets = grown;
+    interest->size = size;
+}
+
+static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t subject, bytes_t queue) {
+    if (interest->count >= interest->size) {
+        table_grow(interest);
+    }
+    interest_entry_t *entry = calloc(1, sizeof(*entry) + subject.size + queue.size);
+    /* An interest that is not told is a subscription that gets nothing, silently. */
+    check(entry != NULL);
+    entry->hash = hash;
+    entry->subject_size = subject.size;
+    entry->queue_size = queue.size;
+    memcpy(entry->bytes, subject.at, subject.size);
+    if (queue.size != 0) {
+        memcpy(entry->bytes + subject.size, queue.at, queue.size);
+    }
+    entry->next = interest->buckets[hash & (interest->size - 1)];
+    interest->buckets[hash & (interest->size - 1)] = entry;
+    interest->count++;
+    return entry;
+}
+
+static void entry_drop(interest_t *interest, interest_entry_t *entry) {
+    interest_entry_t **at = &interest->buckets[entry->hash & (interest->size - 1)];
+    while (*at != entry) {
+        at = &(*at)->next;
+    }
+    *at = entry->next;
+    interest->count--;
+    free(entry);
+}
+
+void interest_free(interest_t *interest) {
+    if (interest == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < interest->size; i++) {
+        while (interest->buckets[i] != NULL) {
+            entry_drop(interest, interest->buckets[i]);
+        }
+    }
+    free(interest->buckets);
+    free(interest);
+}
+
+/* ---- what a link sees ------------------------------------------------------------------------------------------------ */
+
+static bool is_hub(const peer_t *peer) {
+    return (peer->flags & VERDICT_SPOKE) != 0;
+}
+
+static bool same_cluster(const peer_t *a, const peer_t *b) {
+    return a->cluster.size != 0 && bytes_equal(a->cluster, b->cluster);
+}
+
+static uint64_t weight_of(const peer_t *peer, bytes_t subject, bytes_t queue) {
+    const subscription_t *one = subscription_find_subject(&peer->table, subject, queue);
+    return one == NULL ? 0 : one->target.weight;
+}
+
+/* Without the weight of `changing`, whose table may not tell the truth at this moment. */
+static uint64_t seen_by(const peer_t *peer, const interest_entry_t *entry, const peer_t *changing) {
+    uint64_t sum = entry->local + entry->spokes;
+    bytes_t subject = entry_subject(entry), queue = entry_queue(entry);
+    if (is_hub(peer)) {
+        return sum;
+    }
+    sum += entry->hubs;
+    uint64_t own = 0;
+    for (const peer_t *other = peer->has_mates ? peer->account->leafs : peer; other != NULL; other = other->next_leaf) {
+        if ((other == peer || same_cluster(other, peer)) && other != changing) {
+            own += weight_of(other, subject, queue);
+        }
+        if (!peer->has_mates) {
+            break;
+        }
+    }
+    return sum > own ? sum - own : 0;
+}
+
+static bool may_ask(const peer_t *peer, bytes_t subject) {
+    return peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS.")) || permissions_leaf_ask(peer->permissions, subject);
+}
+
+static void tell(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, uint64_t weight) {
+    if (peer->state == PEER_DOOMED || !may_ask(peer, subject)) {
+        return;
+    }
+    buffer_t *out = &peer->conn.out.data;
+    status_t status = weight != 0 ? emit_leaf_sub(out, subject, queue, weight > UINT32_MAX ? UINT32_MAX : (uint32_t)weight)
+                                  : emit_leaf_unsub(out, subject, queue);
+    if (status != STATUS_OK) {
+        peer_emit_failed(plane, peer, status);
+        return;
+    }
+    peer_emitted(plane, peer);
+}
+
+void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_t queue, peer_t *origin, uint32_t before,
+                     uint32_t after) {
+    interest_t *interest = account->interest;
+    if (interest == NULL || before == after) {
+        return;
+    }
+    uint64_t hash = subscription_hash(subject, queue);
+    interest_entry_t *entry = entry_find(interest, hash, subject, queue);
+    if (entry == NULL) {
+        entry = entry_make(interest, hash, subject, queue);
+    }
+    uint64_t *part = origin == NULL ? &entry->local : is_hub(origin) ? &entry->hubs : &entry->spokes;
+    check(*part >= before);
+    *part -= before;
+    for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
+        bool sees = origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(is_hub(peer) && is_hub(origin)));
+        if (!sees) {
+            continue;
+        }
+        uint64_t others = seen_by(peer, entry, origin);
+        uint64_t was = others + before, is = others + after;
+        if (queue.size != 0 ? was != is : (was == 0) != (is == 0)) {
+            tell(plane, peer, subject, queue, is);
+        }
+    }
+    *part += after;
+    if (entry->local + entry->spokes + entry->hubs == 0) {
+        entry_drop(interest, entry);
+    }
+}
+
+/* ---- links that come and go -------------------------------------------------------------------------------------------- */
+
+static bool count_local(void *context, route_target_t *target) {
+    interest_t *interest = context;
+    if (target->kind == TARGET_LEAF || !interest_is_announced(target)) {
+        return true;
+    }
+    /* Dead ones, too: the sweep will take them off again. */
+    uint64_t hash = subscription_hash(target->subject, target->queue);
+    interest_entry_t *entry = entry_find(interest, hash, target->subject, target->queue);
+    if (entry == NULL) {
+        entry = entry_make(interest, hash, target->subject, target->queue);
+    }
+    entry->local += target->weight;
+    return true;
+}
+
+void interest_announce_domain(plane_t *plane, account_t *account) {
+    static const char *const families[] = {"INFO",   "STREAM.>",  "CONSUMER.>", "DIRECT.>", "META.>",
+                                           "SERVER.>", "ACCOUNT.>", "$KV.>",      "$OBJ.>"};
+    if (account->interest == NULL || account->domain_prefix.size == 0 || (account->flags & ACCOUNT_JETSTREAM) == 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        text_t subject = {0};
+        text_add(&subject, account->domain_prefix);
+        text_add_literal(&subject, families[i]);
+        uint64_t hash = subscription_hash(text_bytes(&subject), BYTES_NONE);
+        const interest_entry_t *entry = entry_find(account->interest, hash, text_bytes(&subject), BYTES_NONE);
+        if (entry == NULL || entry->local == 0) {
+            interest_change(plane, account, text_bytes(&subject), BYTES_NONE, NULL, 0, 1);
+        }
+    }
+}
+
+static void interest_start(plane_t *plane, account_t *account) {
+    interest_t *interest = calloc(1, sizeof(*interest));
+    check(interest != NULL);
+    interest->size = 64;
+    interest->buckets = calloc(interest->size, sizeof(*interest->buckets));
+    check(interest->buckets != NULL);
+    account->interest = interest;
+    route_each(account->route, count_local, interest);
+    interest_announce_domain(plane, account);
+}
+
+static void find_mates(account_t *account) {
+    for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
+        peer->has_mates = false;
+        for (const peer_t *other = account->leafs; other != NULL; other = other->next_leaf) {
+            peer->has_mates = peer->has_mates || (other != peer && same_cluster(other, peer));
+        }
+    }
+}
+
+void interest_leaf_joined(plane_t *plane, peer_t *peer) {
+    account_t *account = peer->account;
+    if (account->interest == NULL) {
+        interest_start(plane, account);
+    }
+    peer->next_leaf = account->leafs;
+    account->leafs = peer;
+    account->leaf_count++;
+    find_mates(account);
+    if (peer->lds.size != 0) {
+        tell(plane, peer, peer->lds, BYTES_NONE, 1);
+    }
+    for (uint32_t i = 0; i < account->interest->size; i++) {
+        for (const interest_entry_t *entry = account->interest->buckets[i]; entry != NULL; entry = entry->next) {
+            uint64_t weight = seen_by(peer, entry, NULL);
+            if (weight != 0) {
+                tell(plane, peer, entry_subject(entry), entry_queue(entry), weight);
+            }
+        }
+    }
+}
+
+/* Its subscriptions are gone already. */
+void interest_leaf_left(plane_t *plane, peer_t *peer) {
+    (void)plane;
+    account_t *account = peer->account;
+    peer_t **at = &account->leafs;
+    while (*at != NULL && *at != peer) {
+        at = &(*at)->next_leaf;
+    }
+    if (*at == NULL) {
+        return;
+    }
+    *at = peer->next_leaf;
+    account->leaf_count--;
+    find_mates(account);
+}

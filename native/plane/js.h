@@ -1,0 +1,66 @@
+/* js.h: what JetStream adds to the plane: streams, consumers' seats, ingest, and their targets. Private to plane/.
+ *
+ * The store keeps messages, consume/ decides about deliveries; what is here speaks the protocol around them: subjects, headers,
+ * JSON of PubAcks, statuses. Reference: jetstream.md 1.5, 4, 5.5, 5.8, 6.
+ */
+#ifndef LEAFD_PLANE_JS_H
+#define LEAFD_PLANE_JS_H
+
+#include "plane/core.h"
+
+#define STREAM_SUBJECTS_MAX 4096u
+
+/* One consumer's targets. Owned by its stream's list; consumer_owner() of consume/ points here. */
+typedef struct consumer_seat {
+    consumer_t *consumer;
+    stream_t *stream;
+    uint32_t id;
+    sink_t next;            /* $JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer>                        */
+    sink_t ack[2];          /* v1, v2                                                               */
+    sink_t flow[2];
+    struct consumer_seat *next_seat;
+} consumer_seat_t;
+
+struct stream {
+    uint32_t id;
+    uint32_t which_store;
+    account_t *account;
+    store_stream_t *store;
+    stream_config_t config;
+    bytes_t name;           /* own copies                                                           */
+    bytes_t domain;
+    bytes_t ack_prefix;     /* {"stream":"S","domain":"D","seq":                                    */
+    bytes_t error_suffix;   /* ,"stream":"S","domain":"D","seq":0}                                  */
+    sink_t *subjects;
+    uint32_t subject_count;
+    sink_t direct[2];       /* $JS.API.DIRECT.GET.<stream> and .>                                   */
+    consumer_seat_t *seats;
+    uint32_t seat_count;
+};
+
+stream_t *stream_find(plane_t *plane, uint64_t id);
+void stream_free(plane_t *plane, stream_t *stream);   /* targets, seats, memory; nothing durable                */
+void stream_purges_step(plane_t *plane);              /* bounded steps of purges that take longer than a tick   */
+void stream_purges_forget(plane_t *plane, const stream_t *stream);
+consumer_seat_t *seat_find(stream_t *stream, uint64_t id);
+void seat_free(plane_t *plane, consumer_seat_t *seat); /* unlinks, too                                           */
+
+/* The targets. publication: as routed. */
+void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication);
+void js_direct(plane_t *plane, stream_t *stream, const publication_t *publication);
+void js_next(plane_t *plane, consumer_seat_t *seat, const publication_t *publication);
+void js_ack(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication);
+void js_flow(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication);
+void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publication);
+
+consume_out_t js_consume_out(plane_t *plane);
+
+/* Holds a message until the stream's open batch is on disk (memory streams: until the tick ends). */
+void js_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);
+
+void ingest_chores(plane_t *plane);                   /* silence                                                */
+int64_t ingest_next_deadline(const plane_t *plane);
+void ingest_stream_removed(plane_t *plane, const stream_t *stream);
+void ingest_free_all(plane_t *plane);
+
+#endif

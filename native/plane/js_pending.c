@@ -1,0 +1,75 @@
+/* js_pending.c: the places where JetStream joins, until its files land: no such target is ever made, its commands are refused. */
+#include "plane/js.h"
+
+stream_t *stream_find(plane_t *plane, uint64_t id) {
+    return table_find(&plane->streams, id);
+}
+void stream_free(plane_t *plane, stream_t *stream) {
+    (void)plane;
+    (void)stream;
+}
+void stream_purges_step(plane_t *plane) {
+    (void)plane;
+}
+void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication) {
+    (void)plane;
+    (void)stream;
+    (void)publication;
+    check(false);
+}
+void js_direct(plane_t *plane, stream_t *stream, const publication_t *publication) {
+    (void)plane;
+    (void)stream;
+    (void)publication;
+    check(false);
+}
+void js_next(plane_t *plane, consumer_seat_t *seat, const publication_t *publication) {
+    (void)plane;
+    (void)seat;
+    (void)publication;
+    check(false);
+}
+void js_ack(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication) {
+    (void)plane;
+    (void)seat;
+    (void)sink;
+    (void)publication;
+    check(false);
+}
+void js_flow(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication) {
+    (void)plane;
+    (void)seat;
+    (void)sink;
+    (void)publication;
+    check(false);
+}
+void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publication) {
+    (void)plane;
+    (void)ingest;
+    (void)publication;
+    check(false);
+}
+consume_out_t js_consume_out(plane_t *plane) {
+    return (consume_out_t){.context = plane};
+}
+void ingest_chores(plane_t *plane) {
+    (void)plane;
+}
+void ingest_free_all(plane_t *plane) {
+    (void)plane;
+}
+bool command_stream(plane_t *plane, const plane_command_t *command) {
+    (void)plane;
+    (void)command;
+    return false;
+}
+bool command_consumer(plane_t *plane, const plane_command_t *command) {
+    (void)plane;
+    (void)command;
+    return false;
+}
+bool command_ingest(plane_t *plane, const plane_command_t *command) {
+    (void)plane;
+    (void)command;
+    return false;
+}

@@ -1,0 +1,376 @@
+/* peer.c: one connection's life: greeting, verdict, admitted, doomed; its output, pings, deadlines and end.
+ *
+ *   GREETING --line--> WAITING --RESUME--> GREETING          ADMITTED --CONNECT again--> WAITING
+ *                      WAITING --ADMIT---> ADMITTED          any --> DOOMED --sweep--> gone
+ *
+ * What does not live here: what the verbs mean (dispatch_*.c), sockets' reading (plane.c).
+ */
+#include <stdlib.h>
+
+#include "plane/core.h"
+
+peer_t *peer_find(plane_t *plane, uint64_t id) {
+    peer_t *peer = table_find(&plane->peers, id);
+    return peer == NULL || peer->state == PEER_DOOMED ? NULL : peer;
+}
+
+static uint64_t input_max(const plane_t *plane, uint32_t max_payload) {
+    return (uint64_t)plane->limits.max_control_line * LEAF_CONTROL_LINE_FACTOR + max_payload + PEER_INPUT_SLACK;
+}
+
+peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address) {
+    peer_t *peer = calloc(1, sizeof(*peer));
+    if (peer == NULL) {
+        return NULL;
+    }
+    peer->id = plane->next_peer;
+    if (table_put(&plane->peers, peer->id, peer) != STATUS_OK) {
+        free(peer);
+        return NULL;
+    }
+    plane->next_peer++;
+    const plane_limits_t *limits = &plane->limits;
+    uint32_t line = kind == CONN_LEAF ? limits->max_control_line * LEAF_CONTROL_LINE_FACTOR : limits->max_control_line;
+    wire_parser_init(&peer->parser, kind == CONN_LEAF ? WIRE_LEAF : WIRE_CLIENT, limits->max_payload, line);
+    conn_init(&peer->conn, fd, input_max(plane, limits->max_payload), limits->max_pending, peer);
+    peer->kind = kind;
+    peer->state = PEER_GREETING;
+    peer->start_wall_ns = plane->now.wall_ns;
+    peer->last_wall_ns = plane->now.wall_ns;
+    peer->last_input_ns = plane->now.mono_ns;
+    peer->next_ping_ns = INT64_MAX;
+    peer->next = plane->all_peers;
+    if (peer->next != NULL) {
+        peer->next->previous = peer;
+    }
+    plane->all_peers = peer;
+    plane->stats.connections++;
+    plane->stats.total_connections++;
+    event_entry_t *entry = event_new(EVENT_OPENED, address, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    if (entry != NULL) {
+        entry->event.target = peer->id;
+        entry->event.code = kind;
+        entry->event.arg = listener;
+    }
+    event_post(&plane->exchange, entry);
+    peer_want(plane, peer);
+    return peer;
+}
+
+/* ---- input ------------------------------------------------------------------------------------------------------- */
+
+static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error) {
+    switch (error) {
+    case WIRE_ERROR_UNKNOWN_OPERATION:
+        peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
+        break;
+    case WIRE_ERROR_MAX_PAYLOAD:
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("Maximum Payload Violation"));
+        break;
+    case WIRE_ERROR_MAX_CONTROL_LINE:
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum control line exceeded"));
+        break;
+    case WIRE_ERROR_NONE:
+    case WIRE_ERROR_SILENT:
+    default:
+        peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("malformed protocol line"));
+    }
+}
+
+uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
+    uint32_t used = 0;
+    op_t op;
+    while (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) {
+        wire_error_t error = WIRE_ERROR_NONE;
+        uint32_t taken = 0;
+        wire_verdict_t verdict = wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
+        if (verdict == WIRE_MORE) {
+            break;
+        }
+        if (LEAF_UNLIKELY(verdict == WIRE_BAD)) {
+            bad_input(plane, peer, error);
+            break;
+        }
+        if (!(peer->kind == CONN_CLIENT ? dispatch_client(plane, peer, &op) : dispatch_leaf(plane, peer, &op))) {
+            break;
+        }
+        used += taken;
+    }
+    peer->last_input_ns = plane->now.mono_ns;
+    peer->last_wall_ns = plane->now.wall_ns;
+    return used;
+}
+
+void peer_pause(plane_t *plane, peer_t *peer) {
+    peer->state = PEER_WAITING;
+    peer_want(plane, peer);
+}
+
+static void run_rest(plane_t *plane, peer_t *peer) {
+    if (!peer->again) {
+        peer->again = true;
+        peer->next_again = plane->again;
+        plane->again = peer;
+        plane->more = true;
+    }
+    peer_want(plane, peer);
+}
+
+void peer_resume(plane_t *plane, peer_t *peer) {
+    if (peer->state == PEER_WAITING) {
+        peer->state = PEER_GREETING;
+        run_rest(plane, peer);
+    }
+}
+
+void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_verdict_t *verdict) {
+    if (peer->account != NULL && peer->kind == CONN_CLIENT && peer->account != account) {
+        peer->account->client_count--;
+        peer->account = NULL;
+    }
+    if (peer->account == NULL && peer->kind == CONN_CLIENT) {
+        account->client_count++;
+    }
+    peer->account = account;
+    peer->flags = verdict->flags;
+    peer->max_subscriptions = verdict->max_subscriptions;
+    peer->expires_wall_ns = verdict->expires_wall_ns;
+    peer->parser.max_payload = verdict->max_payload != 0 ? verdict->max_payload : plane->limits.max_payload;
+    peer->parser.headers = peer->kind == CONN_LEAF || (verdict->flags & VERDICT_HEADERS) != 0;
+    uint64_t room = input_max(plane, peer->parser.max_payload);
+    if (peer->conn.rest.max < room) {
+        peer->conn.rest.max = room;
+    }
+    peer->state = PEER_ADMITTED;
+    peer->next_ping_ns = plane->now.mono_ns + (peer->kind == CONN_LEAF ? FIRST_LEAF_PING_NS : FIRST_PING_NS);
+    run_rest(plane, peer);
+}
+
+void peer_want(plane_t *plane, peer_t *peer) {
+    if (!plane->threaded || peer->conn.fd < 0) {
+        return;
+    }
+    bool reading = (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled;
+    if (reading != peer->reading || !peer->conn.registered) {
+        peer->reading = reading;
+        if (conn_want(&peer->conn, &plane->loop, reading) != STATUS_OK) {
+            peer_doom_silently(plane, peer, CLOSE_WRITE, BYTES_LITERAL("cannot watch the connection"));
+        }
+    }
+}
+
+/* ---- output ---------------------------------------------------------------------------------------------------------- */
+
+void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status) {
+    if (peer->state == PEER_DOOMED) {
+        return;
+    }
+    if (status == STATUS_FULL) {
+        plane->stats.slow_consumers++;
+        event_entry_t *entry = event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_LITERAL("slow consumer: pending bytes"));
+        if (entry != NULL) {
+            entry->event.code = ALARM_SLOW;
+            entry->event.target = peer->id;
+        }
+        event_post(&plane->exchange, entry);
+    }
+    peer_doom_silently(plane, peer, status == STATUS_FULL ? CLOSE_SLOW : CLOSE_WRITE, BYTES_LITERAL("Slow Consumer (Pending Bytes)"));
+}
+
+void peer_emitted(plane_t *plane, peer_t *peer) {
+    status_t status = outq_end(&peer->conn.out);
+    peer_touch(plane, peer);
+    if (status != STATUS_OK) {
+        peer_emit_failed(plane, peer, status);
+    }
+}
+
+/* In order behind what is queued: clients count on the order of PONG, -ERR and MSG. */
+void peer_send(plane_t *plane, peer_t *peer, bytes_t frame) {
+    status_t status = outq_ordered(&peer->conn.out, frame);
+    peer_touch(plane, peer);
+    if (status != STATUS_OK) {
+        peer_emit_failed(plane, peer, status);
+    }
+}
+
+void peer_error(plane_t *plane, peer_t *peer, bytes_t text) {
+    status_t status = emit_err(&peer->conn.out.data, text);
+    if (status != STATUS_OK) {
+        peer_emit_failed(plane, peer, status);
+        return;
+    }
+    peer_emitted(plane, peer);
+}
+
+void peer_pong(plane_t *plane, peer_t *peer) {
+    peer_send(plane, peer, emit_pong);
+    if (peer->after_pong.size != 0) {
+        peer_send(plane, peer, peer->after_pong);
+        bytes_release(&peer->after_pong);
+    }
+}
+
+void peer_ponged(plane_t *plane, peer_t *peer) {
+    if (peer->pings_out != 0) {
+        peer->rtt_ns = plane->now.mono_ns - peer->ping_sent_ns;
+    }
+    peer->pings_out = 0;
+}
+
+void peer_flush(plane_t *plane, peer_t *peer) {
+    if (!plane->threaded || peer->conn.fd < 0) {
+        return;
+    }
+    status_t status = conn_flush(&peer->conn, &plane->loop, plane->now.mono_ns);
+    if (status != STATUS_OK && status != STATUS_AGAIN && peer->state != PEER_DOOMED) {
+        peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
+    }
+    if (peer->full && outq_pending(&peer->conn.out) < DELIVERY_LOW_WATER) {
+        peer->full = false;
+        plane->drained = true;
+        plane->more = true;
+    }
+}
+
+/* ---- chores ------------------------------------------------------------------------------------------------------------ */
+
+static void ping(plane_t *plane, peer_t *peer) {
+    const plane_limits_t *limits = &plane->limits;
+    int64_t now = plane->now.mono_ns;
+    bool first = peer->ping_sent_ns == 0;
+    peer->next_ping_ns = now + limits->ping_interval_ns;
+    /* Who sent something lately is alive; the first ping measures the round trip all the same. */
+    if (!first && peer->pings_out == 0 && now - peer->last_input_ns < limits->ping_interval_ns) {
+        return;
+    }
+    if (peer->pings_out + 1 > limits->ping_max) {
+        plane->stats.stale_connections++;
+        peer_doom(plane, peer, CLOSE_STALE, BYTES_LITERAL("Stale Connection"));
+        return;
+    }
+    peer->pings_out++;
+    peer->ping_sent_ns = now;
+    peer_send(plane, peer, emit_ping);
+}
+
+void peer_chores(plane_t *plane, peer_t *peer) {
+    if (peer->state == PEER_DOOMED) {
+        return;
+    }
+    if (outq_stalled(&peer->conn.out, plane->now.mono_ns, plane->limits.write_deadline_ns)) {
+        peer_emit_failed(plane, peer, STATUS_FULL);
+        return;
+    }
+    if (peer->state == PEER_ADMITTED && plane->now.mono_ns >= peer->next_ping_ns) {
+        ping(plane, peer);
+    }
+    if (peer->expires_wall_ns != 0 && plane->now.wall_ns >= peer->expires_wall_ns) {
+        peer_doom(plane, peer, CLOSE_AUTHENTICATION, BYTES_LITERAL("User Authentication Expired"));
+    }
+    conn_idle(&peer->conn);
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------------- */
+
+static void doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
+    peer->state = PEER_DOOMED;
+    peer->close_reason = reason;
+    peer->close_text = bytes_copy(text);
+    peer->next_doomed = plane->doomed;
+    plane->doomed = peer;
+    plane->more = true;
+    peer_want(plane, peer);
+}
+
+void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
+    if (peer->state == PEER_DOOMED) {
+        return;
+    }
+    if (text.size != 0) {
+        if (emit_err(&peer->conn.out.data, text) == STATUS_OK) {
+            status_t status = outq_end(&peer->conn.out);
+            (void)status; /* it is closed anyway */
+        }
+    }
+    doom(plane, peer, reason, text);
+}
+
+void peer_doom_silently(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
+    if (peer->state != PEER_DOOMED) {
+        peer->silent = true;
+        doom(plane, peer, reason, text);
+    }
+}
+
+void peer_drop_subscriptions(plane_t *plane, peer_t *peer) {
+    for (uint32_t i = 0; i < peer->table.size; i++) {
+        for (subscription_t *one = peer->table.buckets[i]; one != NULL; one = one->next) {
+            subscription_kill(plane, one);
+        }
+    }
+}
+
+static void leave_lists(plane_t *plane, peer_t *peer) {
+    for (peer_t **at = &plane->dirty; peer->dirty && *at != NULL; at = &(*at)->next_dirty) {
+        if (*at == peer) {
+            *at = peer->next_dirty;
+            break;
+        }
+    }
+    for (peer_t **at = &plane->again; peer->again && *at != NULL; at = &(*at)->next_again) {
+        if (*at == peer) {
+            *at = peer->next_again;
+            break;
+        }
+    }
+    if (peer->previous != NULL) {
+        peer->previous->next = peer->next;
+    } else {
+        plane->all_peers = peer->next;
+    }
+    if (peer->next != NULL) {
+        peer->next->previous = peer->previous;
+    }
+    table_drop(&plane->peers, peer->id);
+}
+
+static void bury(plane_t *plane, peer_t *peer) {
+    if (peer->account != NULL && peer->kind == CONN_LEAF) {
+        interest_leaf_left(plane, peer);
+        plane->stats.leafs--;
+    } else if (peer->account != NULL) {
+        peer->account->client_count--;
+    }
+    plane->drained = plane->drained || peer->full;
+    leave_lists(plane, peer);
+    if (!peer->silent) {
+        peer_flush(plane, peer);
+    }
+    event_entry_t *entry = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, peer->close_text);
+    if (entry != NULL) {
+        entry->event.target = peer->id;
+        entry->event.code = peer->close_reason;
+    }
+    event_post(&plane->exchange, entry);
+    conn_close(&peer->conn, &plane->loop);
+    subscription_table_free(&peer->table);
+    permissions_free(peer->permissions);
+    bytes_release(&peer->after_pong);
+    bytes_release(&peer->cluster);
+    bytes_release(&peer->lds);
+    bytes_release(&peer->remote_domain);
+    bytes_release(&peer->close_text);
+    plane->stats.connections--;
+    free(peer);
+}
+
+void peer_sweep(plane_t *plane) {
+    while (plane->doomed != NULL) {
+        peer_t *peer = plane->doomed;
+        plane->doomed = peer->next_doomed;
+        peer_drop_subscriptions(plane, peer);
+        subscription_sweep(plane);
+        bury(plane, peer);
+    }
+}

@@ -1,0 +1,306 @@
+/* permissions.c: what one connection may publish, ask for and be sent; replies that allow_responses makes publishable.
+ *
+ * Lists are short in practice and are looked through one by one; the verdicts of recent publish subjects are kept in a small
+ * direct-mapped cache with the subject's text, so a steady publisher pays one comparison. A pattern "subject queue" in a
+ * subscribe list speaks of that queue group only. An empty allow list allows everything.
+ * Reference: links-and-accounts.md 1.5, 2.4; the order of the questions is nats-server's.
+ */
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "base/subject.h"
+#include "plane/core.h"
+
+#define VERDICT_CACHE 64u
+#define VERDICT_TEXT 63u
+#define REPLIES_MAX 16384u /* tracked at once; beyond it the oldest bucket entry goes */
+
+enum { PUB_ALLOW = 0, PUB_DENY, SUB_ALLOW, SUB_DENY };
+
+typedef struct pattern {
+    bytes_t subject;
+    bytes_t queue;
+} pattern_t;
+
+typedef struct list {
+    pattern_t *at;
+    uint32_t count;
+} list_t;
+
+typedef struct verdict_slot {
+    uint8_t size; /* 0 = free */
+    bool allowed;
+    uint8_t at[VERDICT_TEXT];
+} verdict_slot_t;
+
+typedef struct reply_slot {
+    struct reply_slot *next;
+    uint64_t hash;
+    int64_t expires_ns;
+    uint32_t left;
+    uint32_t size;
+    uint8_t at[];
+} reply_slot_t;
+
+struct permissions {
+    list_t lists[4];
+    verdict_slot_t *cache;
+    uint32_t response_max;
+    int64_t response_ttl_ns;
+    reply_slot_t **replies;
+    uint32_t reply_count;
+};
+
+#define REPLY_BUCKETS 1024u
+
+static status_t list_make(list_t *list, const bytes_t *at, uint32_t count) {
+    if (count == 0) {
+        return STATUS_OK;
+    }
+    list->at = calloc(count, sizeof(*list->at));
+    if (list->at == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bytes_t copy = bytes_copy(at[i]);
+        if (copy.at == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        const uint8_t *blank = memchr(copy.at, ' ', copy.size);
+        pattern_t *pattern = &list->at[list->count++];
+        pattern->subject = copy;
+        if (blank != NULL) {
+            pattern->subject.size = (uint32_t)(blank - copy.at);
+            pattern->queue = bytes_of(blank + 1, copy.size - pattern->subject.size - 1);
+        }
+    }
+    return STATUS_OK;
+}
+
+void permissions_free(permissions_t *permissions) {
+    if (permissions == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        for (uint32_t j = 0; j < permissions->lists[i].count; j++) {
+            bytes_release(&permissions->lists[i].at[j].subject);
+        }
+        free(permissions->lists[i].at);
+    }
+    for (uint32_t i = 0; permissions->replies != NULL && i < REPLY_BUCKETS; i++) {
+        for (reply_slot_t *slot = permissions->replies[i], *next; slot != NULL; slot = next) {
+            next = slot->next;
+            free(slot);
+        }
+    }
+    free(permissions->replies);
+    free(permissions->cache);
+    free(permissions);
+}
+
+status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns, permissions_t **out) {
+    *out = NULL;
+    if (lists->count[0] + lists->count[1] + lists->count[2] + lists->count[3] == 0 && response_max == 0) {
+        return STATUS_OK;
+    }
+    permissions_t *permissions = calloc(1, sizeof(*permissions));
+    if (permissions == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; i < 4 && status == STATUS_OK; i++) {
+        status = list_make(&permissions->lists[i], lists->at[i], lists->count[i]);
+    }
+    permissions->cache = calloc(VERDICT_CACHE, sizeof(*permissions->cache));
+    permissions->response_max = response_max;
+    permissions->response_ttl_ns = response_ttl_ns;
+    if (response_max != 0) {
+        permissions->replies = calloc(REPLY_BUCKETS, sizeof(*permissions->replies));
+    }
+    if (status != STATUS_OK || permissions->cache == NULL || (response_max != 0 && permissions->replies == NULL)) {
+        permissions_free(permissions);
+        return STATUS_NO_MEMORY;
+    }
+    *out = permissions;
+    return STATUS_OK;
+}
+
+/* ---- lists ----------------------------------------------------------------------------------------------------------- */
+
+static bool list_matches(const list_t *list, bytes_t literal) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (list->at[i].queue.size == 0 && subject_matches(literal, list->at[i].subject)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool list_covers(const list_t *list, bytes_t pattern) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (list->at[i].queue.size == 0 && subject_is_subset(pattern, list->at[i].subject)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Plain entries that cover the subject; with a queue, entries for queues overrule them when there are any for the subject. */
+static bool list_covers_queue(const list_t *list, bytes_t subject, bytes_t queue) {
+    bool plain = list_covers(list, subject);
+    if (queue.size == 0) {
+        return plain;
+    }
+    bool spoken = false, matched = false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const pattern_t *pattern = &list->at[i];
+        if (pattern->queue.size != 0 && subject_is_subset(subject, pattern->subject)) {
+            spoken = true;
+            matched = matched || subject_matches(queue, pattern->queue);
+        }
+    }
+    return spoken ? matched : plain;
+}
+
+static bool list_collides(const list_t *list, bytes_t pattern) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (list->at[i].queue.size == 0 && subject_collides(pattern, list->at[i].subject)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool pair_allows(const permissions_t *permissions, uint32_t allow, bytes_t literal) {
+    const list_t *allowed = &permissions->lists[allow];
+    return (allowed->count == 0 || list_matches(allowed, literal)) && !list_matches(&permissions->lists[allow + 1], literal);
+}
+
+/* ---- replies ----------------------------------------------------------------------------------------------------------- */
+
+static reply_slot_t **reply_find(permissions_t *permissions, bytes_t reply, uint64_t hash) {
+    reply_slot_t **at = &permissions->replies[hash % REPLY_BUCKETS];
+    while (*at != NULL && ((*at)->hash != hash || !bytes_equal(bytes_of((*at)->at, (*at)->size), reply))) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void reply_drop(permissions_t *permissions, reply_slot_t **at) {
+    reply_slot_t *slot = *at;
+    *at = slot->next;
+    permissions->reply_count--;
+    free(slot);
+}
+
+bool permissions_tracks(const permissions_t *permissions) {
+    return permissions->replies != NULL;
+}
+
+void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t mono_ns) {
+    uint64_t hash = hash_bytes(reply.at, reply.size);
+    reply_slot_t **bucket = &permissions->replies[hash % REPLY_BUCKETS];
+    for (reply_slot_t **at = bucket; *at != NULL;) {
+        bool over = permissions->response_ttl_ns > 0 && (*at)->expires_ns <= mono_ns;
+        if (over || ((*at)->next == NULL && permissions->reply_count >= REPLIES_MAX)) {
+            reply_drop(permissions, at);
+        } else {
+            at = &(*at)->next;
+        }
+    }
+    reply_slot_t **found = reply_find(permissions, reply, hash);
+    if (*found == NULL) {
+        if (permissions->reply_count >= REPLIES_MAX) {
+            return;
+        }
+        reply_slot_t *slot = calloc(1, sizeof(*slot) + reply.size);
+        if (slot == NULL) {
+            return;
+        }
+        slot->hash = hash;
+        slot->size = reply.size;
+        memcpy(slot->at, reply.at, reply.size);
+        *found = slot;
+        permissions->reply_count++;
+    }
+    (*found)->left = permissions->response_max;
+    (*found)->expires_ns = permissions->response_ttl_ns > 0 ? mono_ns + permissions->response_ttl_ns : INT64_MAX;
+}
+
+static bool reply_allowed(permissions_t *permissions, bytes_t subject, int64_t mono_ns) {
+    if (permissions->replies == NULL) {
+        return false;
+    }
+    reply_slot_t **at = reply_find(permissions, subject, hash_bytes(subject.at, subject.size));
+    if (*at == NULL) {
+        return false;
+    }
+    bool alive = (*at)->expires_ns > mono_ns;
+    if (!alive || --(*at)->left == 0) {
+        reply_drop(permissions, at);
+    }
+    return alive;
+}
+
+/* ---- clients ------------------------------------------------------------------------------------------------------------- */
+
+bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns) {
+    bool allowed;
+    if (subject.size != 0 && subject.size <= VERDICT_TEXT) {
+        verdict_slot_t *slot = &permissions->cache[hash_bytes(subject.at, subject.size) % VERDICT_CACHE];
+        if (slot->size != subject.size || memcmp(slot->at, subject.at, subject.size) != 0) {
+            slot->size = (uint8_t)subject.size;
+            memcpy(slot->at, subject.at, subject.size);
+            slot->allowed = pair_allows(permissions, PUB_ALLOW, subject);
+        }
+        allowed = slot->allowed;
+    } else {
+        allowed = pair_allows(permissions, PUB_ALLOW, subject);
+    }
+    return allowed || reply_allowed(permissions, subject, mono_ns);
+}
+
+bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered) {
+    const list_t *allow = &permissions->lists[SUB_ALLOW], *deny = &permissions->lists[SUB_DENY];
+    *filtered = false;
+    if (allow->count != 0 && !list_covers_queue(allow, subject, queue)) {
+        return false;
+    }
+    if (deny->count != 0) {
+        if (list_covers_queue(deny, subject, queue)) {
+            return false;
+        }
+        *filtered = subject_has_wildcard(subject) && list_collides(deny, subject);
+    }
+    return true;
+}
+
+bool permissions_deliver(const permissions_t *permissions, bytes_t subject) {
+    return !list_matches(&permissions->lists[SUB_DENY], subject);
+}
+
+/* ---- leaf links ------------------------------------------------------------------------------------------------------------ */
+
+bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject) {
+    return pair_allows(permissions, PUB_ALLOW, subject);
+}
+
+bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject) {
+    return pair_allows(permissions, SUB_ALLOW, subject);
+}
+
+/* Wildcards that only overlap what is allowed pass here; each message is looked at later. */
+static bool pair_asks(const permissions_t *permissions, uint32_t allow, bytes_t subject) {
+    const list_t *allowed = &permissions->lists[allow], *denied = &permissions->lists[allow + 1];
+    bool wild = subject_has_wildcard(subject);
+    bool passes = allowed->count == 0 || list_covers(allowed, subject) || (wild && list_collides(allowed, subject));
+    return passes && !list_covers(denied, subject);
+}
+
+bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject) {
+    return pair_asks(permissions, SUB_ALLOW, subject);
+}
+
+bool permissions_leaf_asked(const permissions_t *permissions, bytes_t subject) {
+    return pair_asks(permissions, PUB_ALLOW, subject);
+}

@@ -1,0 +1,284 @@
+/* plane.c: the thread around the core: epoll, sockets, the clock; and the functions of abi.h.
+ *
+ * One turn: wait; read each ready connection once and act on its input; commands; core_settle. Tags of the loop: a peer's address, a
+ * listener's address with the lowest bit set, or one of the small numbers below.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plane/js.h"
+
+#define TAG_COMMANDS ((void *)2)
+#define TAG_SMALL_MAX 16u
+
+typedef struct plane_thread {
+    pthread_t id;
+    bool started;
+} plane_thread_t;
+
+uint32_t plane_abi(void) {
+    return PLANE_ABI;
+}
+
+/* ---- ready descriptors ----------------------------------------------------------------------------------------------- */
+
+static void accept_some(plane_t *plane, plane_listener_t *listener) {
+    for (uint32_t i = 0; i < LISTEN_ACCEPT_MAX; i++) {
+        int fd = -1;
+        char address[LISTEN_PEER_SIZE] = "";
+        status_t status = listener_accept(&listener->listener, &fd, address);
+        if (status == STATUS_FULL) {
+            continue;
+        }
+        if (status != STATUS_OK) {
+            return;
+        }
+        peer_t *peer = peer_new(plane, fd, listener->kind, listener->id, bytes_of(address, (uint32_t)strlen(address)));
+        if (peer == NULL) {
+            close(fd);
+            return;
+        }
+        if (plane->limits.max_connections != 0 && plane->stats.connections > plane->limits.max_connections) {
+            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum connections exceeded"));
+        }
+    }
+}
+
+static void act_on(plane_t *plane, peer_t *peer, bytes_t input) {
+    uint32_t used = peer_input(plane, peer, input);
+    if (conn_keep(&peer->conn, input, used) != STATUS_OK) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
+    }
+}
+
+static void read_peer(plane_t *plane, peer_t *peer) {
+    bytes_t input;
+    status_t status = conn_read(&peer->conn, &plane->input, peer->parser.need, &input);
+    switch (status) {
+    case STATUS_OK:
+        act_on(plane, peer, input);
+        return;
+    case STATUS_AGAIN:
+        return;
+    case STATUS_FULL:
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("Maximum Payload Violation"));
+        return;
+    case STATUS_CLOSED:
+    default:
+        peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
+    }
+}
+
+static void ready_peer(plane_t *plane, peer_t *peer, uint32_t events) {
+    if (peer->state == PEER_DOOMED) {
+        return;
+    }
+    if ((events & LOOP_WRITE) != 0) {
+        peer_flush(plane, peer);
+    }
+    if ((events & LOOP_READ) != 0 && peer->reading && peer->state != PEER_DOOMED) {
+        read_peer(plane, peer);
+        return;
+    }
+    if ((events & LOOP_ERROR) != 0 && peer->state != PEER_DOOMED) {
+        if (peer->reading) {
+            read_peer(plane, peer);
+        } else {
+            peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
+        }
+    }
+}
+
+static void ready_one(plane_t *plane, const loop_ready_t *ready) {
+    uintptr_t tag = (uintptr_t)ready->tag;
+    if (ready->tag == TAG_COMMANDS) {
+        ring_clear(plane->exchange.commands);
+    } else if ((tag & 1u) != 0) {
+        accept_some(plane, (plane_listener_t *)(tag & ~(uintptr_t)1));
+    } else if (tag > TAG_SMALL_MAX) {
+        ready_peer(plane, ready->tag, ready->events);
+    }
+    /* A store's completion: store_tick takes it. */
+}
+
+/* What connections had sent before their verdict. */
+static void run_again(plane_t *plane) {
+    while (plane->again != NULL) {
+        peer_t *peer = plane->again;
+        plane->again = peer->next_again;
+        peer->again = false;
+        bytes_t input = conn_rest(&peer->conn);
+        if (input.size != 0 && peer->state != PEER_DOOMED) {
+            act_on(plane, peer, input);
+        }
+    }
+}
+
+static void turn(plane_t *plane) {
+    loop_ready_t ready[LOOP_READY_MAX];
+    uint32_t count = loop_wait(&plane->loop, core_sleep_ns(plane), ready, LOOP_READY_MAX);
+    plane->now = clock_now();
+    plane->more = false;
+    for (uint32_t i = 0; i < count; i++) {
+        ready_one(plane, &ready[i]);
+    }
+    core_commands(plane);
+    run_again(plane);
+    core_settle(plane);
+}
+
+static void close_everything(plane_t *plane) {
+    while (plane->listeners != NULL) {
+        plane_listener_t *listener = plane->listeners;
+        plane->listeners = listener->next;
+        loop_remove(&plane->loop, listener->listener.fd);
+        listener_close(&listener->listener);
+        free(listener);
+    }
+    core_shutdown(plane);
+    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+        peer_doom(plane, peer, CLOSE_SHUTDOWN, BYTES_NONE);
+    }
+    core_settle(plane);
+}
+
+static void *plane_main(void *argument) {
+    plane_t *plane = argument;
+    while (!atomic_load_explicit(&plane->stopping, memory_order_acquire)) {
+        turn(plane);
+    }
+    close_everything(plane);
+    return NULL;
+}
+
+/* ---- abi.h ------------------------------------------------------------------------------------------------------------- */
+
+static plane_t *open_failed(plane_t *plane, status_t status, int32_t *out) {
+    *out = (int32_t)status;
+    if (plane != NULL) {
+        core_close(plane);
+        conn_scratch_close(&plane->input);
+        loop_close(&plane->loop);
+        free(plane->thread);
+        free(plane);
+    }
+    return NULL;
+}
+
+plane_t *plane_open(const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason, int32_t *status) {
+    *status = STATUS_OK;
+    reason[0] = 0;
+    plane_t *plane = calloc(1, sizeof(*plane));
+    if (plane == NULL) {
+        snprintf(reason, PLANE_REASON_SIZE, "no memory for the plane");
+        return open_failed(NULL, STATUS_NO_MEMORY, status);
+    }
+    plane->threaded = true;
+    plane->now = clock_now();
+    plane->loop.epoll_fd = -1;
+    plane->thread = calloc(1, sizeof(*plane->thread));
+    status_t result = plane->thread == NULL ? STATUS_NO_MEMORY : loop_open(&plane->loop);
+    if (result == STATUS_OK) {
+        result = conn_scratch_open(&plane->input);
+    }
+    if (result != STATUS_OK) {
+        snprintf(reason, PLANE_REASON_SIZE, "no memory or descriptors for the plane: %s", strerror(errno));
+        return open_failed(plane, result, status);
+    }
+    result = core_open(plane, limits, directory, memory_directory, reason);
+    if (result == STATUS_OK) {
+        result = loop_add(&plane->loop, ring_wake_fd(plane->exchange.commands), LOOP_READ, TAG_COMMANDS);
+    }
+    if (result != STATUS_OK) {
+        if (reason[0] == 0) {
+            snprintf(reason, PLANE_REASON_SIZE, "the plane did not open: %s", status_name(result));
+        }
+        return open_failed(plane, result, status);
+    }
+    stats_publish(plane);
+    return plane;
+}
+
+int32_t plane_start(plane_t *plane) {
+    /* Signals are control's. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&plane->thread->id, NULL, plane_main, plane);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    plane->thread->started = error == 0;
+    if (error == 0) {
+        (void)pthread_setname_np(plane->thread->id, "leafd-plane");
+    }
+    return error == 0 ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+void plane_stop(plane_t *plane) {
+    if (plane->thread->started) {
+        atomic_store_explicit(&plane->stopping, true, memory_order_release);
+        ring_wake(plane->exchange.commands);
+        pthread_join(plane->thread->id, NULL);
+        plane->thread->started = false;
+    }
+}
+
+void plane_close(plane_t *plane) {
+    if (plane == NULL) {
+        return;
+    }
+    plane_stop(plane);
+    core_close(plane);
+    conn_scratch_close(&plane->input);
+    loop_close(&plane->loop);
+    free(plane->thread);
+    free(plane);
+}
+
+int plane_wake_fd(plane_t *plane) {
+    return ring_wake_fd(plane->exchange.events);
+}
+
+int32_t plane_submit(plane_t *plane, const plane_command_t *commands, uint32_t count) {
+    return exchange_submit(&plane->exchange, commands, count);
+}
+
+uint32_t plane_poll(plane_t *plane, plane_event_t *events, uint32_t count_max) {
+    return exchange_poll(&plane->exchange, events, count_max);
+}
+
+void plane_release(plane_t *plane, uint32_t count) {
+    exchange_release(&plane->exchange, count);
+}
+
+typedef struct record_look {
+    uint8_t *key;
+    uint32_t *key_size;
+    uint8_t *value;
+    uint64_t value_max;
+    int64_t result;
+} record_look_t;
+
+static bool take_record(void *context, bytes_t key, bytes_t value) {
+    record_look_t *look = context;
+    memcpy(look->key, key.at, key.size);
+    *look->key_size = key.size;
+    look->result = value.size;
+    if (value.size <= look->value_max && value.size != 0) {
+        memcpy(look->value, value.at, value.size);
+    }
+    return false;
+}
+
+int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, uint32_t after_size, uint8_t *key, uint32_t *key_size,
+                          uint8_t *value, uint64_t value_max) {
+    store_t *store = plane->stores[STORE_FILE];
+    record_look_t look = {key, key_size, value, value_max, -1};
+    if (store == NULL
+        || store_record_each(store, kind, BYTES_NONE, bytes_of(after, after_size), take_record, &look) != STATUS_OK) {
+        return -1;
+    }
+    return look.result;
+}

@@ -1,0 +1,392 @@
+/* publish.c: one message to everybody who wants it.
+ *
+ *     match --> plain targets, one member of each queue group --> clients, control: at once, into their queues
+ *                                                             --> leaf links: gathered, one frame for each link
+ *                                                             --> streams, consumers, ingest: last, they may publish again
+ *
+ * Queue groups: a member here wins over members behind links; the choice is random, by weight between links. A message that came
+ * over a link serves only the groups that it names (links-and-accounts.md 2.3). A message goes over a link once,
+ * never back to where it came from nor to another link of the same cluster, nor from one hub of ours to another.
+ */
+#include <stdlib.h>
+#include "plane/js.h"
+
+typedef struct internals {
+    const sink_t *at[INTERNAL_TARGETS_MAX];
+    uint32_t count;
+} internals_t;
+
+/* ---- clients and control ------------------------------------------------------------------------------------------- */
+
+static bool deliver_client(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown) {
+    peer_t *peer = one->peer;
+    if (LEAF_UNLIKELY(peer->state != PEER_ADMITTED || (one->flags & SUBSCRIPTION_DEAD) != 0)) {
+        return false;
+    }
+    if (peer == publication->origin && (peer->flags & VERDICT_ECHO) == 0) {
+        return false;
+    }
+    if (LEAF_UNLIKELY((one->flags & SUBSCRIPTION_FILTERED) != 0) && !permissions_deliver(peer->permissions, shown->subject)) {
+        return false;
+    }
+    outq_t *out = &peer->conn.out;
+    status_t status = emit_client_message(&out->data, shown, bytes_of(one->sid, one->sid_size), (peer->flags & VERDICT_HEADERS) != 0);
+    if (LEAF_UNLIKELY(status != STATUS_OK)) {
+        peer_emit_failed(plane, peer, status);
+        return false;
+    }
+    status = outq_end(out);
+    peer_touch(plane, peer);
+    uint64_t size = (uint64_t)shown->header.size + shown->payload.size;
+    peer->out_msgs++;
+    peer->out_bytes += size;
+    plane->stats.out_msgs++;
+    plane->stats.out_bytes += size;
+    one->delivered++;
+    if (LEAF_UNLIKELY(one->max != 0) && one->delivered >= one->max) {
+        subscription_kill(plane, one);
+    }
+    if (LEAF_UNLIKELY(peer->permissions != NULL) && shown->reply.size != 0 && permissions_tracks(peer->permissions)) {
+        permissions_track_reply(peer->permissions, shown->reply, plane->now.mono_ns);
+    }
+    if (LEAF_UNLIKELY(status != STATUS_OK)) {
+        peer_emit_failed(plane, peer, status);
+    }
+    return true;
+}
+
+/* The C side answers these itself; without a target of their own nobody does, and that is a 503. */
+static bool answered_here(bytes_t subject) {
+    return bytes_starts(subject, BYTES_LITERAL("$JS.API.CONSUMER.MSG.NEXT."))
+        || bytes_starts(subject, BYTES_LITERAL("$JS.API.DIRECT.GET."));
+}
+
+static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication, const message_t *shown) {
+    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || ((one->flags & SUBSCRIPTION_API) != 0 && answered_here(shown->subject))) {
+        return false;
+    }
+    if (!event_room(&plane->exchange)) {
+        plane->exchange.dropped++;
+        return true;
+    }
+    event_entry_t *entry = event_new(EVENT_MESSAGE, shown->subject, shown->reply, shown->header, shown->payload);
+    if (entry != NULL) {
+        entry->event.target = one->id;
+        entry->event.account = publication->account->id;
+        entry->event.arg = publication->origin == NULL ? 0 : publication->origin->id;
+        entry->event.arg2 = publication->origin == NULL ? 0 : publication->origin->kind;
+    }
+    event_offer(&plane->exchange, entry);
+    return true;
+}
+
+/* ---- leaf links ------------------------------------------------------------------------------------------------------ */
+
+static bool leaf_takes(const peer_t *peer, const publication_t *publication) {
+    const peer_t *origin = publication->origin;
+    if (peer->state != PEER_ADMITTED || peer == origin || (publication->flags & PUBLICATION_LOCAL) != 0) {
+        return false;
+    }
+    if (origin != NULL && origin->kind == CONN_LEAF) {
+        if (origin->cluster.size != 0 && bytes_equal(origin->cluster, peer->cluster)) {
+            return false;
+        }
+        if ((origin->flags & peer->flags & VERDICT_SPOKE) != 0) {
+            return false;
+        }
+    }
+    return peer->permissions == NULL || permissions_leaf_out(peer->permissions, publication->message.subject);
+}
+
+static void leaf_hit(plane_t *plane, peer_t *peer, const bytes_t *queue, uint32_t *hit_count) {
+    if (peer->publication != plane->publication) {
+        peer->publication = plane->publication;
+        peer->queue_count = 0;
+        check(*hit_count < plane->leafs_hit_max);
+        plane->leafs_hit[(*hit_count)++] = peer;
+    }
+    if (queue != NULL && peer->queue_count < OP_QUEUES_MAX) {
+        peer->queues[peer->queue_count++] = *queue;
+    }
+}
+
+static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publication) {
+    message_t message = publication->message;
+    text_t reply;
+    /* A delivery keeps its routing subject on the wire and carries the stored one behind the ack subject. */
+    if (publication->shown.size != 0 && message.reply.size != 0) {
+        reply.size = 0;
+        text_add(&reply, message.reply);
+        text_add_literal(&reply, "@");
+        text_add(&reply, publication->shown);
+        message.reply = text_bytes(&reply);
+    }
+    outq_t *out = &peer->conn.out;
+    status_t status = emit_leaf_message(&out->data, &message, peer->queues, peer->queue_count, (peer->flags & VERDICT_HEADERS) != 0);
+    if (status == STATUS_OK) {
+        status = outq_end(out);
+        peer_touch(plane, peer);
+        uint64_t size = (uint64_t)message.header.size + message.payload.size;
+        peer->out_msgs++;
+        peer->out_bytes += size;
+        plane->stats.out_msgs++;
+        plane->stats.out_bytes += size;
+    }
+    if (status != STATUS_OK) {
+        peer_emit_failed(plane, peer, status);
+    }
+}
+
+/* ---- the ones inside --------------------------------------------------------------------------------------------------- */
+
+static bool internal_takes(const sink_t *sink, const publication_t *publication) {
+    return sink->target.kind != TARGET_STREAM || (publication->flags & PUBLICATION_STORED) == 0;
+}
+
+static void run_internal(plane_t *plane, const sink_t *sink, const publication_t *publication) {
+    if (!sink->in) {
+        return;
+    }
+    switch ((target_kind_t)sink->target.kind) {
+    case TARGET_STREAM:
+        js_publish(plane, sink->object, publication);
+        break;
+    case TARGET_ACK:
+        js_ack(plane, sink->object, sink, publication);
+        break;
+    case TARGET_FLOW:
+        js_flow(plane, sink->object, sink, publication);
+        break;
+    case TARGET_NEXT:
+        js_next(plane, sink->object, publication);
+        break;
+    case TARGET_DIRECT:
+        js_direct(plane, sink->object, publication);
+        break;
+    case TARGET_INGEST:
+        ingest_frame(plane, sink->object, publication);
+        break;
+    case TARGET_CLIENT:
+    case TARGET_LEAF:
+    case TARGET_CONTROL:
+    default:
+        check(false);
+    }
+}
+
+/* ---- routing ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct routing {
+    plane_t *plane;
+    const publication_t *publication;
+    message_t shown;
+    internals_t internals;
+    uint32_t taken;
+    uint32_t leafs;
+} routing_t;
+
+static bool offer_local(routing_t *routing, route_target_t *target) {
+    switch ((target_kind_t)target->kind) {
+    case TARGET_CLIENT:
+        return deliver_client(routing->plane, target->owner, routing->publication, &routing->shown);
+    case TARGET_CONTROL:
+        return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
+    case TARGET_LEAF:
+        return false;
+    case TARGET_STREAM:
+    case TARGET_ACK:
+    case TARGET_FLOW:
+    case TARGET_NEXT:
+    case TARGET_DIRECT:
+    case TARGET_INGEST:
+    default:
+        if (!internal_takes(target->owner, routing->publication) || routing->internals.count == INTERNAL_TARGETS_MAX) {
+            return false;
+        }
+        routing->internals.at[routing->internals.count++] = target->owner;
+        return true;
+    }
+}
+
+static bool group_is_named(const publication_t *publication, bytes_t queue) {
+    if ((publication->flags & PUBLICATION_FROM_LEAF) == 0) {
+        return true;
+    }
+    for (uint32_t i = 0; i < publication->queue_count; i++) {
+        if (bytes_equal(publication->queues[i], queue)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void offer_group_to_leafs(routing_t *routing, const route_group_t *group) {
+    plane_t *plane = routing->plane;
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < group->count; i++) {
+        const route_target_t *target = group->members[i];
+        if (target->kind == TARGET_LEAF && leaf_takes(((const subscription_t *)target->owner)->peer, routing->publication)) {
+            total += target->weight;
+        }
+    }
+    if (total == 0) {
+        return;
+    }
+    uint64_t pick = random_below(plane, total > UINT32_MAX ? UINT32_MAX : (uint32_t)total);
+    for (uint32_t i = 0; i < group->count; i++) {
+        const route_target_t *target = group->members[i];
+        if (target->kind != TARGET_LEAF) {
+            continue;
+        }
+        subscription_t *one = target->owner;
+        if (!leaf_takes(one->peer, routing->publication)) {
+            continue;
+        }
+        if (pick < target->weight) {
+            leaf_hit(plane, one->peer, &group->queue, &routing->leafs);
+            return;
+        }
+        pick -= target->weight;
+    }
+}
+
+static void offer_group(routing_t *routing, const route_group_t *group) {
+    uint32_t start = group->count > 1 ? random_below(routing->plane, group->count) : 0;
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint32_t at = start + i < group->count ? start + i : start + i - group->count;
+        if (offer_local(routing, group->members[at])) {
+            routing->taken++;
+            return;
+        }
+    }
+    offer_group_to_leafs(routing, group);
+}
+
+static void leafs_room(plane_t *plane, const account_t *account) {
+    if (plane->leafs_hit_max < account->leaf_count) {
+        uint32_t max = account->leaf_count * 2;
+        peer_t **grown = realloc(plane->leafs_hit, (size_t)max * sizeof(peer_t *));
+        check(grown != NULL);
+        plane->leafs_hit = grown;
+        plane->leafs_hit_max = max;
+    }
+}
+
+/* "$JS.<domain>.API.X" is "$JS.API.X" here, "$JS.<domain>.API.$KV.X" is "$KV.X" (jetstream.md 1.1). */
+static bytes_t map_domain(const account_t *account, bytes_t subject, text_t *mapped) {
+    bytes_t rest = bytes_of(subject.at + account->domain_prefix.size, subject.size - account->domain_prefix.size);
+    if (bytes_starts(rest, BYTES_LITERAL("$KV.")) || bytes_starts(rest, BYTES_LITERAL("$OBJ."))) {
+        return rest;
+    }
+    mapped->size = 0;
+    text_add_literal(mapped, "$JS.API.");
+    text_add(mapped, rest);
+    return text_bytes(mapped);
+}
+
+static void route_to_all(routing_t *routing, account_t *account) {
+    plane_t *plane = routing->plane;
+    const publication_t *publication = routing->publication;
+    if (account->leaf_count != 0) {
+        leafs_room(plane, account);
+    }
+    const route_match_t *match = route_match(account->route, publication->message.subject);
+    plane->publication++;
+    for (uint32_t i = 0; i < match->plain_count; i++) {
+        route_target_t *target = match->plain[i];
+        if (LEAF_LIKELY(target->kind != TARGET_LEAF)) {
+            routing->taken += offer_local(routing, target);
+            continue;
+        }
+        subscription_t *one = target->owner;
+        if ((one->flags & SUBSCRIPTION_DEAD) == 0 && leaf_takes(one->peer, publication)) {
+            leaf_hit(plane, one->peer, NULL, &routing->leafs);
+        }
+    }
+    for (uint32_t i = 0; i < match->group_count; i++) {
+        if (group_is_named(publication, match->groups[i].queue)) {
+            offer_group(routing, &match->groups[i]);
+        }
+    }
+    for (uint32_t i = 0; i < routing->leafs; i++) {
+        leaf_send(plane, plane->leafs_hit[i], publication);
+    }
+    routing->taken += routing->leafs;
+}
+
+uint32_t publish(plane_t *plane, publication_t *publication) {
+    account_t *account = publication->account;
+    text_t mapped;
+    bytes_t prefix = account->domain_prefix;
+    if (LEAF_UNLIKELY(prefix.size != 0 && publication->message.subject.size > prefix.size && publication->message.subject.at[0] == '$')
+        && (account->flags & ACCOUNT_JETSTREAM) != 0 && bytes_starts(publication->message.subject, prefix)) {
+        publication->message.subject = map_domain(account, publication->message.subject, &mapped);
+    }
+    routing_t routing;
+    routing.plane = plane;
+    routing.publication = publication;
+    routing.shown = publication->message;
+    routing.internals.count = 0;
+    routing.taken = 0;
+    routing.leafs = 0;
+    if (publication->shown.size != 0) {
+        routing.shown.subject = publication->shown;
+    }
+    route_to_all(&routing, account);
+    for (uint32_t i = 0; i < routing.internals.count; i++) {
+        run_internal(plane, routing.internals.at[i], publication);
+    }
+    return routing.taken;
+}
+
+uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload) {
+    publication_t publication = {.account = account,
+                                 .message = {.subject = subject, .reply = reply, .header = header, .payload = payload}};
+    return publish(plane, &publication);
+}
+
+/* ---- deliveries of consumers ---------------------------------------------------------------------------------------------- */
+
+static bool receiver_is_full(peer_t *peer) {
+    if (outq_pending(&peer->conn.out) <= DELIVERY_HIGH_WATER) {
+        return false;
+    }
+    peer->full = true;
+    return true;
+}
+
+/* Who will get it, so that a full receiver stops the consumer before anything is sent. */
+static delivered_t look_at_receivers(const route_match_t *match, bytes_t group) {
+    route_target_t *const *targets = match->plain;
+    uint32_t count = match->plain_count;
+    if (group.size != 0) {
+        count = 0;
+        for (uint32_t i = 0; i < match->group_count; i++) {
+            if (bytes_equal(match->groups[i].queue, group)) {
+                targets = match->groups[i].members;
+                count = match->groups[i].count;
+            }
+        }
+    }
+    if (count == 0 && (group.size != 0 || match->group_count == 0)) {
+        return DELIVERED_NO_INTEREST;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (targets[i]->kind <= TARGET_LEAF && receiver_is_full(((subscription_t *)targets[i]->owner)->peer)) {
+            return DELIVERED_FULL;
+        }
+    }
+    return DELIVERED;
+}
+
+delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery) {
+    delivered_t look = look_at_receivers(route_match(account->route, delivery->to), delivery->group);
+    if (look != DELIVERED) {
+        return look;
+    }
+    publication_t publication = {
+        .account = account,
+        .message = {.subject = delivery->to, .reply = delivery->reply, .header = delivery->header, .payload = delivery->payload},
+        .shown = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject};
+    return publish(plane, &publication) == 0 ? DELIVERED_NO_INTEREST : DELIVERED;
+}

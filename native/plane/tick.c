@@ -1,0 +1,271 @@
+/* tick.c: the sans-IO core's life and the order of one tick.
+ *
+ *     input of connections, commands          (the driver: plane.c, or a test)
+ *     consume_flush > store_tick              acks' effects are in the same record as what else happened
+ *     release what waited for the disk        PubAcks, double acks, completions
+ *     consume_tick                            deliveries of what became visible
+ *     sweep, flush                            subscriptions and peers that have to go; output
+ *
+ * What does not live here: threads, sockets and clocks (plane.c).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "plane/js.h"
+
+/* ---- open and close -------------------------------------------------------------------------------------------------- */
+
+static status_t store_start(plane_t *plane, uint32_t which, const char *directory, char *reason) {
+    store_options_t options = {.directory = directory,
+                               .max_bytes = which == STORE_FILE ? plane->limits.max_file_store : plane->limits.max_memory_store,
+                               .journal_size = plane->limits.journal_size,
+                               .sync_interval_ns = plane->limits.sync_interval_ns,
+                               .memory = which == STORE_MEMORY};
+    status_t status = store_open(&options, &plane->stores[which], reason, PLANE_REASON_SIZE);
+    if (status == STATUS_OK) {
+        store_set_hooks(plane->stores[which], consume_store_hooks(plane->consume));
+        int fd = store_wake_fd(plane->stores[which]);
+        if (fd >= 0 && plane->threaded) {
+            status = loop_add(&plane->loop, fd, LOOP_READ, (void *)(uintptr_t)(4 + 2 * which));
+        }
+    }
+    return status;
+}
+
+status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason) {
+    plane->limits = *limits;
+    plane->next_peer = 1;
+    plane->random = UINT64_C(0x2545F4914F6CDD1D) ^ (uint64_t)plane->now.mono_ns;
+    buffer_init(&plane->scratch, UINT64_C(1) << 32);
+    status_t status = exchange_open(&plane->exchange);
+    if (status != STATUS_OK) {
+        snprintf(reason, PLANE_REASON_SIZE, "no memory or descriptors for the rings between control and plane");
+        return status;
+    }
+    if (limits->jetstream == 0) {
+        return STATUS_OK;
+    }
+    consume_out_t out = js_consume_out(plane);
+    plane->consume = consume_new(&out);
+    if (plane->consume == NULL) {
+        snprintf(reason, PLANE_REASON_SIZE, "no memory for consumers");
+        return STATUS_NO_MEMORY;
+    }
+    if (memory_directory != NULL) {
+        plane->memory_directory = strdup(memory_directory);
+    }
+    return store_start(plane, STORE_FILE, directory, reason);
+}
+
+status_t core_memory_store(plane_t *plane) {
+    if (plane->stores[STORE_MEMORY] != NULL) {
+        return STATUS_OK;
+    }
+    if (plane->memory_directory == NULL || plane->consume == NULL) {
+        return STATUS_INVALID;
+    }
+    char reason[PLANE_REASON_SIZE] = "";
+    return store_start(plane, STORE_MEMORY, plane->memory_directory, reason);
+}
+
+void core_shutdown(plane_t *plane) {
+    if (plane->consume != NULL) {
+        consume_shutdown(plane->consume, plane->now);
+    }
+    core_settle(plane);
+}
+
+void core_close(plane_t *plane) {
+    while (plane->all_peers != NULL) {
+        peer_t *peer = plane->all_peers;
+        peer_doom(plane, peer, CLOSE_SHUTDOWN, BYTES_NONE);
+        peer_sweep(plane);
+    }
+    subscription_sweep(plane);
+    ingest_free_all(plane);
+    uint32_t cursor = 0;
+    for (stream_t *stream; (stream = table_next(&plane->streams, &cursor)) != NULL;) {
+        stream_free(plane, stream);
+    }
+    cursor = 0;
+    for (subscription_t *one; (one = table_next(&plane->controls, &cursor)) != NULL;) {
+        subscription_kill(plane, one);
+    }
+    subscription_sweep(plane);
+    consume_free(plane->consume);
+    store_close(plane->stores[STORE_FILE]);
+    store_close(plane->stores[STORE_MEMORY]);
+    cursor = 0;
+    for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+        account_free(account);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        held_free(&plane->held[i]);
+        plane->stores[i] = NULL;
+    }
+    plane->consume = NULL;
+    table_free(&plane->peers);
+    table_free(&plane->accounts);
+    table_free(&plane->streams);
+    table_free(&plane->controls);
+    exchange_close(&plane->exchange);
+    buffer_free(&plane->scratch);
+    free(plane->leafs_hit);
+    free(plane->memory_directory);
+    plane->leafs_hit = NULL;
+    plane->memory_directory = NULL;
+}
+
+uint64_t core_last_batch(const plane_t *plane, uint32_t which_store) {
+    const store_t *store = plane->stores[which_store];
+    return store_batch_empty(store) ? store_batch(store) - 1 : store_batch(store);
+}
+
+/* ---- the tick ------------------------------------------------------------------------------------------------------------ */
+
+void core_commands(plane_t *plane) {
+    command_entry_t *entry;
+    while ((entry = exchange_next(&plane->exchange)) != NULL) {
+        command_run(plane, &entry->command);
+        exchange_done(&plane->exchange, entry);
+    }
+}
+
+static void release(plane_t *plane, uint32_t which) {
+    held_t *held = &plane->held[which];
+    uint64_t durable = store_durable(plane->stores[which]);
+    const held_entry_t *entry;
+    while ((entry = held_first(held, durable)) != NULL) {
+        if (entry->event != NULL) {
+            event_post(&plane->exchange, entry->event);
+        } else {
+            const uint8_t *at = entry->bytes;
+            publication_t publication = {.account = account_find(plane, entry->account), .flags = entry->flags};
+            message_t *message = &publication.message;
+            message->subject = bytes_of(at, entry->subject_size);
+            message->reply = bytes_of(message->subject.at + entry->subject_size, entry->reply_size);
+            message->header = bytes_of(message->reply.at + entry->reply_size, entry->header_size);
+            message->payload = bytes_of(message->header.at + entry->header_size, entry->payload_size);
+            (void)publish(plane, &publication);
+        }
+        held_pop(held);
+    }
+}
+
+static void report_alarms(plane_t *plane, store_t *store) {
+    store_alarm_t alarm;
+    while (store_alarm_next(store, &alarm)) {
+        event_entry_t *entry = event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE,
+                                         bytes_of(alarm.text, (uint32_t)strnlen(alarm.text, sizeof(alarm.text))));
+        if (entry != NULL) {
+            entry->event.code = alarm.code;
+            entry->event.target = alarm.stream;
+            entry->event.arg = alarm.seq;
+        }
+        event_post(&plane->exchange, entry);
+    }
+}
+
+static void tick_stores(plane_t *plane) {
+    consume_flush(plane->consume);
+    for (uint32_t i = 0; i < 2; i++) {
+        store_t *store = plane->stores[i];
+        if (store == NULL) {
+            continue;
+        }
+        store_tick(store, plane->now);
+        release(plane, i);
+        store_stream_t *stream;
+        while ((stream = store_advanced_next(store)) != NULL) {
+            consume_advanced(plane->consume, stream);
+        }
+        report_alarms(plane, store);
+    }
+}
+
+static void tick_consumers(plane_t *plane) {
+    if (plane->interest_changed) {
+        plane->interest_changed = false;
+        consume_interest_changed(plane->consume);
+    }
+    if (plane->drained) {
+        plane->drained = false;
+        consume_unblocked(plane->consume);
+    }
+    bool again = false;
+    consume_tick(plane->consume, plane->now, &again);
+    plane->more = plane->more || again;
+}
+
+/* The journal lags: who feeds streams is not read for a while. Everybody else goes on. */
+static void throttle(plane_t *plane) {
+    bool lagging = plane->stores[STORE_FILE] != NULL && !store_room(plane->stores[STORE_FILE]);
+    if (!lagging && !plane->throttling) {
+        return;
+    }
+    plane->throttling = lagging;
+    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+        bool now = lagging && peer->producer;
+        if (now != peer->throttled) {
+            peer->throttled = now;
+            peer_want(plane, peer);
+        }
+    }
+}
+
+static void chores(plane_t *plane) {
+    if (plane->now.mono_ns < plane->next_chores_ns) {
+        return;
+    }
+    plane->next_chores_ns = plane->now.mono_ns + CHORES_INTERVAL_NS;
+    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+        peer_chores(plane, peer);
+    }
+    ingest_chores(plane);
+}
+
+static void sweep_and_flush(plane_t *plane) {
+    while (plane->dead != NULL || plane->doomed != NULL || plane->dirty != NULL) {
+        subscription_sweep(plane);
+        peer_sweep(plane);
+        while (plane->dirty != NULL) {
+            peer_t *peer = plane->dirty;
+            plane->dirty = peer->next_dirty;
+            peer->dirty = false;
+            peer_flush(plane, peer);
+        }
+    }
+}
+
+void core_settle(plane_t *plane) {
+    if (plane->consume != NULL) {
+        stream_purges_step(plane);
+        tick_stores(plane);
+        tick_consumers(plane);
+        throttle(plane);
+    }
+    chores(plane);
+    sweep_and_flush(plane);
+    event_pump(&plane->exchange);
+    stats_publish(plane);
+}
+
+int64_t core_sleep_ns(const plane_t *plane) {
+    if (plane->more) {
+        return 0;
+    }
+    int64_t next = plane->next_chores_ns;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (plane->stores[i] != NULL) {
+            int64_t deadline = store_next_deadline(plane->stores[i]);
+            next = deadline < next ? deadline : next;
+        }
+    }
+    if (plane->consume != NULL) {
+        int64_t deadline = consume_next_deadline(plane->consume);
+        next = deadline < next ? deadline : next;
+    }
+    int64_t left = next - plane->now.mono_ns;
+    return left < 0 ? 0 : left;
+}
