@@ -1,0 +1,358 @@
+/* fake_store.h: store.h's functions over plain arrays, for the tests of consume/. Include it in exactly one file of a test program:
+ * it defines the functions themselves, so that the linker has no reason to take the real ones.
+ *
+ * Dumb on purpose, but strict where the real one is: a slice that was given out is freed at the next write or tick, so that
+ * AddressSanitizer finds whoever keeps one too long. What becomes visible, and which calls fail, is the test's to say.
+ */
+#ifndef LEAFD_TESTS_FAKE_STORE_H
+#define LEAFD_TESTS_FAKE_STORE_H
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/subject.h"
+#include "store/store.h"
+
+/* Not every test uses every helper. */
+#define HELPER static __attribute__((unused))
+
+#define FAKE_MESSAGES_MAX 70000
+#define FAKE_SCRATCH_MAX 64
+
+typedef struct fake_message {
+    bool there;
+    int64_t ts;
+    char *subject;
+    uint8_t *header;
+    uint32_t header_size;
+    uint8_t *payload;
+    uint32_t payload_size;
+} fake_message_t;
+
+struct store_stream {
+    store_t *store;
+    uint32_t id;
+    stream_config_t config;
+    uint64_t first, last; /* sequences 1..last are messages[1..last] */
+    uint64_t visible;
+    bool hold; /* visible does not follow by itself */
+    fake_message_t *messages;
+};
+
+typedef struct fake_record {
+    uint32_t kind;
+    uint32_t key_size, value_size;
+    uint8_t key[32];
+    uint8_t *value;
+} fake_record_t;
+
+struct store {
+    store_hooks_t hooks;
+    fake_record_t *records; /* sorted by kind and key */
+    uint32_t record_count, record_capacity;
+    uint8_t *scratch[FAKE_SCRATCH_MAX];
+    uint32_t scratch_count;
+    uint32_t record_writes; /* puts and deletes so far                */
+    uint32_t fail_in;       /* the n-th record write from now fails   */
+    uint32_t stream_count;
+    store_stream_t *streams[8];
+};
+
+HELPER void fake_invalidate(store_t *store) {
+    for (uint32_t i = 0; i < store->scratch_count; i++) free(store->scratch[i]);
+    store->scratch_count = 0;
+}
+
+HELPER bytes_t fake_lend(store_t *store, const void *at, uint32_t size) {
+    if (size == 0) return BYTES_NONE;
+    if (store->scratch_count == FAKE_SCRATCH_MAX) { /* only reads since the last write: the oldest have been looked at */
+        for (uint32_t i = 0; i < FAKE_SCRATCH_MAX / 2; i++) free(store->scratch[i]);
+        memmove(store->scratch, store->scratch + FAKE_SCRATCH_MAX / 2, FAKE_SCRATCH_MAX / 2 * sizeof *store->scratch);
+        store->scratch_count = FAKE_SCRATCH_MAX / 2;
+    }
+    uint8_t *copy = malloc(size);
+    check(copy);
+    memcpy(copy, at, size);
+    store->scratch[store->scratch_count++] = copy;
+    return bytes_of(copy, size);
+}
+
+HELPER store_t *fake_store_new(void) {
+    store_t *store = calloc(1, sizeof *store);
+    check(store);
+    return store;
+}
+
+HELPER void fake_message_free(fake_message_t *message) {
+    free(message->subject);
+    free(message->header);
+    free(message->payload);
+    *message = (fake_message_t){0};
+}
+
+HELPER void fake_store_free(store_t *store) {
+    fake_invalidate(store);
+    for (uint32_t i = 0; i < store->stream_count; i++) {
+        store_stream_t *stream = store->streams[i];
+        for (uint64_t seq = 1; seq <= stream->last; seq++) fake_message_free(&stream->messages[seq]);
+        free(stream->messages);
+        free(stream);
+    }
+    for (uint32_t i = 0; i < store->record_count; i++) free(store->records[i].value);
+    free(store->records);
+    free(store);
+}
+
+HELPER store_stream_t *fake_stream_new(store_t *store, uint32_t id, uint8_t retention) {
+    store_stream_t *stream = calloc(1, sizeof *stream);
+    check(stream);
+    stream->store = store;
+    stream->id = id;
+    stream->config = (stream_config_t){.retention = retention, .max_msg_size = -1};
+    stream->first = 1;
+    stream->messages = calloc(FAKE_MESSAGES_MAX, sizeof *stream->messages);
+    check(stream->messages);
+    store->streams[store->stream_count++] = stream;
+    return stream;
+}
+
+HELPER void *fake_copy(const void *at, size_t size) {
+    void *copy = malloc(size + 1);
+    check(copy);
+    if (size > 0) memcpy(copy, at, size);
+    ((uint8_t *)copy)[size] = 0;
+    return copy;
+}
+
+HELPER uint64_t fake_append(store_stream_t *stream, const char *subject, const char *header, const char *payload, int64_t ts) {
+    fake_invalidate(stream->store);
+    uint64_t seq = ++stream->last;
+    check(seq < FAKE_MESSAGES_MAX);
+    fake_message_t *message = &stream->messages[seq];
+    message->there = true;
+    message->ts = ts;
+    message->subject = fake_copy(subject, strlen(subject));
+    message->header_size = (uint32_t)strlen(header);
+    message->header = fake_copy(header, strlen(header));
+    message->payload_size = (uint32_t)strlen(payload);
+    message->payload = fake_copy(payload, strlen(payload));
+    if (!stream->hold) stream->visible = seq;
+    store_hooks_t hooks = stream->store->hooks;
+    if (hooks.appended) hooks.appended(hooks.context, stream, seq, bytes_of(message->subject, (uint32_t)strlen(subject)));
+    return seq;
+}
+
+HELPER void fake_show(store_stream_t *stream) {
+    stream->visible = stream->last;
+}
+
+/* ---- store.h ---- */
+
+void store_set_hooks(store_t *store, store_hooks_t hooks) {
+    store->hooks = hooks;
+}
+
+uint32_t store_stream_id(const store_stream_t *stream) {
+    return stream->id;
+}
+
+store_t *store_stream_store(const store_stream_t *stream) {
+    return stream->store;
+}
+
+const stream_config_t *store_stream_config(const store_stream_t *stream) {
+    return &stream->config;
+}
+
+uint64_t store_stream_visible(const store_stream_t *stream) {
+    return stream->visible;
+}
+
+HELPER uint64_t fake_first(const store_stream_t *stream) {
+    uint64_t seq = stream->first;
+    while (seq <= stream->last && !stream->messages[seq].there) seq++;
+    return seq;
+}
+
+void store_stream_state(const store_stream_t *stream, stream_state_t *out) {
+    memset(out, 0, sizeof *out);
+    out->last_seq = stream->last;
+    out->first_seq = stream->last > 0 ? fake_first(stream) : 0;
+    for (uint64_t seq = 1; seq <= stream->last; seq++) out->messages += stream->messages[seq].there;
+}
+
+status_t store_delete(store_stream_t *stream, uint64_t seq) {
+    fake_invalidate(stream->store);
+    if (seq == 0 || seq > stream->last || !stream->messages[seq].there) return STATUS_NOT_FOUND;
+    fake_message_t gone = stream->messages[seq];
+    stream->messages[seq] = (fake_message_t){0};
+    store_hooks_t hooks = stream->store->hooks;
+    if (hooks.removed) hooks.removed(hooks.context, stream, seq, bytes_of(gone.subject, (uint32_t)strlen(gone.subject)));
+    fake_message_free(&gone);
+    return STATUS_OK;
+}
+
+HELPER void fake_fill(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
+    const fake_message_t *message = &stream->messages[seq];
+    out->seq = seq;
+    out->ts = message->ts;
+    out->subject = fake_lend(stream->store, message->subject, (uint32_t)strlen(message->subject));
+    out->header = fake_lend(stream->store, message->header, message->header_size);
+    out->payload = fake_lend(stream->store, message->payload, message->payload_size);
+}
+
+HELPER bool fake_matches(const fake_message_t *message, filters_t filters) {
+    if (!message->there) return false;
+    for (uint32_t i = 0; i < filters.count; i++) {
+        if (subject_matches(bytes_of(message->subject, (uint32_t)strlen(message->subject)), filters.patterns[i])) return true;
+    }
+    return filters.count == 0;
+}
+
+status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
+    if (seq == 0 || seq > stream->last || !stream->messages[seq].there) return STATUS_NOT_FOUND;
+    fake_fill(stream, seq, out);
+    return STATUS_OK;
+}
+
+status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget, stored_message_t *out) {
+    uint64_t end = upto < stream->last ? upto : stream->last;
+    for (uint64_t seq = *from > 0 ? *from : 1; seq <= end; seq++) {
+        if (budget-- == 0) {
+            *from = seq;
+            return STATUS_AGAIN;
+        }
+        if (!fake_matches(&stream->messages[seq], filters)) continue;
+        fake_fill(stream, seq, out);
+        *from = seq;
+        return STATUS_OK;
+    }
+    return STATUS_NOT_FOUND;
+}
+
+status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
+    filters_t filters = {.patterns = &pattern, .count = 1};
+    for (uint64_t seq = upto < stream->last ? upto : stream->last; seq > 0; seq--) {
+        if (!fake_matches(&stream->messages[seq], filters)) continue;
+        fake_fill(stream, seq, out);
+        return STATUS_OK;
+    }
+    return STATUS_NOT_FOUND;
+}
+
+status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq) {
+    for (*seq = 1; *seq <= stream->last; ++*seq) {
+        if (stream->messages[*seq].there && stream->messages[*seq].ts >= ts) return STATUS_OK;
+    }
+    return STATUS_NOT_FOUND;
+}
+
+uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
+    uint64_t count = 0;
+    for (uint64_t seq = from > 0 ? from : 1; seq <= stream->last; seq++) count += fake_matches(&stream->messages[seq], filters);
+    return count;
+}
+
+void store_subjects(store_stream_t *stream, bytes_t pattern, bytes_t after, subject_visit_t visit, void *context) {
+    check(after.size == 0); /* consume asks from the start */
+    filters_t filters = {.patterns = &pattern, .count = 1};
+    for (uint64_t seq = 1; seq <= stream->last; seq++) { /* not in byte order; who sorts by sequence does not mind */
+        const fake_message_t *message = &stream->messages[seq];
+        if (!fake_matches(message, filters)) continue;
+        bool newest = true;
+        for (uint64_t later = seq + 1; later <= stream->last && newest; later++) {
+            newest = !stream->messages[later].there || strcmp(stream->messages[later].subject, message->subject) != 0;
+        }
+        if (newest && !visit(context, bytes_of(message->subject, (uint32_t)strlen(message->subject)), 1, seq)) return;
+    }
+}
+
+/* ---- records ---- */
+
+HELPER int fake_compare(const fake_record_t *record, uint32_t kind, bytes_t key) {
+    if (record->kind != kind) return record->kind < kind ? -1 : 1;
+    uint32_t common = record->key_size < key.size ? record->key_size : key.size;
+    int order = memcmp(record->key, key.at, common);
+    if (order != 0) return order;
+    return (record->key_size > key.size) - (record->key_size < key.size);
+}
+
+HELPER uint32_t fake_place(const store_t *store, uint32_t kind, bytes_t key) {
+    uint32_t place = 0;
+    while (place < store->record_count && fake_compare(&store->records[place], kind, key) < 0) place++;
+    return place;
+}
+
+HELPER bool fake_fails(store_t *store) {
+    store->record_writes++;
+    return store->fail_in > 0 && --store->fail_in == 0;
+}
+
+status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value) {
+    fake_invalidate(store);
+    if (fake_fails(store)) return STATUS_FULL;
+    uint32_t place = fake_place(store, kind, key);
+    bool there = place < store->record_count && fake_compare(&store->records[place], kind, key) == 0;
+    if (there) {
+        free(store->records[place].value);
+    } else {
+        if (store->record_count == store->record_capacity) {
+            store->record_capacity = store->record_capacity ? store->record_capacity * 2 : 64;
+            store->records = realloc(store->records, store->record_capacity * sizeof *store->records);
+            check(store->records);
+        }
+        memmove(store->records + place + 1, store->records + place, (store->record_count - place) * sizeof *store->records);
+        store->record_count++;
+    }
+    fake_record_t *record = &store->records[place];
+    *record = (fake_record_t){.kind = kind, .key_size = key.size, .value_size = value.size, .value = fake_copy(value.at, value.size)};
+    check(key.size <= sizeof record->key);
+    memcpy(record->key, key.at, key.size);
+    return STATUS_OK;
+}
+
+HELPER void fake_record_drop(store_t *store, uint32_t place) {
+    free(store->records[place].value);
+    store->record_count--;
+    memmove(store->records + place, store->records + place + 1, (store->record_count - place) * sizeof *store->records);
+}
+
+status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key) {
+    fake_invalidate(store);
+    if (fake_fails(store)) return STATUS_FULL;
+    uint32_t place = fake_place(store, kind, key);
+    if (place < store->record_count && fake_compare(&store->records[place], kind, key) == 0) fake_record_drop(store, place);
+    return STATUS_OK;
+}
+
+HELPER bool fake_has_prefix(const fake_record_t *record, uint32_t kind, bytes_t prefix) {
+    return record->kind == kind && bytes_starts(bytes_of(record->key, record->key_size), prefix);
+}
+
+status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefix) {
+    fake_invalidate(store);
+    if (fake_fails(store)) return STATUS_FULL;
+    for (uint32_t i = store->record_count; i-- > 0;) {
+        if (fake_has_prefix(&store->records[i], kind, prefix)) fake_record_drop(store, i);
+    }
+    return STATUS_OK;
+}
+
+status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value) {
+    uint32_t place = fake_place(store, kind, key);
+    if (place >= store->record_count || fake_compare(&store->records[place], kind, key) != 0) return STATUS_NOT_FOUND;
+    *value = fake_lend(store, store->records[place].value, store->records[place].value_size);
+    return STATUS_OK;
+}
+
+status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
+                           bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
+    for (uint32_t i = 0; i < store->record_count; i++) {
+        const fake_record_t *record = &store->records[i];
+        if (!fake_has_prefix(record, kind, prefix) || (after.size > 0 && fake_compare(record, kind, after) <= 0)) continue;
+        if (!visit(context, bytes_of(record->key, record->key_size), bytes_of(record->value, record->value_size))) break;
+    }
+    return STATUS_OK;
+}
+
+#endif
