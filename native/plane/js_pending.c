@@ -17,12 +17,6 @@ void js_publish(plane_t *plane, stream_t *stream, const publication_t *publicati
     (void)publication;
     check(false);
 }
-void js_direct(plane_t *plane, stream_t *stream, const publication_t *publication) {
-    (void)plane;
-    (void)stream;
-    (void)publication;
-    check(false);
-}
 void js_next(plane_t *plane, consumer_seat_t *seat, const publication_t *publication) {
     (void)plane;
     (void)seat;
@@ -43,20 +37,8 @@ void js_flow(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const pu
     (void)publication;
     check(false);
 }
-void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publication) {
-    (void)plane;
-    (void)ingest;
-    (void)publication;
-    check(false);
-}
 consume_out_t js_consume_out(plane_t *plane) {
     return (consume_out_t){.context = plane};
-}
-void ingest_chores(plane_t *plane) {
-    (void)plane;
-}
-void ingest_free_all(plane_t *plane) {
-    (void)plane;
 }
 bool command_stream(plane_t *plane, const plane_command_t *command) {
     (void)plane;
@@ -64,11 +46,6 @@ bool command_stream(plane_t *plane, const plane_command_t *command) {
     return false;
 }
 bool command_consumer(plane_t *plane, const plane_command_t *command) {
-    (void)plane;
-    (void)command;
-    return false;
-}
-bool command_ingest(plane_t *plane, const plane_command_t *command) {
     (void)plane;
     (void)command;
     return false;
