@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 import trio
@@ -205,9 +205,4 @@ def stored_config(config: StreamConfig) -> StreamConfig:
     """A request's configuration without what only the request carries."""
     if type(config) is StreamConfig:
         return config
-    return StreamConfig(**{name: getattr(config, name) for name in StreamConfig.__dataclass_fields__})
-
-
-def with_stream_config(stream: Stream, config: StreamConfig) -> Stream:
-    """A copy to write the next definition from, while the old one is still what holds."""
-    return replace(stream, config=config)
+    return StreamConfig(**{one.name: getattr(config, one.name) for one in fields(StreamConfig)})

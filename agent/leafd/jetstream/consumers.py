@@ -37,7 +37,7 @@ from leafd.jetstream.models.requests import (
     UnpinRequest,
 )
 from leafd.jetstream.models.stream import WORKQUEUE
-from leafd.jetstream.registry import Body, Call, Lock, endpoint
+from leafd.jetstream.registry import Body, Call, Counted, Lock, endpoint
 from leafd.jetstream.streams import LIST_LIMIT, NAMES_LIMIT, refused
 from leafd.jetstream.subjects import collide
 from leafd.jetstream.versioning import (
@@ -316,7 +316,7 @@ async def pause(call: Call, request: PauseRequest) -> dict[str, Any]:
     ResetRequest,
     body=Body.PARSED,
     lenient=True,
-    quiet=True,
+    counted=Counted.NONE,
     lock=Lock.STREAM,
     failed={"reset_seq": 0},
 )

@@ -19,6 +19,12 @@ class ApiError(Exception):
         self.err_code = err_code
         self.code = code
         self.description = description
+        self.counts = True
+
+    def uncounted(self) -> ApiError:
+        """The same, for the few refusals that the reference does not count among an account's API errors."""
+        self.counts = False
+        return self
 
     def fields(self) -> dict[str, Any]:
         """The JSON object of a reply, in the reference's key order."""

@@ -41,17 +41,20 @@ async def stream_info(
     stream: Stream,
     state: t.StreamState,
     *,
-    domain: bool = True,
+    creating: bool = False,
     cluster: bool = False,
     metadata: bool = True,
 ) -> dict[str, Any]:
-    """A stream's info. Which of domain, cluster and server metadata are in it differs from request to request."""
+    """A stream's info. What is in it differs from request to request: CREATE leaves out the domain, and the filter of a
+    mirror, which the reference only knows when it has asked the origin."""
     config = stream.config
     if metadata:
         config = replace(config, metadata=dynamic(config.metadata))
     mirror: dict[str, Any] | None = None
     if config.mirror is not None:
         mirror = _source(config.mirror, await context.neighbours.source_status(stream.id, 0), sequence=False)
+        if creating:
+            mirror.pop("filter_subject", None)
     sources = [
         _source(source, await context.neighbours.source_status(stream.id, slot), sequence=True)
         for slot, source in enumerate(config.sources, 1)
@@ -61,7 +64,7 @@ async def stream_info(
             config=config,
             created=stream.created,
             state=stream_state(stream, state),
-            domain=context.settings.domain if domain else "",
+            domain="" if creating else context.settings.domain,
             cluster=_cluster(context.settings) if cluster else None,
             mirror=mirror,
             sources=sources or None,

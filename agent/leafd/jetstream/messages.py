@@ -10,7 +10,7 @@ from leafd.jetstream import errors
 from leafd.jetstream.gotime import format_time
 from leafd.jetstream.models.requests import MessageDeleteRequest, MessageGetRequest
 from leafd.jetstream.models.stream import MEMORY
-from leafd.jetstream.registry import Body, Call, endpoint
+from leafd.jetstream.registry import Body, Call, Counted, endpoint
 
 # QUERY_* of abi.h.
 _BY_SEQUENCE: Final = 0
@@ -19,7 +19,7 @@ _NEXT_BY_SUBJECT: Final = 2
 _BY_TIME: Final = 3
 
 
-@endpoint("STREAM.MSG.GET.*", "stream_msg_get_response", MessageGetRequest, body=Body.REQUIRED, quiet=True)
+@endpoint("STREAM.MSG.GET.*", "stream_msg_get_response", MessageGetRequest, body=Body.REQUIRED, counted=Counted.ERRORS)
 async def get(call: Call, request: MessageGetRequest) -> dict[str, Any]:
     """One stored message by sequence, by subject, or by time."""
     sequence, moment = request.sequence, request.start_time
@@ -68,14 +68,17 @@ async def delete(call: Call, request: MessageDeleteRequest) -> dict[str, Any]:
         raise errors.STREAM_SEALED.error()
     if stream.config.deny_delete:
         raise errors.STREAM_MESSAGE_DELETE_FAILED.error(err="message delete not permitted")
-    plane = call.context.plane
+    plane, sequence = call.context.plane, request.sequence
+    failed = errors.STREAM_MESSAGE_DELETE_FAILED
     try:
-        if await plane.message_delete(stream.id, request.sequence, erase=not request.no_erase):
+        if await plane.message_delete(stream.id, sequence, erase=not request.no_erase):
             return {"success": True}
-        last = (await plane.stream_state(stream.id)).last_seq
+        state = await plane.stream_state(stream.id)
     except t.PlaneError as error:
-        raise errors.STREAM_MESSAGE_DELETE_FAILED.error(err=error) from None
-    if stream.config.storage == MEMORY:
-        raise errors.SEQUENCE_NOT_FOUND.error(seq=request.sequence)
-    beyond = request.sequence > last
-    raise errors.STREAM_MESSAGE_DELETE_FAILED.error(err="stream store EOF" if beyond else "no message found")
+        raise failed.error(err=error).uncounted() from None
+    if stream.config.storage != MEMORY:
+        if sequence > state.last_seq:
+            raise failed.error(err="stream store EOF").uncounted()
+        if sequence < state.first_seq:
+            raise failed.error(err="no message found").uncounted()
+    raise errors.SEQUENCE_NOT_FOUND.error(seq=sequence).uncounted()

@@ -46,6 +46,14 @@ class Lock(Enum):
     ACCOUNT = "account"
 
 
+class Counted(Enum):
+    """Which answers of an endpoint are in the statistics and in audit advisories."""
+
+    ALL = "all"
+    ERRORS = "errors"
+    NONE = "none"
+
+
 @dataclass(slots=True)
 class Call:
     """One request on its way. reply_header: header block for the reply, set by the endpoint."""
@@ -91,7 +99,7 @@ class Endpoint:
     lock: Lock
     failed: dict[str, Any]
     early_body: bool
-    quiet: bool
+    counted: Counted
     lenient: bool
     function: Function
 
@@ -117,19 +125,19 @@ def endpoint(
     lock: Lock = Lock.NONE,
     failed: dict[str, Any] | None = None,
     early_body: bool = False,
-    quiet: bool = False,
+    counted: Counted = Counted.ALL,
     lenient: bool = False,
 ) -> Callable[[Function], Function]:
     """Registers a function for subjects $JS.API.<pattern>.
 
     failed: members of an error's reply that are not omitted when empty. early_body: the body is judged before level and
-    account. quiet: a success is neither counted nor audited. lenient: unknown members of the body are ignored.
+    account. lenient: unknown members of the body are ignored.
     """
 
     def register(function: Function) -> Function:
         tokens = tuple(pattern.split("."))
         line = Endpoint(
-            tokens, TYPE + type_name, request, body, lock, failed or {}, early_body, quiet, lenient, function
+            tokens, TYPE + type_name, request, body, lock, failed or {}, early_body, counted, lenient, function
         )
         _ENDPOINTS.setdefault(tokens[0], []).append(line)
         return function
@@ -168,10 +176,11 @@ async def answer(line: Endpoint, call: Call) -> Answer | None:
     try:
         members = await _run(line, call)
     except ApiError as error:
-        return Answer({"type": line.type_name, "error": error.fields()} | line.failed, error=True)
+        members = {"type": line.type_name, "error": error.fields()} | line.failed
+        return Answer(members, counted=line.counted is not Counted.NONE, error=error.counts)
     if members is None:
         return None
-    return Answer({"type": line.type_name} | members, call.reply_header, counted=not line.quiet)
+    return Answer({"type": line.type_name} | members, call.reply_header, counted=line.counted is Counted.ALL)
 
 
 async def _run(line: Endpoint, call: Call) -> dict[str, Any] | None:

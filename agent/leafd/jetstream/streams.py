@@ -89,7 +89,7 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     context.catalogue.add_stream(stream)
     context.neighbours.stream_changed(stream, state.last_seq)
     context.advisories.stream(stream, "CREATED", "create")
-    return await stream_info(context, stream, state, domain=False) | {"did_create": True}
+    return await stream_info(context, stream, state, creating=True) | {"did_create": True}
 
 
 async def _same(call: Call, existing: Stream, config: StreamConfig) -> dict[str, Any]:
@@ -98,7 +98,7 @@ async def _same(call: Call, existing: Stream, config: StreamConfig) -> dict[str,
     if config != existing.config:
         raise errors.STREAM_NAME_EXIST.error()
     state = await call.context.plane.stream_state(existing.id)
-    return await stream_info(call.context, existing, state, domain=False) | {"did_create": True}
+    return await stream_info(call.context, existing, state, creating=True) | {"did_create": True}
 
 
 def _check_overlap(call: Call, config: StreamConfig) -> None:
