@@ -17,35 +17,7 @@ void js_publish(plane_t *plane, stream_t *stream, const publication_t *publicati
     (void)publication;
     check(false);
 }
-void js_next(plane_t *plane, consumer_seat_t *seat, const publication_t *publication) {
-    (void)plane;
-    (void)seat;
-    (void)publication;
-    check(false);
-}
-void js_ack(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication) {
-    (void)plane;
-    (void)seat;
-    (void)sink;
-    (void)publication;
-    check(false);
-}
-void js_flow(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication) {
-    (void)plane;
-    (void)seat;
-    (void)sink;
-    (void)publication;
-    check(false);
-}
-consume_out_t js_consume_out(plane_t *plane) {
-    return (consume_out_t){.context = plane};
-}
 bool command_stream(plane_t *plane, const plane_command_t *command) {
-    (void)plane;
-    (void)command;
-    return false;
-}
-bool command_consumer(plane_t *plane, const plane_command_t *command) {
     (void)plane;
     (void)command;
     return false;

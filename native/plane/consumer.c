@@ -1,0 +1,368 @@
+/* consumer.c: consumers' seats in the plane: the subjects that reach a consumer, and the commands that make and end one.
+ *
+ *   $JS.API.CONSUMER.MSG.NEXT.<s>.<c> --> consumer_pull          $JS.FC.<s>.<c>.<id> --> consumer_flow_reply
+ *   $JS.ACK.<s>.<c>.<5 numbers> (and the v2 form) --> consumer_ack, its answer held until the batch is on disk
+ *   consume/ --> deliveries, statuses, advisories, the end of an ephemeral
+ *
+ * Each consumer has targets of its own, so that what is sent to one that does not exist is a 503 like anywhere else.
+ * What does not live here: decisions about deliveries (consume/), validation (Python). Reference: jetstream.md 5.
+ */
+#include <stdlib.h>
+
+#include "plane/ack_reply.h"
+#include "plane/js.h"
+#include "wire/headers.h"
+
+#define API_LEVEL 5
+
+consumer_seat_t *seat_find(stream_t *stream, uint64_t id) {
+    consumer_seat_t *seat = stream->seats;
+    while (seat != NULL && seat->id != id) {
+        seat = seat->next_seat;
+    }
+    return seat;
+}
+
+void seat_free(plane_t *plane, consumer_seat_t *seat) {
+    sink_t *sinks[] = {&seat->next, &seat->ack[0], &seat->ack[1], &seat->flow[0], &seat->flow[1]};
+    for (uint32_t i = 0; i < sizeof(sinks) / sizeof(*sinks); i++) {
+        if (sinks[i]->in) {
+            sink_remove(plane, sinks[i]);
+        }
+    }
+    consumer_seat_t **place = &seat->stream->seats;
+    while (*place != seat) {
+        check(*place != NULL);
+        place = &(*place)->next_seat;
+    }
+    *place = seat->next_seat;
+    seat->stream->seat_count--;
+    plane->stats.consumers--;
+    free(seat);
+}
+
+/* ---- targets ------------------------------------------------------------------------------------------------------------- */
+
+static void subject_of(text_t *text, const stream_t *stream, const char *prefix, bool v2, bytes_t consumer, const char *tail) {
+    text->size = 0;
+    text_add_literal(text, prefix);
+    if (v2) {
+        text_add(text, stream->domain.size != 0 ? stream->domain : BYTES_LITERAL("_"));
+        text_add_literal(text, ".");
+        text_add(text, bytes_of(stream->account->hash8, 8));
+        text_add_literal(text, ".");
+    }
+    text_add(text, stream->name);
+    text_add_literal(text, ".");
+    text_add(text, consumer);
+    text_add_literal(text, tail);
+}
+
+static status_t seat_listen(plane_t *plane, consumer_seat_t *seat, bytes_t name, const consumer_config_t *config) {
+    stream_t *stream = seat->stream;
+    text_t subject;
+    subject_of(&subject, stream, "$JS.API.CONSUMER.MSG.NEXT.", false, name, "");
+    status_t status = sink_add(plane, stream->account, &seat->next, TARGET_NEXT, text_bytes(&subject), seat, 0);
+    bool acks = config->ack_policy == ACK_ALL || config->ack_policy == ACK_EXPLICIT;
+    for (uint32_t v2 = 0; v2 < 2 && acks && status == STATUS_OK; v2++) {
+        subject_of(&subject, stream, "$JS.ACK.", v2 != 0, name, v2 != 0 ? ".*.*.*.*.>" : ".*.*.*.*.*");
+        status = sink_add(plane, stream->account, &seat->ack[v2], TARGET_ACK, text_bytes(&subject), seat, v2 != 0 ? 6 : 4);
+    }
+    bool flow = (config->flags & CONSUMER_FLOW_CONTROL) != 0;
+    for (uint32_t v2 = 0; v2 < 2 && flow && status == STATUS_OK; v2++) {
+        subject_of(&subject, stream, "$JS.FC.", v2 != 0, name, ".*");
+        status = sink_add(plane, stream->account, &seat->flow[v2], TARGET_FLOW, text_bytes(&subject), seat, v2 != 0 ? 6 : 4);
+    }
+    return status;
+}
+
+void js_next(plane_t *plane, consumer_seat_t *seat, const publication_t *publication) {
+    const message_t *message = &publication->message;
+    bytes_t level;
+    if (message->reply.size == 0) {
+        return;
+    }
+    if (message->header.size != 0 && headers_find(message->header, BYTES_LITERAL("Nats-Required-Api-Level"), &level)
+        && (level.size != 1 || level.at[0] < '0' || level.at[0] > '0' + API_LEVEL)) {
+        publish_inside(plane, seat->stream->account, message->reply, BYTES_NONE, BYTES_LITERAL("NATS/1.0 412 Required Api Level\r\n\r\n"),
+                       BYTES_NONE);
+        return;
+    }
+    consumer_pull(seat->consumer, message->reply, message->payload, plane->now);
+    plane->more = true;
+}
+
+void js_ack(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication) {
+    (void)sink;
+    ack_reply_t ack;
+    if (!ack_reply_parse(publication->message.subject, &ack)) {
+        return;
+    }
+    bool answer = false;
+    bytes_t reply = publication->message.reply;
+    consumer_ack(seat->consumer, ack.stream_seq, ack.consumer_seq, ack.delivered, publication->message.payload, reply, plane->now, &answer);
+    if (answer && reply.size != 0) {
+        js_hold(plane, seat->stream, reply, BYTES_NONE, BYTES_NONE);
+    }
+    plane->more = true;
+}
+
+void js_flow(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication) {
+    (void)sink;
+    bytes_t subject = publication->message.subject;
+    uint32_t start = subject.size;
+    while (start > 0 && subject.at[start - 1] != '.') {
+        start--;
+    }
+    bytes_t id = bytes_of(subject.at + start, subject.size - start);
+    consumer_flow_reply(seat->consumer, id, publication->message.header, plane->now);
+    plane->more = true;
+}
+
+/* ---- what consume/ says ---------------------------------------------------------------------------------------------------- */
+
+static delivered_t out_deliver(void *context, const delivery_t *delivery) {
+    const consumer_seat_t *seat = consumer_owner(delivery->consumer);
+    return publish_delivery(context, seat->stream->account, delivery);
+}
+
+static void out_status(void *context, uint32_t account_id, bytes_t to, bytes_t reply, bytes_t header) {
+    account_t *account = account_find(context, account_id);
+    if (account != NULL) {
+        publish_inside(context, account, to, reply, header, BYTES_NONE);
+    }
+}
+
+static bool out_interest(void *context, uint32_t account_id, bytes_t subject, bytes_t group) {
+    account_t *account = account_find(context, account_id);
+    return account != NULL && account_interest(account, subject, group);
+}
+
+static void out_advise(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text) {
+    plane_t *plane = context;
+    const consumer_seat_t *seat = consumer_owner(consumer);
+    if (!event_room(&plane->exchange)) {
+        plane->exchange.dropped++;
+        return;
+    }
+    event_entry_t *entry = event_new(EVENT_ADVISORY, text, BYTES_NONE, BYTES_NONE, bytes_of(numbers, sizeof(*numbers)));
+    if (entry == NULL) {
+        return;
+    }
+    entry->event.code = advisory;
+    entry->event.target = seat->stream->id;
+    entry->event.arg = seat->id;
+    event_post(&plane->exchange, entry);
+}
+
+static void definition_key(uint8_t key[8], uint32_t stream, uint32_t consumer) {
+    store_be32(key, stream);
+    store_be32(key + 4, consumer);
+}
+
+static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
+    plane_t *plane = context;
+    stream_t *stream = stream_find(plane, stream_id);
+    consumer_seat_t *seat = stream == NULL ? NULL : seat_find(stream, consumer_id);
+    if (seat == NULL) {
+        return;
+    }
+    uint8_t key[8];
+    definition_key(key, stream_id, consumer_id);
+    if (store_record_delete(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key))) != STATUS_OK) {
+        /* The definition stays until the next start, where its consumer is idle and goes again. */
+        plane->more = true;
+    }
+    seat_free(plane, seat);
+    event_entry_t *entry = event_new(EVENT_CONSUMER_GONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    if (entry != NULL) {
+        entry->event.target = stream_id;
+        entry->event.arg = consumer_id;
+        event_post(&plane->exchange, entry);
+    }
+}
+
+consume_out_t js_consume_out(plane_t *plane) {
+    return (consume_out_t){
+        .context = plane,
+        .deliver = out_deliver,
+        .status = out_status,
+        .interest = out_interest,
+        .advise = out_advise,
+        .gone = out_gone,
+    };
+}
+
+/* ---- commands ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct consumer_parts {
+    consumer_setup_t setup;
+    bytes_t definition;
+    int64_t backoff[CONSUME_BACKOFF_MAX];
+    bytes_t *filters;          /* malloc; NULL when there are none */
+} consumer_parts_t;
+
+static status_t read_filters(const strings_t *strings, consumer_parts_t *parts) {
+    strings_t left = *strings;
+    uint32_t count = 0;
+    for (strings_t walk = left; strings_more(&walk); count++) {
+        (void)strings_next(&walk);
+    }
+    parts->filters = NULL;
+    if (count != 0) {
+        parts->filters = calloc(count, sizeof(*parts->filters));
+        if (parts->filters == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            parts->filters[i] = strings_next(&left);
+        }
+    }
+    parts->setup.filters = (filters_t){parts->filters, count};
+    return STATUS_OK;
+}
+
+/* Slices point into the command. */
+static status_t read_parts(const plane_command_t *command, const stream_t *stream, consumer_parts_t *parts) {
+    if (command->body_size != sizeof(consumer_config_t)) {
+        return STATUS_INVALID;
+    }
+    memset(parts, 0, sizeof(*parts));
+    memcpy(&parts->setup.config, command->body, sizeof(consumer_config_t));
+    strings_t strings = strings_of(command);
+    parts->setup.stream_id = stream->id;
+    parts->setup.id = (uint32_t)command->arg;
+    parts->setup.stream_name = stream->name;
+    parts->setup.name = strings_next(&strings);
+    parts->definition = strings_next(&strings);
+    parts->setup.deliver_subject = strings_next(&strings);
+    parts->setup.deliver_group = strings_next(&strings);
+    bytes_t backoff = strings_next(&strings);
+    if (parts->setup.name.size == 0 || backoff.size % 8 != 0 || backoff.size / 8 > CONSUME_BACKOFF_MAX) {
+        return STATUS_INVALID;
+    }
+    parts->setup.backoff_count = backoff.size / 8;
+    if (backoff.size != 0) {
+        memcpy(parts->backoff, backoff.at, backoff.size);
+    }
+    parts->setup.backoff_ns = parts->backoff;
+    return read_filters(&strings, parts);
+}
+
+static status_t seat_new(plane_t *plane, stream_t *stream, const consumer_setup_t *setup, bool loading, consumer_seat_t **out) {
+    consumer_seat_t *seat = calloc(1, sizeof(*seat));
+    if (seat == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    status_t status = consumer_add(plane->consume, stream->store, setup, loading, plane->now, &seat->consumer);
+    if (status != STATUS_OK) {
+        free(seat);
+        return status;
+    }
+    seat->stream = stream;
+    seat->id = setup->id;
+    seat->next_seat = stream->seats;
+    stream->seats = seat;
+    stream->seat_count++;
+    plane->stats.consumers++;
+    consumer_set_owner(seat->consumer, seat);
+    status = seat_listen(plane, seat, setup->name, &setup->config);
+    if (status != STATUS_OK) {
+        consumer_remove(seat->consumer, plane->now);
+        seat_free(plane, seat);
+        return status;
+    }
+    *out = seat;
+    return STATUS_OK;
+}
+
+static status_t definition_put(plane_t *plane, const stream_t *stream, const consumer_parts_t *parts) {
+    if ((parts->setup.config.flags & (CONSUMER_MEMORY | CONSUMER_DIRECT)) != 0) {
+        return STATUS_OK; /* gone after a restart by design */
+    }
+    uint8_t key[8];
+    definition_key(key, stream->id, parts->setup.id);
+    return store_record_put(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)), parts->definition);
+}
+
+static void consumer_put(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+    consumer_parts_t parts;
+    status_t status = read_parts(command, stream, &parts);
+    consumer_seat_t *seat = status == STATUS_OK ? seat_find(stream, command->arg) : NULL;
+    bool loading = command->arg2 == 1;
+    if (status == STATUS_OK && seat != NULL) {
+        status = consumer_configure(seat->consumer, &parts.setup, plane->now);
+    } else if (status == STATUS_OK) {
+        status = seat_new(plane, stream, &parts.setup, loading, &seat);
+    }
+    if (status == STATUS_OK && !loading) {
+        status = definition_put(plane, stream, &parts);
+    }
+    free(parts.filters);
+    if (status != STATUS_OK) {
+        command_done(plane, command, status);
+        return;
+    }
+    consumer_state_t state;
+    consumer_snapshot(seat->consumer, plane->now, &state);
+    plane->more = true;
+    command_done_durable(plane, command, stream->which_store, 0, bytes_of(&state, sizeof(state)));
+}
+
+static void consumer_end(plane_t *plane, const plane_command_t *command, consumer_seat_t *seat) {
+    stream_t *stream = seat->stream;
+    uint8_t key[8];
+    definition_key(key, stream->id, seat->id);
+    status_t status = store_record_delete(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)));
+    if (status != STATUS_OK) {
+        command_done(plane, command, status);
+        return;
+    }
+    consumer_remove(seat->consumer, plane->now);
+    seat_free(plane, seat);
+    command_done_durable(plane, command, stream->which_store, 0, BYTES_NONE);
+}
+
+static void consumer_again(plane_t *plane, const plane_command_t *command, consumer_seat_t *seat) {
+    uint64_t seq = 0;
+    status_t status = consumer_reset(seat->consumer, command->arg2, plane->now, &seq);
+    if (status != STATUS_OK) {
+        command_done(plane, command, status);
+        return;
+    }
+    consumer_state_t state;
+    consumer_snapshot(seat->consumer, plane->now, &state);
+    plane->more = true;
+    command_done_durable(plane, command, seat->stream->which_store, seq, bytes_of(&state, sizeof(state)));
+}
+
+bool command_consumer(plane_t *plane, const plane_command_t *command) {
+    if (command->op < COMMAND_CONSUMER_PUT || command->op > COMMAND_CONSUMER_RESET) {
+        return false;
+    }
+    stream_t *stream = stream_find(plane, command->target);
+    if (stream == NULL) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return true;
+    }
+    if (command->op == COMMAND_CONSUMER_PUT) {
+        consumer_put(plane, command, stream);
+        return true;
+    }
+    consumer_seat_t *seat = seat_find(stream, command->arg);
+    if (seat == NULL) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+    } else if (command->op == COMMAND_CONSUMER_REMOVE) {
+        consumer_end(plane, command, seat);
+    } else if (command->op == COMMAND_CONSUMER_RESET) {
+        consumer_again(plane, command, seat);
+    } else if (command->op == COMMAND_CONSUMER_PAUSE) {
+        consumer_pause(seat->consumer, (int64_t)command->arg2, plane->now);
+        command_done(plane, command, STATUS_OK);
+    } else {
+        consumer_state_t state;
+        consumer_snapshot(seat->consumer, plane->now, &state);
+        command_answer(plane, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+    }
+    return true;
+}
