@@ -1,7 +1,7 @@
 """A plane in memory, for decisions to be tried on: the commands that jetstream/ gives, done at once and simply.
 
-It keeps messages in a list, knows limits of no kind and delivers nothing. What it says about states follows the reference's
-accounting (jetstream.md 1.3), so that replies can be compared with the real server's. It is no test of the real plane.
+It keeps messages in a list, knows limits of no kind and delivers nothing. What it says about states follows the
+reference's accounting, so that replies can be compared with the real server's. It is no test of the real plane.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FakeConsumer:
 
 
 class FakePlane:
-    """Fits ports.JetStreamPlane. Commands are listed in `calls`, publishes in `published`; set `fail` to refuse the next."""
+    """Fits ports.JetStreamPlane. `calls` and `published` remember; `fail` refuses the next command."""
 
     def __init__(self) -> None:
         self.streams: dict[int, FakeStream] = {}

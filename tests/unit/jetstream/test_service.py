@@ -1,0 +1,293 @@
+"""What the service promises beyond single replies: durability first, restarts, silence, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+from leafd import native_types as t
+from leafd.jetstream.catalogue import AccountLimits
+from leafd.jetstream.gotime import format_time
+from leafd.jetstream.service import JetStream
+from leafd.jetstream.versioning import hash8, stream_identity
+
+from tests.unit.jetstream.conftest import Bench
+
+MakeBench = Callable[..., Bench]
+
+
+def restarted(bench: Bench) -> Bench:
+    """A new service over what the plane has stored."""
+    again = Bench(bench.plane)
+    again.service.read_records()
+    trio.run(again.service.load)
+    return again
+
+
+def test_nothing_exists_before_it_is_durable(bench: Bench) -> None:
+    """A stream whose definition could not be stored is refused and leaves no trace in the catalogue."""
+    bench.plane.fail = t.PlaneError(-10, "no space left")
+    assert 10047 == bench.code("STREAM.CREATE.S", {"name": "S"})
+    assert 10059 == bench.code("STREAM.INFO.S")
+    bench.stream("S")
+    bench.plane.fail = t.PlaneError(-4, "input/output error")
+    assert 10104 == bench.code("CONSUMER.CREATE.S.c", {"stream_name": "S", "config": {}})
+    assert [] == bench.asked("CONSUMER.NAMES.S")["consumers"]
+
+
+def test_a_failed_update_changes_nothing(bench: Bench) -> None:
+    """Configurations stay as they were when the plane refuses the new ones."""
+    bench.stream("S", max_msgs=5)
+    bench.consumer("S", "c", durable_name="c", description="old")
+    bench.plane.fail = t.PlaneError(-4, "input/output error")
+    assert 10069 == bench.code("STREAM.UPDATE.S", {"name": "S", "max_msgs": 6})
+    assert 5 == bench.asked("STREAM.INFO.S")["config"]["max_msgs"]
+    bench.plane.fail = t.PlaneError(-4, "input/output error")
+    changed = {"stream_name": "S", "config": {"durable_name": "c", "description": "new"}}
+    assert 10104 == bench.code("CONSUMER.CREATE.S.c", changed)
+    assert "old" == bench.asked("CONSUMER.INFO.S.c")["config"]["description"]
+
+
+def test_a_restart_keeps_everything(bench: Bench) -> None:
+    """Streams and consumers come back from their definitions with the same configuration, time of creation and ids."""
+    bench.stream("S", subjects=["s.>"], metadata={"k": "v"}, max_age=3_600_000_000_000)
+    bench.consumer("S", "c", durable_name="c", ack_policy="explicit", filter_subject="s.1", backoff=[1, 2])
+    again = restarted(bench)
+    for request in ("STREAM.INFO.S", "CONSUMER.INFO.S.c"):
+        before, after = bench.asked(request), again.asked(request)
+        del before["ts"], after["ts"]
+        assert before == after
+    again.stream("T")
+    again.consumer("T", "d")
+    assert len(set(again.plane.streams)) == 2
+    assert len({consumer for _, consumer in again.plane.consumers}) == 2
+
+
+def test_a_stream_of_an_unknown_account_stays_on_disk(bench: Bench) -> None:
+    """What the configuration no longer names is complained about, not removed, and its id is not given out again."""
+    bench.stream("S")
+    (only,) = bench.plane.streams
+    bench.plane.streams[only].definition = bench.plane.streams[only].definition.replace(b'"A"', b'"GONE"')
+    again = restarted(bench)
+    assert "GONE" in again.log.texts[0]
+    again.stream("S")
+    assert only in again.plane.streams
+    assert 2 == len(again.plane.streams)
+
+
+def test_an_ephemeral_that_the_plane_removed_is_gone(bench: Bench) -> None:
+    """EVENT_CONSUMER_GONE ends the consumer in every list and is told as an advisory."""
+    bench.stream("S")
+    bench.consumer("S", "c")
+    ((stream, consumer),) = bench.plane.consumers
+    bench.service.consumer_gone(t.ConsumerGone(stream, consumer))
+    assert 10014 == bench.code("CONSUMER.INFO.S.c")
+    assert "$JS.EVENT.ADVISORY.CONSUMER.DELETED.S.c" == bench.plane.published[-1][1]
+
+
+def test_unknown_subjects_are_not_answered(bench: Bench) -> None:
+    """A client that asks for what nobody serves times out, as with the reference."""
+    for subject in ("FOO", "STREAM.TEMPLATE.NAMES", "STREAM.CREATE", "STREAM.INFO.a.b", "CONSUMER.RESET.S.none"):
+        assert None is trio.run(bench.ask, subject)
+
+
+def test_accounts_without_jetstream_are_told(make_bench: MakeBench) -> None:
+    """10039 in the endpoint's own type; the system account gets it in a type of its own, but for INFO."""
+    bench = make_bench()
+    bench.service.add_account(1, "A", enabled=False)
+    reply = bench.asked("STREAM.NAMES")
+    assert ("io.nats.jetstream.api.v1.stream_names_response", 10039) == (reply["type"], reply["error"]["err_code"])
+    system = bench.service.add_account(2, "SYS", system=True)
+    answered = trio.run(bench.service.answer, system, "$JS.API.STREAM.NAMES", b"", b"")
+    assert answered is not None
+    assert "io.nats.jetstream.api.v1.system_response" == answered.members["type"]
+    answered = trio.run(bench.service.answer, system, "$JS.API.INFO", b"", b"")
+    assert answered is not None
+    assert "io.nats.jetstream.api.v1.account_info_response" == answered.members["type"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "config", "code"),
+    [
+        (AccountLimits(max_streams=0), {}, 0),
+        (AccountLimits(max_streams=1), {}, 10027),
+        (AccountLimits(max_bytes_required=True), {}, 10113),
+        (AccountLimits(store_max_stream_bytes=100), {"max_bytes": 101}, 10122),
+        (AccountLimits(memory_max_stream_bytes=100), {"max_bytes": 101}, 0),
+        (AccountLimits(max_store=1000), {"max_bytes": 901}, 10047),
+        (AccountLimits(max_memory=1000), {"max_bytes": 1001, "storage": "memory"}, 10028),
+        (AccountLimits(max_store=1000), {"max_bytes": 900}, 0),
+        (AccountLimits(max_consumers=1), {"max_consumers": 2}, 10026),
+    ],
+)
+def test_account_limits_on_streams(
+    make_bench: MakeBench, limits: AccountLimits, config: dict[str, Any], code: int
+) -> None:
+    """Each limit of an account refuses with its own code, counting what the first stream has reserved."""
+    bench = make_bench(limits=AccountLimits(max_store=1000))
+    bench.stream("FIRST", max_bytes=100)
+    bench.account.limits = limits
+    assert code == bench.code("STREAM.CREATE.S", {"name": "S"} | config)
+
+
+def test_an_update_needs_room_only_for_what_it_adds(make_bench: MakeBench) -> None:
+    """max_bytes may go up to the account's limit and not beyond it."""
+    bench = make_bench(limits=AccountLimits(max_store=1000))
+    bench.stream("S", max_bytes=900)
+    assert 0 == bench.code("STREAM.UPDATE.S", {"name": "S", "max_bytes": 1000})
+    assert 10047 == bench.code("STREAM.UPDATE.S", {"name": "S", "max_bytes": 1001})
+
+
+@pytest.mark.parametrize(
+    ("config", "code"),
+    [
+        ({"allow_atomic": True}, 10174),
+        ({"allow_batched": True}, 10205),
+        ({"allow_msg_counter": True}, 10168),
+        ({"allow_msg_schedules": True}, 10188),
+        ({"subject_transform": {"src": "a", "dest": "b"}}, 10052),
+        ({"republish": {"src": ">", "dest": "again.>"}}, 10052),
+        ({"subject_delete_marker_ttl": 2_000_000_000}, 10052),
+        ({"sources": [{"name": "X", "subject_transforms": [{"src": "a", "dest": "b"}]}]}, 10052),
+    ],
+)
+def test_features_that_are_missing_are_refused(bench: Bench, config: dict[str, Any], code: int) -> None:
+    """What would be stored and not done is refused, so that no client relies on it."""
+    assert code == bench.code("STREAM.CREATE.S", {"name": "S"} | config)
+    assert 0 == len(bench.plane.streams)
+
+
+def test_pullers_get_a_hidden_consumer_of_their_own(bench: Bench) -> None:
+    """A hub's direct consumer is renamed, in no list and no count, and is told which stream it has."""
+    reply = bench.stream("S", max_consumers=2)
+    config = {"name": "JS_SRC_x", "deliver_subject": "$JS.S.1", "direct": True, "sourcing": True, "max_deliver": 1}
+    first, second = (bench.asked("CONSUMER.CREATE.S", {"stream_name": "S", "config": config}) for _ in range(2))
+    assert first["name"].startswith("JS_SRC_x-") and len(first["name"]) == len("JS_SRC_x-") + 8
+    assert first["name"] != second["name"]
+    assert 0 == bench.asked("CONSUMER.NAMES.S")["total"]
+    assert 0 == bench.asked("STREAM.INFO.S")["state"]["consumer_count"]
+    assert 0 == bench.code("CONSUMER.CREATE.S.own", {"stream_name": "S", "config": {}})
+    wrong = b"NATS/1.0\r\nNats-Stream-Identity: 00000000\r\n\r\n"
+    assert 10225 == bench.code("CONSUMER.CREATE.S", {"stream_name": "S", "config": config}, wrong)
+    right = hash8(reply["created"]).encode()
+    good = b"NATS/1.0\r\nNats-Stream-Identity: " + right + b"\r\n\r\n"
+    assert 0 == bench.code("CONSUMER.CREATE.S", {"stream_name": "S", "config": config}, good)
+
+
+def test_pullers_of_interest_streams_get_a_durable(bench: Bench) -> None:
+    """Where messages wait for consumers, a hub's consumer becomes one that they can wait for."""
+    bench.stream("S", retention="interest")
+    config = {"name": "JS_SRC_x", "deliver_subject": "$JS.S.1", "direct": True, "sourcing": True, "ack_wait": 5}
+    made = bench.asked("CONSUMER.CREATE.S", {"stream_name": "S", "config": config})
+    assert ("JS_SRC_x", "flow_control") == (made["config"]["durable_name"], made["config"]["ack_policy"])
+    assert "direct" not in made["config"]
+    again = bench.asked("CONSUMER.CREATE.S", {"stream_name": "S", "config": config | {"deliver_policy": "new"}})
+    assert "all" == again["config"]["deliver_policy"]
+    assert "consumer_reset" == bench.plane.calls[-1]
+
+
+def test_deleting_a_stream_tells_of_its_consumers_first(bench: Bench) -> None:
+    """Advisories in the reference's order."""
+    bench.stream("S")
+    bench.consumer("S", "c")
+    bench.asked("STREAM.DELETE.S")
+    subjects = [subject for _, subject, _, _ in bench.plane.published]
+    assert [
+        "$JS.EVENT.ADVISORY.STREAM.CREATED.S",
+        "$JS.EVENT.ADVISORY.CONSUMER.CREATED.S.c",
+        "$JS.EVENT.ADVISORY.CONSUMER.DELETED.S.c",
+        "$JS.EVENT.ADVISORY.STREAM.DELETED.S",
+    ] == subjects
+
+
+def test_requests_run_side_by_side_and_reply(bench: Bench) -> None:
+    """Requests from the pump are answered to their reply subjects, and counted once each."""
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(bench.service.run)
+            for number in range(10):
+                body = json.dumps({"name": f"S{number}"}).encode()
+                subject = f"$JS.API.STREAM.CREATE.S{number}"
+                bench.service.message(t.Message(1, 1, 7, 1, subject, f"_INBOX.{number}", b"", body))
+            bench.service.message(t.Message(1, 1, 7, 1, "$JS.API.STREAM.CREATE.x", "_INBOX.x", b"", b"{"))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+    replies = {subject: payload for _, subject, _, payload in bench.plane.published if subject.startswith("_INBOX")}
+    assert 11 == len(replies)
+    assert (11, 1) == (bench.account.api_total, bench.account.api_errors)
+    audits = [subject for _, subject, _, _ in bench.plane.published if subject.endswith("ADVISORY.API")]
+    assert 11 == len(audits)
+
+
+def test_two_creates_of_one_name_make_one_stream(bench: Bench) -> None:
+    """Side by side the second one waits for the first and finds its stream there."""
+
+    async def slow_put(*args: Any, **kwargs: Any) -> t.StreamState:
+        await trio.sleep(0.01)
+        return await original(*args, **kwargs)
+
+    async def both() -> list[dict[str, Any] | None]:
+        found: list[dict[str, Any] | None] = []
+
+        async def one(body: str) -> None:
+            found.append(await bench.ask("STREAM.CREATE.S", body))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(one, '{"name":"S"}')
+            nursery.start_soon(one, '{"name":"S","max_msgs":5}')
+        return found
+
+    original = bench.plane.stream_put
+    bench.plane.stream_put = slow_put  # type: ignore[method-assign]
+    replies = trio.run(both)
+    assert [True, 10058] == sorted(
+        (reply["did_create"] if "error" not in reply else reply["error"]["err_code"]) for reply in replies if reply
+    )
+    assert 1 == len(bench.plane.streams)
+
+
+def test_the_identity_is_the_hash_of_the_creation_time() -> None:
+    """Hash8 as the reference's sheet gives it for known texts."""
+    assert "szMpdrwD" == hash8("$G")
+    assert "n1VdnVvB" == hash8("$JS.edge.API")
+    assert stream_identity(1_700_000_000_000_000_001) == hash8(format_time(1_700_000_000_000_000_001))
+
+
+def test_neighbours_hear_of_streams(bench: Bench) -> None:
+    """Mirrors and sources are run by another room, which is told of each change."""
+    heard: list[str] = []
+
+    class Ears:
+        lag, active_ns, sequence, error = 3, 5, 9, None
+
+        def stream_changed(self, stream: Any, last_sequence: int) -> None:
+            heard.append(f"changed {stream.name} {last_sequence}")
+
+        def stream_removed(self, stream: Any) -> None:
+            heard.append(f"removed {stream.name}")
+
+        async def source_status(self, stream: int, slot: int) -> Any:
+            return self
+
+        def client_info(self, connection: int) -> dict[str, Any]:
+            return {}
+
+        def has_leafs(self, account: int) -> bool:
+            return True
+
+    bench.service = JetStream(bench.plane, bench.service._context.settings, bench.log, Ears())
+    bench.account = bench.service.add_account(1, "A")
+    bench.stream("S", sources=[{"name": "X", "filter_subject": "x.>"}])
+    (source,) = bench.asked("STREAM.INFO.S")["sources"]
+    assert {"name": "X", "lag": 3, "seq": 9, "active": 5, "filter_subject": "x.>"} == source
+    bench.asked("STREAM.UPDATE.S", {"name": "S"})
+    bench.asked("STREAM.DELETE.S")
+    assert ["changed S 0", "changed S 0", "removed S"] == heard
+    bench.account.enabled = False
+    assert None is trio.run(bench.ask, "STREAM.NAMES")

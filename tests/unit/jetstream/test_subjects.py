@@ -1,0 +1,96 @@
+"""Overlap and subset of subject patterns against a dumb twin that tries every subject of a small world."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from leafd.jetstream.subjects import (
+    TransformError,
+    check_transform,
+    collide,
+    literal,
+    subset,
+    valid_name,
+    valid_subject,
+)
+
+LITERALS = [".".join(tokens) for size in (1, 2, 3, 4) for tokens in itertools.product("ab", repeat=size)]
+PATTERNS = [
+    ".".join(tokens)
+    for size in (1, 2, 3)
+    for tokens in itertools.product(("a", "b", "*", ">"), repeat=size)
+    if ">" not in tokens[:-1]
+]
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """The definition, one token after the other."""
+    wanted, tokens = pattern.split("."), subject.split(".")
+    for index, token in enumerate(wanted):
+        if token == ">":
+            return len(tokens) > index
+        if index >= len(tokens) or token not in ("*", tokens[index]):
+            return False
+    return len(wanted) == len(tokens)
+
+
+def test_collide_and_subset_mean_what_they_say() -> None:
+    """For every pair of patterns: collide = a subject matches both, subset = no subject matches only the first."""
+    matched = {pattern: {subject for subject in LITERALS if matches(pattern, subject)} for pattern in PATTERNS}
+    for one, other in itertools.product(PATTERNS, repeat=2):
+        assert bool(matched[one] & matched[other]) == collide(one, other), (one, other)
+        assert (matched[one] <= matched[other]) == subset(one, other), (one, other)
+
+
+@pytest.mark.parametrize("subject", ["", ".", "a.", ".a", "a..b", "a b", "a.\t", ">.a", "a.>.b"])
+def test_what_is_no_subject(subject: str) -> None:
+    """Empty tokens, blanks, and `>` before the end."""
+    assert not valid_subject(subject)
+
+
+@pytest.mark.parametrize("subject", ["a", "*", ">", "a.*.b", "a.>", "$JS.x", "a>b", "ü"])
+def test_what_is_a_subject(subject: str) -> None:
+    """Wildcards are tokens of their own; inside a token they are characters."""
+    assert valid_subject(subject)
+
+
+def test_literal_means_no_wildcard_token() -> None:
+    """A star inside a token is no wildcard."""
+    assert [True, True, False, False] == [literal(one) for one in ("a.b", "a*.b", "a.*", ">")]
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "a b", "a*", ">", "a/b", "a\\b", "a\n"])
+def test_what_is_no_name(name: str) -> None:
+    """Names become tokens of subjects and, at the reference, directories."""
+    assert not valid_name(name)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination"),
+    [("a.*", "b.$1"), ("a.*.*", "b.{{wildcard(2)}}.{{Wildcard(1)}}"), ("a.>", "b.>"), ("", "x.>"), ("a", "b"),
+     ("a.*", "p.{{partition(5,1)}}"), ("a", "p.{{partition(5)}}"), ("a.*", "{{split(1,-)}}"), ("a.*", "")],
+)  # fmt: skip
+def test_transforms_that_work(source: str, destination: str) -> None:
+    """Functions, numbers of wildcards, and the tail carried over."""
+    check_transform(source, destination)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "why"),
+    [
+        ("a.*", "b.$2", "invalid mapping destination: wildcard index out of range in $2: [2]"),
+        ("a.*", "b.{{foo(1)}}", "invalid mapping destination: unknown function in {{foo(1)}}"),
+        ("a.*", "b.*", "invalid subject"),
+        ("a.>", "b", "invalid subject"),
+        ("a.*", "b.{{wildcard()}}",
+         "invalid mapping destination: not enough arguments passed to the function in {{wildcard()}}"),
+        ("a.*", "b.{{split(1)}}",
+         "invalid mapping destination: not enough arguments passed to the function in {{split(1)}}"),
+    ],
+)  # fmt: skip
+def test_transforms_that_do_not(source: str, destination: str, why: str) -> None:
+    """The words are the reference's."""
+    with pytest.raises(TransformError) as caught:
+        check_transform(source, destination)
+    assert why == str(caught.value)
