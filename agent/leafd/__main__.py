@@ -49,7 +49,7 @@ def main() -> int:
                 print(f"{PROGRAM}: {warning}", file=sys.stderr)
             print(f"{PROGRAM}: configuration file {flags.config} is valid")
             return EXIT_OK
-        from leafd.daemon import run
+        from leafd.daemon.run import run
 
         return run(loaded, flags)
     except (UsageError, ConfigError) as error:

@@ -52,6 +52,10 @@ class Policy:
     open: bool = True
     """No users at all: everybody is admitted to the global account."""
 
+    def person(self, name: str) -> Person | None:
+        """The user of that name or nkey."""
+        return self.users.get(name) or self.nkeys.get(name)
+
     @property
     def asks_for_nkeys(self) -> bool:
         """Whether INFO has to carry a nonce."""

@@ -99,8 +99,8 @@ class Server(Section):
 
     jetstream: Annotated[JetStream | None, BeforeValidator(switch)] = option(None, "enabled, or a block.")
     store_dir: Text = option("", "Directory of the store, when the jetstream block names none.", aliases=("storedir",))
-    default_js_domain: dict[str, Text] = option(
-        {}, "By account: domain that $JS.API of an account without JetStream goes to."
+    default_js_domain: Any = later(
+        "clients of an account without JetStream must name the domain: API prefix $JS.<domain>.API", refuse=False
     )
     leafnodes: LeafNodes | None = option(None, "Leaf links.", aliases=("leaf",))
     feature_flags: dict[str, Flag] = option({}, "Flags of the reference server; this one has none of them.")

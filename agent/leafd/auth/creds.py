@@ -1,0 +1,58 @@
+"""What a leaf link logs in with besides user and password: an nkey seed, or a credentials file with a JWT and its seed.
+
+The markers around the two parts have unequal numbers of dashes in files that nsc writes; three or more are taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from leafd.auth.nkeys import decode, sign
+from leafd.errors import ConfigError
+
+_SECTION: Final = re.compile(r"-{3,}BEGIN ([^-\n]+)-{3,}\s*([\w.+/=-]+)\s*-{3,}END [^-\n]+-{3,}")
+
+
+def signer_from_credentials(path: str) -> Callable[[str], dict[str, str]]:
+    """Nonce -> jwt and sig of CONNECT, for a .creds file. Raises ConfigError."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"credentials file {path} cannot be read: {error}") from error
+    parts = {name.strip(): value for name, value in _SECTION.findall(text)}
+    token = next((value for name, value in parts.items() if name.endswith("JWT")), "")
+    seed = next((value for name, value in parts.items() if name.endswith("SEED")), "")
+    if not token or not seed:
+        raise ConfigError(f"credentials file {path} has no user JWT and seed: make it anew with nsc generate creds")
+    _check_seed(seed, f"credentials file {path}")
+    return lambda nonce: {"jwt": token, "sig": sign(seed, nonce)[1]}
+
+
+def signer_from_seed(text: str) -> Callable[[str], dict[str, str]]:
+    """Nonce -> nkey and sig of CONNECT, for a seed or the name of a file that holds one. Raises ConfigError."""
+    seed = text.strip()
+    if not seed.startswith("S") or "/" in seed:
+        try:
+            words = re.findall(r"\bS[A-Z2-7]{57}\b", Path(text).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"nkey {text!r} is neither a seed nor a readable file: {error}") from error
+        if not words:
+            raise ConfigError(f"nkey file {text} holds no seed")
+        seed = words[0]
+    _check_seed(seed, "nkey")
+
+    def signed(nonce: str) -> dict[str, str]:
+        public, signature = sign(seed, nonce)
+        return {"nkey": public, "sig": signature}
+
+    return signed
+
+
+def _check_seed(seed: str, what: str) -> None:
+    try:
+        decode(seed)
+    except ValueError as error:
+        raise ConfigError(f"{what}: {error}") from error

@@ -1,0 +1,317 @@
+"""Client connections until they are admitted, and what is known of them afterwards: INFO, CONNECT, verdict, the
+login's deadline.
+
+    Opened --INFO--> Line(CONNECT) --judge--> ADMIT (with the second INFO behind the first PONG) | -ERR and close
+
+What does not live here: what anybody may do (auth/), messages (the plane), leaf links (links/).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import trio
+
+from leafd import native_types as t
+from leafd.accounts.graph import Account, Graph
+from leafd.auth.policy import Policy, Rights
+from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client
+
+AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
+ACCOUNT_FULL: Final = "maximum account active connections exceeded"
+CONNECT_SIZE_MAX: Final = 64 << 10
+
+
+class ClientPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    def send(self, connection: int, frame: bytes) -> None: ...
+    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
+    def admit(
+        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> None: ...
+
+
+class Log(Protocol):
+    """Where lines for the operator go."""
+
+    def debug(self, text: str) -> None: ...
+    def error(self, text: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Client:
+    """One client connection."""
+
+    connection: int
+    peer: str
+    nonce: str
+    opened_ns: int
+    connect: dict[str, Any] = field(default_factory=dict)
+    account: Account | None = None
+    user: str = ""
+    rights: Rights = field(default_factory=Rights)
+
+    @property
+    def host(self) -> str:
+        """The client's address."""
+        return self.peer.rpartition(":")[0].strip("[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What counts for every login; replaced as a whole by a reload."""
+
+    policy: Policy
+    graph: Graph
+    max_payload: int
+    max_subscriptions: int
+    timeout_s: float
+
+
+class Clients:
+    """Owner of all client connections. handle() takes the plane's events of them; run() cuts off the silent ones."""
+
+    def __init__(self, plane: ClientPlane, log: Log, info: Callable[[], dict[str, Any]], terms: Terms) -> None:
+        self._plane = plane
+        self._log = log
+        self._info = info
+        self._terms = terms
+        self._clients: dict[int, Client] = {}
+        self._per_account: dict[int, int] = {}
+        self._waiting: deque[tuple[float, int]] = deque()
+        self._wake = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        self.on_admitted: list[Callable[[Client], None]] = []
+        self.on_closed: list[Callable[[Client, t.Closed], None]] = []
+
+    # ---- what is there
+
+    def get(self, connection: int) -> Client | None:
+        """The client of a connection."""
+        return self._clients.get(connection)
+
+    def all(self) -> list[Client]:
+        """Every client connection, admitted or not."""
+        return list(self._clients.values())
+
+    def count(self, account: int) -> int:
+        """Admitted clients of an account."""
+        return self._per_account.get(account, 0)
+
+    def set_terms(self, terms: Terms) -> None:
+        """After a reload: new logins are judged by these; clients whose login is no longer the same are closed."""
+        before, self._terms = self._terms, terms
+        for client in self.all():
+            if client.account is not None and not self._still_welcome(client, before.policy):
+                self._plane.close_connection(client.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
+
+    def _still_welcome(self, client: Client, before: Policy) -> bool:
+        """Compares configurations, not passwords: hashes are slow, and nobody has to log in again for a new limit."""
+        policy = self._terms.policy
+        if not client.user:
+            return (policy.open, policy.token) == (before.open, before.token)
+        old, new = before.person(client.user), policy.person(client.user)
+        if old is None or new is None or (old.account, old.password) != (new.account, new.password):
+            return False
+        account = self._terms.graph.account(new.account)
+        if account is None:
+            return False
+        if (new.rights, account) != (client.rights, client.account):
+            self._admit(client, Verdict(new.account, new.name, new.rights), account)
+        return True
+
+    # ---- events of the plane
+
+    def handle(self, event: t.Event) -> bool:
+        """Takes an event if it is of a client connection."""
+        match event:
+            case t.Opened(kind=t.ConnKind.CLIENT):
+                self._opened(event)
+                return True
+            case t.Line() if event.connection in self._clients:
+                self._line(self._clients[event.connection], event)
+                return True
+            case t.Closed() if event.connection in self._clients:
+                self._closed(event)
+                return True
+        return False
+
+    def _opened(self, event: t.Opened) -> None:
+        nonce = secrets.token_urlsafe(11) if self._terms.policy.asks_for_nkeys else ""
+        client = Client(event.connection, event.peer, nonce, time.time_ns())
+        self._clients[event.connection] = client
+        self._waiting.append((trio.current_time() + self._terms.timeout_s, event.connection))
+        self._wake.set()
+        info = self._info() | {"client_id": client.connection, "client_ip": client.host}
+        if self._terms.policy.auth_required:
+            info["auth_required"] = True
+        if nonce:
+            info["nonce"] = nonce
+        self._plane.send(client.connection, frame(info))
+        self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection created")
+
+    def _line(self, client: Client, event: t.Line) -> None:
+        policy = self._terms.policy
+        if event.kind != t.LineKind.CONNECT:
+            if not policy.open and policy.no_auth_user is None:
+                self._refuse(client, Refusal(AUTHORIZATION_VIOLATION))
+                return
+            # Defaults of somebody who never introduced himself: the reference keeps verbose on.
+            verdict = judge_client({}, client.nonce, policy)
+            self._decide(client, verdict, implicit=True)
+            return
+        connect = self._parse(event.payload)
+        if connect is None:
+            self._plane.close_connection(client.connection, "", t.CloseReason.PROTOCOL)
+            return
+        self._release(client)
+        client.connect = connect
+        if policy.slow and self._nursery is not None:
+            self._nursery.start_soon(self._judge_slowly, client, policy)
+        else:
+            self._decide(client, judge_client(connect, client.nonce, policy))
+
+    @staticmethod
+    def _parse(payload: bytes) -> dict[str, Any] | None:
+        if len(payload) > CONNECT_SIZE_MAX:
+            return None
+        try:
+            connect = json.loads(payload)
+        except (ValueError, RecursionError):
+            return None
+        return connect if isinstance(connect, dict) else None
+
+    async def _judge_slowly(self, client: Client, policy: Policy) -> None:
+        """bcrypt takes a tenth of a second on purpose: other connections do not wait for it."""
+        verdict = await trio.to_thread.run_sync(judge_client, client.connect, client.nonce, policy)
+        if self._clients.get(client.connection) is client:
+            self._decide(client, verdict)
+
+    # ---- carrying out
+
+    def _decide(self, client: Client, verdict: Verdict | Refusal, *, implicit: bool = False) -> None:
+        if isinstance(verdict, Refusal):
+            self._refuse(client, verdict)
+            return
+        account = self._terms.graph.account(verdict.account)
+        if account is None:
+            self._refuse(client, Refusal(AUTHORIZATION_VIOLATION))
+            return
+        most = account.limits.max_connections
+        if 0 <= most <= self.count(account.id):
+            self._plane.close_connection(client.connection, ACCOUNT_FULL, t.CloseReason.LIMIT)
+            return
+        self._per_account[account.id] = self.count(account.id) + 1
+        self._admit(client, verdict, account, implicit=implicit)
+        for callback in self.on_admitted:
+            callback(client)
+
+    def _admit(self, client: Client, verdict: Verdict, account: Account, *, implicit: bool = False) -> None:
+        client.account, client.user, client.rights = account, verdict.user, verdict.rights
+        limits, terms, rights = account.limits, self._terms, verdict.rights
+        max_payload = terms.max_payload if limits.max_payload < 0 else min(limits.max_payload, terms.max_payload)
+        max_subscriptions = limits.max_subscriptions if limits.max_subscriptions >= 0 else terms.max_subscriptions
+        flags = _flags(client.connect, system=account.system, implicit=implicit)
+        after_pong = b""
+        if flags & t.VerdictFlag.PROTOCOL_1:
+            after_pong = frame(self._connect_info(client, account, max_payload))
+        self._plane.admit(
+            client.connection,
+            account.id,
+            t.ConnVerdict(
+                flags=int(flags),
+                max_payload=max_payload,
+                max_subscriptions=max(max_subscriptions, 0),
+                response_max=rights.response_max,
+                response_ttl_ns=rights.response_ttl_ns,
+            ),
+            t.Permissions(rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny),
+            after_pong,
+        )
+
+    def _connect_info(self, client: Client, account: Account, max_payload: int) -> dict[str, Any]:
+        info = self._info() | {
+            "client_id": client.connection,
+            "client_ip": client.host,
+            "max_payload": max_payload,
+            "connect_info": True,
+            "remote_account": account.name,
+        }
+        if not self._terms.policy.open:
+            info["auth_required"] = True
+        if account.system:
+            info["acc_is_sys"] = True
+        return info
+
+    def _refuse(self, client: Client, refusal: Refusal) -> None:
+        reason = t.CloseReason.AUTHENTICATION if refusal.authentication else t.CloseReason.PROTOCOL
+        if refusal.authentication:
+            user = client.connect.get("user") or client.connect.get("nkey") or ""
+            who = f' - User "{user}"' if user else ""
+            self._log.error(f"{client.peer} - cid:{client.connection} - authentication error{who}")
+        self._plane.close_connection(client.connection, refusal.text, reason)
+
+    def _release(self, client: Client) -> None:
+        """Gives back the account's place, before a new login or at the end."""
+        if client.account is not None:
+            self._per_account[client.account.id] = self.count(client.account.id) - 1
+            client.account = None
+
+    def _closed(self, event: t.Closed) -> None:
+        client = self._clients.pop(event.connection)
+        reason = event.text or t.CloseReason(event.reason).name.lower()
+        self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection closed: {reason}")
+        for callback in self.on_closed:
+            callback(client, event)
+        self._release(client)
+
+    # ---- the deadline of logins
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Closes connections that do not log in in time. Cancel to end it."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            while True:
+                while self._waiting:
+                    deadline, connection = self._waiting[0]
+                    await trio.sleep_until(deadline)
+                    self._waiting.popleft()
+                    client = self._clients.get(connection)
+                    if client is not None and client.account is None:
+                        self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
+                self._wake = trio.Event()
+                await self._wake.wait()
+
+
+def frame(info: dict[str, Any]) -> bytes:
+    """An INFO line; real servers put a blank before its end."""
+    return b"INFO " + json.dumps(info, separators=(",", ":")).encode() + b" \r\n"
+
+
+def _flags(connect: dict[str, Any], *, system: bool, implicit: bool) -> t.VerdictFlag:
+    flags = t.VerdictFlag(0)
+    # Absent means yes for the first three, no for the rest.
+    for key, absent, flag in (
+        ("verbose", True, t.VerdictFlag.VERBOSE),
+        ("pedantic", True, t.VerdictFlag.PEDANTIC),
+        ("echo", True, t.VerdictFlag.ECHO),
+        ("headers", False, t.VerdictFlag.HEADERS),
+        ("no_responders", False, t.VerdictFlag.NO_RESPONDERS),
+    ):
+        if connect.get(key, absent):
+            flags |= flag
+    if connect.get("protocol") == 1:
+        flags |= t.VerdictFlag.PROTOCOL_1
+    if system:
+        flags |= t.VerdictFlag.SYSTEM
+    if implicit:
+        flags |= t.VerdictFlag.IMPLICIT
+    return flags

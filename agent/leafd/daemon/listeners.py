@@ -1,0 +1,48 @@
+"""Listening sockets: made here with errors an operator can act upon, then handed to the plane (or to monitoring)."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Final
+
+from leafd.errors import StartError
+
+BACKLOG: Final = 1024
+ANYWHERE: Final = "0.0.0.0"
+
+
+def bind(host: str, port: int, what: str) -> socket.socket:
+    """A listening socket. Port 0 and -1: any free port. what: for whom, in errors."""
+    address = host or ANYWHERE
+    try:
+        found = socket.getaddrinfo(address, max(port, 0), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError) as error:
+        raise StartError(f"{what}: {address!r} is no address: use a name or address of this machine") from error
+    # A name that has both kinds of address is listened on at its IPv4 one, as the reference does.
+    family, _, _, _, target = min(found, key=lambda one: one[0] != socket.AF_INET)
+    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(target)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise StartError(f"{what}: cannot listen on {address}:{port}: {_advice(error)}") from error
+    return sock
+
+
+def _advice(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "the port is in use: stop the other process or choose another port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "the address does not belong to this machine: check the host"
+    if error.errno == errno.EACCES:
+        return "not permitted: ports below 1024 need CAP_NET_BIND_SERVICE"
+    return error.strerror or str(error)
+
+
+def address_of(sock: socket.socket) -> tuple[str, int]:
+    """Host and port that a socket is bound to."""
+    name = sock.getsockname()
+    return str(name[0]), int(name[1])

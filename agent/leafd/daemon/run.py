@@ -1,0 +1,198 @@
+"""From a configuration to a process: log, pid and ports files, signals, systemd, and the exit code.
+
+TERM, INT stop    HUP reload    USR1 reopen the log    USR2 lame duck
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import trio
+
+from leafd.config.bind import Loaded, extras
+from leafd.config.flags import Flags
+from leafd.config.load import load
+from leafd.config.schema.base import Takes
+from leafd.config.schema.server import Server as Config
+from leafd.daemon.log import Log
+from leafd.daemon.server import Server, bind_all
+from leafd.daemon.systemd import Notifier
+from leafd.errors import ConfigError, LeafdError, StartError
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def run(loaded: Loaded, flags: Flags) -> int:
+    """Serves until a signal ends it; the exit code."""
+    config = loaded.server
+    log = Log(config.log_file, debug=config.debug, trace=config.trace, times=config.logtime, utc=config.logtime_utc)
+    for warning in loaded.warnings:
+        log.warning(warning)
+    log.info("Starting leafd")
+    if flags.config:
+        log.info(f"Using configuration file: {flags.config}")
+    server: Server | None = None
+    code = 0
+    try:
+        sockets = bind_all(config)
+        server = Server(config, log, sockets)
+        server.read_records()
+        trio.run(_main, server, flags)
+    except* LeafdError as group:
+        for error in _leaves(group):
+            log.fatal(str(error))
+        code = 1
+    finally:
+        if server is not None:
+            server.close()
+    log.info("Server Exiting..")
+    return code
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+async def _main(server: Server, flags: Flags) -> None:
+    notifier = Notifier()
+    log = server.log
+    with trio.open_signal_receiver(*SIGNALS) as signals:
+        try:
+            async with trio.open_nursery() as nursery:
+                await server.start(nursery)
+                await _start_services(server, nursery)
+                with _files(server):
+                    if notifier.watchdog_s:
+                        nursery.start_soon(_watchdog, server, notifier)
+                    _log_start(server)
+                    notifier.ready(_status(server))
+                    async for number in signals:
+                        if number in (signal.SIGTERM, signal.SIGINT):
+                            break
+                        if number == signal.SIGHUP:
+                            notifier.reloading()
+                            _reload(server, flags)
+                            notifier.ready(_status(server))
+                        elif number == signal.SIGUSR1:
+                            log.reopen()
+                            log.info("File log re-opened")
+                        elif number == signal.SIGUSR2:
+                            log.info("Entering lame duck mode, stop accepting new clients")
+                            notifier.stopping()
+                            nursery.start_soon(_leave, server)
+                    log.info("Initiating Shutdown...")
+                    notifier.stopping()
+                    server.unlisten()
+                    nursery.cancel_scope.cancel()
+        finally:
+            await server.stop()
+
+
+async def _start_services(server: Server, nursery: trio.Nursery) -> None:
+    """Monitoring and the system account's services, each loaded only when it is wanted."""
+    from leafd.monitor.services import Services
+
+    services = Services(server.facts, server.plane, server.log, reload=lambda: os.kill(os.getpid(), signal.SIGHUP))
+    await nursery.start(services.run)
+    server.on_reload.append(services.subscribe)
+    if server.sockets.monitor is not None:
+        from leafd.monitor.http import serve
+
+        nursery.start_soon(serve, server.sockets.monitor, server.facts, server.config.http_base_path)
+
+
+async def _leave(server: Server) -> None:
+    await server.lame_duck()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def _watchdog(server: Server, notifier: Notifier) -> None:
+    """A sign of life says that this thread and the plane's both answer."""
+    while True:
+        await server.plane.connections()
+        notifier.watchdog()
+        await trio.sleep(notifier.watchdog_s)
+
+
+def _log_start(server: Server) -> None:
+    log = server.log
+    log.info(f"  Name:     {server.name}")
+    log.info(f"  ID:       {server.id}")
+    if server.store is not None:
+        log.info(f"  Store:    {server.store}")
+    if server.domain:
+        log.info(f"  Domain:   {server.domain}")
+    if server.sockets.monitor is not None:
+        host, port = server.sockets.monitor.getsockname()[:2]
+        log.info(f"Starting http monitor on {host}:{port}")
+    log.info("Server is ready")
+
+
+def _status(server: Server) -> str:
+    return f"{server.name}: clients on {server.host}:{server.port}"
+
+
+@contextlib.contextmanager
+def _files(server: Server) -> Iterator[None]:
+    """The pid file and the ports file, as long as the server runs."""
+    wanted: list[tuple[Path, str]] = []
+    if server.config.pid_file:
+        wanted.append((Path(server.config.pid_file), f"{os.getpid()}"))
+    if server.config.ports_file_dir:
+        wanted.append((Path(server.config.ports_file_dir) / f"leafd_{os.getpid()}.ports", server.ports()))
+    for path, text in wanted:
+        try:
+            # Renamed into place: whoever waits for the file never reads half of it.
+            temporary = path.with_name(f".{path.name}.{os.getpid()}")
+            temporary.write_text(text)
+            temporary.rename(path)
+        except OSError as error:
+            raise StartError(
+                f"{path} cannot be written ({error.strerror}): check pid_file and ports_file_dir"
+            ) from error
+    try:
+        yield
+    finally:
+        for path, _ in wanted:
+            path.unlink(missing_ok=True)
+
+
+def _reload(server: Server, flags: Flags) -> None:
+    """Takes over what can change while running. A configuration that is wrong changes nothing."""
+    try:
+        loaded = load(flags)
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            server.log.error(f"Failed to reload server configuration: {line}")
+        return
+    for warning in loaded.warnings:
+        server.log.warning(warning)
+    config = live_part(server.config, loaded.server, server.log)
+    server.log.debug_on = config.debug
+    server.log.times, server.log.utc = config.logtime, config.logtime_utc
+    server.take_over(config)
+    server.log.info("Reloaded server configuration")
+
+
+def live_part(old: Config, new: Config, log: Log) -> Config:
+    """The old configuration with the live fields of the new one; names those that wait for a restart."""
+    changes = {}
+    for name, info in Config.model_fields.items():
+        before, after = getattr(old, name), getattr(new, name)
+        if before == after:
+            continue
+        if extras(info).get("takes") == Takes.LIVE:
+            changes[name] = after
+        elif name == "jetstream" and old.jetstream and new.jetstream and old.jetstream.strict != new.jetstream.strict:
+            changes[name] = old.jetstream.model_copy(update={"strict": new.jetstream.strict})
+        else:
+            log.warning(f"{name} has changed: it takes effect at the next restart")
+    return old.model_copy(update=changes)

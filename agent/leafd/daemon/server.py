@@ -1,0 +1,435 @@
+"""One running server: opens the plane, wires the rooms together, serves until told to stop.
+
+    open: store -> plane -> stored definitions        start: pump -> accounts -> streams -> links -> listeners -> ready
+    an event of the plane -> clients | leafs | jetstream | replicas | log        stop: listeners -> plane (all
+    durable) -> end
+
+Every task lives in one nursery; what fails travels up and ends the process. What does not live here: decisions of any
+room.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from leafd import native_types as t
+from leafd.accounts.graph import Account, Numbers, compare, compile_graph
+from leafd.auth.creds import signer_from_credentials, signer_from_seed
+from leafd.auth.nkeys import new_server_id
+from leafd.auth.policy import compile_leaf_policy, compile_policy
+from leafd.auth.verdict import LEAF_TYPE, Refusal, identify
+from leafd.config.schema.server import Server as Config
+from leafd.daemon.clients import Clients, Terms, frame
+from leafd.daemon.listeners import address_of, bind
+from leafd.daemon.log import Log
+from leafd.daemon.neighbours import JetStreamNeighbours
+from leafd.daemon.store import explain, make_directory, memory_directory, plane_limits, store_directory
+from leafd.jetstream.catalogue import AccountLimits, Settings
+from leafd.jetstream.service import JetStream
+from leafd.links.leaf import Identity, Login, Remote
+from leafd.links.leafs import Leafs
+from leafd.links.replicas import Replicas
+from leafd.monitor.facts import Facts
+from leafd.native import Plane
+
+VERSION: Final = "2.15.1"
+"""The protocol level clients gate their features on; the version of this program is another matter."""
+API_LEVEL: Final = 5
+API_ALL: Final = "$JS.API.>"
+API_INFO: Final = "$JS.API.INFO"
+CLIENT_LISTENER: Final = 1
+LEAF_LISTENER: Final = 2
+SECOND: Final = 1_000_000_000
+_RECORD_CONTROL: Final = 3
+_RECORD_SOURCE: Final = 4
+
+
+@dataclass(slots=True)
+class Sockets:
+    """What this server listens on. The plane owns the first two once they are handed over."""
+
+    client: socket.socket
+    leaf: socket.socket | None
+    monitor: socket.socket | None
+
+
+def bind_all(config: Config) -> Sockets:
+    """Binds every listener, before anything else is touched: a second server on the same ports ends here."""
+    made: list[socket.socket] = []
+    try:
+        made.append(bind(*config.client_address(), "client connections"))
+        leaf = monitor = None
+        if (address := config.leaf_address()) is not None:
+            made.append(leaf := bind(*address, "leaf connections"))
+        if (address := config.monitor_address()) is not None:
+            made.append(monitor := bind(*address, "monitoring"))
+    except Exception:
+        for sock in made:
+            sock.close()
+        raise
+    return Sockets(made[0], leaf, monitor)
+
+
+class Server:
+    """One server from open to stop."""
+
+    def __init__(self, config: Config, log: Log, sockets: Sockets) -> None:
+        self.config = config
+        self.log = log
+        self.sockets = sockets
+        self.id = new_server_id()
+        self.name = config.server_name or self.id
+        self.domain = config.jetstream.domain if config.jetstream and config.jetstream.enabled else ""
+        self.host, self.port = address_of(sockets.client)
+        self.leaf_port = address_of(sockets.leaf) if sockets.leaf is not None else None
+        self._numbers = Numbers()
+        self.graph = compile_graph(config, self._numbers)
+        self.policy = compile_policy(config)
+        self.leaf_policy = compile_leaf_policy(config)
+        self._loops: dict[int, str] = {}
+        self._subscriptions: dict[int, int] = {}
+        self._memory: Path | None = None
+        self.store: Path | None = None
+        self.limits = t.Limits()
+        self.plane = self._open_plane()
+        self.clients = Clients(self.plane, log, self.info, self._terms())
+        identity = Identity(
+            self.id, self.name, VERSION, self.domain, self.serves_jetstream, self.leaf_cluster, config.max_payload
+        )
+        reconnect_ns = config.leafnodes.reconnect if config.leafnodes else SECOND
+        self.leafs = Leafs(
+            self.plane,
+            identity,
+            log,
+            authenticate=self._authenticate_leaf,
+            loop_subject=self._loop_subject,
+            nonce=lambda: secrets.token_urlsafe(11),
+            reconnect_s=reconnect_ns / SECOND,
+        )
+        self.replicas = Replicas(self.plane, log)
+        self.leafs.on_up.append(self.replicas.link_up)
+        self.leafs.on_down.append(self.replicas.link_down)
+        self.jetstream = self._make_jetstream() if self.serves_jetstream else None
+        self.facts = Facts(
+            server_id=self.id,
+            name=self.name,
+            version=VERSION,
+            domain=self.domain,
+            host=self.host,
+            port=self.port,
+            cluster=self.leaf_cluster,
+            config=config,
+            graph=self.graph,
+            store=str(self.store) if self.store else "",
+            limits=self.limits,
+            plane=self.plane,
+            clients=self.clients,
+            leafs=self.leafs,
+            jetstream=self.jetstream,
+        )
+        self.facts.leaf = self.leaf_port
+        if sockets.monitor is not None:
+            self.facts.monitor = address_of(sockets.monitor)
+        self.remotes = self._remotes()
+        self.on_reload: list[Callable[[], None]] = []
+
+    @property
+    def serves_jetstream(self) -> bool:
+        """Whether there is a store."""
+        return self.config.jetstream is not None and self.config.jetstream.enabled
+
+    @property
+    def leaf_cluster(self) -> str:
+        """A server that dials hubs is, to them, a cluster of its own name."""
+        return self.name if self.config.leafnodes and self.config.leafnodes.remotes else ""
+
+    # ---- opening
+
+    def _open_plane(self) -> Plane:
+        temporary = False
+        if self.serves_jetstream:
+            self.store, temporary = store_directory(self.config)
+            make_directory(self.store)
+            self._memory = memory_directory()
+        self.limits = plane_limits(self.config, self.store)
+        if temporary:
+            self.log.warning(f"Temporary storage directory used, data could be lost on system reboot: {self.store}")
+        try:
+            return Plane.open(self.limits, self.store, self._memory)
+        except t.PlaneError as error:
+            self._remove_memory()
+            raise explain(error, self.store or Path()) from error
+
+    def _make_jetstream(self) -> JetStream:
+        neighbours = JetStreamNeighbours(
+            self.clients, self.leafs, self.replicas, self._account_name, self.name, self.domain
+        )
+        return JetStream(self.plane, self._settings(self.config), self.log, neighbours)
+
+    def _settings(self, config: Config) -> Settings:
+        assert config.jetstream is not None
+        bounds = config.jetstream.limits
+        return Settings(
+            server_name=self.name,
+            domain=self.domain,
+            strict=config.jetstream.strict,
+            max_memory=self.limits.max_memory_store,
+            max_store=self.limits.max_file_store,
+            max_ack_pending=bounds.max_ack_pending,
+            max_request_batch=bounds.max_request_batch,
+            duplicate_window=bounds.duplicate_window,
+        )
+
+    def _remotes(self) -> list[Remote]:
+        remotes = []
+        for one in self.config.leafnodes.remotes if self.config.leafnodes else ():
+            account = self.graph.account(one.account)
+            if one.disabled or account is None:
+                continue
+            signer = signer_from_credentials(one.credentials) if one.credentials else None
+            if signer is None and one.nkey:
+                signer = signer_from_seed(one.nkey)
+            remotes.append(
+                Remote(
+                    urls=one.urls,
+                    account=account.id,
+                    account_name=account.name,
+                    system=account.system,
+                    hub=one.hub,
+                    deny_imports=one.deny_imports,
+                    deny_exports=one.deny_exports,
+                    sign=signer,
+                )
+            )
+        return remotes
+
+    def read_records(self) -> None:
+        """Takes over what is stored; only before start()."""
+        if self.jetstream is None:
+            return
+        self.jetstream.read_records()
+        for key, value in self.plane.records(_RECORD_SOURCE):
+            stream = int.from_bytes(key[:4], "big")
+            self.replicas.load_progress(stream, key[4:].decode("utf-8", "replace"), int.from_bytes(value, "big"))
+        for key, value in self.plane.records(_RECORD_CONTROL):
+            self.replicas.load_record(key, value)
+
+    # ---- serving
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        """Brings everything up; returns when clients may come."""
+        self.plane.start()
+        nursery.start_soon(self.plane.run, self._event)
+        await nursery.start(self.clients.run)
+        for account in self.graph.by_id.values():
+            self._announce(account)
+        if self.jetstream is not None:
+            await nursery.start(self.jetstream.run)
+            await self.jetstream.load()
+            nursery.start_soon(self.replicas.run)
+        self._listen()
+        if self.remotes:
+            nursery.start_soon(self.leafs.run, self.remotes)
+
+    def _listen(self) -> None:
+        sockets = self.sockets
+        if sockets.leaf is not None:
+            host, port = address_of(sockets.leaf)
+            leafnodes = self.config.leafnodes
+            advertised = leafnodes.advertise if leafnodes and leafnodes.advertise else f"{host}:{port}"
+            urls = () if leafnodes and leafnodes.no_advertise else (advertised,)
+            self.leafs.listening(host, port, urls)
+            self.plane.listen(LEAF_LISTENER, sockets.leaf.detach(), t.ConnKind.LEAF)
+            self.log.info(f"Listening for leafnode connections on {host}:{port}")
+        self.plane.listen(CLIENT_LISTENER, sockets.client.detach(), t.ConnKind.CLIENT)
+        self.log.info(f"Listening for client connections on {self.host}:{self.port}")
+
+    def _announce(self, account: Account) -> None:
+        """Makes an account known to the plane and to JetStream."""
+        flags = t.AccountFlag(0)
+        if account.jetstream is not None:
+            flags |= t.AccountFlag.JETSTREAM
+        if account.system:
+            flags |= t.AccountFlag.SYSTEM
+        served = account.jetstream is not None or account.system
+        self.plane.account(account.id, account.name, self.domain if served else "", int(flags))
+        if self.jetstream is None:
+            return
+        share = account.jetstream
+        limits = (
+            AccountLimits()
+            if share is None
+            else AccountLimits(
+                max_memory=share.max_memory,
+                max_store=share.max_store,
+                max_streams=share.max_streams,
+                max_consumers=share.max_consumers,
+                max_ack_pending=share.max_ack_pending,
+                memory_max_stream_bytes=share.mem_max_stream_bytes,
+                store_max_stream_bytes=share.disk_max_stream_bytes,
+                max_bytes_required=share.max_bytes_required,
+            )
+        )
+        self.jetstream.add_account(account.id, account.name, limits, enabled=share is not None, system=account.system)
+        if account.id in self._subscriptions:
+            self.plane.unsubscribe(account.id, self._subscriptions.pop(account.id))
+        # An account without JetStream is told so when it asks for its info, and hears nothing else.
+        subject = API_ALL if served else API_INFO
+        self._subscriptions[account.id] = self.plane.subscribe(
+            account.id, subject, self.jetstream.message, flags=int(t.SubscribeFlag.API)
+        )
+
+    def _event(self, event: t.Event) -> None:
+        match event:
+            case t.Opened() | t.Line() | t.Closed():
+                if not self.clients.handle(event):
+                    self.leafs.handle(event)
+            case t.LeafError() | t.LeafInfo():
+                self.leafs.handle(event)
+            case t.Ingest():
+                self.replicas.ingest_event(event)
+            case t.ConsumerGone() if self.jetstream is not None:
+                self.jetstream.consumer_gone(event)
+            case t.Advisory() if self.jetstream is not None:
+                self.jetstream.advisory(event)
+            case t.Alarm():
+                self.log.warning(event.text)
+            case t.Trace():
+                self.log.trace(event.text)
+
+    # ---- what the rooms ask for
+
+    def info(self) -> dict[str, Any]:
+        """The part of INFO that is the same for every client."""
+        info: dict[str, Any] = {
+            "server_id": self.id,
+            "server_name": self.name,
+            "version": VERSION,
+            "proto": 1,
+            "go": "none",
+            "host": self.host,
+            "port": self.port,
+            "headers": True,
+            "max_payload": self.config.max_payload,
+            "api_lvl": API_LEVEL,
+        }
+        if self.serves_jetstream:
+            info["jetstream"] = True
+        if self.domain:
+            info["domain"] = self.domain
+        if self.config.client_advertise:
+            info["connect_urls"] = [self.config.client_advertise]
+        return info
+
+    def _terms(self) -> Terms:
+        authorization = self.config.authorization
+        timeout_ns = authorization.timeout if authorization else 2 * SECOND
+        return Terms(
+            self.policy, self.graph, self.config.max_payload, max(self.config.max_subscriptions, 0), timeout_ns / SECOND
+        )
+
+    def _account_name(self, account: int) -> str:
+        found = self.graph.by_id.get(account)
+        return found.name if found else ""
+
+    def _loop_subject(self, account: int) -> str:
+        if account not in self._loops:
+            self._loops[account] = f"$LDS.{secrets.token_hex(11)}"
+        return self._loops[account]
+
+    def _authenticate_leaf(self, connect: dict[str, Any], nonce: str) -> Login | None:
+        verdict = identify(connect, nonce, self.leaf_policy, LEAF_TYPE)
+        if isinstance(verdict, Refusal):
+            return None
+        account = self.graph.account(verdict.account)
+        if account is None:
+            return None
+        most = account.limits.max_leafnodes
+        if 0 <= most <= sum(link.account == account.name for link in self.leafs.links()):
+            return None
+        rights = verdict.rights
+        permissions = t.Permissions(
+            rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny
+        )
+        return Login(account.id, account.name, permissions, account.system)
+
+    # ---- reload
+
+    def take_over(self, config: Config) -> None:
+        """The live part of a new configuration takes effect."""
+        old_graph = self.graph
+        self.config = config
+        self.graph = compile_graph(config, self._numbers)
+        self.policy = compile_policy(config)
+        self.leaf_policy = compile_leaf_policy(config)
+        change = compare(old_graph, self.graph)
+        for account in (*change.added, *change.changed):
+            self._announce(account)
+        self.clients.set_terms(self._terms())
+        for account in change.removed:
+            self.plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
+        self.limits = replace(
+            plane_limits(config, self.store),
+            max_file_store=self.limits.max_file_store,
+            max_memory_store=self.limits.max_memory_store,
+            sync_interval_ns=self.limits.sync_interval_ns,
+        )
+        self.plane.set_limits(self.limits)
+        if self.jetstream is not None and config.jetstream is not None:
+            self.jetstream.set_settings(self._settings(config))
+        self.facts.config, self.facts.graph, self.facts.limits = config, self.graph, self.limits
+        self.facts.loaded_ns = time.time_ns()
+        for callback in self.on_reload:
+            callback()
+
+    # ---- the end
+
+    def unlisten(self) -> None:
+        """No new connections."""
+        self.plane.unlisten(CLIENT_LISTENER)
+        if self.leaf_port is not None:
+            self.plane.unlisten(LEAF_LISTENER)
+
+    async def lame_duck(self) -> None:
+        """Sends the clients away one after the other, over the configured time."""
+        self.unlisten()
+        self.plane.broadcast(frame(self.info() | {"ldm": True}))
+        await trio.sleep(self.config.lame_duck_grace_period / SECOND)
+        clients = self.clients.all()
+        pause_s = min(1.0, self.config.lame_duck_duration / SECOND / max(len(clients), 1))
+        for client in clients:
+            self.plane.close_connection(client.connection, "", t.CloseReason.SHUTDOWN)
+            await trio.sleep(pause_s)
+
+    async def stop(self) -> None:
+        """Everything that was acknowledged is on disk when this returns."""
+        await self.plane.stop()
+
+    def close(self) -> None:
+        """Frees the plane and what lay in memory."""
+        self.plane.close()
+        self._remove_memory()
+
+    def _remove_memory(self) -> None:
+        if self._memory is not None:
+            shutil.rmtree(self._memory, ignore_errors=True)
+
+    def ports(self) -> str:
+        """The ports file's text, in the reference's form."""
+        found = {"nats": [f"nats://{self.host}:{self.port}"]}
+        if self.sockets.monitor is not None:
+            host, port = address_of(self.sockets.monitor)
+            found["monitoring"] = [f"http://{host}:{port}"]
+        if self.leaf_port is not None:
+            found["leafnodes"] = [f"nats-leaf://{self.leaf_port[0]}:{self.leaf_port[1]}"]
+        return json.dumps(found)

@@ -1,0 +1,104 @@
+"""Where the store lies and how large it may become. Opening it is the plane's business; its failures become one clear
+line here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from leafd.config.schema.server import Server
+from leafd.errors import StartError
+from leafd.native_types import Limits, PlaneError
+
+_SHARE: Final = 0.75
+_SHARED_MEMORY: Final = Path("/dev/shm")
+_IN_USE: Final = -7
+_NEWER: Final = -6
+_CORRUPT: Final = -5
+
+
+def store_directory(server: Server) -> tuple[Path, bool]:
+    """The directory of this server's data, and whether it is a temporary one."""
+    configured = server.store_path()
+    if configured:
+        return Path(configured).absolute() / "jetstream", False
+    state = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
+    if state:
+        return Path(state) / "jetstream", False
+    return Path(tempfile.gettempdir()) / "leafd" / "jetstream", True
+
+
+def make_directory(path: Path) -> None:
+    """Makes the directory and sees that files can be made in it."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        probe = path / f".writable-{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StartError(
+            f"store directory {path} cannot be written ({reason}): change store_dir or its permissions"
+        ) from error
+
+
+def memory_directory() -> Path:
+    """A directory of this process on tmpfs, for memory streams. Those of processes that are gone are removed."""
+    base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+    prefix = f"leafd-{os.getuid()}-"
+    for old in base.glob(f"{prefix}*"):
+        pid = old.name.removeprefix(prefix)
+        if pid.isdigit() and not Path("/proc", pid).exists():
+            shutil.rmtree(old, ignore_errors=True)
+    path = base / f"{prefix}{os.getpid()}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
+def plane_limits(server: Server, directory: Path | None) -> Limits:
+    """The plane's bounds. Sizes that the configuration leaves open follow the machine, as in the reference."""
+    jetstream = server.jetstream if server.jetstream is not None and server.jetstream.enabled else None
+    file_store = memory_store = 0
+    if jetstream is not None and directory is not None:
+        file_store = _free_share(directory) if jetstream.max_file_store is None else jetstream.max_file_store
+        memory_store = _memory_share() if jetstream.max_memory_store is None else jetstream.max_memory_store
+    return Limits(
+        max_file_store=file_store,
+        max_memory_store=memory_store,
+        sync_interval_ns=(jetstream.sync_interval or 0) if jetstream else 0,
+        max_pending=server.max_pending,
+        write_deadline_ns=server.write_deadline,
+        ping_interval_ns=server.ping_interval,
+        ping_max=server.ping_max,
+        max_control_line=server.max_control_line,
+        max_payload=server.max_payload,
+        max_connections=max(server.max_connections, 0),
+        jetstream=int(jetstream is not None),
+        trace=int(server.trace),
+    )
+
+
+def explain(error: PlaneError, directory: Path) -> StartError:
+    """Why the store did not open, and what to do."""
+    text = str(error)
+    if error.status == _IN_USE:
+        text += "" if "stop" in text else ": stop the other server, or give this one another store_dir"
+    elif error.status == _NEWER:
+        text += (
+            "" if "install" in text or "upgrade" in text else ": install that version again, or use another store_dir"
+        )
+    elif error.status == _CORRUPT:
+        text += ": restore the directory from a backup, or use another store_dir"
+    return StartError(text if str(directory) in text else f"store {directory}: {text}")
+
+
+def _free_share(directory: Path) -> int:
+    usage = os.statvfs(directory)
+    return int(usage.f_bavail * usage.f_frsize * _SHARE)
+
+
+def _memory_share() -> int:
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _SHARE)

@@ -1,0 +1,138 @@
+"""Where monitoring takes its facts from, and the parts that several reports share: names, times, sizes of the process.
+
+Field names and units of every report are the reference's (links-and-accounts.md 6). What does not live here:
+transport (http.py,
+services.py) and the reports (reports.py, jetstream_report.py).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from leafd import native_types as t
+from leafd.accounts.graph import Graph
+from leafd.config.schema.server import Server
+
+FEATURE_FLAGS: Final = {
+    "js_ack_fc_v2": False,
+    "js_api_reply_v2": False,
+    "js_raft_delete_range": True,
+    "js_snapshot_sources": False,
+}
+_FLAG_JETSTREAM: Final = 1
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+class PlaneFacts(Protocol):
+    """What monitoring reads of the plane."""
+
+    def stats(self) -> t.Stats: ...
+    async def connections(self) -> list[t.ConnectionRow]: ...
+
+
+@dataclass(slots=True)
+class Facts:
+    """Everything a report may look at. config, graph and limits are replaced by a reload. clients, leafs and
+    jetstream are the
+    rooms beside this one, known by what is called here."""
+
+    server_id: str
+    name: str
+    version: str
+    domain: str
+    host: str
+    port: int
+    cluster: str
+    config: Server
+    graph: Graph
+    store: str
+    limits: t.Limits
+    plane: PlaneFacts
+    clients: Any
+    leafs: Any
+    jetstream: Any
+    monitor: tuple[str, int] | None = None
+    leaf: tuple[str, int] | None = None
+    start_ns: int = field(default_factory=time.time_ns)
+    start_monotonic: float = field(default_factory=time.monotonic)
+    loaded_ns: int = field(default_factory=time.time_ns)
+    http_requests: dict[str, int] = field(default_factory=dict)
+    sequence: int = 0
+    _cpu_seen: tuple[float, float] = (0.0, 0.0)
+
+    def server_info(self) -> dict[str, Any]:
+        """The "server" block of everything on $SYS."""
+        self.sequence += 1
+        info: dict[str, Any] = {"name": self.name, "host": self.host, "id": self.server_id}
+        if self.cluster:
+            info["cluster"] = self.cluster
+        if self.domain:
+            info["domain"] = self.domain
+        info["ver"] = self.version
+        if self.config.server_tags:
+            info["tags"] = list(self.config.server_tags)
+        if self.config.server_metadata:
+            info["metadata"] = dict(self.config.server_metadata)
+        info["feature_flags"] = FEATURE_FLAGS
+        info["jetstream"] = self.jetstream is not None
+        info["flags"] = _FLAG_JETSTREAM if self.jetstream is not None else 0
+        info |= {"seq": self.sequence, "time": stamp(time.time_ns())}
+        return info
+
+    def head(self) -> dict[str, Any]:
+        """The first fields of every HTTP report."""
+        return {"server_id": self.server_id, "now": stamp(time.time_ns())}
+
+    def cpu_percent(self) -> float:
+        """CPU of this process since the last look, in percent of one core."""
+        times = os.times()
+        used, now = times.user + times.system, time.monotonic()
+        before_used, before = self._cpu_seen
+        self._cpu_seen = (used, now)
+        since = before or self.start_monotonic
+        return round(100 * (used - before_used) / max(now - since, 0.001), 1)
+
+    def bound_leafs(self) -> list[Any]:
+        """Leaf links that are up."""
+        return list(self.leafs.links())
+
+
+def memory_bytes() -> int:
+    """Resident memory of this process."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * _PAGE
+
+
+def stamp(ns: int) -> str:
+    """A wall time as Go writes it: RFC 3339 in UTC, fraction without trailing zeros."""
+    seconds, fraction = divmod(ns, 1_000_000_000)
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{text}.{fraction:09d}".rstrip("0").rstrip(".") + "Z"
+
+
+def elapsed(ns: int) -> str:
+    """Time gone by as the reference shows it: 1d2h3m4s."""
+    seconds = max(ns, 0) // 1_000_000_000
+    days, rest = divmod(seconds, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, seconds = divmod(rest, 60)
+    if days >= 365:
+        return f"{days // 365}y{days % 365}d{hours}h{minutes}m{seconds}s"
+    if days:
+        return f"{days}d{hours}h{minutes}m{seconds}s"
+    if hours:
+        return f"{hours}h{minutes}m{seconds}s"
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
+
+
+def round_trip(ns: int) -> str:
+    """A round trip as Go prints a duration of that size."""
+    if ns <= 0:
+        return ""
+    if ns < 1_000_000:
+        return f"{ns / 1000:g}µs"
+    return f"{ns / 1_000_000:g}ms"

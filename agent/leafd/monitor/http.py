@@ -1,0 +1,145 @@
+"""The monitoring port: HTTP/1.1 by h11 on trio, GET only, bounded in connections, time and size. Loaded only when the
+port is configured."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
+from html import escape
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import h11
+import trio
+
+from leafd.monitor import reports
+from leafd.monitor.facts import Facts
+from leafd.monitor.jetstream_report import healthz, jsz
+
+CONNECTIONS_MAX: Final = 64
+IDLE_S: Final = 30.0
+REQUEST_MAX: Final = 16 << 10
+
+Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+REPORTS: Final[dict[str, Report]] = {
+    "/varz": reports.varz,
+    "/connz": reports.connz,
+    "/leafz": reports.leafz,
+    "/jsz": jsz,
+    "/subsz": reports.subsz,
+    "/subscriptionsz": reports.subsz,
+    "/accountz": reports.accountz,
+    "/accstatz": reports.accstatz,
+}
+
+
+async def serve(sock: socket.socket, facts: Facts, base_path: str = "") -> None:
+    """Answers on a listening socket for ever. Cancel to end it."""
+    base = "/" + base_path.strip("/") if base_path.strip("/") else ""
+    limit = trio.CapacityLimiter(CONNECTIONS_MAX)
+
+    async def one(stream: trio.SocketStream) -> None:
+        async with limit, stream:
+            try:
+                await _converse(stream, facts, base)
+            except (trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError, OSError):
+                pass  # The other side went away or spoke no HTTP; it has nobody to be told.
+
+    listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
+    await trio.serve_listeners(one, [listener])
+
+
+async def _converse(stream: trio.SocketStream, facts: Facts, base: str) -> None:
+    connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_MAX)
+    while True:
+        request: h11.Request | None = None
+        with trio.move_on_after(IDLE_S):
+            request = await _request(stream, connection)
+        if request is None:
+            return
+        status, kind, body = await answer(facts, base, request.method.decode(), request.target.decode())
+        headers = [
+            ("Access-Control-Allow-Origin", "*"),
+            ("Content-Type", kind),
+            ("Content-Length", str(len(body))),
+            ("Date", formatdate(usegmt=True)),
+        ]
+        parts = [connection.send(h11.Response(status_code=status, headers=headers))]
+        if request.method != b"HEAD":
+            parts.append(connection.send(h11.Data(data=body)))
+        parts.append(connection.send(h11.EndOfMessage()))
+        await stream.send_all(b"".join(part for part in parts if part))
+        if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
+            return
+        connection.start_next_cycle()
+
+
+async def _request(stream: trio.SocketStream, connection: h11.Connection) -> h11.Request | None:
+    request: h11.Request | None = None
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await stream.receive_some(REQUEST_MAX))
+        elif isinstance(event, h11.Request):
+            request = event
+        elif isinstance(event, h11.EndOfMessage):
+            return request
+        elif isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:
+            return None
+
+
+async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int, str, bytes]:
+    """(status code, content type, body) for one request."""
+    parts = urlsplit(target)
+    path = parts.path.removeprefix(base) or "/"
+    if method not in ("GET", "HEAD"):
+        return 405, "text/plain; charset=utf-8", b"405 only GET\n"
+    facts.http_requests[path] = facts.http_requests.get(path, 0) + 1 if path in (*REPORTS, "/", "/healthz") else 0
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    try:
+        if path == "/":
+            return 200, "text/html; charset=utf-8", (await page(facts, base)).encode()
+        if path == "/healthz":
+            status, report = await healthz(facts, options)
+            return status, "application/json", json.dumps(report, separators=(",", ":")).encode()
+        function = REPORTS.get(path)
+        if function is None:
+            facts.http_requests.pop(path, None)
+            return 404, "text/plain; charset=utf-8", b"404 page not found\n"
+        report = await function(facts, options)
+    except ValueError as error:
+        return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()
+    return 200, "application/json", json.dumps(report, indent=2, ensure_ascii=False).encode()
+
+
+async def page(facts: Facts, base: str) -> str:
+    """The status page: what somebody beside the box wants to know."""
+    server, links = await reports.varz(facts, {}), await reports.leafz(facts, {})
+    rows = [
+        ("Name", server["server_name"]),
+        ("Up", server["uptime"]),
+        ("Memory", f"{server['mem'] / 1e6:.1f} MB"),
+        ("Clients", server["connections"]),
+        ("Messages in / out", f"{server['in_msgs']} / {server['out_msgs']}"),
+    ]
+    if facts.jetstream is not None:
+        held = await jsz(facts, {})
+        rows += [
+            ("JetStream domain", facts.domain or "-"),
+            ("Streams / consumers", f"{held['streams']} / {held['consumers']}"),
+            ("Stored messages", held["messages"]),
+            ("Stored bytes", f"{held['bytes'] / 1e6:.1f} MB of {facts.limits.max_file_store / 1e9:.1f} GB"),
+        ]
+    rows += [(f"Leaf link {one['name']}", f"{one['account']}, {one['ip']}:{one['port']}") for one in links["leafs"]]
+    for remote in facts.leafs.remotes:
+        if not remote.connected:
+            rows.append((f"Hub for {remote.remote.account_name}", f"not connected: {remote.last_error or 'dialling'}"))
+    table = "".join(f"<tr><th>{escape(str(name))}<td>{escape(str(value))}" for name, value in rows)
+    paths = " ".join(f'<a href="{base}{path}">{path[1:]}</a>' for path in (*REPORTS, "/healthz"))
+    style = "body{font:15px sans-serif;margin:2em}th{text-align:left;padding-right:2em}td,th{padding-bottom:.3em}"
+    return (
+        f"<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=5><title>{escape(facts.name)}</title>"
+        f"<style>{style}</style><h1>{escape(facts.name)}</h1><table>{table}</table><p>{paths}"
+    )

@@ -1,0 +1,181 @@
+"""The reports about JetStream: jsz and healthz. What a stream or consumer is doing comes from the API's own answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from leafd.monitor.facts import Facts
+
+API_LEVEL: Final = 5
+Options = Mapping[str, Any]
+_CONSUMER_STATE: Final = (
+    "stream_name", "name", "created", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_waiting",
+    "num_pending", "push_bound", "paused", "ts",
+)  # fmt: skip
+
+
+def _set(options: Options, *names: str) -> bool:
+    for name in names:
+        value = options.get(name)
+        if isinstance(value, str):
+            if value.lower() not in ("", "0", "false", "f"):
+                return True
+        elif value:
+            return True
+    return False
+
+
+def _configuration(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "max_memory": facts.limits.max_memory_store,
+        "max_storage": facts.limits.max_file_store,
+        "store_dir": facts.store,
+        "sync_interval": facts.limits.sync_interval_ns,
+    }
+    if facts.limits.sync_interval_ns == 0:
+        found["sync_always"] = True
+    if facts.domain:
+        found["domain"] = facts.domain
+    found["strict"] = facts.config.jetstream.strict if facts.config.jetstream else True
+    return found
+
+
+def _limits(facts: Facts) -> dict[str, Any]:
+    bounds = facts.config.jetstream.limits if facts.config.jetstream else None
+    return {"default_max_consumers": bounds.default_max_consumers if bounds else 1000}
+
+
+async def _ask(facts: Facts, account: Any, subject: str) -> dict[str, Any]:
+    answered = await facts.jetstream.answer(account, f"$JS.API.{subject}", b"", b"")
+    return dict(answered.members) if answered is not None and not answered.error else {}
+
+
+async def totals(facts: Facts) -> dict[str, Any]:
+    """The "jetstream" block of varz and statsz."""
+    summed = await _sums(facts)
+    return {
+        "config": _configuration(facts),
+        "stats": {name: summed[name] for name in _USAGE},
+        "limits": _limits(facts),
+    }
+
+
+_USAGE: Final = ("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets", "api")
+
+
+async def _sums(facts: Facts) -> dict[str, Any]:
+    found: dict[str, Any] = dict.fromkeys(
+        ("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0
+    )
+    streams = consumers = calls = errors = 0
+    for account in facts.jetstream.catalogue.accounts.values():
+        calls, errors = calls + account.api_total, errors + account.api_errors
+        if not account.enabled:
+            continue
+        usage = await _ask(facts, account, "INFO")
+        for name in ("memory", "storage", "reserved_memory", "reserved_storage"):
+            found[name] += usage.get(name, 0)
+        found["accounts"] += 1
+        streams, consumers = streams + usage.get("streams", 0), consumers + usage.get("consumers", 0)
+    found["api"] = {"level": API_LEVEL, "total": calls, "errors": errors}
+    return found | {"streams": streams, "consumers": consumers}
+
+
+async def jsz(facts: Facts, options: Options) -> dict[str, Any]:
+    """What JetStream holds, in as much detail as was asked for."""
+    if facts.jetstream is None:
+        empty = dict.fromkeys(("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0)
+        api = {"level": API_LEVEL, "total": 0, "errors": 0}
+        return empty | {"api": api} | facts.head() | {
+            "disabled": True, "config": {"max_memory": 0, "max_storage": 0}, "limits": {}, "streams": 0, "consumers": 0,
+            "messages": 0, "bytes": 0, "total": 0,
+        }  # fmt: skip
+    summed = await _sums(facts)
+    stats = facts.plane.stats()
+    report = {name: summed[name] for name in _USAGE} | facts.head()
+    report |= {
+        "config": _configuration(facts),
+        "limits": _limits(facts),
+        "streams": summed["streams"],
+        "consumers": summed["consumers"],
+        "messages": stats.store_messages,
+        "bytes": summed["storage"] + summed["memory"],
+    }
+    consumers = _set(options, "consumers", "consumer")
+    streams = consumers or _set(options, "streams", "config")
+    wanted = options.get("acc") or options.get("account")
+    accounts = [one for one in facts.jetstream.catalogue.accounts.values() if one.enabled]
+    if wanted:
+        accounts = [one for one in accounts if one.name == wanted]
+    if streams or wanted or _set(options, "accounts"):
+        config = _set(options, "config")
+        report["account_details"] = [await _account(facts, one, streams, consumers, config) for one in accounts]
+    report["total"] = len(accounts)
+    return report
+
+
+async def _account(facts: Facts, account: Any, streams: bool, consumers: bool, config: bool) -> dict[str, Any]:
+    usage = await _ask(facts, account, "INFO")
+    detail: dict[str, Any] = {"name": account.name, "id": account.name}
+    detail |= {name: usage.get(name, 0) for name in ("memory", "storage", "reserved_memory", "reserved_storage")}
+    detail |= {"accounts": 0, "ha_assets": 0}
+    detail["api"] = {"level": 0, "total": account.api_total, "errors": account.api_errors}
+    if streams:
+        detail["stream_detail"] = [
+            await _stream(facts, account, one.name, consumers, config) for one in account.sorted_streams()
+        ]
+    return detail
+
+
+async def _stream(facts: Facts, account: Any, name: str, consumers: bool, config: bool) -> dict[str, Any]:
+    info = await _ask(facts, account, f"STREAM.INFO.{name}")
+    detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": {"leader": facts.name}}
+    if config:
+        detail["config"] = info.get("config")
+    detail["state"] = info.get("state")
+    for part in ("mirror", "sources"):
+        if part in info:
+            detail[part] = info[part]
+    if consumers:
+        detail["consumer_detail"] = []
+        stream = account.streams.get(name)
+        for one in stream.listed() if stream is not None else ():
+            found = await _ask(facts, account, f"CONSUMER.INFO.{name}.{one.name}")
+            names = (*_CONSUMER_STATE, "config") if config else _CONSUMER_STATE
+            detail["consumer_detail"].append({key: found[key] for key in names if key in found})
+    return detail
+
+
+async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
+    """(status code, report): whether this server serves, and whether an account, stream or consumer is there."""
+    details = _set(options, "details")
+    account_name = str(options.get("account") or "")
+    stream_name = str(options.get("stream") or "")
+    consumer_name = str(options.get("consumer") or "")
+    if (stream_name and not account_name) or (consumer_name and not stream_name):
+        missing = "account" if stream_name and not account_name else "stream"
+        subject = "stream" if missing == "account" else "consumer"
+        return 400, _sick(details, "BAD_REQUEST", f"{missing} must not be empty when checking {subject} health", 400)
+    if _set(options, "js-enabled-only", "js_enabled_only", "js-enabled") and facts.jetstream is None:
+        return 503, _sick(details, "JETSTREAM", "JetStream not enabled", 503)
+    if not account_name or facts.jetstream is None:
+        return 200, {"status": "ok"}
+    account = facts.jetstream.catalogue.by_name.get(account_name)
+    if account is None or not account.enabled:
+        text = f"JetStream account '{account_name}' not found"
+        return 404, _sick(details, "ACCOUNT", text, 404, account=account_name)
+    if stream_name and stream_name not in account.streams:
+        text = f"JetStream stream '{account_name} > {stream_name}' not found"
+        return 404, _sick(details, "STREAM", text, 404, account=account_name, stream=stream_name)
+    if consumer_name and consumer_name not in account.streams[stream_name].consumers:
+        text = f"JetStream consumer '{account_name} > {stream_name} > {consumer_name}' not found"
+        names = {"account": account_name, "stream": stream_name, "consumer": consumer_name}
+        return 404, _sick(details, "CONSUMER", text, 404, **names)
+    return 200, {"status": "ok"}
+
+
+def _sick(details: bool, kind: str, text: str, code: int, **names: str) -> dict[str, Any]:
+    if details:
+        return {"status": "error", "errors": [{"type": kind, **names, "error": text}]}
+    return {"status": "unavailable" if code == 503 else "error", "error": text}

@@ -1,0 +1,364 @@
+"""The reports about the server, its connections, links and accounts: varz, connz, leafz, subsz, accountz, accstatz,
+statsz.
+
+Each is a function of the facts and the request's options, whose names are those of the JSON requests on $SYS.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from leafd import native_types as t
+from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
+from leafd.monitor.jetstream_report import totals
+
+Options = Mapping[str, Any]
+CONNECTIONS_MAX: Final = 1024
+SECOND: Final = 1_000_000_000
+# connz sort key -> field of the row.
+_SORT: Final = {
+    "cid": "cid", "start": "start", "subs": "subscriptions", "pending": "pending_bytes", "msgs_to": "out_msgs",
+    "msgs_from": "in_msgs", "bytes_to": "out_bytes", "bytes_from": "in_bytes", "last": "last_activity",
+    "uptime": "start",
+}  # fmt: skip
+_ASCENDING: Final = ("cid", "start")
+
+
+def flag(options: Options, *names: str) -> bool:
+    """A switch of the request; HTTP sends text."""
+    for name in names:
+        value = options.get(name)
+        if isinstance(value, str):
+            return value.lower() not in ("", "0", "false", "f")
+        if value:
+            return True
+    return False
+
+
+def number(options: Options, name: str, default: int) -> int:
+    """A number of the request. Raises ValueError, which the caller answers with 400."""
+    value = options.get(name)
+    if value is None or value == "":
+        return default
+    return int(value)
+
+
+def text(options: Options, *names: str) -> str:
+    """A word of the request."""
+    for name in names:
+        value = options.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+async def varz(facts: Facts, options: Options) -> dict[str, Any]:
+    """The server at a glance."""
+    config, stats = facts.config, facts.plane.stats()
+    report: dict[str, Any] = {
+        "server_id": facts.server_id,
+        "server_name": facts.name,
+        "version": facts.version,
+        "proto": 1,
+        "go": "none",
+        "host": facts.host,
+        "port": facts.port,
+    }
+    if config.authorization or any(account.users for account in config.accounts.values()):
+        report["auth_required"] = True
+    report |= {
+        "max_connections": config.max_connections,
+        "ping_interval": config.ping_interval,
+        "ping_max": config.ping_max,
+        "http_host": facts.monitor[0] if facts.monitor else "",
+        "http_port": facts.monitor[1] if facts.monitor else 0,
+        "http_base_path": config.http_base_path,
+        "https_port": 0,
+        "auth_timeout": (config.authorization.timeout if config.authorization else 2 * SECOND) / SECOND,
+        "max_control_line": config.max_control_line,
+        "max_payload": config.max_payload,
+        "max_pending": config.max_pending,
+        "cluster": {"name": facts.cluster} if facts.cluster else {},
+        "gateway": {},
+        "leaf": _leaf_block(facts),
+        "mqtt": {},
+        "websocket": {},
+        "jetstream": await totals(facts) if facts.jetstream is not None else {},
+        "tls_timeout": 2,
+        "write_deadline": config.write_deadline,
+        "start": stamp(facts.start_ns),
+        "now": stamp(time.time_ns()),
+        "uptime": elapsed(int((time.monotonic() - facts.start_monotonic) * SECOND)),
+        "mem": memory_bytes(),
+        "cores": os.cpu_count() or 1,
+        "gomaxprocs": os.cpu_count() or 1,
+        "cpu": facts.cpu_percent(),
+    }
+    report |= _traffic(stats)
+    report |= {
+        "http_req_stats": dict(facts.http_requests),
+        "config_load_time": stamp(facts.loaded_ns),
+        "feature_flags": FEATURE_FLAGS,
+        "system_account": facts.graph.system.name if facts.graph.system else "",
+        "slow_consumer_stats": {"clients": stats.slow_consumers, "routes": 0, "gateways": 0, "leafs": 0},
+        "stale_connection_stats": {"clients": stats.stale_connections, "routes": 0, "gateways": 0, "leafs": 0},
+        "store": _store(stats),
+    }
+    if config.server_tags:
+        report["tags"] = list(config.server_tags)
+    return report
+
+
+def _leaf_block(facts: Facts) -> dict[str, Any]:
+    block: dict[str, Any] = {}
+    if facts.leaf is not None:
+        block = {"host": facts.leaf[0], "port": facts.leaf[1], "auth_timeout": 2, "tls_timeout": 2}
+    remotes = facts.config.leafnodes.remotes if facts.config.leafnodes else ()
+    if remotes:
+        # The reference hides logins here, too.
+        block["remotes"] = [
+            {"local_account": one.account, "urls": [url.rpartition("@")[2].removeprefix("nats://") for url in one.urls]}
+            for one in remotes
+        ]
+    return block
+
+
+def _traffic(stats: t.Stats) -> dict[str, Any]:
+    return {
+        "connections": stats.connections,
+        "total_connections": stats.total_connections,
+        "routes": 0,
+        "remotes": 0,
+        "leafnodes": stats.leafs,
+        "in_msgs": stats.in_msgs,
+        "in_bytes": stats.in_bytes,
+        "out_msgs": stats.out_msgs,
+        "out_bytes": stats.out_bytes,
+        "slow_consumers": stats.slow_consumers,
+        "stale_connections": stats.stale_connections,
+        "stalled_clients": 0,
+        "subscriptions": stats.subscriptions,
+    }
+
+
+def _store(stats: t.Stats) -> dict[str, int]:
+    """Counters of the store, which the reference has no fields for."""
+    names = (
+        "disk_bytes", "journal_batches", "journal_bytes", "journal_syncs", "checkpoints", "young_bytes",
+        "corrupt_records",
+        "replayed_batches", "events_dropped",
+    )  # fmt: skip
+    return {name: getattr(stats, name) for name in names}
+
+
+async def connz(facts: Facts, options: Options) -> dict[str, Any]:
+    """Client connections."""
+    offset, limit = number(options, "offset", 0), number(options, "limit", CONNECTIONS_MAX) or CONNECTIONS_MAX
+    account, user, wanted = text(options, "acc"), text(options, "user"), number(options, "cid", 0)
+    closed_only = text(options, "state") == "closed" or options.get("state") == 1
+    auth = flag(options, "auth")
+    rows = []
+    for row in () if closed_only else await facts.plane.connections():
+        client = facts.clients.get(row.connection)
+        if row.kind != t.ConnKind.CLIENT or client is None or client.account is None:
+            continue
+        if (account and client.account.name != account) or (user and client.user != user):
+            continue
+        if wanted and row.connection != wanted:
+            continue
+        rows.append(_connection(row, client, auth))
+    sort = text(options, "sort")
+    key = _SORT.get(sort, "cid")
+    rows.sort(key=lambda one: one[key], reverse=bool(sort) and sort not in _ASCENDING)
+    shown = rows[offset : offset + limit]
+    report = facts.head()
+    report |= {
+        "num_connections": len(shown),
+        "total": len(rows),
+        "offset": offset,
+        "limit": limit,
+        "connections": shown,
+    }
+    return report
+
+
+def _connection(row: t.ConnectionRow, client: Any, auth: bool) -> dict[str, Any]:
+    host, _, port = client.peer.rpartition(":")
+    now_ns = time.time_ns()
+    found: dict[str, Any] = {
+        "cid": row.connection,
+        "kind": "Client",
+        "type": "nats",
+        "ip": host.strip("[]"),
+        "port": int(port) if port.isdigit() else 0,
+        "start": stamp(row.start_wall_ns or client.opened_ns),
+        "last_activity": stamp(row.last_wall_ns or client.opened_ns),
+        "rtt": round_trip(row.rtt_ns),
+        "uptime": elapsed(now_ns - (row.start_wall_ns or client.opened_ns)),
+        "idle": elapsed(now_ns - (row.last_wall_ns or client.opened_ns)),
+        "pending_bytes": row.pending_bytes,
+        "in_msgs": row.in_msgs,
+        "out_msgs": row.out_msgs,
+        "in_bytes": row.in_bytes,
+        "out_bytes": row.out_bytes,
+        "subscriptions": row.subscriptions,
+    }
+    for name in ("name", "lang", "version"):
+        if client.connect.get(name):
+            found[name] = client.connect[name]
+    if auth:
+        found |= {"authorized_user": client.user, "account": client.account.name, "name_tag": client.account.name}
+    return found
+
+
+async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
+    """Leaf links."""
+    account = text(options, "acc", "account")
+    rows = {row.connection: row for row in await facts.plane.connections()}
+    found = []
+    for link in facts.bound_leafs():
+        if account and link.account != account:
+            continue
+        host, _, port = link.peer.rpartition(":")
+        one: dict[str, Any] = {
+            "id": link.connection,
+            "name": link.name,
+            "is_spoke": link.spoke,
+            "account": link.account,
+            "ip": host.strip("[]"),
+            "port": int(port) if port.isdigit() else 0,
+        }
+        row = rows.get(link.connection)
+        if row is not None:
+            one["rtt"] = round_trip(row.rtt_ns)
+            one |= {
+                name: getattr(row, name) for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "subscriptions")
+            }
+        one["compression"] = "off"
+        found.append(one)
+    return facts.head() | {"leafnodes": len(found), "leafs": found}
+
+
+async def subsz(facts: Facts, options: Options) -> dict[str, Any]:
+    """How many subscriptions there are. Their subjects are not listed."""
+    stats = facts.plane.stats()
+    return facts.head() | {
+        "num_subscriptions": stats.subscriptions,
+        "num_cache": 0,
+        "num_inserts": 0,
+        "num_removes": 0,
+        "num_matches": 0,
+        "cache_hit_rate": 0,
+        "max_fanout": 0,
+        "avg_fanout": 0,
+        "total": 0,
+        "offset": number(options, "offset", 0),
+        "limit": number(options, "limit", CONNECTIONS_MAX),
+    }
+
+
+async def accountz(facts: Facts, options: Options) -> dict[str, Any]:
+    """The accounts' names, or one account in detail."""
+    report = facts.head()
+    report["system_account"] = facts.graph.system.name if facts.graph.system else ""
+    name = text(options, "acc", "account")
+    if not name:
+        report["accounts"] = list(facts.graph.by_name)
+        return report
+    detail = await account_info(facts, name)
+    if detail is not None:
+        report["account_detail"] = detail
+    return report
+
+
+async def account_info(facts: Facts, name: str) -> dict[str, Any] | None:
+    """One account in detail; None when there is no such account."""
+    account = facts.graph.account(name)
+    if account is None:
+        return None
+    rows = [row for row in await facts.plane.connections() if row.account == account.id]
+    detail: dict[str, Any] = {"account_name": name, "update_time": stamp(facts.loaded_ns)}
+    if account.system:
+        detail["is_system"] = True
+    detail |= {
+        "expired": False,
+        "complete": True,
+        "jetstream_enabled": account.jetstream is not None,
+        "leafnode_connections": sum(link.account == name for link in facts.bound_leafs()),
+        "client_connections": facts.clients.count(account.id),
+        "subscriptions": sum(row.subscriptions for row in rows),
+        "name_tag": name,
+    }
+    return detail
+
+
+async def accstatz(facts: Facts, options: Options) -> dict[str, Any]:
+    """Traffic by account. Without "unused" only accounts that have connections."""
+    names = options.get("accounts")
+    wanted = {str(name) for name in names} if isinstance(names, list) and names else None
+    rows = await facts.plane.connections()
+    stats = []
+    for account in facts.graph.by_id.values():
+        if wanted is not None and account.name not in wanted:
+            continue
+        found = account_stat(facts, account.id, account.name, rows)
+        if found["conns"] or found["leafnodes"] or flag(options, "unused", "include_unused"):
+            stats.append(found)
+    return facts.head() | {"account_statz": stats}
+
+
+def account_stat(facts: Facts, number_of: int, name: str, rows: list[t.ConnectionRow]) -> dict[str, Any]:
+    """Connections and traffic of one account."""
+    mine = [row for row in rows if row.account == number_of]
+    clients = facts.clients.count(number_of)
+    leafs = sum(link.account == name for link in facts.bound_leafs())
+    none = {"msgs": 0, "bytes": 0}
+    leaf_rows = [row for row in mine if row.kind == t.ConnKind.LEAF]
+
+    def traffic(messages: str, size: str) -> dict[str, Any]:
+        def total(of: list[t.ConnectionRow]) -> dict[str, int]:
+            return {"msgs": sum(getattr(one, messages) for one in of), "bytes": sum(getattr(one, size) for one in of)}
+
+        return total(mine) | {"gateways": none, "routes": none, "leafs": total(leaf_rows)}
+
+    return {
+        "acc": name,
+        "name": name,
+        "conns": clients,
+        "leafnodes": leafs,
+        "total_conns": clients + leafs,
+        "num_subscriptions": sum(row.subscriptions for row in mine),
+        "sent": traffic("out_msgs", "out_bytes"),
+        "received": traffic("in_msgs", "in_bytes"),
+        "slow_consumers": 0,
+    }
+
+
+async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
+    """The answer to $SYS.REQ.SERVER.PING."""
+    stats = facts.plane.stats()
+    sent = {"msgs": stats.out_msgs, "bytes": stats.out_bytes}
+    received = {"msgs": stats.in_msgs, "bytes": stats.in_bytes}
+    report: dict[str, Any] = {
+        "start": stamp(facts.start_ns),
+        "mem": memory_bytes(),
+        "cores": os.cpu_count() or 1,
+        "cpu": facts.cpu_percent(),
+        "connections": stats.connections,
+        "total_connections": stats.total_connections,
+        "active_accounts": sum(bool(facts.clients.count(account)) for account in facts.graph.by_id),
+        "subscriptions": stats.subscriptions,
+        "sent": sent,
+        "sent_to_clients": sent,
+        "received": received,
+        "received_from_clients": received,
+        "slow_consumers": stats.slow_consumers,
+        "active_servers": 1,
+    }
+    if facts.jetstream is not None:
+        report["jetstream"] = await totals(facts)
+    report["gomaxprocs"] = os.cpu_count() or 1
+    return report

@@ -1,0 +1,254 @@
+"""Requests on $SYS: about this server in the system account, and what every account may ask about itself.
+
+    {"server": {...}, "data": {...}}    or    {"server": {...}, "error": {"code", "description"}}
+
+A server that the request's filter does not mean stays silent. Requests of ordinary accounts about servers stay
+unanswered here,
+so that they get the reference's 503.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+
+import trio
+
+from leafd import native_types as t
+from leafd.accounts.graph import Account
+from leafd.monitor import reports
+from leafd.monitor.facts import Facts
+from leafd.monitor.jetstream_report import healthz, jsz
+
+SERVER: Final = "$SYS.REQ.SERVER."
+ACCOUNT: Final = "$SYS.REQ.ACCOUNT."
+USER_INFO: Final = "$SYS.REQ.USER.INFO"
+RUNNING_MAX: Final = 256
+Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+REPORTS: Final[dict[str, Report]] = {
+    "VARZ": reports.varz,
+    "CONNZ": reports.connz,
+    "LEAFZ": reports.leafz,
+    "JSZ": jsz,
+    "SUBSZ": reports.subsz,
+    "ACCOUNTZ": reports.accountz,
+}
+
+
+class Refused(Exception):
+    """The request is answered with an error."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class ServicePlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    def subscribe(
+        self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
+    ) -> int: ...
+    def publish(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> None: ...
+    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
+
+
+class Log(Protocol):
+    """Where lines for the operator go."""
+
+    def warning(self, text: str) -> None: ...
+
+
+class Services:
+    """Owner of the subscriptions below $SYS.REQ."""
+
+    def __init__(self, facts: Facts, plane: ServicePlane, log: Log, reload: Callable[[], None]) -> None:
+        self._facts = facts
+        self._plane = plane
+        self._log = log
+        self._reload = reload
+        self._nursery: trio.Nursery | None = None
+        self._running = 0
+        self._served: set[int] = set()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self.subscribe()
+            task_status.started()
+            await trio.sleep_forever()
+
+    def subscribe(self) -> None:
+        """Subscribes for accounts that are new; again after a reload."""
+        for account in self._facts.graph.by_id.values():
+            if account.id in self._served:
+                continue
+            self._served.add(account.id)
+            subjects = [USER_INFO]
+            if account.system:
+                subjects += [f"{SERVER}PING", f"{SERVER}PING.*", f"{SERVER}{self._facts.server_id}.*"]
+                subjects.append(f"{ACCOUNT}*.*")
+            else:
+                subjects += [f"{ACCOUNT}PING.CONNZ", f"{ACCOUNT}PING.STATZ", f"{SERVER}PING.CONNZ"]
+            for subject in subjects:
+                self._plane.subscribe(account.id, subject, self._message)
+
+    def _message(self, message: t.Message) -> None:
+        if self._nursery is None or not message.reply or self._running >= RUNNING_MAX:
+            return
+        self._running += 1
+        self._nursery.start_soon(self._serve, message)
+
+    async def _serve(self, message: t.Message) -> None:
+        try:
+            account = self._facts.graph.by_id.get(message.account)
+            if account is None:
+                return
+            answered = await self._answer(account, message)
+            if answered is not None:
+                body = json.dumps(answered, separators=(",", ":"), ensure_ascii=False).encode()
+                self._plane.publish(message.account, message.reply, body)
+        except t.PlaneError as error:
+            self._log.warning(f"{message.subject}: {error}")
+        finally:
+            self._running -= 1
+
+    async def _answer(self, account: Account, message: t.Message) -> dict[str, Any] | None:
+        envelope = {"server": self._facts.server_info()}
+        try:
+            options = _body(message.payload)
+            if not self._is_meant(options):
+                return None
+            if message.subject == USER_INFO:
+                return envelope | {"data": self._user(account, message.connection)}
+            if not account.system:
+                return envelope | await self._own(account, message.subject, options)
+            if message.subject.startswith(SERVER):
+                return await self._server(message.subject.removeprefix(SERVER).split("."), options, envelope)
+            found = await self._account(message.subject.removeprefix(ACCOUNT).split("."), options)
+            return None if found is None else envelope | found
+        except Refused as error:
+            return envelope | {"error": {"code": error.code, "description": str(error)}}
+
+    def _is_meant(self, options: Mapping[str, Any]) -> bool:
+        facts = self._facts
+        exact = bool(options.get("exact_match"))
+
+        def fits(name: str, own: str) -> bool:
+            wanted = options.get(name)
+            if not isinstance(wanted, str) or not wanted:
+                return True
+            return own == wanted if exact else wanted in own
+
+        tags = options.get("tags") or []
+        return (
+            fits("server_name", facts.name)
+            and fits("cluster", facts.cluster)
+            and fits("host", facts.host)
+            and fits("domain", facts.domain)
+            and all(tag in facts.config.server_tags for tag in tags)
+        )
+
+    # ---- the requests
+
+    async def _server(
+        self, tokens: list[str], options: Mapping[str, Any], envelope: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        facts = self._facts
+        what = tokens[1] if len(tokens) == 2 else "STATSZ"
+        if what == "STATSZ":
+            return envelope | {"statsz": await reports.statsz(facts, options)}
+        if what == "IDZ":
+            return {"name": facts.name, "host": facts.host, "id": facts.server_id}
+        if what == "HEALTHZ":
+            code, report = await healthz(facts, options)
+            return envelope | {"data": report | {"status_code": code}}
+        if tokens[0] != "PING":
+            done = self._order(what, options)
+            if done:
+                return envelope
+        function = REPORTS.get(what)
+        if function is None:
+            return None
+        return envelope | {"data": await _report(function, facts, options)}
+
+    def _order(self, what: str, options: Mapping[str, Any]) -> bool:
+        if what == "RELOAD":
+            self._reload()
+            return True
+        if what == "KICK":
+            connection = options.get("cid")
+            if not isinstance(connection, int) or self._facts.clients.get(connection) is None:
+                raise Refused(500, "no such client or leafnode id")
+            self._plane.close_connection(connection, "", t.CloseReason.SHUTDOWN)
+            return True
+        return False
+
+    async def _account(self, tokens: list[str], options: Mapping[str, Any]) -> dict[str, Any] | None:
+        facts = self._facts
+        name, what = (tokens[0], tokens[1]) if len(tokens) == 2 else ("", "")
+        if name == "PING":
+            return {"data": await reports.accstatz(facts, options)} if what == "STATZ" else None
+        if what == "CONNZ":
+            return {"data": await _report(reports.connz, facts, {**options, "acc": name})}
+        account = facts.graph.account(name)
+        if account is None:
+            raise Refused(500, f"Account {name} does not exist")
+        if what == "INFO":
+            return {"data": await reports.account_info(facts, name)}
+        if what == "STATZ":
+            return {"data": await reports.accstatz(facts, {"accounts": [name], "unused": True})}
+        if what == "CONNS":
+            return reports.account_stat(facts, account.id, name, await facts.plane.connections())
+        scoped = {"SUBSZ": reports.subsz, "LEAFZ": reports.leafz, "JSZ": jsz}.get(what)
+        return {"data": await _report(scoped, facts, {**options, "acc": name, "account": name})} if scoped else None
+
+    async def _own(self, account: Account, subject: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """An ordinary account sees itself."""
+        if subject.endswith(".STATZ"):
+            return {"data": await reports.accstatz(self._facts, {"accounts": [account.name], "unused": True})}
+        return {"data": await _report(reports.connz, self._facts, {**options, "acc": account.name, "auth": True})}
+
+    def _user(self, account: Account, connection: int) -> dict[str, Any]:
+        client = self._facts.clients.get(connection)
+        found: dict[str, Any] = {"user": client.user if client else "", "account": account.name}
+        found["account_name"] = account.name
+        rights = client.rights if client else None
+        if rights is None:
+            return found
+        permissions: dict[str, Any] = {}
+        for name, allow, deny in (
+            ("publish", rights.publish_allow, rights.publish_deny),
+            ("subscribe", rights.subscribe_allow, rights.subscribe_deny),
+        ):
+            lists = {key: list(value) for key, value in (("allow", allow), ("deny", deny)) if value}
+            if lists:
+                permissions[name] = lists
+        if rights.response_max:
+            permissions["responses"] = {"max": rights.response_max, "ttl": rights.response_ttl_ns}
+        if permissions:
+            found["permissions"] = permissions
+        return found
+
+
+def _body(payload: bytes) -> dict[str, Any]:
+    if not payload.strip():
+        return {}
+    try:
+        options = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, f"the request is not JSON: {error}") from error
+    if not isinstance(options, dict):
+        raise Refused(400, "the request is not a JSON object")
+    return options
+
+
+async def _report(function: Report, facts: Facts, options: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return await function(facts, options)
+    except (ValueError, TypeError) as error:
+        raise Refused(400, str(error)) from error
