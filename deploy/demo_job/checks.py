@@ -1,0 +1,118 @@
+"""The checks: what arrived against what was sent, message by message and number by number."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+
+from .observations import Aggregate, Outgoing
+
+EXAMPLES_MAX = 3  # of what is wrong, in a check's text
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the table at the end."""
+
+    what: str
+    passed: bool
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message as it was read back."""
+
+    message_id: str
+    payload: bytes
+
+
+def arrived(messages: Iterable[Any], subject_prefix: str) -> list[Arrived]:
+    """The messages below a subject, in the stream's order."""
+    chosen = (message for message in messages if message.subject.startswith(subject_prefix))
+    return [Arrived((message.headers or {}).get("Nats-Msg-Id", ""), message.data) for message in chosen]
+
+
+def exactly_once_in_order(what: str, sent: list[Outgoing], got: list[Arrived]) -> Check:
+    """The same messages in the same order, nothing less, nothing twice."""
+    wanted = [Arrived(message.message_id, message.payload) for message in sent]
+    if got == wanted:
+        return Check(what, True, f"{len(got):,} of {len(wanted):,}")
+    counted = Counter(message.message_id for message in got)
+    known = {message.message_id: message.payload for message in sent}
+    wrong = {
+        "missing": [name for name in known if name not in counted],
+        "twice": [name for name, count in counted.items() if count > 1],
+        "unknown": [name for name in counted if name not in known],
+        "altered": [m.message_id for m in got if m.message_id in known and m.payload != known[m.message_id]],
+        "out of order": _out_of_order([message.message_id for message in wanted], got),
+    }
+    parts = [f"{len(names):,} {kind} ({', '.join(names[:EXAMPLES_MAX])})" for kind, names in wrong.items() if names]
+    return Check(what, False, f"{len(got):,} of {len(wanted):,}: {'; '.join(parts)}")
+
+
+def _out_of_order(wanted: list[str], got: list[Arrived]) -> list[str]:
+    """Messages that came, the first time, behind a newer one."""
+    place = {name: index for index, name in enumerate(wanted)}
+    seen: set[str] = set()
+    newest = -1
+    late = []
+    for message in got:
+        index = place.get(message.message_id)
+        if index is None or message.message_id in seen:
+            continue
+        seen.add(message.message_id)
+        if index < newest:
+            late.append(message.message_id)
+        newest = max(newest, index)
+    return late
+
+
+def table_aggregates(table: Path) -> dict[tuple[str, str], Aggregate]:
+    """The job's daily table."""
+    rows = pyarrow.dataset.dataset(table, format="parquet", partitioning="hive").to_table().to_pylist()
+    return _by_station_and_day(rows)
+
+
+def stream_aggregates(messages: Iterable[Any]) -> dict[tuple[str, str], Aggregate]:
+    """The aggregates as the job published them. Spark leaves out of JSON what is null."""
+    return _by_station_and_day([json.loads(message.data) for message in messages])
+
+
+def _by_station_and_day(rows: list[dict[str, Any]]) -> dict[tuple[str, str], Aggregate]:
+    names = [field.name for field in dataclasses.fields(Aggregate)]
+    found: dict[tuple[str, str], Aggregate] = {}
+    for row in rows:
+        key = (str(row["station"]), str(row["day"]))
+        if key in found:
+            raise ValueError(f"two aggregates of {key}")
+        values: dict[str, Any] = {name: row.get(name) for name in names}
+        found[key] = Aggregate(**values)
+    return found
+
+
+def aggregates_equal(
+    what: str, wanted: dict[tuple[str, str], Aggregate], got: dict[tuple[str, str], Aggregate]
+) -> Check:
+    """The same days with the same values (sums of floats may differ in the last digits, by their order)."""
+    wrong = [f"{station} {day}" for station, day in sorted(wanted.keys() ^ got.keys())]
+    wrong += [" ".join(key) for key in sorted(wanted.keys() & got.keys()) if not _same(wanted[key], got[key])]
+    text = f"{len(got):,} of {len(wanted):,} station days"
+    if wrong:
+        text += f": {len(wrong):,} differ ({', '.join(wrong[:EXAMPLES_MAX])})"
+    return Check(what, not wrong and bool(got), text)
+
+
+def _same(left: Aggregate, right: Aggregate) -> bool:
+    pairs = zip(dataclasses.astuple(left), dataclasses.astuple(right), strict=True)
+    return all(
+        a is b or (a is not None and b is not None and math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)) for a, b in pairs
+    )

@@ -1,0 +1,156 @@
+"""The hub and the leaves: their configuration, their processes, their ends; and the link that can be cut.
+
+A node keeps its ports and its store directory over a kill and a restart. Which program plays it is the
+caller's choice: leafd or nats-server read the same file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROGRAMS = {
+    "leafd": [sys.executable, "-m", "leafd"],
+    "nats-server": [str(Path(sys.executable).with_name("nats-server"))],
+}
+HUB_DOMAIN = "hub"
+START_SECONDS = 30.0
+STOP_SECONDS = 10.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class NodeError(Exception):
+    """A node did not do what it had to; the text says where its log is."""
+
+
+@dataclass
+class Node:
+    """One daemon: a process of its own with a store of its own."""
+
+    name: str
+    program: str
+    directory: Path
+    port: int = field(default_factory=free_port)
+    link_port: int = 0  # where leaves connect to; the hub has one
+    hub_link: int = 0  # where to find the hub; a leaf has one
+    process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log"
+
+    def configure(self) -> None:
+        self.directory.mkdir(parents=True)
+        store = self.directory / "store"
+        lines = [
+            f"server_name: {self.name}",
+            f"listen: 127.0.0.1:{self.port}",
+            f'jetstream {{ store_dir: "{store}", domain: {self.name} }}',
+        ]
+        if self.link_port:
+            lines.append(f"leafnodes {{ listen: 127.0.0.1:{self.link_port} }}")
+        if self.hub_link:
+            lines.append(f'leafnodes {{ remotes: [ {{ url: "nats-leaf://127.0.0.1:{self.hub_link}" }} ] }}')
+        (self.directory / "node.conf").write_text("\n".join(lines) + "\n")
+
+    async def start(self) -> None:
+        """Start the process and wait until it takes connections."""
+        command = [*PROGRAMS[self.program], "-c", str(self.directory / "node.conf")]
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *command, stdout=log, stderr=log, stdin=asyncio.subprocess.DEVNULL, env=os.environ
+            )
+        deadline = asyncio.get_running_loop().time() + START_SECONDS
+        while not await self._answers():
+            if self.process.returncode is not None:
+                raise NodeError(f"{self.name} ended with code {self.process.returncode}: {self._last_words()}")
+            if asyncio.get_running_loop().time() > deadline:
+                raise NodeError(f"{self.name} took no connection within {START_SECONDS:g} s: {self._last_words()}")
+            await asyncio.sleep(0.02)
+
+    def _last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        return " | ".join([*lines[-3:], f"(log: {self.log})"])
+
+    async def _answers(self) -> bool:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return False
+        try:
+            greeting = await asyncio.wait_for(reader.readline(), 1)
+            return greeting.startswith(b"INFO ")
+        except (OSError, TimeoutError):
+            return False
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def kill(self) -> None:
+        """kill -9: no goodbye, nothing flushed."""
+        if self.process is not None and self.process.returncode is None:
+            self.process.kill()
+            await self.process.wait()
+
+    async def stop(self) -> None:
+        if self.process is None or self.process.returncode is not None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(self.process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            await self.kill()
+
+
+class Link:
+    """A TCP proxy before the hub's leaf port. Cut, it drops its connections and refuses new ones."""
+
+    def __init__(self, target: int) -> None:
+        self.port = free_port()
+        self._target = target
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def join(self) -> None:
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+
+    def cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            onward_reader, onward = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers |= {writer, onward}
+        await asyncio.gather(self._pass(reader, onward), self._pass(onward_reader, writer))
+        self._writers -= {writer, onward}
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        # One direction's end is the connection's end.
+        writer.transport.abort()

@@ -1,0 +1,141 @@
+"""What happens while the stations send: the faults, when they happen, and how far everybody is meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from .nodes import Link, Node
+from .observations import STATIONS
+from .streams import Counter
+from .traffic import Publisher
+
+SAMPLE_SECONDS = 0.25
+KILLED_SECONDS = 3.0  # between a kill and the restart
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that was broken from one instant to another (seconds since the start)."""
+
+    station: str  # or "hub"
+    label: str
+    began: float
+    ended: float
+
+
+@dataclass
+class Record:
+    """What the report draws."""
+
+    times: list[float] = field(default_factory=list)
+    backlog: dict[str, list[int]] = field(default_factory=lambda: {station: [] for station in STATIONS})
+    faults: list[Fault] = field(default_factory=list)
+    caught_up: float = 0.0  # when the last row had reached the hub
+
+
+class Watch:
+    """Samples how many rows of each station the hub holds."""
+
+    def __init__(self, hub: Node, publishers: dict[str, Publisher], on_progress: Callable[[str, int], None]) -> None:
+        self.record = Record()
+        self.at_hub = dict.fromkeys(STATIONS, 0)
+        self._counter = Counter(hub.url, "TELEMETRY")
+        self._publishers = publishers
+        self._on_progress = on_progress
+        self._began = asyncio.get_running_loop().time()
+
+    @property
+    def now(self) -> float:
+        return asyncio.get_running_loop().time() - self._began
+
+    async def sample(self) -> None:
+        """One sample; while the hub is down its last known counts stand, as they do on its disk."""
+        counts = await self._counter.counts()
+        if counts is not None:
+            for station in STATIONS:
+                self.at_hub[station] = sum(n for subject, n in counts.items() if subject.split(".")[1] == station)
+                self._on_progress(station, self.at_hub[station])
+        self.record.times.append(self.now)
+        for station in STATIONS:
+            # The hub may have a row before its acknowledgement has come back to the publisher.
+            behind = self._publishers[station].acknowledged - self.at_hub[station]
+            self.record.backlog[station].append(max(0, behind))
+
+    async def until(self, done: Callable[[], bool], seconds: float) -> bool:
+        """Sample until it is done; False if it wasn't within the time."""
+        deadline = self.now + seconds
+        while not done():
+            if self.now > deadline:
+                return False
+            await self.sample()
+            await asyncio.sleep(SAMPLE_SECONDS)
+        await self.sample()
+        return True
+
+    async def close(self) -> None:
+        await self._counter.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """When which fault happens; fractions of the sending time, moved a little by the seed."""
+
+    cut: float
+    joined: float
+    leaf_killed: float
+    hub_killed: float
+
+    @staticmethod
+    def of(seconds: float, seed: int) -> Plan:
+        chance = random.Random(seed)
+
+        def about(fraction: float) -> float:
+            return seconds * fraction * chance.uniform(0.93, 1.07)
+
+        return Plan(cut=about(0.15), joined=about(0.55), leaf_killed=about(0.3), hub_killed=about(0.72))
+
+
+class Faults:
+    """Carries out the plan, and notes it."""
+
+    def __init__(self, plan: Plan, watch: Watch, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._watch = watch
+        self._say = say
+
+    async def _wait(self, instant: float) -> None:
+        await asyncio.sleep(max(0.0, instant - self._watch.now))
+
+    def _note(self, station: str, label: str, began: float) -> None:
+        self._watch.record.faults.append(Fault(station, label, began, self._watch.now))
+
+    async def cut(self, station: str, link: Link) -> None:
+        await self._wait(self._plan.cut)
+        began = self._watch.now
+        self._say(f"{began:5.1f} s  {station}'s link is cut")
+        link.cut()
+        await self._wait(self._plan.joined)
+        await link.join()
+        self._note(station, f"{station}'s link cut", began)
+        self._say(f"{self._watch.now:5.1f} s  {station}'s link is back")
+
+    async def kill(self, node: Node, instant: float) -> None:
+        await self._wait(instant)
+        began = self._watch.now
+        self._say(f"{began:5.1f} s  kill -9 {node.name}")
+        await node.kill()
+        await asyncio.sleep(KILLED_SECONDS)
+        restart = self._watch.now
+        await node.start()
+        self._note(node.name, f"{node.name} killed", began)
+        self._say(
+            f"{self._watch.now:5.1f} s  {node.name} is up again, {self._watch.now - restart:.2f} s after its restart"
+        )
+
+    def all_of(self, link: Link, cut_station: str, leaf: Node, hub: Node) -> list[Coroutine[Any, Any, None]]:
+        plan = self._plan
+        return [self.cut(cut_station, link), self.kill(leaf, plan.leaf_killed), self.kill(hub, plan.hub_killed)]
