@@ -1,0 +1,283 @@
+/* append.c: one message in. Decides in the reference's order (jetstream.md 4.2, 4.4), then writes: message, ids, expiry, source progress
+ * into the open batch, head and counters for when it closes, limits last.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/subject.h"
+#include "store/core.h"
+
+#define HEADER_MAX 65535
+#define EVICTION_SLACK 8192 /* room for what the limits will write in the same call */
+
+typedef struct entry {
+    store_stream_t *stream;
+    const append_t *append;
+    message_t message;
+    uint64_t seq;
+    uint64_t bytes;
+    head_entry_t *head;
+} entry_t;
+
+static appended_t refuse(append_verdict_t verdict) {
+    return (appended_t){.verdict = verdict};
+}
+
+static bool expectation_holds(store_stream_t *stream, const append_t *append, appended_t *out) {
+    if (append->has_expected_subject_seq) {
+        bytes_t subject = append->expected_subject.size > 0 ? append->expected_subject : append->subject;
+        uint64_t actual = stream->messages > 0 ? subjects_last(stream, subject) : 0;
+        if (actual != append->expected_subject_seq) {
+            *out = (appended_t){.verdict = APPEND_WRONG_LAST_SEQ, .seq = actual};
+            return false;
+        }
+    }
+    if (append->has_expected_last_seq && append->expected_last_seq != stream->last_seq) {
+        *out = (appended_t){.verdict = APPEND_WRONG_LAST_SEQ, .seq = stream->last_seq};
+        return false;
+    }
+    return true;
+}
+
+static bytes_t last_id(const store_stream_t *stream) {
+    return bytes_of(stream->last_id, stream->last_id_size);
+}
+
+static bytes_t kept_id(bytes_t id) {
+    return bytes_of(id.at, id.size < STORE_LAST_ID_MAX ? id.size : STORE_LAST_ID_MAX);
+}
+
+static uint64_t need_of(const entry_t *entry) {
+    const append_t *append = entry->append;
+    uint64_t need = EVICTION_SLACK + STREAM_PROMISE + message_size(&entry->message) + 2 * (uint64_t)append->subject.size;
+    need += append->msg_id.size > 0 ? dedupe_need(append->msg_id) : 0;
+    need += append->source_key.size > 0 ? 64 + (uint64_t)append->source_key.size : 0;
+    return need;
+}
+
+/* Discard new: would the message break a limit? Being one more on a subject that is full makes room by itself (old goes, new comes). */
+static append_verdict_t discard_new(const entry_t *entry) {
+    const stream_config_t *config = &entry->stream->config;
+    const store_stream_t *stream = entry->stream;
+    bool subject_full = config->max_msgs_per_subject > 0 && entry->head->head.count >= (uint64_t)config->max_msgs_per_subject;
+    bool per_subject = (config->flags & STREAM_DISCARD_NEW_PER_SUBJECT) != 0;
+    if (per_subject && subject_full && entry->append->rollup == 0) {
+        return APPEND_MAX_PER_SUBJECT;
+    }
+    if (config->max_msgs > 0 && stream->messages >= (uint64_t)config->max_msgs && !subject_full) {
+        return APPEND_MAX_MSGS;
+    }
+    if (config->max_bytes > 0 && stream->bytes + entry->bytes > (uint64_t)config->max_bytes) {
+        found_t oldest;
+        if (!subject_full || subject_oldest(entry->stream, entry->head->head, entry->append->subject, &oldest) != STATUS_OK) {
+            return APPEND_MAX_BYTES;
+        }
+        if (stream_message_bytes(stream, &oldest.message) < entry->bytes) {
+            return APPEND_MAX_BYTES;
+        }
+    }
+    return APPEND_STORED;
+}
+
+/* Steps 2 to 16 of the reference's order that are the store's. */
+static bool admit(entry_t *entry, int64_t age_now, appended_t *out) {
+    const append_t *append = entry->append;
+    store_stream_t *stream = entry->stream;
+    const stream_config_t *config = &stream->config;
+    uint64_t size = (uint64_t)append->header.size + append->payload.size;
+    *out = refuse(APPEND_STORED);
+    if ((config->flags & STREAM_SEALED) != 0) {
+        out->verdict = APPEND_SEALED;
+    } else if (size + append->subject.size > STORE_MESSAGE_MAX || append->subject.size > UINT16_MAX) {
+        out->verdict = APPEND_TOO_LARGE;
+    } else if (config->max_msg_size >= 0 && size > (uint64_t)config->max_msg_size) {
+        out->verdict = APPEND_TOO_LARGE;
+    } else if (append->header.size > HEADER_MAX) {
+        out->verdict = APPEND_HEADER_TOO_LARGE;
+    } else if (append->force_seq != 0 && append->force_seq <= stream->last_seq) {
+        out->verdict = APPEND_OUT_OF_ORDER;
+    }
+    if (out->verdict != APPEND_STORED || !expectation_holds(stream, append, out)) {
+        return false;
+    }
+    if (append->msg_id.size > 0 && config->duplicate_window_ns > 0 && dedupe_find(stream, append->msg_id, age_now, &out->seq)) {
+        out->verdict = APPEND_DUPLICATE;
+        return false;
+    }
+    if (append->has_expected_msg_id && !bytes_equal(kept_id(append->expected_msg_id), last_id(stream))) {
+        *out = (appended_t){.verdict = APPEND_WRONG_LAST_MSG_ID, .last_msg_id = last_id(stream)};
+        return false;
+    }
+    bool may_roll = (config->flags & STREAM_ALLOW_ROLLUP) != 0 && (config->flags & STREAM_DENY_PURGE) == 0;
+    if (append->rollup != 0 && !may_roll) {
+        out->verdict = APPEND_NO_ROLLUP;
+        return false;
+    }
+    return true;
+}
+
+static bool space_for(const entry_t *entry) {
+    store_t *store = entry->stream->store;
+    if (store->space_trouble || store->io_trouble) {
+        return false;
+    }
+    if (store->options.max_bytes != 0 && store->bytes + entry->bytes > store->options.max_bytes) {
+        return false;
+    }
+    if (places_reserve(&entry->stream->places) != STATUS_OK) {
+        return false;
+    }
+    return overlay_fits(store, need_of(entry));
+}
+
+static void write_message(entry_t *entry) {
+    store_stream_t *stream = entry->stream;
+    store_t *store = stream->store;
+    store_key_t key;
+    uint64_t position;
+    key_message(&key, stream->id, entry->seq);
+    uint8_t *value = overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(&entry->message), false, &position);
+    message_write(value, key_bytes(&key), &entry->message);
+    places_push(&stream->places, entry->seq, position);
+    head_t *head = &entry->head->head;
+    if (head->count == 0) {
+        head->first = entry->seq;
+        stream->subjects++;
+        /* Without memory for the note the subject is not listed until it has gone home; nothing else needs it. */
+        (void)!newcomers_push(&stream->newcomers, position);
+    }
+    head->last = entry->seq;
+    head->count++;
+    head_change(stream, entry->head);
+}
+
+static void write_expiry(entry_t *entry, int64_t age_now, int64_t wall_now) {
+    store_stream_t *stream = entry->stream;
+    int64_t left = entry->append->expires_ts - wall_now;
+    int64_t expires = age_now + (left > 0 ? left : 0);
+    store_key_t key;
+    key_expiry(&key, stream->id, expires, entry->seq);
+    uint8_t *value = overlay_put(stream->store, DB_EXPIRY, key_bytes(&key), VALUE_CRC_SIZE, false, NULL);
+    value_seal(key_bytes(&key), value, VALUE_CRC_SIZE);
+    /* Without memory it expires once it has gone home. */
+    (void)!expiries_push(&stream->expiries, (expiry_t){.expires = expires, .seq = entry->seq});
+}
+
+static void write_source(entry_t *entry) {
+    const append_t *append = entry->append;
+    uint8_t at[KEY_MAX];
+    uint8_t *end = at;
+    store_be32(end, entry->stream->id);
+    memcpy(end + 4, append->source_key.at, append->source_key.size);
+    store_key_t key;
+    key_record(&key, RECORD_SOURCE, bytes_of(at, 4 + append->source_key.size));
+    uint8_t *value = overlay_put(entry->stream->store, DB_RECORDS, key_bytes(&key), VALUE_CRC_SIZE + 8, true, NULL);
+    store_be64(value + VALUE_CRC_SIZE, append->source_seq);
+    value_seal(key_bytes(&key), value, VALUE_CRC_SIZE + 8);
+}
+
+static void advance(entry_t *entry) {
+    store_stream_t *stream = entry->stream;
+    bytes_t id = kept_id(entry->append->msg_id);
+    stream_touch(stream);
+    stream->last_seq = entry->seq;
+    stream->last_ts = entry->message.ts;
+    stream->last_born = entry->message.born;
+    stream->last_id_size = id.size;
+    if (id.size > 0) {
+        memcpy(stream->last_id, id.at, id.size);
+    }
+    if (entry->append->msg_id.size > 0 && stream->config.duplicate_window_ns > 0) {
+        dedupe_put(stream, entry->append->msg_id, entry->seq, entry->message.born);
+    }
+    if (entry->append->source_key.size > 0) {
+        write_source(entry);
+    }
+}
+
+static void skip(entry_t *entry) {
+    store_stream_t *stream = entry->stream;
+    advance(entry);
+    if (stream->messages == 0) {
+        stream->first_seq = entry->seq + 1;
+        stream->first_known = false;
+    }
+}
+
+static void store_it(entry_t *entry, int64_t age_now, int64_t wall_now) {
+    store_stream_t *stream = entry->stream;
+    entry->message.previous = entry->head->head.count > 0 ? entry->head->head.last : 0;
+    write_message(entry);
+    advance(entry);
+    if (stream->messages == 0) {
+        stream->first_seq = entry->seq;
+        stream->first_ts = entry->message.ts;
+        stream->first_born = entry->message.born;
+        stream->first_known = true;
+    }
+    stream->messages++;
+    stream->bytes += entry->bytes;
+    stream->store->messages++;
+    stream->store->bytes += entry->bytes;
+    if (entry->append->expires_ts > 0) {
+        write_expiry(entry, age_now, wall_now);
+    }
+}
+
+static void after(entry_t *entry) {
+    store_stream_t *stream = entry->stream;
+    const append_t *append = entry->append;
+    store_hooks_t *hooks = &stream->store->hooks;
+    if (hooks->appended != NULL) {
+        hooks->appended(hooks->context, stream, entry->seq, append->subject);
+    }
+    if (stream->config.max_msgs_per_subject > 0) {
+        limits_subject(stream, append->subject);
+    }
+    limits_enforce(stream, STORE_STEP);
+    if (append->rollup != 0) {
+        uint64_t purged;
+        bool more = true;
+        while (more) {
+            bytes_t filter = append->rollup == 1 ? append->subject : BYTES_NONE;
+            more = store_purge(stream, filter, entry->seq, 0, &purged, &more) == STATUS_OK && more && purged > 0;
+        }
+    }
+}
+
+appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now) {
+    store_clock(stream->store, now);
+    int64_t age_now = stream->store->clock.age;
+    entry_t entry = {.stream = stream, .append = append};
+    entry.seq = append->force_seq != 0 ? append->force_seq : stream->last_seq + 1;
+    entry.message = (message_t){.subject = append->subject, .header = append->header, .payload = append->payload};
+    int64_t ts = append->force_ts != 0 ? append->force_ts : now.wall_ns;
+    int64_t born = age_now;
+    if (append->force_ts != 0 && append->force_ts < now.wall_ns) {
+        born -= now.wall_ns - append->force_ts; /* a mirror's message has the age that it has at its origin */
+    }
+    entry.message.ts = ts < stream->last_ts ? stream->last_ts : ts;
+    entry.message.born = born < stream->last_born ? stream->last_born : born;
+    entry.message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
+    entry.bytes = append->skip ? 0 : stream_message_bytes(stream, &entry.message);
+    appended_t out;
+    if (append->source_key.size > KEY_RECORD_MAX - 4 || !admit(&entry, age_now, &out)) {
+        return append->source_key.size > KEY_RECORD_MAX - 4 ? refuse(APPEND_NO_SPACE) : out;
+    }
+    if (!space_for(&entry)) {
+        return refuse(APPEND_NO_SPACE);
+    }
+    out = (appended_t){.verdict = APPEND_SKIPPED, .seq = entry.seq, .ts = entry.message.ts};
+    if (append->skip) {
+        skip(&entry);
+        return out;
+    }
+    entry.head = head_fetch(stream, append->subject);
+    out.verdict = entry.head == NULL ? APPEND_NO_SPACE : stream->config.discard == 1 ? discard_new(&entry) : APPEND_STORED;
+    if (out.verdict != APPEND_STORED) {
+        return refuse(out.verdict);
+    }
+    store_it(&entry, age_now, now.wall_ns);
+    after(&entry);
+    return out;
+}

@@ -1,0 +1,170 @@
+/* batch.c: see batch.h. The memory is a memfd mapped twice; nothing is allocated afterwards. */
+#include "store/batch.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/crc.h"
+
+status_t batches_open(batches_t *batches, uint64_t size, uint32_t alignment, uint64_t position, uint64_t number) {
+    check(size % (64 * 1024) == 0);
+    check(alignment > 0);
+    check(position % alignment == 0);
+    *batches = (batches_t){.size = size,
+                           .alignment = alignment,
+                           .freed = position,
+                           .begin = position,
+                           .end = position + BATCH_HEADER_SIZE,
+                           .number = number};
+    int fd = memfd_create("leafd-young", MFD_CLOEXEC);
+    if (fd < 0) {
+        return STATUS_NO_MEMORY;
+    }
+    status_t status = STATUS_NO_MEMORY;
+    uint8_t *at = MAP_FAILED;
+    if (ftruncate(fd, (off_t)size) != 0) {
+        goto done;
+    }
+    at = mmap(NULL, (size_t)size * 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) {
+        goto done;
+    }
+    for (int half = 0; half < 2; half++) {
+        if (mmap(at + (uint64_t)half * size, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+            munmap(at, (size_t)size * 2);
+            goto done;
+        }
+    }
+    batches->at = at;
+    status = STATUS_OK;
+done:
+    close(fd);
+    return status;
+}
+
+void batches_restart(batches_t *batches, uint64_t position, uint64_t number) {
+    check(position % batches->alignment == 0);
+    check(batch_is_empty(batches));
+    batches->freed = position;
+    batches->begin = position;
+    batches->end = position + BATCH_HEADER_SIZE;
+    batches->number = number;
+}
+
+void batches_close(batches_t *batches) {
+    if (batches->at != NULL) {
+        munmap(batches->at, (size_t)batches->size * 2);
+        batches->at = NULL;
+    }
+}
+
+void batches_trim(batches_t *batches, uint64_t from, uint64_t to) {
+    const uint64_t page = 64 * 1024;
+    while (from < to) {
+        uint64_t place = from % batches->size;
+        uint64_t begin = (place + page - 1) / page * page;
+        uint64_t limit = place + (to - from) < batches->size ? place + (to - from) : batches->size;
+        if (begin + page <= limit) {
+            /* Refusal only costs memory. */
+            (void)madvise(batches->at + begin, (size_t)((limit - begin) / page * page), MADV_REMOVE);
+        }
+        from += limit - place;
+    }
+}
+
+bool batch_fits(const batches_t *batches, uint64_t need) {
+    uint64_t open = batch_open_size(batches) + batches->promised;
+    if (need > batches->size / 2 || open > batches->size / 2 - need) {
+        return false; /* a batch over half the ring could never be checkpointed beside its successor */
+    }
+    return batches_used(batches) + batches->promised + need + (uint64_t)batches->alignment * 2 <= batches->size;
+}
+
+uint8_t *batch_op(batches_t *batches, op_kind_in_batch_t kind, store_db_t db, bytes_t key, uint32_t value_size, uint64_t *position) {
+    uint8_t *to = batches_at(batches, batches->end);
+    *position = batches->end;
+    to[0] = (uint8_t)kind;
+    to[1] = (uint8_t)db;
+    store_be16(to + 2, (uint16_t)key.size);
+    store_be32(to + 4, value_size);
+    memcpy(to + OP_HEADER_SIZE, key.at, key.size);
+    batches->end += op_size(key.size, value_size);
+    batches->count++;
+    return to + OP_HEADER_SIZE + key.size;
+}
+
+void batch_seal(batches_t *batches) {
+    uint64_t size = batch_open_size(batches);
+    check(size <= batches->size / 2 + batches->alignment);
+    uint64_t next = batches->begin + batch_padded(batches, (uint32_t)size);
+    check(next - batches->freed <= batches->size);
+    batch_header_t header = {
+        .position = batches->begin, .number = batches->number, .size = (uint32_t)size, .count = batches->count, .format = STORE_FORMAT};
+    batch_header_write(batches_at(batches, batches->begin), &header);
+    memset(batches_at(batches, batches->end), 0, (size_t)(next - batches->end));
+    batches->begin = next;
+    batches->end = next + BATCH_HEADER_SIZE;
+    batches->number++;
+    batches->count = 0;
+}
+
+static void op_decode(const uint8_t *at, op_t *op) {
+    uint32_t key_size = load_be16(at + 2);
+    op->kind = at[0];
+    op->db = at[1];
+    op->key = bytes_of(at + OP_HEADER_SIZE, key_size);
+    op->value = bytes_of(at + OP_HEADER_SIZE + key_size, load_be32(at + 4));
+}
+
+void op_read(const batches_t *batches, uint64_t position, op_t *op) {
+    check(position >= batches->freed);
+    check(position < batches->end);
+    op_decode(batches_at(batches, position), op);
+}
+
+bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, op_t *op) {
+    if (batch_size - *offset < OP_HEADER_SIZE) {
+        return false;
+    }
+    op_decode(batch + *offset, op);
+    uint64_t size = op_size(op->key.size, op->value.size);
+    if (size > batch_size - *offset) {
+        return false;
+    }
+    if (op->kind < OP_PUT || op->kind > OP_DELETE_RANGE || op->db >= DB_COUNT || op->key.size > KEY_MAX) {
+        return false;
+    }
+    *offset += (uint32_t)size;
+    return true;
+}
+
+void batch_header_write(uint8_t *to, const batch_header_t *header) {
+    store_be32(to, BATCH_MAGIC);
+    store_be32(to + 4, header->crc);
+    store_be64(to + 8, header->position);
+    store_be64(to + 16, header->number);
+    store_be32(to + 24, header->size);
+    store_be32(to + 28, header->chain);
+    store_be32(to + 32, header->count);
+    store_be32(to + 36, header->format);
+}
+
+bool batch_header_read(const uint8_t *at, batch_header_t *header) {
+    if (load_be32(at) != BATCH_MAGIC) {
+        return false;
+    }
+    *header = (batch_header_t){.crc = load_be32(at + 4),
+                               .position = load_be64(at + 8),
+                               .number = load_be64(at + 16),
+                               .size = load_be32(at + 24),
+                               .chain = load_be32(at + 28),
+                               .count = load_be32(at + 32),
+                               .format = load_be32(at + 36)};
+    return header->size >= BATCH_HEADER_SIZE;
+}
+
+uint32_t batch_crc(const uint8_t *batch, uint32_t size) {
+    return crc32c(0, batch + 8, size - 8);
+}

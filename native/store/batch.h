@@ -1,0 +1,118 @@
+/* batch.h: the byte ring in which batches are built, journaled, kept while young, and given back. Knows positions and ops;
+ * knows no file, no LMDB, no stream.
+ *
+ * One ring of memory is the whole of "young": the plane appends ops at its end, the journal thread writes sealed batches from it
+ * to the file, the keeper applies durable ones from it to LMDB, and a committed checkpoint gives its bytes back. Positions
+ * are bytes since the store was made; they only grow, and position % size is the place in memory and in the journal's file alike.
+ *
+ *        freed           applied        durable         sealed          end
+ *          |  checkpointed  |  for keeper   |  for journal  |  open batch  |
+ *     -----+----------------+---------------+---------------+--------------+------> positions
+ *      plane               keeper          journal         plane (the only writer of bytes)
+ *
+ * The memory is mapped twice, one after the other, so a batch is contiguous wherever it begins. Bytes never move, so an op is
+ * addressed by its position until it is freed.
+ *
+ *   batch  = header, ops.., zeros up to the next multiple of the alignment
+ *   header = magic 4, crc 4 (over the rest of header and ops), position 8, number 8, size 4 (header and ops), chain 4 (crc of
+ *            the batch before), count 4, format 4
+ *   op     = kind 1, db 1, key size 2, value size 4, key, value
+ *              PUT           the value of the key is this
+ *              DELETE        the key is gone
+ *              DELETE_RANGE  keys from `key` (included) to `value` (excluded) are gone
+ *
+ * Effects are absolute: applying a batch twice, or a tail of batches again, ends in the same state.
+ */
+#ifndef LEAFD_STORE_BATCH_H
+#define LEAFD_STORE_BATCH_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "store/keys.h"
+
+#define BATCH_MAGIC UINT32_C(0x4c66426a)
+#define BATCH_HEADER_SIZE 40
+#define OP_HEADER_SIZE 8
+#define BATCH_RING_MIN (UINT64_C(1) << 20)
+
+typedef enum op_kind_in_batch {
+    OP_PUT = 1,
+    OP_DELETE = 2,
+    OP_DELETE_RANGE = 3,
+} op_kind_in_batch_t;
+
+typedef struct op {
+    uint8_t kind;
+    uint8_t db;
+    bytes_t key;
+    bytes_t value;
+} op_t;
+
+typedef struct batch_header {
+    uint64_t position;
+    uint64_t number;
+    uint32_t crc;
+    uint32_t size;
+    uint32_t chain;
+    uint32_t count;
+    uint32_t format;
+} batch_header_t;
+
+typedef struct batches {
+    uint8_t *at;
+    uint64_t size;
+    uint32_t alignment;
+    uint32_t count;    /* ops in the open batch                                                        */
+    uint64_t freed;    /* memory (and journal) before this may be written over                         */
+    uint64_t begin;    /* where the open batch's header goes                                           */
+    uint64_t end;      /* behind its last op; == begin + BATCH_HEADER_SIZE when it is empty            */
+    uint64_t number;   /* of the open batch                                                            */
+    uint64_t promised; /* bytes that closing the open batch will need on top                           */
+} batches_t;
+
+/* size: a multiple of 64 KiB. position, number: where the first batch goes. */
+LEAF_MUST_USE status_t batches_open(batches_t *batches, uint64_t size, uint32_t alignment, uint64_t position, uint64_t number);
+/* Everything before position is done with; the next batch goes there. After replay. */
+void batches_restart(batches_t *batches, uint64_t position, uint64_t number);
+void batches_close(batches_t *batches);
+
+static inline uint8_t *batches_at(const batches_t *batches, uint64_t position) {
+    return batches->at + position % batches->size;
+}
+static inline bool batch_is_empty(const batches_t *batches) {
+    return batches->count == 0;
+}
+static inline uint64_t batch_open_size(const batches_t *batches) {
+    return batches->end - batches->begin;
+}
+static inline uint64_t batches_used(const batches_t *batches) {
+    return batches->end - batches->freed;
+}
+static inline uint64_t op_size(uint32_t key_size, uint32_t value_size) {
+    return OP_HEADER_SIZE + (uint64_t)key_size + value_size;
+}
+
+/* Would `need` more bytes fit, with what is promised? */
+bool batch_fits(const batches_t *batches, uint64_t need);
+/* Appends an op and returns where its value is to be written. The caller has asked batch_fits. *position: the op's. */
+uint8_t *batch_op(batches_t *batches, op_kind_in_batch_t kind, store_db_t db, bytes_t key, uint32_t value_size, uint64_t *position);
+/* Writes the header (all but crc and chain, which the journal fills in) and opens the next batch behind it. */
+void batch_seal(batches_t *batches);
+/* Gives memory before `position` back to the system when that is worth it (idle). */
+void batches_trim(batches_t *batches, uint64_t from, uint64_t to);
+
+void op_read(const batches_t *batches, uint64_t position, op_t *op);
+/* Walks the ops of a batch in memory: offset begins at BATCH_HEADER_SIZE. false: malformed. */
+bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, op_t *op);
+
+void batch_header_write(uint8_t *to, const batch_header_t *header);
+/* false: not a header. */
+bool batch_header_read(const uint8_t *at, batch_header_t *header);
+uint32_t batch_crc(const uint8_t *batch, uint32_t size);
+static inline uint64_t batch_padded(const batches_t *batches, uint32_t size) {
+    return ((uint64_t)size + batches->alignment - 1) / batches->alignment * batches->alignment;
+}
+
+#endif

@@ -1,0 +1,249 @@
+/* core.h: what the store's own files share: the two structs behind store.h's handles, and each file's inner functions, grouped by
+ * the file that has them. Nobody outside native/store includes this.
+ *
+ *   append, delete, purge, expire --> overlay (ops into the open batch, notes in young)
+ *   read, count, subjects         --> overlay over home's snapshot
+ *   store_tick                    --> settle (streams and heads into the batch), seal, hand over, free
+ */
+#ifndef LEAFD_STORE_CORE_H
+#define LEAFD_STORE_CORE_H
+
+#include "store/batch.h"
+#include "store/clockwork.h"
+#include "store/env.h"
+#include "store/heads.h"
+#include "store/journal.h"
+#include "store/keeper.h"
+#include "store/keys.h"
+#include "store/store.h"
+#include "store/young.h"
+
+#define STORE_ALARMS_MAX 64
+#define STORE_LAST_ID_MAX 512
+#define STORE_MESSAGE_MAX (UINT32_C(32) << 20) /* of subject, header and payload; larger is refused, as by the reference     */
+#define STREAM_PROMISE 768                     /* bytes that closing a batch needs for one touched stream                    */
+#define STORE_STEP 4096                        /* messages that one step of background work removes or looks at              */
+
+/* A young message: where its op is. Sequences ascend; skipped ones have no entry. */
+typedef struct place {
+    uint64_t seq;
+    uint64_t position;
+} place_t;
+
+typedef struct places {
+    place_t *at; /* circular */
+    uint64_t capacity;
+    uint64_t begin; /* free-running; index & (capacity - 1) */
+    uint64_t end;
+} places_t;
+
+typedef struct expiry {
+    int64_t expires;
+    uint64_t seq;
+} expiry_t;
+
+/* Young TTL messages, a binary heap by time; what has gone home is found there by key order. */
+typedef struct expiries {
+    expiry_t *at;
+    uint64_t count;
+    uint64_t capacity;
+} expiries_t;
+
+/* Young-born subjects: positions of the message ops that brought them; some may be gone again. */
+typedef struct newcomers {
+    uint64_t *at;
+    uint64_t count;
+    uint64_t capacity;
+    uint64_t boundary; /* the first so many are covered by the running checkpoint */
+} newcomers_t;
+
+struct store_stream {
+    store_t *store;
+    uint32_t id;
+    stream_config_t config;
+    void *owner;
+    uint64_t visible;
+    /* exact, open batch included; first_seq == last_seq + 1 when empty */
+    uint64_t messages;
+    uint64_t bytes;
+    uint64_t first_seq;
+    uint64_t last_seq;
+    uint64_t subjects;
+    int64_t last_ts;
+    int64_t last_born;
+    uint64_t corrupt;
+    uint8_t last_id[STORE_LAST_ID_MAX];
+    uint32_t last_id_size;
+    /* of the first message, when first_known */
+    bool first_known;
+    int64_t first_ts;
+    int64_t first_born;
+    /* batch book-keeping */
+    bool touched;         /* in the open batch                                              */
+    bool flying;          /* in the batch that is being journaled                           */
+    bool advanced;        /* in the list that store_advanced_next empties                   */
+    bool over_limit;      /* a limit was not fully enforced for lack of room: next tick     */
+    uint64_t flight_last; /* last_seq when that batch was sealed                            */
+    uint64_t swept;       /* below this the batches so far have removed everything          */
+    /* young */
+    uint64_t home_hidden_until; /* position: home's entries are an earlier stream's of this id until it is checkpointed */
+    places_t places;
+    uint64_t boundary; /* messages below this are covered by the running checkpoint                 */
+    uint64_t deletes[2]; /* notes of deleted messages in young: current, previous                     */
+    newcomers_t newcomers;
+    /* background work */
+    uint64_t aged;       /* below this every message was looked at for max_age and is exempt or gone */
+    expiries_t expiries;
+    int64_t expiry_done;   /* home's expiry entries up to this (expires, seq) are done                 */
+    uint64_t expiry_done_seq;
+    int64_t expiry_next; /* home's next one on the age clock, INT64_MAX = none, 0 = not known          */
+    uint64_t ids_done;     /* home's id order below this is done                                         */
+    int64_t ids_next;    /* the next id's end of window on the age clock, likewise                     */
+    uint64_t purge_at;     /* where a purge in steps goes on, and which one it is                        */
+    uint64_t purge_mark;
+    uint64_t purge_left;
+};
+
+typedef struct stream_list {
+    store_stream_t **at;
+    uint32_t count;
+    uint32_t capacity;
+} stream_list_t;
+
+struct store {
+    store_options_t options;
+    char *directory;
+    int lock_fd;
+    env_t *env;
+    journal_t journal;
+    batches_t batches;
+    keeper_t keeper;
+    bool keeper_open;
+    young_t young;
+    heads_t heads;
+    clockwork_t clock;
+    store_hooks_t hooks;
+    stream_list_t streams;
+    stream_list_t touched;
+    stream_list_t flying;
+    stream_list_t advanced;
+    uint64_t bytes; /* of all streams */
+    uint64_t messages;
+    /* pipeline */
+    uint64_t map_bytes;      /* home's pages in use may come to so much; behind it is the reserve for deletions */
+    uint64_t first_batch;    /* number before the first one of this run                */
+    uint64_t durable;        /* batch number                                           */
+    uint64_t flight_number;  /* batch in the journal thread's hands; == durable: none   */
+    uint64_t flight_end;
+    uint64_t handed;         /* position                                               */
+    uint64_t boundary;       /* position of the running checkpoint, 0 = none running    */
+    bool boundary_sent;
+    int64_t pending_since;   /* mono ns of the oldest batch that no checkpoint covers, INT64_MAX = none */
+    int64_t now_mono;
+    int64_t background_at;   /* mono ns of the next look at every stream                                */
+    newcomers_t record_ops;  /* young ops on records, by position, for walking them in key order        */
+    /* reads */
+    uint32_t cursor_stream; /* home's message cursor stands on this key, when cursor_seq != 0 */
+    uint64_t cursor_seq;
+    /* trouble */
+    bool space_trouble;
+    bool io_trouble;
+    store_alarm_t alarms[STORE_ALARMS_MAX];
+    uint32_t alarm_begin;
+    uint32_t alarm_count;
+    uint64_t alarms_dropped;
+    uint64_t corrupt;
+    uint64_t replayed;
+};
+
+/* ---- overlay.c: the open batch, and reading through young into home ---- */
+/* Room in the batch for `need` bytes, and in young's table for a few notes. */
+bool overlay_fits(store_t *store, uint64_t need);
+uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, bool note, uint64_t *position);
+void overlay_delete(store_t *store, store_db_t db, bytes_t key, bool note);
+void overlay_delete_range(store_t *store, store_db_t db, bytes_t from, bytes_t to);
+void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix);
+/* The value without its crc. STATUS_CORRUPT: counted and alarmed. */
+status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
+/* Young's word on a key alone: STATUS_OK with value, STATUS_NOT_FOUND: removed, STATUS_AGAIN: ask home. */
+status_t overlay_young(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
+void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what);
+status_t list_add(stream_list_t *list, store_stream_t *stream);
+void list_remove(stream_list_t *list, const store_stream_t *stream);
+
+/* ---- stream.c ---- */
+void stream_touch(store_stream_t *stream); /* its state changed: goes into the batch when it closes */
+bool stream_settle(store_stream_t *stream); /* writes its state op */
+void stream_rotate(store_stream_t *stream);
+void stream_drop(store_stream_t *stream);
+void stream_release(store_stream_t *stream); /* frees it, when the store closes */
+uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *message);
+
+/* ---- places.c ---- */
+status_t places_reserve(places_t *places);
+void places_push(places_t *places, uint64_t seq, uint64_t position);
+void places_drop_below(places_t *places, uint64_t seq);
+/* Index of the first place at or above seq; == end when none. */
+uint64_t places_find(const places_t *places, uint64_t seq);
+place_t places_get(const places_t *places, uint64_t index);
+/* First young sequence, UINT64_MAX when there is none. */
+uint64_t places_first(const places_t *places);
+status_t expiries_push(expiries_t *expiries, expiry_t entry);
+void expiries_pop(expiries_t *expiries);
+void expiries_drop_below(expiries_t *expiries, uint64_t seq);
+status_t newcomers_push(newcomers_t *newcomers, uint64_t position);
+void newcomers_drop(newcomers_t *newcomers);
+
+/* ---- read.c ---- */
+typedef struct found {
+    uint64_t seq;
+    message_t message;
+    bytes_t value;
+    bool sound; /* its checksum was looked at and held, or its structure holds where that was enough */
+} found_t;
+/* What is stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not alarmed here). */
+status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found);
+/* The first one alive at or after from, up to upto. A corrupt one is found too (sound false). */
+status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found);
+/* The last one alive at or below upto. */
+status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found);
+/* The one before `message` on its subject that still lives; floor: do not go below. */
+status_t message_chain(store_stream_t *stream, const message_t *message, uint64_t floor, found_t *found);
+void found_out(const found_t *found, stored_message_t *out);
+
+/* ---- limits.c ---- */
+/* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. */
+void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
+/* Enforces what is over; stops for lack of room (over_limit stays set) or after `budget` messages. */
+void limits_enforce(store_stream_t *stream, uint64_t budget);
+void limits_subject(store_stream_t *stream, bytes_t subject);
+void limits_expire(store_stream_t *stream, int64_t age_now);
+int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
+bool first_load(store_stream_t *stream);         /* makes first_ts and first_born known; false: empty */
+status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found);
+
+/* ---- dedupe.c ---- */
+uint64_t dedupe_need(bytes_t id);
+bool dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq);
+void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born);
+void dedupe_expire(store_stream_t *stream, int64_t age_now);
+int64_t dedupe_deadline(store_stream_t *stream);
+
+/* ---- subjects.c ---- */
+/* The head as it is now; false: no message on that subject. */
+bool head_look(store_stream_t *stream, bytes_t subject, head_t *head);
+/* The cache's entry, for a change: a zero head when there is none yet. NULL: no memory. Valid until the next call of these. */
+head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject);
+void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */
+void heads_settle(store_t *store);                             /* changed heads into the batch */
+bool filters_match(filters_t filters, bytes_t subject);
+/* Newest of the subjects that match: the highest sequence, 0 = none. */
+uint64_t subjects_last(store_stream_t *stream, bytes_t pattern);
+
+/* ---- store.c ---- */
+void store_clock(store_t *store, moment_t now);
+void store_seal(store_t *store); /* closes the open batch and hands it to the journal */
+
+#endif

@@ -1,0 +1,121 @@
+/* dedupe.c: message ids and their window. An id counts for duplicate_window of elapsed time after its message, whatever became of the
+ * message, and over restarts.
+ *
+ * A look goes to young, then home, and the age in the record decides; so removing old ids is only housekeeping. It walks home's id order
+ * from the oldest and takes out an id when it still belongs to that sequence.
+ */
+#include "base/check.h"
+#include "store/core.h"
+
+#define SWEEP_STEP 1024
+
+uint64_t dedupe_need(bytes_t id) {
+    return 2 * (OP_HEADER_SIZE + (uint64_t)KEY_MAX + ID_FIXED_SIZE + id.size);
+}
+
+bool dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    bytes_t text = BYTES_NONE;
+    int64_t born = 0;
+    key_text(&key, stream->id, id);
+    if (overlay_get(stream->store, DB_IDS, key_bytes(&key), &value) != STATUS_OK) {
+        return false;
+    }
+    bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
+    if (!id_read(key_bytes(&key), whole, &text, seq, &born) || !bytes_equal(text, id)) {
+        return false;
+    }
+    return age_now - born < stream->config.duplicate_window_ns;
+}
+
+void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) {
+    store_t *store = stream->store;
+    store_key_t key;
+    key_text(&key, stream->id, id);
+    uint8_t *value = overlay_put(store, DB_IDS, key_bytes(&key), id_size(id), true, NULL);
+    id_write(value, key_bytes(&key), id, seq, born);
+    key_message(&key, stream->id, seq);
+    uint32_t size = ID_ORDER_FIXED_SIZE + id.size;
+    value = overlay_put(store, DB_ID_ORDER, key_bytes(&key), size, false, NULL);
+    store_be64(value + VALUE_CRC_SIZE, (uint64_t)born);
+    memcpy(value + ID_ORDER_FIXED_SIZE, id.at, id.size);
+    value_seal(key_bytes(&key), value, size);
+}
+
+/* Home's first entry of the id order behind what is done. */
+static status_t oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id) {
+    store_key_t from;
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    if (stream->home_hidden_until != 0) {
+        return STATUS_NOT_FOUND;
+    }
+    key_message(&from, stream->id, stream->ids_done);
+    status_t status = env_seek(stream->store->env, DB_ID_ORDER, key_bytes(&from), &key, &value);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (key.size != MESSAGE_KEY_SIZE || load_be32(key.at) != stream->id) {
+        return STATUS_NOT_FOUND;
+    }
+    *seq = load_be64(key.at + 4);
+    *born = 0; /* damaged: out with it */
+    *id = BYTES_NONE;
+    if (value_sound(key, value) && value.size >= ID_ORDER_FIXED_SIZE) {
+        *born = (int64_t)load_be64(value.at + VALUE_CRC_SIZE);
+        *id = bytes_of(value.at + ID_ORDER_FIXED_SIZE, value.size - ID_ORDER_FIXED_SIZE);
+    }
+    return STATUS_OK;
+}
+
+static void forget(store_stream_t *stream, bytes_t id, uint64_t seq) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    bytes_t text = BYTES_NONE;
+    uint64_t newest = 0;
+    int64_t born = 0;
+    key_text(&key, stream->id, id);
+    if (id.size == 0 || overlay_get(stream->store, DB_IDS, key_bytes(&key), &value) != STATUS_OK) {
+        return;
+    }
+    bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
+    if (id_read(key_bytes(&key), whole, &text, &newest, &born) && newest == seq) {
+        overlay_delete(stream->store, DB_IDS, key_bytes(&key), false);
+    }
+}
+
+void dedupe_expire(store_stream_t *stream, int64_t age_now) {
+    store_t *store = stream->store;
+    store_key_t from;
+    uint64_t before = stream->ids_done;
+    if (stream->ids_next > age_now) {
+        return;
+    }
+    stream->ids_next = INT64_MAX;
+    for (uint32_t step = 0; step < SWEEP_STEP; step++) {
+        uint64_t seq = 0;
+        int64_t born = 0;
+        bytes_t id = BYTES_NONE;
+        if (oldest(stream, &seq, &born, &id) != STATUS_OK) {
+            break;
+        }
+        stream->ids_next = born + stream->config.duplicate_window_ns;
+        if (stream->ids_next > age_now || !overlay_fits(store, 4 * KEY_MAX)) {
+            break;
+        }
+        forget(stream, id, seq);
+        stream->ids_done = seq + 1;
+    }
+    if (stream->ids_done > before) {
+        store_key_t to;
+        key_message(&from, stream->id, before);
+        key_message(&to, stream->id, stream->ids_done);
+        overlay_delete_range(store, DB_ID_ORDER, key_bytes(&from), key_bytes(&to));
+    }
+}
+
+/* Housekeeping may be late by some seconds; it need not wake anybody for each id. */
+int64_t dedupe_deadline(store_stream_t *stream) {
+    return stream->ids_next == INT64_MAX ? INT64_MAX : stream->ids_next + NS_PER_SECOND;
+}

@@ -1,0 +1,60 @@
+/* heads.h: the bounded cache of subject heads (first, last, count of one subject in one stream), and the list of those that the open batch
+ * has changed. Knows no batch and no LMDB: subjects.c loads into it, store.c empties the list when a batch closes.
+ *
+ * HEADS_MAX entries in slabs that come as needed, a hash with chains, and a clock hand that frees an entry nobody asked for since it
+ * last came by. A dirty entry stays.
+ */
+#ifndef LEAFD_STORE_HEADS_H
+#define LEAFD_STORE_HEADS_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "store/keys.h"
+
+#define HEADS_MAX 65536
+#define HEADS_SLAB 512
+#define HEADS_INLINE 72
+#define HEADS_NONE UINT32_MAX
+
+typedef struct head_entry {
+    uint64_t hash;
+    head_t head;
+    uint32_t stream;
+    uint32_t chain;      /* next in the bucket */
+    uint32_t next_dirty; /* next of the open batch's changes */
+    uint32_t size;
+    bool used;
+    bool asked; /* since the hand came by */
+    bool dirty;
+    uint8_t *text; /* own memory when the subject is longer than the room below */
+    uint8_t room[HEADS_INLINE];
+} head_entry_t;
+
+typedef struct heads {
+    head_entry_t *slabs[HEADS_MAX / HEADS_SLAB];
+    uint32_t *buckets;
+    uint32_t count;      /* entries made so far */
+    uint32_t free_list;  /* through chain */
+    uint32_t hand;
+    uint32_t dirty_first;
+    uint32_t dirty_count;
+} heads_t;
+
+LEAF_MUST_USE status_t heads_open(heads_t *heads);
+void heads_close(heads_t *heads);
+static inline bytes_t head_subject(const head_entry_t *entry) {
+    return bytes_of(entry->text != NULL ? entry->text : entry->room, entry->size);
+}
+uint64_t heads_hash(uint32_t stream, bytes_t subject);
+head_entry_t *heads_find(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash);
+/* A new entry with a zero head; NULL: no memory, or every entry is dirty. May throw another clean one out. */
+head_entry_t *heads_add(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash);
+/* true: it was clean before. */
+bool heads_mark(heads_t *heads, head_entry_t *entry);
+/* Takes one off the dirty list, NULL when there is none. */
+head_entry_t *heads_take_dirty(heads_t *heads);
+void heads_remove(heads_t *heads, head_entry_t *entry); /* not a dirty one */
+/* Forgets all of a stream; dirty ones as well. */
+void heads_forget(heads_t *heads, uint32_t stream);
+
+#endif

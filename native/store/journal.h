@@ -1,0 +1,52 @@
+/* journal.h: the journal's file. One preallocated file, written in a circle, in step with the byte ring of batch.h: a batch at
+ * position p lies at offset JOURNAL_START + p % size. Knows files and batch headers; knows no ops, no LMDB, no thread.
+ *
+ *   offset 0       magic "leafdjnl" 8, format 4, crc 4 (over what follows), size 8, store id 16, zeros
+ *   JOURNAL_START  the circle: batches, each beginning on a 4 KiB boundary, so that writing one never writes again a block that
+ *                  holds an acknowledged one (a torn write of a block could take that one along)
+ *
+ * Replay walks from the position that home's "applied" record names. A batch is valid there when its header says that position and the
+ * next number, its chain is the crc of the batch before, and its crc holds: a torn tail fails the crc, an old lap the
+ * position, a leftover of a tail that an earlier start has cut off the chain. The first one that is not valid is the end.
+ */
+#ifndef LEAFD_STORE_JOURNAL_H
+#define LEAFD_STORE_JOURNAL_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "store/batch.h"
+
+#define JOURNAL_START 4096
+#define JOURNAL_ALIGNMENT 4096
+#define STORE_ID_SIZE 16
+#define STORE_JOURNAL_SIZE (UINT64_C(64) << 20)
+
+/* The system calls of the journal, in a table so that tests can fail the n-th. */
+typedef struct journal_io {
+    ssize_t (*write_at)(int fd, const void *at, size_t size, off_t offset);
+    int (*sync)(int fd);
+} journal_io_t;
+/* For tests, before any store is opened; NULL puts the real ones back. */
+void journal_io_replace(const journal_io_t *io);
+
+typedef struct journal {
+    int fd;
+    uint64_t size;
+    bool created; /* by this open: there is nothing to replay */
+} journal_t;
+
+/* Opens the journal in directory, or makes one of `size` bytes. An existing one keeps its size. */
+LEAF_MUST_USE status_t journal_open(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE],
+                                    char *reason, size_t reason_size);
+void journal_close(journal_t *journal);
+/* Writes size bytes (whole batches) from memory to the circle. Not durable before journal_sync. */
+LEAF_MUST_USE status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position, uint64_t size);
+LEAF_MUST_USE status_t journal_sync(journal_t *journal);
+/* Reads the batch at position into the ring's memory. STATUS_NOT_FOUND: the valid tail ends here. */
+LEAF_MUST_USE status_t journal_read(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t number, uint32_t chain,
+                                    batch_header_t *header);
+
+#endif

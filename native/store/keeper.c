@@ -1,0 +1,374 @@
+/* keeper.c: see keeper.h. Both threads' loops, the one way ops get into LMDB.
+ *
+ * A removal of more than DELETE_STEP entries is committed in steps. That is safe in the middle of a batch: readers stay on the
+ * snapshot of the last checkpoint, and after a crash the whole batch is applied again, which changes nothing that is done.
+ */
+#include "store/keeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+#define DELETE_STEP 50000
+#define RETRY_MS 500
+#define FREE_COUNT_FROM 8 /* free pages are counted when used pages are over n/16 of the map */
+
+static void wake(int fd) {
+    uint64_t one = 1;
+    ssize_t put = write(fd, &one, sizeof one);
+    check(put == (ssize_t)sizeof one || errno == EAGAIN || errno == EINTR);
+}
+
+/* One write for any number of news: the plane reads the eventfd, clears the mark, then looks (keeper_heard). */
+static void wake_plane(keeper_t *keeper) {
+    if (!atomic_exchange(&keeper->signalled, true)) {
+        wake(keeper->plane_fd);
+    }
+}
+
+void keeper_heard(keeper_t *keeper) {
+    if (atomic_load(&keeper->signalled)) {
+        uint64_t count;
+        ssize_t got = read(keeper->plane_fd, &count, sizeof count);
+        check(got == (ssize_t)sizeof count || errno == EAGAIN || errno == EINTR);
+        atomic_store(&keeper->signalled, false);
+    }
+}
+
+/* Sleeps until woken; timeout_ms < 0: for good. */
+static void sleep_on(int fd, int timeout_ms) {
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+    if (poll(&poller, 1, timeout_ms) > 0) {
+        uint64_t count;
+        ssize_t got = read(fd, &count, sizeof count);
+        check(got == (ssize_t)sizeof count || errno == EAGAIN || errno == EINTR);
+    }
+}
+
+static int64_t elapsed_ns(void) {
+    struct timespec at;
+    check(clock_gettime(CLOCK_MONOTONIC, &at) == 0);
+    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+}
+
+/* ---- journal thread ---- */
+
+/* Chains and checksums the batches in [from, to). */
+static uint32_t stamp(const keeper_t *keeper, uint64_t from, uint64_t to, uint32_t chain) {
+    while (from < to) {
+        uint8_t *batch = batches_at(keeper->batches, from);
+        batch_header_t header;
+        check(batch_header_read(batch, &header));
+        check(header.position == from);
+        header.chain = chain;
+        batch_header_write(batch, &header);
+        chain = batch_crc(batch, header.size);
+        header.crc = chain;
+        batch_header_write(batch, &header);
+        from += batch_padded(keeper->batches, header.size);
+    }
+    return chain;
+}
+
+typedef struct journal_state {
+    uint64_t written;
+    bool unsynced;
+    int64_t synced_at;
+} journal_state_t;
+
+static void journal_step(keeper_t *keeper, journal_state_t *state, bool stopping) {
+    uint64_t sealed = atomic_load_explicit(&keeper->sealed, memory_order_acquire);
+    status_t status = STATUS_OK;
+    uint32_t chain = keeper->chain;
+    if (sealed > state->written) {
+        chain = stamp(keeper, state->written, sealed, chain);
+        status = journal_write(keeper->journal, batches_at(keeper->batches, state->written), state->written, sealed - state->written);
+        state->unsynced = true;
+    }
+    bool due = keeper->sync_interval_ns == 0 || stopping || elapsed_ns() - state->synced_at >= keeper->sync_interval_ns;
+    if (status == STATUS_OK && state->unsynced && due) {
+        status = journal_sync(keeper->journal);
+        atomic_fetch_add_explicit(&keeper->journal_syncs, 1, memory_order_relaxed);
+        state->synced_at = elapsed_ns();
+        state->unsynced = status != STATUS_OK;
+    }
+    if (status == STATUS_OK && sealed > state->written) {
+        atomic_fetch_add_explicit(&keeper->journal_bytes, sealed - state->written, memory_order_relaxed);
+        keeper->chain = chain;
+        state->written = sealed;
+        atomic_store_explicit(&keeper->durable, sealed, memory_order_release);
+    }
+    /* A write or sync that failed may have lost any part of it: the whole piece is written again at the next try. */
+    atomic_store_explicit(&keeper->journal_trouble, status, memory_order_release);
+    wake_plane(keeper);
+}
+
+static void *journal_main(void *context) {
+    keeper_t *keeper = context;
+    journal_state_t state = {.written = atomic_load(&keeper->durable), .synced_at = elapsed_ns()};
+    for (;;) {
+        bool stopping = atomic_load_explicit(&keeper->stop_journal, memory_order_acquire);
+        if (atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.written || state.unsynced) {
+            journal_step(keeper, &state, stopping);
+        }
+        bool trouble = atomic_load_explicit(&keeper->journal_trouble, memory_order_relaxed) != STATUS_OK;
+        bool more = atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.written;
+        if (stopping && (trouble || !more)) {
+            return NULL;
+        }
+        if (trouble) {
+            sleep_on(keeper->journal_fd, RETRY_MS);
+        } else if (!more) {
+            int timeout = state.unsynced ? (int)(keeper->sync_interval_ns / 1000000) + 1 : -1;
+            sleep_on(keeper->journal_fd, timeout);
+        }
+    }
+}
+
+/* ---- keeper thread ---- */
+
+static const char applied_name[] = "applied";
+
+status_t keeper_noted(env_t *env, uint64_t *position, uint64_t *number, uint32_t *chain) {
+    bytes_t key = bytes_of(applied_name, sizeof applied_name - 1);
+    bytes_t value = BYTES_NONE;
+    status_t status = env_write_get(env, DB_META, key, &value);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (value.size != 24 || !value_sound(key, value)) {
+        return STATUS_CORRUPT;
+    }
+    *position = load_be64(value.at + 4);
+    *number = load_be64(value.at + 12);
+    *chain = load_be32(value.at + 20);
+    return STATUS_OK;
+}
+
+status_t keeper_commit(env_t *env, uint64_t position, uint64_t number, uint32_t chain) {
+    bytes_t key = bytes_of(applied_name, sizeof applied_name - 1);
+    uint8_t value[24];
+    store_be64(value + 4, position);
+    store_be64(value + 12, number);
+    store_be32(value + 20, chain);
+    value_seal(key, value, sizeof value);
+    status_t status = env_write_put(env, DB_META, key, bytes_of(value, sizeof value));
+    if (status != STATUS_OK) {
+        env_write_abort(env);
+        return status;
+    }
+    return env_write_commit(env);
+}
+
+static status_t apply_range(env_t *env, const op_t *op) {
+    for (;;) {
+        uint64_t done = 0;
+        status_t status = env_write_delete_range(env, (store_db_t)op->db, op->key, op->value, DELETE_STEP, &done);
+        if (status != STATUS_AGAIN) {
+            return status;
+        }
+        status = env_write_commit(env);
+        if (status == STATUS_OK) {
+            status = env_write_begin(env);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+}
+
+status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size) {
+    uint32_t offset = BATCH_HEADER_SIZE;
+    while (offset < size) {
+        op_t op;
+        if (!op_next(batch, size, &offset, &op)) {
+            return STATUS_CORRUPT;
+        }
+        status_t status = STATUS_CORRUPT;
+        switch ((op_kind_in_batch_t)op.kind) {
+        case OP_PUT:
+            status = env_write_put(env, (store_db_t)op.db, op.key, op.value);
+            break;
+        case OP_DELETE:
+            status = env_write_delete(env, (store_db_t)op.db, op.key);
+            break;
+        case OP_DELETE_RANGE:
+            status = apply_range(env, &op);
+            break;
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+static status_t apply_handed(keeper_t *keeper) {
+    uint64_t handed = atomic_load_explicit(&keeper->handed, memory_order_acquire);
+    while (keeper->applied < handed) {
+        if (!keeper->writing) {
+            status_t status = env_write_begin(keeper->env);
+            if (status != STATUS_OK) {
+                return status;
+            }
+            keeper->writing = true;
+        }
+        const uint8_t *batch = batches_at(keeper->batches, keeper->applied);
+        batch_header_t header;
+        check(batch_header_read(batch, &header));
+        check(header.position == keeper->applied);
+        status_t status = keeper_apply(keeper->env, batch, header.size);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        keeper->applied += batch_padded(keeper->batches, header.size);
+        keeper->applied_number = header.number;
+        keeper->applied_chain = header.crc;
+        handed = atomic_load_explicit(&keeper->handed, memory_order_acquire);
+    }
+    return STATUS_OK;
+}
+
+static status_t checkpoint(keeper_t *keeper) {
+    env_usage_t usage = {0};
+    env_usage(keeper->env, &usage);
+    if (usage.used_bytes / 16 > usage.map_bytes / 16 / 16 * FREE_COUNT_FROM) {
+        env_usage_exact(keeper->env, &usage);
+    }
+    status_t status = keeper_commit(keeper->env, keeper->applied, keeper->applied_number, keeper->applied_chain);
+    keeper->writing = false;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    keeper->committed = keeper->applied;
+    keeper->committed_number = keeper->applied_number;
+    keeper->committed_chain = keeper->applied_chain;
+    uint64_t free_bytes = usage.free_bytes;
+    env_usage(keeper->env, &usage);
+    atomic_store_explicit(&keeper->used_bytes, usage.used_bytes, memory_order_relaxed);
+    atomic_store_explicit(&keeper->free_bytes, free_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&keeper->checkpoints, 1, memory_order_relaxed);
+    atomic_store_explicit(&keeper->checkpointed, keeper->committed, memory_order_release);
+    return STATUS_OK;
+}
+
+/* Back to the last commit: what was applied since is applied again. */
+static void fall_back(keeper_t *keeper) {
+    env_write_abort(keeper->env);
+    keeper->writing = false;
+    keeper->applied = keeper->committed;
+    keeper->applied_number = keeper->committed_number;
+    keeper->applied_chain = keeper->committed_chain;
+}
+
+static void keeper_step(keeper_t *keeper) {
+    status_t status = apply_handed(keeper);
+    uint64_t wanted = atomic_load_explicit(&keeper->wanted, memory_order_acquire);
+    bool due = status == STATUS_OK && wanted > keeper->committed && keeper->applied >= wanted;
+    if (due) {
+        status = checkpoint(keeper);
+    }
+    if (status != STATUS_OK) {
+        fall_back(keeper);
+    }
+    /* Cleared only by a commit: that is the proof that the disk takes writes again. */
+    if (status != STATUS_OK || due) {
+        atomic_store_explicit(&keeper->keeper_trouble, status, memory_order_release);
+        wake_plane(keeper);
+    }
+}
+
+static void *keeper_main(void *context) {
+    keeper_t *keeper = context;
+    for (;;) {
+        bool stopping = atomic_load_explicit(&keeper->stop_keeper, memory_order_acquire);
+        keeper_step(keeper);
+        bool trouble = atomic_load_explicit(&keeper->keeper_trouble, memory_order_relaxed) != STATUS_OK;
+        if (stopping) {
+            break;
+        }
+        sleep_on(keeper->keeper_fd, trouble ? RETRY_MS : -1);
+    }
+    fall_back(keeper);
+    return NULL;
+}
+
+/* ---- plane ---- */
+
+status_t keeper_open(keeper_t *keeper, uint64_t position, uint64_t number, uint32_t chain) {
+    keeper->chain = chain;
+    keeper->applied = keeper->committed = position;
+    keeper->applied_number = keeper->committed_number = number - 1;
+    keeper->applied_chain = keeper->committed_chain = chain;
+    atomic_store(&keeper->sealed, position);
+    atomic_store(&keeper->durable, position);
+    atomic_store(&keeper->handed, position);
+    atomic_store(&keeper->wanted, position);
+    atomic_store(&keeper->checkpointed, position);
+    keeper->journal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    keeper->keeper_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    keeper->plane_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (keeper->journal_fd < 0 || keeper->keeper_fd < 0 || keeper->plane_fd < 0) {
+        keeper_close(keeper);
+        return STATUS_IO;
+    }
+    if (keeper->journal != NULL) {
+        keeper->journal_running = pthread_create(&keeper->journal_thread, NULL, journal_main, keeper) == 0;
+    }
+    keeper->keeper_running = pthread_create(&keeper->keeper_thread, NULL, keeper_main, keeper) == 0;
+    if (!keeper->keeper_running || (keeper->journal != NULL && !keeper->journal_running)) {
+        keeper_close(keeper);
+        return STATUS_NO_MEMORY;
+    }
+    return STATUS_OK;
+}
+
+static void close_fd(int fd) {
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+void keeper_close(keeper_t *keeper) {
+    if (keeper->journal_running) {
+        atomic_store_explicit(&keeper->stop_journal, true, memory_order_release);
+        wake(keeper->journal_fd);
+        pthread_join(keeper->journal_thread, NULL);
+        keeper->journal_running = false;
+    }
+    if (keeper->keeper_running) {
+        uint64_t durable = atomic_load(&keeper->durable);
+        atomic_store_explicit(&keeper->handed, durable, memory_order_release);
+        atomic_store_explicit(&keeper->wanted, durable, memory_order_release);
+        atomic_store_explicit(&keeper->stop_keeper, true, memory_order_release);
+        wake(keeper->keeper_fd);
+        pthread_join(keeper->keeper_thread, NULL);
+        keeper->keeper_running = false;
+    }
+    close_fd(keeper->journal_fd);
+    close_fd(keeper->keeper_fd);
+    close_fd(keeper->plane_fd);
+    keeper->journal_fd = keeper->keeper_fd = keeper->plane_fd = -1;
+}
+
+void keeper_seal(keeper_t *keeper, uint64_t position) {
+    atomic_store_explicit(&keeper->sealed, position, memory_order_release);
+    if (keeper->journal != NULL) {
+        wake(keeper->journal_fd);
+    } else {
+        atomic_store_explicit(&keeper->durable, position, memory_order_release);
+    }
+}
+
+void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint_too) {
+    atomic_store_explicit(&keeper->handed, position, memory_order_release);
+    if (checkpoint_too) {
+        atomic_store_explicit(&keeper->wanted, position, memory_order_release);
+    }
+    wake(keeper->keeper_fd);
+}

@@ -1,0 +1,78 @@
+/* keeper.h: the store's two threads and what they share with the plane: positions in the byte ring of batch.h, nothing else.
+ *
+ *     plane    sealed ------> journal thread    one write and one fdatasync for all that is sealed ------> durable
+ *     plane    handed ------> keeper thread     applies batches to LMDB in one long write transaction
+ *     plane    wanted ------> keeper thread     commits as soon as it has applied that far          ------> checkpointed
+ *
+ * Each position has one writer and only grows. eventfds wake. Both threads keep trying when the disk refuses: the bytes they
+ * need stay in the ring until a checkpoint has committed, so nothing is lost by a refusal, and the plane is told (trouble).
+ */
+#ifndef LEAFD_STORE_KEEPER_H
+#define LEAFD_STORE_KEEPER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "store/batch.h"
+#include "store/env.h"
+#include "store/journal.h"
+
+typedef struct keeper {
+    /* set before the threads start */
+    const batches_t *batches; /* only its constant parts and sealed bytes are looked at */
+    journal_t *journal;       /* NULL: memory store */
+    env_t *env;
+    int64_t sync_interval_ns;
+    int journal_fd; /* eventfds */
+    int keeper_fd;
+    int plane_fd;
+    /* plane --> threads */
+    _Atomic uint64_t sealed;
+    _Atomic uint64_t handed;
+    _Atomic uint64_t wanted;
+    _Atomic bool stop_journal;
+    _Atomic bool stop_keeper;
+    /* threads --> plane */
+    _Atomic bool signalled; /* plane_fd is readable, or the plane is about to look */
+    _Atomic uint64_t durable;
+    _Atomic uint64_t checkpointed;
+    _Atomic int journal_trouble; /* status_t of the last try, STATUS_OK = fine */
+    _Atomic int keeper_trouble;
+    _Atomic uint64_t journal_bytes;
+    _Atomic uint64_t journal_syncs;
+    _Atomic uint64_t checkpoints;
+    _Atomic uint64_t used_bytes; /* of LMDB's file */
+    _Atomic uint64_t free_bytes; /* of those, at the last checkpoint */
+    /* journal thread's own */
+    uint32_t chain;
+    /* keeper thread's own */
+    uint64_t applied;
+    uint64_t applied_number;
+    uint32_t applied_chain;
+    uint64_t committed;
+    uint64_t committed_number;
+    uint32_t committed_chain;
+    bool writing;
+    pthread_t journal_thread;
+    pthread_t keeper_thread;
+    bool journal_running;
+    bool keeper_running;
+} keeper_t;
+
+/* position, number, chain: of the next batch to come; everything before is in home. */
+LEAF_MUST_USE status_t keeper_open(keeper_t *keeper, uint64_t position, uint64_t number, uint32_t chain);
+/* Lets the journal finish what is sealed and the keeper commit what is handed, then ends both. Gives up where the disk refuses. */
+void keeper_close(keeper_t *keeper);
+
+void keeper_heard(keeper_t *keeper); /* the plane, before it looks at what the threads say */
+void keeper_seal(keeper_t *keeper, uint64_t position);
+void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint);
+
+/* Applies the ops of one batch inside the write transaction; commits in between when a removal is large. Used by replay too. */
+LEAF_MUST_USE status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size);
+/* Notes in home how far it has come, and commits. */
+LEAF_MUST_USE status_t keeper_commit(env_t *env, uint64_t position, uint64_t number, uint32_t chain);
+/* Reads that note, inside a write transaction. STATUS_NOT_FOUND: a new store. */
+LEAF_MUST_USE status_t keeper_noted(env_t *env, uint64_t *position, uint64_t *number, uint32_t *chain);
+
+#endif

@@ -1,0 +1,206 @@
+/* keys.c: builds and takes apart what keys.h draws. No input can make these read outside what they were given. */
+#include "store/keys.h"
+
+#include "base/check.h"
+#include "base/crc.h"
+
+/* Stable 128-bit hash for cut texts (it is on disk, so base/hash.h with its seed per process will not do): MurmurHash3's x64
+ * finish over 16-byte blocks. A collision is no danger to data: the whole text is in the value and is compared. */
+static uint64_t rotate(uint64_t x, uint32_t by) {
+    return x << by | x >> (64 - by);
+}
+
+static uint64_t finish(uint64_t x) {
+    x ^= x >> 33;
+    x *= UINT64_C(0xff51afd7ed558ccd);
+    x ^= x >> 33;
+    x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    return x ^ x >> 33;
+}
+
+static void text_hash(bytes_t text, uint8_t out[16]) {
+    const uint64_t c1 = UINT64_C(0x87c37b91114253d5);
+    const uint64_t c2 = UINT64_C(0x4cf5ad432745937f);
+    uint64_t h1 = 0;
+    uint64_t h2 = 0;
+    for (uint32_t at = 0; at < text.size; at += 16) {
+        uint8_t block[16] = {0};
+        uint32_t size = text.size - at < 16 ? text.size - at : 16;
+        memcpy(block, text.at + at, size);
+        h1 ^= rotate(load_be64(block) * c1, 31) * c2;
+        h1 = (rotate(h1, 27) + h2) * 5 + 0x52dce729;
+        h2 ^= rotate(load_be64(block + 8) * c2, 33) * c1;
+        h2 = (rotate(h2, 31) + h1) * 5 + 0x38495ab5;
+    }
+    h1 ^= text.size;
+    h2 ^= text.size;
+    h1 += h2;
+    h2 += h1;
+    h1 = finish(h1);
+    h2 = finish(h2);
+    h1 += h2;
+    h2 += h1;
+    store_be64(out, h1);
+    store_be64(out + 8, h2);
+}
+
+void key_message(store_key_t *key, uint32_t stream, uint64_t seq) {
+    key->size = MESSAGE_KEY_SIZE;
+    store_be32(key->at, stream);
+    store_be64(key->at + 4, seq);
+}
+
+void key_expiry(store_key_t *key, uint32_t stream, int64_t expires, uint64_t seq) {
+    key->size = EXPIRY_KEY_SIZE;
+    store_be32(key->at, stream);
+    store_be64(key->at + 4, (uint64_t)expires);
+    store_be64(key->at + 12, seq);
+}
+
+/* A text of exactly KEY_TEXT_MAX bytes is cut as well, so the size of a key says whether it was. */
+bool key_text_is_cut(bytes_t text) {
+    return text.size >= KEY_TEXT_MAX;
+}
+
+void key_text(store_key_t *key, uint32_t stream, bytes_t text) {
+    store_be32(key->at, stream);
+    if (!key_text_is_cut(text)) {
+        if (text.size > 0) {
+            memcpy(key->at + 4, text.at, text.size);
+        }
+        key->size = 4 + text.size;
+        return;
+    }
+    memcpy(key->at + 4, text.at, KEY_TEXT_PREFIX);
+    text_hash(text, key->at + 4 + KEY_TEXT_PREFIX);
+    key->size = 4 + KEY_TEXT_MAX;
+}
+
+void key_record(store_key_t *key, uint32_t kind, bytes_t record_key) {
+    check(kind <= UINT8_MAX);
+    check(record_key.size <= KEY_RECORD_MAX);
+    key->at[0] = (uint8_t)kind;
+    if (record_key.size > 0) {
+        memcpy(key->at + 1, record_key.at, record_key.size);
+    }
+    key->size = 1 + record_key.size;
+}
+
+void value_seal(bytes_t key, uint8_t *value, uint32_t size) {
+    uint32_t crc = crc32c(0, key.at, key.size);
+    store_be32(value, crc32c(crc, value + VALUE_CRC_SIZE, size - VALUE_CRC_SIZE));
+}
+
+bool value_sound(bytes_t key, bytes_t value) {
+    if (value.size < VALUE_CRC_SIZE) {
+        return false;
+    }
+    uint32_t crc = crc32c(0, key.at, key.size);
+    return load_be32(value.at) == crc32c(crc, value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE);
+}
+
+uint32_t message_size(const message_t *message) {
+    return MESSAGE_FIXED_SIZE + message->subject.size + message->header.size + message->payload.size;
+}
+
+static uint8_t *copy(uint8_t *to, bytes_t from) {
+    if (from.size > 0) {
+        memcpy(to, from.at, from.size);
+    }
+    return to + from.size;
+}
+
+void message_write(uint8_t *value, bytes_t key, const message_t *message) {
+    value[4] = message->flags;
+    store_be16(value + 5, (uint16_t)message->subject.size);
+    store_be32(value + 7, message->header.size);
+    store_be64(value + 11, (uint64_t)message->ts);
+    store_be64(value + 19, (uint64_t)message->born);
+    store_be64(value + 27, message->previous);
+    uint8_t *to = copy(value + MESSAGE_FIXED_SIZE, message->subject);
+    to = copy(to, message->header);
+    to = copy(to, message->payload);
+    value_seal(key, value, (uint32_t)(to - value));
+}
+
+bool message_read(bytes_t value, message_t *message) {
+    if (value.size < MESSAGE_FIXED_SIZE) {
+        return false;
+    }
+    uint32_t rest = value.size - MESSAGE_FIXED_SIZE;
+    uint32_t subject_size = load_be16(value.at + 5);
+    uint32_t header_size = load_be32(value.at + 7);
+    if (subject_size > rest) {
+        return false;
+    }
+    if (header_size > rest - subject_size) {
+        return false;
+    }
+    message->flags = value.at[4];
+    message->ts = (int64_t)load_be64(value.at + 11);
+    message->born = (int64_t)load_be64(value.at + 19);
+    message->previous = load_be64(value.at + 27);
+    const uint8_t *at = value.at + MESSAGE_FIXED_SIZE;
+    message->subject = bytes_of(at, subject_size);
+    message->header = bytes_of(at + subject_size, header_size);
+    message->payload = bytes_of(at + subject_size + header_size, rest - subject_size - header_size);
+    return true;
+}
+
+uint32_t head_size(bytes_t subject) {
+    return HEAD_FIXED_SIZE + (key_text_is_cut(subject) ? subject.size : 0);
+}
+
+void head_write(uint8_t *value, bytes_t key, bytes_t subject, head_t head) {
+    store_be64(value + 4, head.first);
+    store_be64(value + 12, head.last);
+    store_be64(value + 20, head.count);
+    if (key_text_is_cut(subject)) {
+        memcpy(value + HEAD_FIXED_SIZE, subject.at, subject.size);
+    }
+    value_seal(key, value, head_size(subject));
+}
+
+/* The text behind a key of HEADS or IDS whose value has `fixed` bytes of numbers. */
+static bool text_read(bytes_t key, bytes_t value, uint32_t fixed, bytes_t *text) {
+    if (key.size < 4 || value.size < fixed) {
+        return false;
+    }
+    if (key.size < 4 + KEY_TEXT_MAX) {
+        *text = bytes_of(key.at + 4, key.size - 4);
+        return value.size == fixed;
+    }
+    *text = bytes_of(value.at + fixed, value.size - fixed);
+    return key_text_is_cut(*text);
+}
+
+bool head_read(bytes_t key, bytes_t value, bytes_t *subject, head_t *head) {
+    if (!text_read(key, value, HEAD_FIXED_SIZE, subject)) {
+        return false;
+    }
+    *head = (head_t){
+        .first = load_be64(value.at + 4), .last = load_be64(value.at + 12), .count = load_be64(value.at + 20)};
+    return true;
+}
+
+uint32_t id_size(bytes_t id) {
+    return ID_FIXED_SIZE + (key_text_is_cut(id) ? id.size : 0);
+}
+
+void id_write(uint8_t *value, bytes_t key, bytes_t id, uint64_t seq, int64_t born) {
+    store_be64(value + 4, seq);
+    store_be64(value + 12, (uint64_t)born);
+    if (key_text_is_cut(id)) {
+        memcpy(value + ID_FIXED_SIZE, id.at, id.size);
+    }
+    value_seal(key, value, id_size(id));
+}
+
+bool id_read(bytes_t key, bytes_t value, bytes_t *id, uint64_t *seq, int64_t *born) {
+    if (!text_read(key, value, ID_FIXED_SIZE, id)) {
+        return false;
+    }
+    *seq = load_be64(value.at + 4);
+    *born = (int64_t)load_be64(value.at + 12);
+    return true;
+}

@@ -1,0 +1,116 @@
+/* keys.h: every key and every value that the store keeps in LMDB, drawn. Pure functions on bytes; knows no LMDB and no batch.
+ *
+ * Integers are big-endian, so that byte order is number order and a file can move between machines. Every value begins with a
+ * CRC32C over the key and the rest of the value: a value that lost its way to another key fails too.
+ *
+ *  db          key                                     value (after crc 4)
+ *  META        "format"                                version 4, store id 16
+ *              "applied"                               position 8, batch number 8, chain 4    (see journal.h)
+ *              "clock"                                 see clockwork.c
+ *  RECORDS     kind 1, key ..                          as given                               (RECORD_* of abi.h, store.h, below)
+ *  MESSAGES    stream 4, seq 8                         flags 1, subject size 2, header size 4, ts 8, born 8, previous 8,
+ *                                                      subject, header, payload
+ *  HEADS       stream 4, subject ..                    first 8, last 8, count 8, [whole subject]
+ *  IDS         stream 4, message id ..                 seq 8, born 8, [whole id]
+ *  ID_ORDER    stream 4, seq 8                         born 8, message id
+ *  EXPIRY      stream 4, expires 8, seq 8              -
+ *
+ * - LMDB's keys end at 511 bytes. A subject or id over KEY_TEXT_MAX is cut to a prefix plus a 16-byte hash, and the value then
+ *   carries the whole text behind the numbers.
+ * - ts is the stamp that people see (wall clock, never backwards within a stream); born is the store's own age clock
+ *   (clockwork.c), which no wall clock step moves; expires is on the age clock.
+ * - previous: the sequence of the message before on the same subject when this one was appended, 0 = none. It may be gone by now:
+ *   a chain ends where it goes below the head's `first`, and a message deleted out of the middle leaves a GONE record (no
+ *   subject, no payload) that keeps its link. So "the last N of a subject" needs no further index.
+ * - head.first is a lower bound: nothing of the subject lies below it. last and count are exact.
+ */
+#ifndef LEAFD_STORE_KEYS_H
+#define LEAFD_STORE_KEYS_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+
+#define STORE_FORMAT 1
+
+typedef enum store_db {
+    DB_META = 0,
+    DB_RECORDS,
+    DB_MESSAGES,
+    DB_HEADS,
+    DB_IDS,
+    DB_ID_ORDER,
+    DB_EXPIRY,
+    DB_COUNT
+} store_db_t;
+
+/* Record kinds that only the store itself uses. */
+#define RECORD_STATE 200 /* key = stream id */
+
+#define KEY_MAX 511
+#define KEY_TEXT_MAX 480
+#define KEY_TEXT_PREFIX 464 /* + 16 bytes of hash = KEY_TEXT_MAX, so a cut text is one of exactly that size: see keys.c */
+
+#define VALUE_CRC_SIZE 4
+#define MESSAGE_KEY_SIZE 12
+#define MESSAGE_FIXED_SIZE 35 /* crc included */
+#define HEAD_FIXED_SIZE 28
+#define ID_FIXED_SIZE 20
+#define ID_ORDER_FIXED_SIZE 12
+#define EXPIRY_KEY_SIZE 20
+
+#define MESSAGE_GONE 1  /* deleted; only the link is left */
+#define MESSAGE_NEVER 2 /* exempt from max_age            */
+
+typedef struct message {
+    uint8_t flags;
+    int64_t ts;
+    int64_t born;
+    uint64_t previous;
+    bytes_t subject;
+    bytes_t header;
+    bytes_t payload;
+} message_t;
+
+typedef struct head {
+    uint64_t first;
+    uint64_t last;
+    uint64_t count;
+} head_t;
+
+typedef struct key {
+    uint32_t size;
+    uint8_t at[KEY_MAX + 1];
+} store_key_t;
+
+static inline bytes_t key_bytes(const store_key_t *key) {
+    return bytes_of(key->at, key->size);
+}
+
+void key_message(store_key_t *key, uint32_t stream, uint64_t seq); /* MESSAGES and ID_ORDER */
+void key_expiry(store_key_t *key, uint32_t stream, int64_t expires, uint64_t seq);
+void key_text(store_key_t *key, uint32_t stream, bytes_t text); /* HEADS and IDS: cut when long */
+bool key_text_is_cut(bytes_t text);
+void key_record(store_key_t *key, uint32_t kind, bytes_t record_key); /* record_key at most KEY_RECORD_MAX */
+#define KEY_RECORD_MAX (KEY_MAX - 1)
+
+/* Sizes include the crc; the writers fill in everything, the crc too. */
+uint32_t message_size(const message_t *message);
+void message_write(uint8_t *value, bytes_t key, const message_t *message);
+/* false: the lengths do not add up. Does not look at the checksum. */
+bool message_read(bytes_t value, message_t *message);
+
+uint32_t head_size(bytes_t subject);
+void head_write(uint8_t *value, bytes_t key, bytes_t subject, head_t head);
+/* The subject of a head, from its key or, when cut, its value. false: malformed. */
+bool head_read(bytes_t key, bytes_t value, bytes_t *subject, head_t *head);
+
+uint32_t id_size(bytes_t id);
+void id_write(uint8_t *value, bytes_t key, bytes_t id, uint64_t seq, int64_t born);
+bool id_read(bytes_t key, bytes_t value, bytes_t *id, uint64_t *seq, int64_t *born);
+
+/* Stamps the crc into the first four bytes of a value that is otherwise complete. */
+void value_seal(bytes_t key, uint8_t *value, uint32_t size);
+bool value_sound(bytes_t key, bytes_t value);
+
+#endif

@@ -1,0 +1,324 @@
+/* limits.c: messages out. One message's removal with all that hangs on it; the limits of a stream (per subject, messages, bytes) after an
+ * append or an edit; max_age and per-message expiry on the age clock. Work that could be long goes in steps of a tick.
+ */
+#include "base/check.h"
+#include "base/subject.h"
+#include "store/core.h"
+
+#define REMOVAL_NEED 2048 /* a GONE link, a changed head, a touched stream */
+#define AGE_STEP 4096
+
+bool first_load(store_stream_t *stream) {
+    found_t found;
+    if (stream->messages == 0) {
+        return false;
+    }
+    if (!stream->first_known) {
+        if (message_next(stream, stream->first_seq, stream->last_seq, false, &found) != STATUS_OK || !found.sound) {
+            return false;
+        }
+        stream->first_ts = found.message.ts;
+        stream->first_born = found.message.born;
+        stream->first_known = true;
+    }
+    return true;
+}
+
+/* The first message is gone: the next one that lives is first now. */
+static void advance_first(store_stream_t *stream, uint64_t gone) {
+    found_t found;
+    stream->first_known = false;
+    if (stream->messages == 0 || message_next(stream, gone + 1, stream->last_seq, false, &found) != STATUS_OK) {
+        stream->first_seq = stream->last_seq + 1;
+        return;
+    }
+    stream->first_seq = found.seq;
+    if (found.sound) {
+        stream->first_ts = found.message.ts;
+        stream->first_born = found.message.born;
+        stream->first_known = true;
+    }
+}
+
+static void write_deletion(store_stream_t *stream, const found_t *found, bool link) {
+    store_t *store = stream->store;
+    store_key_t key;
+    key_message(&key, stream->id, found->seq);
+    if (link) {
+        message_t gone = {.flags = MESSAGE_GONE, .ts = found->message.ts, .born = found->message.born, .previous = found->message.previous};
+        uint8_t *value = overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(&gone), true, NULL);
+        message_write(value, key_bytes(&key), &gone);
+    } else {
+        overlay_delete(store, DB_MESSAGES, key_bytes(&key), true);
+    }
+    stream->deletes[0]++;
+}
+
+/* The newest message of the subject below `seq`. The chain knows; where damage broke it, the stream is searched. */
+static uint64_t newest_below(store_stream_t *stream, const found_t *found, head_t head) {
+    found_t before;
+    if (message_chain(stream, &found->message, head.first, &before) == STATUS_OK) {
+        return before.seq;
+    }
+    uint64_t at = found->seq;
+    while (at > head.first && message_back(stream, at - 1, &before) == STATUS_OK) {
+        if (before.sound && bytes_equal(before.message.subject, found->message.subject)) {
+            return before.seq;
+        }
+        at = before.seq;
+    }
+    return head.first;
+}
+
+/* Takes the message off its subject's head. Returns whether a link must stay in its place. */
+static bool leave_head(store_stream_t *stream, const found_t *found, bool oldest) {
+    if (!found->sound) {
+        return false; /* whose it was cannot be known; its head keeps a count too many */
+    }
+    head_entry_t *entry = head_fetch(stream, found->message.subject);
+    if (entry == NULL || entry->head.count == 0) {
+        return false;
+    }
+    head_t head = entry->head;
+    bool link = false;
+    head.count--;
+    if (head.count == 0) {
+        stream->subjects -= stream->subjects > 0;
+    } else if (found->seq == head.last) {
+        head.last = newest_below(stream, found, head);
+    } else if (oldest || found->seq <= head.first || found->seq == stream->first_seq) {
+        head.first = found->seq + 1;
+    } else {
+        link = true;
+    }
+    entry = head_fetch(stream, found->message.subject);
+    if (entry != NULL) {
+        entry->head = head;
+        head_change(stream, entry);
+    }
+    return link;
+}
+
+void message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
+    store_t *store = stream->store;
+    uint64_t bytes = found->sound ? stream_message_bytes(stream, &found->message) : 0;
+    stream_touch(stream);
+    bool link = leave_head(stream, found, oldest);
+    stream->messages--;
+    store->messages--;
+    bytes = bytes > stream->bytes || stream->messages == 0 ? stream->bytes : bytes;
+    stream->bytes -= bytes;
+    store->bytes -= bytes;
+    if (found->seq == stream->first_seq || stream->messages == 0) {
+        advance_first(stream, found->seq);
+    } else {
+        write_deletion(stream, found, link);
+    }
+    if (store->hooks.removed != NULL) {
+        bytes_t subject = found->sound ? found->message.subject : BYTES_NONE;
+        store->hooks.removed(store->hooks.context, stream, found->seq, subject);
+    }
+}
+
+/* Looks from both ends at once, so the cost is twice the shorter way: forward over the stream from the head's lower bound, and back along
+ * the subject's chain, whose end is known by the count. */
+status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found) {
+    found_t back;
+    uint64_t left = head.count;
+    uint64_t from = head.first;
+    bool back_alive = message_find(stream, head.last, false, &back) == STATUS_OK;
+    for (;;) {
+        left -= left > 0;
+        if (back_alive && left == 0) {
+            *found = back;
+            return STATUS_OK;
+        }
+        status_t status = message_next(stream, from, head.last, false, found);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (found->sound && bytes_equal(found->message.subject, subject)) {
+            return STATUS_OK;
+        }
+        from = found->seq + 1;
+        back_alive = back_alive && message_chain(stream, &back.message, head.first, &back) == STATUS_OK;
+    }
+}
+
+void limits_subject(store_stream_t *stream, bytes_t subject) {
+    head_t head;
+    while (head_look(stream, subject, &head) && head.count > (uint64_t)stream->config.max_msgs_per_subject) {
+        found_t found;
+        if (!overlay_fits(stream->store, REMOVAL_NEED) || subject_oldest(stream, head, subject, &found) != STATUS_OK) {
+            return;
+        }
+        message_remove(stream, &found, true);
+    }
+}
+
+static bool over(const store_stream_t *stream) {
+    const stream_config_t *config = &stream->config;
+    if (stream->messages == 0) {
+        return false;
+    }
+    if (config->max_msgs > 0 && stream->messages > (uint64_t)config->max_msgs) {
+        return true;
+    }
+    return config->max_bytes > 0 && stream->bytes > (uint64_t)config->max_bytes;
+}
+
+static bool remove_first(store_stream_t *stream) {
+    found_t found;
+    if (!overlay_fits(stream->store, REMOVAL_NEED)) {
+        return false;
+    }
+    status_t status = message_next(stream, stream->first_seq, stream->last_seq, false, &found);
+    if (status == STATUS_OK) {
+        message_remove(stream, &found, true);
+        return true;
+    }
+    if (status == STATUS_NOT_FOUND) {
+        /* The counters promise a message that is not there (a record lost to damage): believe the messages. */
+        stream_touch(stream);
+        stream->store->messages -= stream->messages;
+        stream->store->bytes -= stream->bytes;
+        stream->messages = stream->bytes = 0;
+        advance_first(stream, stream->last_seq);
+        return true;
+    }
+    return false;
+}
+
+void limits_enforce(store_stream_t *stream, uint64_t budget) {
+    stream->over_limit = false;
+    while (over(stream)) {
+        if (budget-- == 0 || !remove_first(stream)) {
+            stream->over_limit = true;
+            return;
+        }
+    }
+}
+
+
+/* ---- age and expiry ---- */
+
+/* Walks from the oldest message on. Stamps ascend, so the first one that is young enough ends it; exempt ones are stepped over once. */
+static void expire_aged(store_stream_t *stream, int64_t age_now) {
+    int64_t limit = age_now - stream->config.max_age_ns;
+    if (first_load(stream) && stream->aged <= stream->first_seq && stream->first_born > limit) {
+        return;
+    }
+    for (uint32_t step = 0; step < AGE_STEP; step++) {
+        found_t found;
+        uint64_t from = stream->aged > stream->first_seq ? stream->aged : stream->first_seq;
+        if (message_next(stream, from, stream->last_seq, false, &found) != STATUS_OK) {
+            return;
+        }
+        bool exempt = found.sound && (found.message.flags & MESSAGE_NEVER) != 0;
+        if (found.sound && !exempt && found.message.born > limit) {
+            return;
+        }
+        if (!exempt) {
+            if (!overlay_fits(stream->store, REMOVAL_NEED)) {
+                return;
+            }
+            message_remove(stream, &found, false); /* an exempt one of its subject may be older */
+        }
+        stream->aged = found.seq + 1;
+    }
+}
+
+/* Home's first expiry entry behind what is done. */
+static status_t home_expiry(store_stream_t *stream, int64_t *expires, uint64_t *seq) {
+    store_key_t from;
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    if (stream->home_hidden_until != 0) {
+        return STATUS_NOT_FOUND;
+    }
+    key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
+    status_t status = env_seek(stream->store->env, DB_EXPIRY, key_bytes(&from), &key, &value);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (key.size != EXPIRY_KEY_SIZE || load_be32(key.at) != stream->id) {
+        return STATUS_NOT_FOUND;
+    }
+    *expires = (int64_t)load_be64(key.at + 4);
+    *seq = load_be64(key.at + 12);
+    return STATUS_OK;
+}
+
+static void expire_one(store_stream_t *stream, uint64_t seq) {
+    found_t found;
+    if (message_find(stream, seq, false, &found) == STATUS_OK && (found.message.flags & MESSAGE_GONE) == 0) {
+        message_remove(stream, &found, false);
+    }
+}
+
+static void expire_home(store_stream_t *stream, int64_t age_now) {
+    int64_t expires = INT64_MAX;
+    uint64_t seq = 0;
+    bool any = false;
+    store_key_t from;
+    key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq);
+    for (uint32_t step = 0; step < AGE_STEP; step++) {
+        if (home_expiry(stream, &expires, &seq) != STATUS_OK) {
+            expires = INT64_MAX;
+            break;
+        }
+        if (expires > age_now || !overlay_fits(stream->store, REMOVAL_NEED)) {
+            break;
+        }
+        expire_one(stream, seq);
+        stream->expiry_done = expires;
+        stream->expiry_done_seq = seq;
+        any = true;
+    }
+    stream->expiry_next = expires;
+    if (any) {
+        store_key_t to;
+        key_expiry(&to, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
+        overlay_delete_range(stream->store, DB_EXPIRY, key_bytes(&from), key_bytes(&to));
+    }
+}
+
+void limits_expire(store_stream_t *stream, int64_t age_now) {
+    if (stream->config.max_age_ns > 0 && stream->messages > 0) {
+        expire_aged(stream, age_now);
+    }
+    while (stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now) {
+        if (!overlay_fits(stream->store, REMOVAL_NEED)) {
+            return;
+        }
+        uint64_t seq = stream->expiries.at[0].seq;
+        expiries_pop(&stream->expiries);
+        expire_one(stream, seq);
+    }
+    if (stream->expiry_next <= age_now) {
+        expire_home(stream, age_now);
+    }
+}
+
+/* The next message that max_age will take, as far as it is known without looking: where the walk stands. */
+static int64_t aged_deadline(store_stream_t *stream) {
+    found_t found;
+    if (stream->config.max_age_ns <= 0 || stream->messages == 0) {
+        return INT64_MAX;
+    }
+    if (stream->aged <= stream->first_seq && first_load(stream)) {
+        return stream->first_born + stream->config.max_age_ns;
+    }
+    if (message_next(stream, stream->aged, stream->last_seq, false, &found) != STATUS_OK) {
+        return INT64_MAX;
+    }
+    return found.sound ? found.message.born + stream->config.max_age_ns : 0;
+}
+
+int64_t limits_deadline(store_stream_t *stream) {
+    int64_t deadline = aged_deadline(stream);
+    if (stream->expiries.count > 0 && stream->expiries.at[0].expires < deadline) {
+        deadline = stream->expiries.at[0].expires;
+    }
+    return stream->expiry_next < deadline ? stream->expiry_next : deadline;
+}

@@ -1,0 +1,390 @@
+/* open.c: a store's beginning and end: directory, lock, format, environment, replay, threads; and the one line that says why not.
+ *
+ * Record META "format": format 4, store id 16. The journal carries the same id, so one is never replayed into another store.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "store/core.h"
+
+#define FIRST_POSITION UINT64_C(65536) /* a multiple of every alignment; 0 means "none" in places */
+#define MEMORY_RING (UINT64_C(16) << 20)
+#define MEMORY_ALIGNMENT 64
+#define MAP_UNLIMITED (UINT64_C(1) << 40)
+#define MAP_MAX_32 (UINT64_C(1) << 30)
+#define MAP_MIN (UINT64_C(64) << 20)
+
+typedef struct opening {
+    store_t *store;
+    char *reason;
+    size_t reason_size;
+    uint8_t store_id[STORE_ID_SIZE];
+    uint64_t position;
+    uint64_t number;
+    uint32_t chain;
+} opening_t;
+
+static status_t fail(opening_t *opening, status_t status, const char *what, int error) {
+    const char *why = error != 0 ? strerror(error) : status_name(status);
+    snprintf(opening->reason, opening->reason_size, "%s %s: %s", what, opening->store->directory, why);
+    return status;
+}
+
+static status_t path_of(const store_t *store, const char *name, char path[4096]) {
+    int size = snprintf(path, 4096, "%s/%s", store->directory, name);
+    return size > 0 && size < 4096 ? STATUS_OK : STATUS_INVALID;
+}
+
+static status_t make_directory(opening_t *opening) {
+    const char *directory = opening->store->directory;
+    char path[4096];
+    size_t size = strlen(directory);
+    if (size == 0 || size >= sizeof path) {
+        return fail(opening, STATUS_INVALID, "the store directory's name is not usable:", 0);
+    }
+    /* Its parents are made too, as the reference server does. */
+    for (size_t i = 1; i <= size; i++) {
+        if (directory[i] == '/' || directory[i] == 0) {
+            memcpy(path, directory, i);
+            path[i] = 0;
+            if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+                int error = errno;
+                return fail(opening, error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO, "cannot make the store directory", error);
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
+static status_t lock_directory(opening_t *opening) {
+    store_t *store = opening->store;
+    char path[4096];
+    if (path_of(store, "lock", path) != STATUS_OK) {
+        return fail(opening, STATUS_INVALID, "the store directory's name is too long:", 0);
+    }
+    store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (store->lock_fd < 0) {
+        return fail(opening, STATUS_IO, "cannot open the lock file in", errno);
+    }
+    char text[32] = {0};
+    if (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        ssize_t size = pread(store->lock_fd, text, sizeof text - 1, 0);
+        text[size > 0 ? size : 0] = 0;
+        snprintf(opening->reason, opening->reason_size,
+                 "the store in %s is in use by process %s; stop that one or give this one another store_dir", store->directory,
+                 text[0] != 0 ? text : "(unknown)");
+        return STATUS_IN_USE;
+    }
+    int size = snprintf(text, sizeof text, "%ld", (long)getpid());
+    /* The number is only for people; without it the lock holds all the same. */
+    if (ftruncate(store->lock_fd, 0) != 0 || pwrite(store->lock_fd, text, (size_t)size, 0) != size) {
+        return STATUS_OK;
+    }
+    return STATUS_OK;
+}
+
+static void size_map(store_t *store, uint64_t *map, uint64_t ring) {
+    uint64_t limit = sizeof(void *) == 4 ? MAP_MAX_32 : UINT64_C(16) << 40;
+    uint64_t reserve = 3 * ring + MAP_MIN;
+    uint64_t data = store->options.max_bytes;
+    data = data == 0 ? MAP_UNLIMITED : data + data / 2; /* keys, heads, page ends */
+    *map = data + reserve;
+    if (*map > limit) {
+        *map = limit;
+    }
+    store->map_bytes = *map > 2 * reserve ? *map - reserve : *map / 2;
+}
+
+static void empty_directory(const store_t *store) {
+    static const char *const names[] = {"data.mdb", "lock.mdb"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (path_of(store, names[i], path) == STATUS_OK) {
+            (void)unlink(path); /* a memory store begins empty; what cannot go shows when the environment is opened */
+        }
+    }
+}
+
+static const char format_name[] = "format";
+
+static status_t new_format(opening_t *opening) {
+    bytes_t key = bytes_of(format_name, sizeof format_name - 1);
+    uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
+    if (getrandom(opening->store_id, STORE_ID_SIZE, 0) != STORE_ID_SIZE) {
+        return fail(opening, STATUS_IO, "no random numbers for", errno);
+    }
+    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT);
+    memcpy(value + VALUE_CRC_SIZE + 4, opening->store_id, STORE_ID_SIZE);
+    value_seal(key, value, sizeof value);
+    status_t status = env_write_put(opening->store->env, DB_META, key, bytes_of(value, sizeof value));
+    if (status == STATUS_OK) {
+        status = keeper_commit(opening->store->env, FIRST_POSITION, 0, 0);
+    } else {
+        env_write_abort(opening->store->env);
+    }
+    return status == STATUS_OK ? status : fail(opening, status, "cannot write to the store in", 0);
+}
+
+static status_t check_format(opening_t *opening, bytes_t value) {
+    bytes_t key = bytes_of(format_name, sizeof format_name - 1);
+    store_t *store = opening->store;
+    if (value.size < VALUE_CRC_SIZE + 4) {
+        return fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
+    }
+    uint32_t format = load_be32(value.at + VALUE_CRC_SIZE);
+    if (format > STORE_FORMAT && value_sound(key, value)) {
+        snprintf(opening->reason, opening->reason_size,
+                 "the store in %s has format %u, this leafd knows up to %u; run a newer leafd or give another store_dir",
+                 store->directory, format, STORE_FORMAT);
+        return STATUS_VERSION;
+    }
+    if (value.size != VALUE_CRC_SIZE + 4 + STORE_ID_SIZE || !value_sound(key, value)) {
+        return fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
+    }
+    memcpy(opening->store_id, value.at + VALUE_CRC_SIZE + 4, STORE_ID_SIZE);
+    return STATUS_OK;
+}
+
+static status_t identify(opening_t *opening) {
+    env_t *env = opening->store->env;
+    bytes_t value = BYTES_NONE;
+    status_t status = env_write_begin(env);
+    if (status != STATUS_OK) {
+        return fail(opening, status, "cannot write to the store in", 0);
+    }
+    status = env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value);
+    if (status == STATUS_NOT_FOUND) {
+        opening->position = FIRST_POSITION;
+        return new_format(opening);
+    }
+    if (status != STATUS_OK) {
+        status = fail(opening, status, "cannot read the store in", 0);
+    } else {
+        status = check_format(opening, value);
+    }
+    if (status == STATUS_OK) {
+        status = keeper_noted(env, &opening->position, &opening->number, &opening->chain);
+        if (status != STATUS_OK) {
+            status = fail(opening, STATUS_CORRUPT, "the note of what was applied is damaged in", 0);
+        }
+    }
+    env_write_abort(env);
+    return status;
+}
+
+/* Applies the journal's valid tail, in order, in one transaction. */
+static status_t replay(opening_t *opening) {
+    store_t *store = opening->store;
+    status_t status = STATUS_OK;
+    uint64_t from = opening->position;
+    while (status == STATUS_OK) {
+        batch_header_t header;
+        status = journal_read(&store->journal, &store->batches, opening->position, opening->number + 1, opening->chain, &header);
+        if (status != STATUS_OK) {
+            break;
+        }
+        if (store->replayed == 0) {
+            status = env_write_begin(store->env);
+        }
+        if (status == STATUS_OK) {
+            status = keeper_apply(store->env, batches_at(&store->batches, opening->position), header.size);
+        }
+        opening->position += batch_padded(&store->batches, header.size);
+        opening->number = header.number;
+        opening->chain = header.crc;
+        store->replayed++;
+    }
+    if (status == STATUS_NOT_FOUND) {
+        status = store->replayed > 0 ? keeper_commit(store->env, opening->position, opening->number, opening->chain) : STATUS_OK;
+    }
+    if (status == STATUS_OK) {
+        batches_trim(&store->batches, from, opening->position);
+        return STATUS_OK;
+    }
+    env_write_abort(store->env);
+    const char *what = status == STATUS_NO_SPACE ? "make room: the disk or the map is full, and the journal cannot be replayed into"
+                                                 : "cannot replay the journal into the store in";
+    return fail(opening, status, what, 0);
+}
+
+static int hex(uint8_t c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static void boot_id(uint8_t out[BOOT_ID_SIZE]) {
+    uint8_t text[64];
+    memset(out, 0, BOOT_ID_SIZE);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, text, sizeof text) : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    uint32_t digits = 0;
+    for (ssize_t i = 0; i < size && digits < 2 * BOOT_ID_SIZE; i++) {
+        int digit = hex(text[i]);
+        if (digit >= 0) {
+            out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | digit);
+            digits++;
+        }
+    }
+}
+
+static void load_clock(store_t *store) {
+    uint8_t boot[BOOT_ID_SIZE];
+    boot_id(boot);
+    clockwork_open(&store->clock, boot);
+    bytes_t key = BYTES_LITERAL("clock");
+    bytes_t value = BYTES_NONE;
+    if (env_get(store->env, DB_META, key, &value) == STATUS_OK && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE &&
+        value_sound(key, value)) {
+        clockwork_load(&store->clock, value.at + VALUE_CRC_SIZE);
+    }
+}
+
+static status_t open_home(opening_t *opening) {
+    store_t *store = opening->store;
+    uint64_t map = 0;
+    uint64_t ring = store->options.memory ? MEMORY_RING : store->options.journal_size;
+    size_map(store, &map, ring);
+    if (store->options.memory) {
+        empty_directory(store);
+    }
+    status_t status = env_open(store->directory, map, store->options.memory, &store->env, opening->reason, opening->reason_size);
+    return status == STATUS_OK ? identify(opening) : status;
+}
+
+static status_t open_journal(opening_t *opening) {
+    store_t *store = opening->store;
+    uint64_t ring = MEMORY_RING;
+    uint32_t alignment = MEMORY_ALIGNMENT;
+    status_t status = STATUS_OK;
+    if (!store->options.memory) {
+        status = journal_open(&store->journal, store->directory, store->options.journal_size, opening->store_id, opening->reason,
+                              opening->reason_size);
+        ring = store->journal.size;
+        alignment = JOURNAL_ALIGNMENT;
+    }
+    if (status == STATUS_OK) {
+        status = batches_open(&store->batches, ring, alignment, opening->position, opening->number + 1);
+        if (status != STATUS_OK) {
+            return fail(opening, status, "no memory for the batches of", 0);
+        }
+    }
+    if (status == STATUS_OK && !store->options.memory) {
+        status = replay(opening);
+    }
+    return status;
+}
+
+static status_t start(opening_t *opening) {
+    store_t *store = opening->store;
+    batches_restart(&store->batches, opening->position, opening->number + 1);
+    store->durable = store->flight_number = store->first_batch = opening->number;
+    store->flight_end = store->handed = opening->position;
+    young_open(&store->young, &store->batches);
+    status_t status = heads_open(&store->heads);
+    if (status == STATUS_OK) {
+        status = env_renew(store->env);
+    }
+    if (status != STATUS_OK) {
+        return fail(opening, status, "cannot read the store in", 0);
+    }
+    load_clock(store);
+    env_usage_t usage = {0};
+    env_usage(store->env, &usage);
+    store->keeper = (keeper_t){.batches = &store->batches,
+                               .journal = store->options.memory ? NULL : &store->journal,
+                               .env = store->env,
+                               .sync_interval_ns = store->options.sync_interval_ns,
+                               .used_bytes = usage.used_bytes};
+    status = keeper_open(&store->keeper, opening->position, opening->number + 1, opening->chain);
+    store->keeper_open = status == STATUS_OK;
+    return status == STATUS_OK ? status : fail(opening, status, "cannot start the threads of", 0);
+}
+
+static void store_free(store_t *store) {
+    if (store->keeper_open) {
+        keeper_close(&store->keeper);
+    }
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        stream_release(store->streams.at[i]);
+    }
+    env_close(store->env);
+    journal_close(&store->journal);
+    batches_close(&store->batches);
+    young_close(&store->young);
+    if (store->heads.buckets != NULL) {
+        heads_close(&store->heads);
+    }
+    free(store->record_ops.at);
+    free(store->streams.at);
+    free(store->touched.at);
+    free(store->flying.at);
+    free(store->advanced.at);
+    if (store->lock_fd >= 0) {
+        close(store->lock_fd);
+    }
+    free(store->directory);
+    free(store);
+}
+
+status_t store_open(const store_options_t *options, store_t **out, char *reason, size_t reason_size) {
+    *out = NULL;
+    snprintf(reason, reason_size, "no memory for the store in %s", options->directory);
+    store_t *store = calloc(1, sizeof *store);
+    if (store == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    store->options = *options;
+    store->lock_fd = -1;
+    store->journal.fd = -1;
+    store->pending_since = INT64_MAX;
+    store->directory = strdup(options->directory);
+    if (store->directory == NULL) {
+        free(store);
+        return STATUS_NO_MEMORY;
+    }
+    store->options.directory = store->directory;
+    uint64_t size = options->journal_size != 0 ? options->journal_size : STORE_JOURNAL_SIZE;
+    size = size < BATCH_RING_MIN ? BATCH_RING_MIN : size;
+    store->options.journal_size = (size + 65535) / 65536 * 65536;
+    opening_t opening = {.store = store, .reason = reason, .reason_size = reason_size};
+    status_t status = make_directory(&opening);
+    if (status == STATUS_OK) {
+        status = lock_directory(&opening);
+    }
+    if (status == STATUS_OK) {
+        status = open_home(&opening);
+    }
+    if (status == STATUS_OK) {
+        status = open_journal(&opening);
+    }
+    if (status == STATUS_OK) {
+        status = start(&opening);
+    }
+    if (status != STATUS_OK) {
+        store_free(store);
+        return status;
+    }
+    reason[0] = 0;
+    *out = store;
+    return STATUS_OK;
+}
+
+void store_close(store_t *store) {
+    if (store == NULL) {
+        return;
+    }
+    if (!store_batch_empty(store)) {
+        store->flying.count = 0; /* nobody will ask what became visible */
+        store_seal(store);
+    }
+    store_free(store);
+}

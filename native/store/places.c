@@ -1,0 +1,175 @@
+/* places.c: the small containers of a stream's young part: places of messages by sequence, expiry times, newly born subjects. They
+ * grow by doubling and are bounded by the ops that the byte ring can hold. */
+#include <stdlib.h>
+
+#include "store/core.h"
+
+#define CAPACITY_MIN 64
+#define CAPACITY_KEEP 4096
+
+/* ---- places ---- */
+
+status_t places_reserve(places_t *places) {
+    uint64_t count = places->end - places->begin;
+    if (count < places->capacity) {
+        return STATUS_OK;
+    }
+    uint64_t capacity = places->capacity > 0 ? places->capacity * 2 : CAPACITY_MIN;
+    place_t *at = malloc(capacity * sizeof *at);
+    if (at == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        at[i] = places_get(places, places->begin + i);
+    }
+    free(places->at);
+    *places = (places_t){.at = at, .capacity = capacity, .begin = 0, .end = count};
+    return STATUS_OK;
+}
+
+void places_push(places_t *places, uint64_t seq, uint64_t position) {
+    places->at[places->end++ & (places->capacity - 1)] = (place_t){.seq = seq, .position = position};
+}
+
+place_t places_get(const places_t *places, uint64_t index) {
+    return places->at[index & (places->capacity - 1)];
+}
+
+uint64_t places_first(const places_t *places) {
+    return places->begin == places->end ? UINT64_MAX : places_get(places, places->begin).seq;
+}
+
+uint64_t places_find(const places_t *places, uint64_t seq) {
+    uint64_t low = places->begin;
+    uint64_t high = places->end;
+    if (low == high) {
+        return high;
+    }
+    uint64_t first = places_get(places, low).seq;
+    if (seq <= first) {
+        return low;
+    }
+    /* Without gaps the distance is the index; with gaps it is an upper bound. */
+    uint64_t guess = seq - first;
+    if (guess < high - low) {
+        if (places_get(places, low + guess).seq == seq) {
+            return low + guess;
+        }
+        high = low + guess;
+    }
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (places_get(places, middle).seq < seq) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+void places_drop_below(places_t *places, uint64_t seq) {
+    places->begin = places_find(places, seq);
+    if (places->begin == places->end) {
+        if (places->capacity > CAPACITY_KEEP) {
+            free(places->at);
+            *places = (places_t){0};
+        }
+        places->begin = places->end = 0;
+    }
+}
+
+/* ---- expiries: a binary heap ---- */
+
+status_t expiries_push(expiries_t *expiries, expiry_t entry) {
+    if (expiries->count == expiries->capacity) {
+        uint64_t capacity = expiries->capacity > 0 ? expiries->capacity * 2 : CAPACITY_MIN;
+        expiry_t *at = realloc(expiries->at, capacity * sizeof *at);
+        if (at == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        expiries->at = at;
+        expiries->capacity = capacity;
+    }
+    uint64_t i = expiries->count++;
+    while (i > 0 && expiries->at[(i - 1) / 2].expires > entry.expires) {
+        expiries->at[i] = expiries->at[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    expiries->at[i] = entry;
+    return STATUS_OK;
+}
+
+static void sink(expiries_t *expiries, uint64_t i) {
+    expiry_t entry = expiries->at[i];
+    for (;;) {
+        uint64_t child = 2 * i + 1;
+        if (child >= expiries->count) {
+            break;
+        }
+        if (child + 1 < expiries->count && expiries->at[child + 1].expires < expiries->at[child].expires) {
+            child++;
+        }
+        if (expiries->at[child].expires >= entry.expires) {
+            break;
+        }
+        expiries->at[i] = expiries->at[child];
+        i = child;
+    }
+    expiries->at[i] = entry;
+}
+
+void expiries_pop(expiries_t *expiries) {
+    expiries->at[0] = expiries->at[--expiries->count];
+    if (expiries->count > 0) {
+        sink(expiries, 0);
+    }
+}
+
+void expiries_drop_below(expiries_t *expiries, uint64_t seq) {
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < expiries->count; i++) {
+        if (expiries->at[i].seq >= seq) {
+            expiries->at[kept++] = expiries->at[i];
+        }
+    }
+    expiries->count = kept;
+    for (uint64_t i = kept / 2; i-- > 0;) {
+        sink(expiries, i);
+    }
+    if (kept == 0) {
+        free(expiries->at);
+        *expiries = (expiries_t){0};
+    }
+}
+
+/* ---- newcomers ---- */
+
+status_t newcomers_push(newcomers_t *newcomers, uint64_t position) {
+    if (newcomers->count == newcomers->capacity) {
+        uint64_t capacity = newcomers->capacity > 0 ? newcomers->capacity * 2 : CAPACITY_MIN;
+        uint64_t *at = realloc(newcomers->at, capacity * sizeof *at);
+        if (at == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        newcomers->at = at;
+        newcomers->capacity = capacity;
+    }
+    newcomers->at[newcomers->count++] = position;
+    return STATUS_OK;
+}
+
+void newcomers_drop(newcomers_t *newcomers) {
+    if (newcomers->boundary == 0) {
+        return;
+    }
+    newcomers->count -= newcomers->boundary;
+    if (newcomers->count > 0) {
+        memmove(newcomers->at, newcomers->at + newcomers->boundary, newcomers->count * sizeof *newcomers->at);
+    } else if (newcomers->capacity > CAPACITY_KEEP) {
+        free(newcomers->at);
+        newcomers->at = NULL;
+        newcomers->capacity = 0;
+    }
+    newcomers->boundary = 0;
+}

@@ -1,0 +1,344 @@
+/* read.c: messages by sequence: one, the next, the one before, the one before on its subject; by time; what is deleted. Young first, then
+ * home through the one kept cursor. Does not change anything; subjects.c has what goes by subject.
+ *
+ *     sequences   first_seq ............ young's first ............ last_seq
+ *                 |---- home (cursor) ---|---- places -> ops ------|
+ *                 deletions out of the middle: notes in young for both parts, GONE links in home
+ */
+#include "base/check.h"
+#include "base/subject.h"
+#include "store/core.h"
+
+/* Young's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */
+static status_t deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {
+    op_t op;
+    uint64_t position;
+    if (stream->deletes[0] + stream->deletes[1] == 0 || !young_find(&stream->store->young, DB_MESSAGES, key, &op, &position)) {
+        return STATUS_AGAIN;
+    }
+    if (position < stream->home_hidden_until) {
+        return STATUS_AGAIN; /* of an earlier stream with this id */
+    }
+    if (op.kind != OP_PUT || !message_read(op.value, &found->message)) {
+        return STATUS_NOT_FOUND;
+    }
+    *found = (found_t){.seq = seq, .message = found->message, .value = op.value, .sound = true};
+    return STATUS_OK;
+}
+
+static status_t take(found_t *found, uint64_t seq, bytes_t key, bytes_t value, bool verify) {
+    found->seq = seq;
+    found->value = value;
+    found->sound = (!verify || value_sound(key, value)) && message_read(value, &found->message);
+    return found->sound ? STATUS_OK : STATUS_CORRUPT;
+}
+
+/* A link that a deletion left. Its checksum is looked at, so that a flipped bit cannot make a message vanish silently. */
+static bool is_link(bytes_t key, bytes_t value) {
+    return value.size > VALUE_CRC_SIZE && (value.at[VALUE_CRC_SIZE] & MESSAGE_GONE) != 0 && value_sound(key, value);
+}
+
+static void take_young(store_stream_t *stream, place_t place, found_t *found) {
+    op_t op;
+    op_read(&stream->store->batches, place.position, &op);
+    found->seq = place.seq;
+    found->value = op.value;
+    found->sound = message_read(op.value, &found->message);
+    check(found->sound);
+}
+
+status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found) {
+    store_t *store = stream->store;
+    if (seq < stream->first_seq || seq > stream->last_seq) {
+        return STATUS_NOT_FOUND;
+    }
+    store_key_t key;
+    key_message(&key, stream->id, seq);
+    status_t status = deleted(stream, seq, key_bytes(&key), found);
+    if (status != STATUS_AGAIN) {
+        return status;
+    }
+    if (seq >= places_first(&stream->places)) {
+        uint64_t index = places_find(&stream->places, seq);
+        if (index == stream->places.end) {
+            return STATUS_NOT_FOUND;
+        }
+        place_t place = places_get(&stream->places, index);
+        if (place.seq != seq) {
+            return STATUS_NOT_FOUND;
+        }
+        take_young(stream, place, found);
+        return STATUS_OK;
+    }
+    if (stream->home_hidden_until != 0) {
+        return STATUS_NOT_FOUND;
+    }
+    bytes_t value = BYTES_NONE;
+    status = env_get(store->env, DB_MESSAGES, key_bytes(&key), &value);
+    return status == STATUS_OK ? take(found, seq, key_bytes(&key), value, verify) : status;
+}
+
+/* Puts the cursor on the first home message of the stream at or above from. */
+static status_t home_step(store_stream_t *stream, uint64_t from, uint64_t *seq, bytes_t *key, bytes_t *value) {
+    store_t *store = stream->store;
+    status_t status;
+    if (store->cursor_stream == stream->id && store->cursor_seq != 0 && store->cursor_seq + 1 == from) {
+        status = env_next(store->env, DB_MESSAGES, key, value);
+    } else {
+        store_key_t wanted;
+        key_message(&wanted, stream->id, from);
+        status = env_seek(store->env, DB_MESSAGES, key_bytes(&wanted), key, value);
+    }
+    store->cursor_seq = 0;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (key->size != MESSAGE_KEY_SIZE || load_be32(key->at) != stream->id) {
+        return STATUS_NOT_FOUND;
+    }
+    *seq = load_be64(key->at + 4);
+    store->cursor_stream = stream->id;
+    store->cursor_seq = *seq;
+    return STATUS_OK;
+}
+
+static status_t next_home(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found) {
+    while (from <= upto) {
+        uint64_t seq = 0;
+        bytes_t key = BYTES_NONE;
+        bytes_t value = BYTES_NONE;
+        status_t status = home_step(stream, from, &seq, &key, &value);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (seq > upto) {
+            return STATUS_NOT_FOUND;
+        }
+        from = seq + 1;
+        if (deleted(stream, seq, key, found) != STATUS_AGAIN) {
+            continue;
+        }
+        if (is_link(key, value)) {
+            continue;
+        }
+        status = take(found, seq, key, value, verify);
+        return status == STATUS_CORRUPT ? STATUS_OK : status;
+    }
+    return STATUS_NOT_FOUND;
+}
+
+status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found) {
+    from = from < stream->first_seq ? stream->first_seq : from;
+    upto = upto > stream->last_seq ? stream->last_seq : upto;
+    if (from > upto || stream->messages == 0) {
+        return STATUS_NOT_FOUND;
+    }
+    uint64_t young = places_first(&stream->places);
+    if (from < young && stream->home_hidden_until == 0) {
+        status_t status = next_home(stream, from, upto < young ? upto : young - 1, verify, found);
+        if (status != STATUS_NOT_FOUND) {
+            return status;
+        }
+    }
+    for (uint64_t i = places_find(&stream->places, from); i < stream->places.end; i++) {
+        place_t place = places_get(&stream->places, i);
+        if (place.seq > upto) {
+            break;
+        }
+        store_key_t key;
+        key_message(&key, stream->id, place.seq);
+        if (deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
+            take_young(stream, place, found);
+            return STATUS_OK;
+        }
+    }
+    return STATUS_NOT_FOUND;
+}
+
+static status_t back_home(store_stream_t *stream, uint64_t upto, found_t *found) {
+    store_t *store = stream->store;
+    while (upto >= stream->first_seq && upto > 0) {
+        store_key_t wanted;
+        key_message(&wanted, stream->id, upto);
+        bytes_t key = BYTES_NONE;
+        bytes_t value = BYTES_NONE;
+        store->cursor_seq = 0;
+        status_t status = env_seek_back(store->env, DB_MESSAGES, key_bytes(&wanted), &key, &value);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (key.size != MESSAGE_KEY_SIZE || load_be32(key.at) != stream->id) {
+            return STATUS_NOT_FOUND;
+        }
+        uint64_t seq = load_be64(key.at + 4);
+        if (seq < stream->first_seq) {
+            return STATUS_NOT_FOUND;
+        }
+        upto = seq - 1;
+        if (!is_link(key, value) && deleted(stream, seq, key, found) == STATUS_AGAIN) {
+            status = take(found, seq, key, value, true);
+            return status == STATUS_CORRUPT ? STATUS_OK : status;
+        }
+    }
+    return STATUS_NOT_FOUND;
+}
+
+status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
+    upto = upto > stream->last_seq ? stream->last_seq : upto;
+    uint64_t young = places_first(&stream->places);
+    if (upto >= young) {
+        uint64_t i = places_find(&stream->places, upto);
+        if (i == stream->places.end || places_get(&stream->places, i).seq > upto) {
+            i--;
+        }
+        for (;; i--) {
+            place_t place = places_get(&stream->places, i);
+            if (place.seq < stream->first_seq) {
+                return STATUS_NOT_FOUND;
+            }
+            store_key_t key;
+            key_message(&key, stream->id, place.seq);
+            if (deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
+                take_young(stream, place, found);
+                return STATUS_OK;
+            }
+            if (i == stream->places.begin) {
+                break;
+            }
+        }
+        upto = young - 1;
+    }
+    return stream->home_hidden_until != 0 ? STATUS_NOT_FOUND : back_home(stream, upto, found);
+}
+
+status_t message_chain(store_stream_t *stream, const message_t *message, uint64_t floor, found_t *found) {
+    uint64_t seq = message->previous;
+    floor = floor < stream->first_seq ? stream->first_seq : floor;
+    while (seq >= floor && seq > 0) {
+        status_t status = message_find(stream, seq, false, found);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if ((found->message.flags & MESSAGE_GONE) == 0) {
+            return STATUS_OK;
+        }
+        if (found->message.previous >= seq) {
+            return STATUS_CORRUPT;
+        }
+        seq = found->message.previous;
+    }
+    return STATUS_NOT_FOUND;
+}
+
+void found_out(const found_t *found, stored_message_t *out) {
+    *out = (stored_message_t){.seq = found->seq,
+                              .ts = found->message.ts,
+                              .subject = found->message.subject,
+                              .header = found->message.header,
+                              .payload = found->message.payload};
+}
+
+status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
+    found_t found;
+    status_t status = message_find(stream, seq, true, &found);
+    if (status == STATUS_CORRUPT) {
+        store_corrupt(stream->store, stream, stream->id, seq, "a message");
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if ((found.message.flags & MESSAGE_GONE) != 0) {
+        return STATUS_NOT_FOUND;
+    }
+    found_out(&found, out);
+    return STATUS_OK;
+}
+
+/* Where a filter's messages can lie: narrows [from, upto] by the heads of literal filters. false: nowhere. */
+static bool narrow(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t *upto) {
+    uint64_t lowest = UINT64_MAX;
+    uint64_t highest = 0;
+    if (filters.count == 0 || filters.count > 8) {
+        return true;
+    }
+    for (uint32_t i = 0; i < filters.count; i++) {
+        head_t head;
+        if (subject_has_wildcard(filters.patterns[i])) {
+            return true;
+        }
+        if (head_look(stream, filters.patterns[i], &head)) {
+            lowest = head.first < lowest ? head.first : lowest;
+            highest = head.last > highest ? head.last : highest;
+        }
+    }
+    *from = lowest > *from ? lowest : *from;
+    *upto = highest < *upto ? highest : *upto;
+    return *from <= *upto;
+}
+
+status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget, stored_message_t *out) {
+    uint64_t last = upto;
+    if (!narrow(stream, filters, from, &last)) {
+        return STATUS_NOT_FOUND;
+    }
+    for (uint32_t looked = 0; looked < budget; looked++) {
+        found_t found;
+        status_t status = message_next(stream, *from, last, true, &found);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        *from = found.seq;
+        if (!found.sound) {
+            store_corrupt(stream->store, stream, stream->id, found.seq, "a message");
+        } else if (filters_match(filters, found.message.subject)) {
+            found_out(&found, out);
+            return STATUS_OK;
+        }
+        *from = found.seq + 1;
+    }
+    return STATUS_AGAIN;
+}
+
+status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq) {
+    uint64_t low = stream->first_seq;
+    uint64_t high = stream->last_seq + 1; /* the answer is in [low, high] */
+    *seq = high;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        found_t found;
+        status_t status = message_next(stream, middle, high - 1, false, &found);
+        if (status == STATUS_NOT_FOUND) {
+            high = middle; /* nothing lives in [middle, high) */
+        } else if (status != STATUS_OK) {
+            return status;
+        } else if (!found.sound || found.message.ts < ts) {
+            low = found.seq + 1;
+        } else {
+            *seq = found.seq;
+            high = middle;
+        }
+    }
+    return *seq <= stream->last_seq ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
+void store_deleted(store_stream_t *stream, bool (*visit)(void *context, uint64_t seq), void *context) {
+    if (stream->messages == 0) {
+        return;
+    }
+    uint64_t left = stream->last_seq - stream->first_seq + 1 - stream->messages;
+    uint64_t seq = stream->first_seq;
+    while (left > 0) {
+        found_t found;
+        status_t status = message_next(stream, seq, stream->last_seq, false, &found);
+        uint64_t alive = status == STATUS_OK ? found.seq : stream->last_seq + 1;
+        for (; seq < alive && left > 0; seq++, left--) {
+            if (!visit(context, seq)) {
+                return;
+            }
+        }
+        if (status != STATUS_OK) {
+            return;
+        }
+        seq = alive + 1;
+    }
+}

@@ -1,0 +1,182 @@
+/* records.c: the small durable records that others keep here (definitions, consumer states, pendings, control's own). */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "store/core.h"
+
+static bool fits_key(bytes_t key) {
+    return key.size <= KEY_RECORD_MAX;
+}
+
+status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value) {
+    if (!fits_key(key) || value.size > STORE_MESSAGE_MAX) {
+        return STATUS_INVALID;
+    }
+    store_key_t full;
+    key_record(&full, kind, key);
+    if (!overlay_fits(store, op_size(full.size, VALUE_CRC_SIZE + value.size))) {
+        return STATUS_FULL;
+    }
+    if (newcomers_push(&store->record_ops, store->batches.end) != STATUS_OK) {
+        return STATUS_NO_MEMORY;
+    }
+    uint8_t *to = overlay_put(store, DB_RECORDS, key_bytes(&full), VALUE_CRC_SIZE + value.size, true, NULL);
+    if (value.size > 0) {
+        memcpy(to + VALUE_CRC_SIZE, value.at, value.size);
+    }
+    value_seal(key_bytes(&full), to, VALUE_CRC_SIZE + value.size);
+    return STATUS_OK;
+}
+
+status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key) {
+    if (!fits_key(key)) {
+        return STATUS_INVALID;
+    }
+    store_key_t full;
+    key_record(&full, kind, key);
+    if (!overlay_fits(store, op_size(full.size, 0))) {
+        return STATUS_FULL;
+    }
+    overlay_delete(store, DB_RECORDS, key_bytes(&full), true);
+    return STATUS_OK;
+}
+
+status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefix) {
+    if (prefix.size + 1 >= 64) {
+        return STATUS_INVALID;
+    }
+    store_key_t full;
+    key_record(&full, kind, prefix);
+    if (!overlay_fits(store, op_size(full.size, full.size))) {
+        return STATUS_FULL;
+    }
+    overlay_delete_prefix(store, DB_RECORDS, key_bytes(&full));
+    return STATUS_OK;
+}
+
+status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value) {
+    if (!fits_key(key)) {
+        return STATUS_NOT_FOUND;
+    }
+    store_key_t full;
+    key_record(&full, kind, key);
+    return overlay_get(store, DB_RECORDS, key_bytes(&full), value);
+}
+
+/* ---- in key order: home's cursor merged with young's puts ---- */
+
+static int compare(bytes_t a, bytes_t b) {
+    uint32_t size = a.size < b.size ? a.size : b.size;
+    int order = size > 0 ? memcmp(a.at, b.at, size) : 0;
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+static int compare_slices(const void *a, const void *b) {
+    return compare(*(const bytes_t *)a, *(const bytes_t *)b);
+}
+
+typedef struct merge {
+    store_t *store;
+    bytes_t prefix; /* with the kind */
+    bytes_t after;  /* with the kind */
+    bytes_t *young;
+    uint64_t young_count;
+    uint64_t young_at;
+    bool home_open;
+    bytes_t home;
+} merge_t;
+
+static bool inside(const merge_t *merge, bytes_t key) {
+    return bytes_starts(key, merge->prefix) && compare(key, merge->after) > 0;
+}
+
+static status_t gather(merge_t *merge) {
+    const newcomers_t *ops = &merge->store->record_ops;
+    if (ops->count == 0) {
+        return STATUS_OK;
+    }
+    merge->young = malloc(ops->count * sizeof *merge->young);
+    if (merge->young == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (uint64_t i = 0; i < ops->count; i++) {
+        op_t op;
+        op_read(&merge->store->batches, ops->at[i], &op);
+        if (inside(merge, op.key)) {
+            merge->young[merge->young_count++] = op.key;
+        }
+    }
+    if (merge->young_count > 1) {
+        qsort(merge->young, merge->young_count, sizeof *merge->young, compare_slices);
+    }
+    return STATUS_OK;
+}
+
+static void home_take(merge_t *merge, status_t status, bytes_t key) {
+    merge->home_open = status == STATUS_OK && bytes_starts(key, merge->prefix);
+    merge->home = key;
+}
+
+static void home_step(merge_t *merge) {
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    status_t status = env_next(merge->store->env, DB_RECORDS, &key, &value);
+    home_take(merge, status, key);
+}
+
+static void home_begin(merge_t *merge) {
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    bytes_t from = compare(merge->after, merge->prefix) > 0 ? merge->after : merge->prefix;
+    status_t status = env_seek(merge->store->env, DB_RECORDS, from, &key, &value);
+    home_take(merge, status, key);
+    if (merge->home_open && compare(key, merge->after) <= 0) {
+        home_step(merge);
+    }
+}
+
+static bool merge_next(merge_t *merge, bytes_t *key) {
+    bool young = merge->young_at < merge->young_count;
+    if (!young && !merge->home_open) {
+        return false;
+    }
+    int order = !young ? 1 : !merge->home_open ? -1 : compare(merge->young[merge->young_at], merge->home);
+    *key = order <= 0 ? merge->young[merge->young_at] : merge->home;
+    while (merge->young_at < merge->young_count && bytes_equal(merge->young[merge->young_at], *key)) {
+        merge->young_at++;
+    }
+    if (order >= 0) {
+        home_step(merge);
+    }
+    return true;
+}
+
+status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
+                           bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
+    store_key_t full_prefix;
+    store_key_t full_after;
+    if (!fits_key(prefix) || !fits_key(after)) {
+        return STATUS_INVALID;
+    }
+    key_record(&full_prefix, kind, prefix);
+    key_record(&full_after, kind, after);
+    /* Without `after` even the record with an empty key is behind it. */
+    bytes_t behind = after.size > 0 ? key_bytes(&full_after) : BYTES_NONE;
+    merge_t merge = {.store = store, .prefix = key_bytes(&full_prefix), .after = behind};
+    status_t status = gather(&merge);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    home_begin(&merge);
+    bytes_t key;
+    while (merge_next(&merge, &key)) {
+        bytes_t value = BYTES_NONE;
+        status_t got = overlay_get(store, DB_RECORDS, key, &value);
+        if (got == STATUS_OK && !visit(context, bytes_of(key.at + 1, key.size - 1), value)) {
+            break;
+        }
+        /* One that fails its checksum is alarmed and left out; the others are served. */
+    }
+    free(merge.young);
+    return STATUS_OK;
+}

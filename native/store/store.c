@@ -1,0 +1,296 @@
+/* store.c: the pipeline. One store_tick: what came back from the journal and the keeper, background work, then the open batch is closed and
+ * handed over when the journal is idle; when enough is young, a checkpoint is begun at that batch's end.
+ *
+ * store_open and store_close are in open.c.
+ */
+#include "store/core.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+#define CHECKPOINT_NS (5 * NS_PER_SECOND) /* the oldest young batch waits no longer        */
+#define CHECKPOINT_PART 3                 /* a checkpoint begins when the ring is 1/3 full  */
+#define HAND_BYTES (UINT64_C(256) << 10)  /* the keeper is woken for so much, not for each batch */
+#define BACKGROUND_NS (100 * NS_PER_MS)   /* how soon after appends deadlines are looked at */
+#define POLL_NS (50 * NS_PER_MS)          /* a memory store's keeper is asked so often      */
+
+void store_clock(store_t *store, moment_t now) {
+    int64_t step = clockwork_advance(&store->clock, now);
+    store->now_mono = now.mono_ns;
+    if (step != 0) {
+        store_alarm(store, ALARM_CLOCK, 0, 0, "the wall clock stepped by %lld ms; ages go on by elapsed time", (long long)(step / NS_PER_MS));
+    }
+}
+
+/* ---- closing a batch ---- */
+
+static void keep_clock(store_t *store) {
+    static const char name[] = "clock";
+    bytes_t key = bytes_of(name, sizeof name - 1);
+    if (store->clock.kept && store->clock.mono - store->clock.kept_mono < CLOCK_KEEP_NS) {
+        return;
+    }
+    if (!overlay_fits(store, op_size(key.size, VALUE_CRC_SIZE + CLOCK_RECORD_SIZE))) {
+        return;
+    }
+    uint8_t *value = overlay_put(store, DB_META, key, VALUE_CRC_SIZE + CLOCK_RECORD_SIZE, false, NULL);
+    clockwork_save(&store->clock, value + VALUE_CRC_SIZE);
+    value_seal(key, value, VALUE_CRC_SIZE + CLOCK_RECORD_SIZE);
+}
+
+void store_seal(store_t *store) {
+    keep_clock(store);
+    heads_settle(store);
+    for (uint32_t i = 0; i < store->touched.count; i++) {
+        store_stream_t *stream = store->touched.at[i];
+        stream_settle(stream);
+        stream->flight_last = stream->last_seq;
+        stream->flying = true;
+    }
+    check(store->batches.promised == 0);
+    check(store->flying.count == 0);
+    stream_list_t empty = store->flying;
+    store->flying = store->touched;
+    store->touched = empty;
+    store->flight_number = store->batches.number;
+    batch_seal(&store->batches);
+    store->flight_end = store->batches.begin;
+    if (store->pending_since == INT64_MAX) {
+        store->pending_since = store->now_mono;
+    }
+    keeper_seal(&store->keeper, store->flight_end);
+}
+
+/* ---- completions ---- */
+
+static void advance_visible(store_t *store) {
+    for (uint32_t i = 0; i < store->flying.count; i++) {
+        store_stream_t *stream = store->flying.at[i];
+        stream->flying = false;
+        if (stream->flight_last > stream->visible) {
+            stream->visible = stream->flight_last;
+            if (!stream->advanced && list_add(&store->advanced, stream) == STATUS_OK) {
+                stream->advanced = true;
+            }
+        }
+    }
+    store->flying.count = 0;
+}
+
+static void take_durable(store_t *store) {
+    uint64_t durable = atomic_load_explicit(&store->keeper.durable, memory_order_acquire);
+    if (store->durable != store->flight_number && durable >= store->flight_end) {
+        store->durable = store->flight_number;
+        advance_visible(store);
+    }
+    bool checkpoint = store->boundary != 0 && !store->boundary_sent && durable >= store->boundary;
+    uint64_t upto = checkpoint ? store->boundary : durable;
+    if (store->boundary != 0 && store->boundary_sent) {
+        return; /* what comes behind the running checkpoint waits for it, so that the commit ends at the boundary */
+    }
+    if (checkpoint || upto - store->handed >= HAND_BYTES) {
+        store->handed = upto;
+        store->boundary_sent = checkpoint;
+        keeper_hand(&store->keeper, upto, checkpoint);
+    }
+}
+
+static void take_checkpoint(store_t *store) {
+    uint64_t done = atomic_load_explicit(&store->keeper.checkpointed, memory_order_acquire);
+    if (store->boundary == 0 || done < store->boundary) {
+        return;
+    }
+    if (env_renew(store->env) != STATUS_OK) {
+        return; /* the old snapshot with all of young over it stays right; the next tick tries again */
+    }
+    store->cursor_seq = 0;
+    uint64_t from = store->batches.freed;
+    store->batches.freed = store->boundary;
+    young_drop(&store->young);
+    newcomers_drop(&store->record_ops);
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        stream_drop(store->streams.at[i]);
+    }
+    if (store->batches.begin == store->boundary && batch_is_empty(&store->batches)) {
+        batches_trim(&store->batches, from, store->boundary); /* idle: the memory goes back */
+    }
+    store->boundary = 0;
+    store->background_at = store->now_mono;
+}
+
+static void take_trouble(store_t *store) {
+    int journal = atomic_load_explicit(&store->keeper.journal_trouble, memory_order_acquire);
+    int keeper = atomic_load_explicit(&store->keeper.keeper_trouble, memory_order_acquire);
+    bool space = journal == STATUS_NO_SPACE || keeper == STATUS_NO_SPACE;
+    bool io = (journal != STATUS_OK || keeper != STATUS_OK) && !space;
+    uint64_t used = atomic_load_explicit(&store->keeper.used_bytes, memory_order_relaxed);
+    uint64_t unused = atomic_load_explicit(&store->keeper.free_bytes, memory_order_relaxed);
+    bool map_full = used > unused && used - unused > store->map_bytes;
+    if ((space || map_full) != store->space_trouble) {
+        store->space_trouble = space || map_full;
+        if (store->space_trouble) {
+            store_alarm(store, ALARM_DISK_FULL, 0, 0, "%s is full: publishers are refused until there is room again", store->directory);
+        } else {
+            store_alarm(store, ALARM_DISK_OK, 0, 0, "%s has room again", store->directory);
+        }
+    }
+    if (io != store->io_trouble) {
+        store->io_trouble = io;
+        store_alarm(store, io ? ALARM_IO : ALARM_DISK_OK, 0, 0,
+                    io ? "writing to %s fails: publishers are refused, it is tried again" : "writing to %s works again", store->directory);
+    }
+}
+
+/* ---- background ---- */
+
+static void background(store_t *store) {
+    int64_t age_now = store->clock.age;
+    int64_t next = INT64_MAX;
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        store_stream_t *stream = store->streams.at[i];
+        limits_expire(stream, age_now);
+        if (stream->config.duplicate_window_ns > 0) {
+            dedupe_expire(stream, age_now);
+        }
+        if (stream->over_limit) {
+            limits_enforce(stream, STORE_STEP);
+        }
+        int64_t deadline = limits_deadline(stream);
+        int64_t ids = dedupe_deadline(stream);
+        deadline = ids < deadline ? ids : deadline;
+        deadline = stream->over_limit ? age_now : deadline;
+        next = deadline < next ? deadline : next;
+    }
+    next = clockwork_mono_at(&store->clock, next);
+    store->background_at = next > store->now_mono ? next : store->now_mono;
+}
+
+static bool checkpoint_due(const store_t *store) {
+    if (store->boundary != 0 || store->pending_since == INT64_MAX) {
+        return false;
+    }
+    if (batches_used(&store->batches) >= store->batches.size / CHECKPOINT_PART) {
+        return true;
+    }
+    return store->now_mono - store->pending_since >= CHECKPOINT_NS;
+}
+
+/* At the end of a batch, before the next one has an op. */
+static void begin_checkpoint(store_t *store) {
+    check(batch_is_empty(&store->batches));
+    store->boundary = store->batches.begin;
+    store->boundary_sent = false;
+    store->pending_since = INT64_MAX;
+    young_rotate(&store->young);
+    store->record_ops.boundary = store->record_ops.count;
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        stream_rotate(store->streams.at[i]);
+    }
+}
+
+static void take_news(store_t *store) {
+    keeper_heard(&store->keeper);
+    take_durable(store);
+    take_checkpoint(store);
+    take_trouble(store);
+}
+
+void store_tick(store_t *store, moment_t now) {
+    store_clock(store, now);
+    take_news(store);
+    if (store->now_mono >= store->background_at) {
+        background(store);
+    }
+    bool idle = store->durable == store->flight_number;
+    if (idle && !store_batch_empty(store)) {
+        if (store->background_at > store->now_mono + BACKGROUND_NS) {
+            store->background_at = store->now_mono + BACKGROUND_NS;
+        }
+        store_seal(store);
+        if (checkpoint_due(store)) {
+            begin_checkpoint(store);
+        }
+    } else if (store_batch_empty(store) && checkpoint_due(store)) {
+        begin_checkpoint(store);
+    }
+    if (store->options.memory || (store->boundary != 0 && !store->boundary_sent)) {
+        take_durable(store);
+    }
+}
+
+int64_t store_next_deadline(const store_t *store) {
+    int64_t deadline = store->background_at;
+    if (store->boundary != 0) {
+        int64_t poll = store->options.memory ? store->now_mono + POLL_NS : INT64_MAX;
+        return poll < deadline ? poll : deadline;
+    }
+    if (store->pending_since != INT64_MAX && store->pending_since + CHECKPOINT_NS < deadline) {
+        deadline = store->pending_since + CHECKPOINT_NS;
+    }
+    return deadline;
+}
+
+/* ---- looks ---- */
+
+int store_wake_fd(const store_t *store) {
+    return store->options.memory ? -1 : store->keeper.plane_fd;
+}
+
+uint64_t store_batch(const store_t *store) {
+    return store->batches.number;
+}
+
+bool store_batch_empty(const store_t *store) {
+    return batch_is_empty(&store->batches) && store->touched.count == 0 && store->heads.dirty_count == 0;
+}
+
+uint64_t store_durable(const store_t *store) {
+    return store->durable;
+}
+
+bool store_room(const store_t *store) {
+    const batches_t *batches = &store->batches;
+    return batch_open_size(batches) < batches->size / 8 && batches_used(batches) < batches->size / 4 * 3;
+}
+
+store_stream_t *store_advanced_next(store_t *store) {
+    if (store->advanced.count == 0) {
+        return NULL;
+    }
+    store_stream_t *stream = store->advanced.at[--store->advanced.count];
+    stream->advanced = false;
+    return stream;
+}
+
+bool store_alarm_next(store_t *store, store_alarm_t *alarm) {
+    if (store->alarm_count == 0) {
+        return false;
+    }
+    *alarm = store->alarms[store->alarm_begin];
+    store->alarm_begin = (store->alarm_begin + 1) % STORE_ALARMS_MAX;
+    store->alarm_count--;
+    return true;
+}
+
+void store_set_hooks(store_t *store, store_hooks_t hooks) {
+    store->hooks = hooks;
+}
+
+void store_stats(const store_t *store, plane_stats_t *stats) {
+    const keeper_t *keeper = &store->keeper;
+    stats->streams += store->streams.count;
+    stats->store_messages += store->messages;
+    *(store->options.memory ? &stats->memory_bytes : &stats->store_bytes) += store->bytes;
+    if (!store->options.memory) {
+        stats->disk_bytes += atomic_load_explicit(&keeper->used_bytes, memory_order_relaxed) + store->journal.size;
+    }
+    stats->journal_batches += store->options.memory ? 0 : store->durable - store->first_batch;
+    stats->journal_bytes += atomic_load_explicit(&keeper->journal_bytes, memory_order_relaxed);
+    stats->journal_syncs += atomic_load_explicit(&keeper->journal_syncs, memory_order_relaxed);
+    stats->checkpoints += atomic_load_explicit(&keeper->checkpoints, memory_order_relaxed);
+    stats->young_bytes += batches_used(&store->batches);
+    stats->corrupt_records += store->corrupt;
+    stats->events_dropped += store->alarms_dropped;
+    stats->replayed_batches += store->replayed;
+}

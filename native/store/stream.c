@@ -1,0 +1,269 @@
+/* stream.c: a stream's life (open, configure, remove), its counters, and its state record.
+ *
+ * Record RECORD_STATE, key = stream id (after crc 4): first 8, last 8, messages 8, bytes 8, subjects 8, last ts 8, last born 8,
+ * last message id size 2, last message id. Absolute, one per touched stream and batch.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/crc.h"
+#include "store/core.h"
+
+#define STATE_FIXED_SIZE (VALUE_CRC_SIZE + 7 * 8 + 2)
+
+_Static_assert(STREAM_PROMISE >= OP_HEADER_SIZE + 5 + STATE_FIXED_SIZE + STORE_LAST_ID_MAX + OP_HEADER_SIZE + 2 * MESSAGE_KEY_SIZE,
+               "closing a batch writes a state and a range for each touched stream");
+
+uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *message) {
+    uint64_t text = (uint64_t)message->subject.size + message->header.size + message->payload.size;
+    if (stream->config.storage != 0) {
+        return 16 + text;
+    }
+    return message->header.size > 0 ? 34 + text : 30 + text; /* jetstream.md 1.3: the reference's file store */
+}
+
+static void state_key(store_key_t *key, uint32_t id) {
+    uint8_t at[4];
+    store_be32(at, id);
+    key_record(key, RECORD_STATE, bytes_of(at, 4));
+}
+
+static void state_write(const store_stream_t *stream, bytes_t key, uint8_t *value) {
+    const uint64_t numbers[] = {stream->first_seq, stream->last_seq,           stream->messages,           stream->bytes,
+                                stream->subjects,  (uint64_t)stream->last_ts, (uint64_t)stream->last_born};
+    for (uint32_t i = 0; i < 7; i++) {
+        store_be64(value + VALUE_CRC_SIZE + (size_t)8 * i, numbers[i]);
+    }
+    store_be16(value + STATE_FIXED_SIZE - 2, (uint16_t)stream->last_id_size);
+    memcpy(value + STATE_FIXED_SIZE, stream->last_id, stream->last_id_size);
+    value_seal(key, value, STATE_FIXED_SIZE + stream->last_id_size);
+}
+
+static status_t state_read(store_stream_t *stream, bytes_t value) {
+    const uint32_t fixed = STATE_FIXED_SIZE - VALUE_CRC_SIZE;
+    if (value.size < fixed || load_be16(value.at + fixed - 2) != value.size - fixed || value.size - fixed > STORE_LAST_ID_MAX) {
+        return STATUS_CORRUPT;
+    }
+    stream->first_seq = load_be64(value.at);
+    stream->last_seq = load_be64(value.at + 8);
+    stream->messages = load_be64(value.at + 16);
+    stream->bytes = load_be64(value.at + 24);
+    stream->subjects = load_be64(value.at + 32);
+    stream->last_ts = (int64_t)load_be64(value.at + 40);
+    stream->last_born = (int64_t)load_be64(value.at + 48);
+    stream->last_id_size = value.size - fixed;
+    memcpy(stream->last_id, value.at + fixed, stream->last_id_size);
+    return STATUS_OK;
+}
+
+void stream_touch(store_stream_t *stream) {
+    if (!stream->touched) {
+        stream->touched = true;
+        stream->store->batches.promised += STREAM_PROMISE;
+        check(list_add(&stream->store->touched, stream) == STATUS_OK);
+    }
+}
+
+bool stream_settle(store_stream_t *stream) {
+    store_t *store = stream->store;
+    stream->touched = false;
+    store->batches.promised -= STREAM_PROMISE;
+    if (stream->first_seq > stream->swept) {
+        store_key_t from;
+        store_key_t to;
+        key_message(&from, stream->id, stream->swept);
+        key_message(&to, stream->id, stream->first_seq);
+        overlay_delete_range(store, DB_MESSAGES, key_bytes(&from), key_bytes(&to));
+        stream->swept = stream->first_seq;
+    }
+    store_key_t key;
+    state_key(&key, stream->id);
+    check(young_reserve(&store->young, 2) == STATUS_OK);
+    uint8_t *value = overlay_put(store, DB_RECORDS, key_bytes(&key), STATE_FIXED_SIZE + stream->last_id_size, true, NULL);
+    state_write(stream, key_bytes(&key), value);
+    return true;
+}
+
+void stream_rotate(store_stream_t *stream) {
+    stream->boundary = stream->last_seq + 1;
+    stream->deletes[1] = stream->deletes[0];
+    stream->deletes[0] = 0;
+    stream->newcomers.boundary = stream->newcomers.count;
+}
+
+void stream_drop(store_stream_t *stream) {
+    places_drop_below(&stream->places, stream->boundary);
+    expiries_drop_below(&stream->expiries, stream->boundary);
+    newcomers_drop(&stream->newcomers);
+    stream->deletes[1] = 0;
+    stream->expiry_next = 0;
+    stream->ids_next = 0;
+    if (stream->home_hidden_until != 0 && stream->home_hidden_until < stream->store->batches.freed) {
+        stream->home_hidden_until = 0;
+    }
+}
+
+/* ---- life ---- */
+
+static void stream_free(store_stream_t *stream) {
+    free(stream->places.at);
+    free(stream->expiries.at);
+    free(stream->newcomers.at);
+    free(stream);
+}
+
+static status_t stream_load(store_stream_t *stream, bool *stored) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    state_key(&key, stream->id);
+    status_t status = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value);
+    *stored = status == STATUS_OK;
+    if (status == STATUS_OK) {
+        return state_read(stream, value);
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *config, moment_t now, store_stream_t **out) {
+    *out = NULL;
+    store_clock(store, now);
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        if (store->streams.at[i]->id == id) {
+            return STATUS_EXISTS;
+        }
+    }
+    if (id == UINT32_MAX) {
+        return STATUS_INVALID;
+    }
+    store_stream_t *stream = calloc(1, sizeof *stream);
+    if (stream == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    *stream = (store_stream_t){.store = store, .id = id, .config = *config, .first_seq = 1, .last_born = INT64_MIN};
+    bool stored = false;
+    status_t status = stream_load(stream, &stored);
+    if (status == STATUS_OK && !stored && !overlay_fits(store, STREAM_PROMISE)) {
+        status = STATUS_FULL;
+    }
+    if (status == STATUS_OK) {
+        status = list_add(&store->streams, stream);
+    }
+    if (status != STATUS_OK) {
+        stream_free(stream);
+        return status;
+    }
+    if (!stored) {
+        uint8_t prefix[4];
+        store_be32(prefix, id);
+        stream->first_seq = config->first_seq > 1 ? config->first_seq : 1;
+        stream->last_seq = stream->first_seq - 1;
+        stream->home_hidden_until = young_covers(&store->young, DB_MESSAGES, bytes_of(prefix, 4));
+        stream_touch(stream);
+    }
+    stream->swept = stream->first_seq;
+    stream->aged = stream->first_seq;
+    stream->visible = stream->last_seq;
+    store->bytes += stream->bytes;
+    store->messages += stream->messages;
+    if (stored) {
+        limits_enforce(stream, STORE_STEP);
+    }
+    *out = stream;
+    return STATUS_OK;
+}
+
+void store_stream_configure(store_stream_t *stream, const stream_config_t *config, moment_t now) {
+    store_clock(stream->store, now);
+    stream->config = *config;
+    stream->expiry_next = 0;
+    stream->ids_next = 0;
+    limits_enforce(stream, STORE_STEP);
+    limits_expire(stream, stream->store->clock.age);
+}
+
+static const uint32_t stream_record_kinds[] = {RECORD_STREAM, RECORD_CONSUMER, RECORD_SOURCE, RECORD_CONSUMER_STATE,
+                                               RECORD_CONSUMER_PENDING};
+static const store_db_t stream_dbs[] = {DB_MESSAGES, DB_HEADS, DB_IDS, DB_ID_ORDER, DB_EXPIRY};
+
+status_t store_stream_remove(store_stream_t *stream) {
+    store_t *store = stream->store;
+    uint8_t id[4];
+    store_be32(id, stream->id);
+    if (!overlay_fits(store, 1024)) {
+        return STATUS_FULL;
+    }
+    heads_settle(store); /* gives back what the batch promised for them */
+    heads_forget(&store->heads, stream->id);
+    store_key_t key;
+    for (size_t i = 0; i < sizeof stream_dbs / sizeof *stream_dbs; i++) {
+        overlay_delete_prefix(store, stream_dbs[i], bytes_of(id, 4));
+    }
+    for (size_t i = 0; i < sizeof stream_record_kinds / sizeof *stream_record_kinds; i++) {
+        key_record(&key, stream_record_kinds[i], bytes_of(id, 4));
+        overlay_delete_prefix(store, DB_RECORDS, key_bytes(&key));
+    }
+    state_key(&key, stream->id);
+    overlay_delete(store, DB_RECORDS, key_bytes(&key), true);
+    if (stream->touched) {
+        store->batches.promised -= STREAM_PROMISE;
+    }
+    list_remove(&store->streams, stream);
+    list_remove(&store->touched, stream);
+    list_remove(&store->flying, stream);
+    list_remove(&store->advanced, stream);
+    if (store->cursor_stream == stream->id) {
+        store->cursor_seq = 0;
+    }
+    store->bytes -= stream->bytes;
+    store->messages -= stream->messages;
+    stream_free(stream);
+    return STATUS_OK;
+}
+
+void stream_release(store_stream_t *stream) {
+    stream_free(stream);
+}
+
+/* ---- looks ---- */
+
+uint32_t store_stream_id(const store_stream_t *stream) {
+    return stream->id;
+}
+
+store_t *store_stream_store(const store_stream_t *stream) {
+    return stream->store;
+}
+
+const stream_config_t *store_stream_config(const store_stream_t *stream) {
+    return &stream->config;
+}
+
+uint64_t store_stream_visible(const store_stream_t *stream) {
+    return stream->visible;
+}
+
+void store_stream_set_owner(store_stream_t *stream, void *owner) {
+    stream->owner = owner;
+}
+
+void *store_stream_owner(const store_stream_t *stream) {
+    return stream->owner;
+}
+
+void store_stream_state(const store_stream_t *stream, stream_state_t *out) {
+    *out = (stream_state_t){.messages = stream->messages,
+                            .bytes = stream->bytes,
+                            .first_seq = stream->last_seq == 0 ? 0 : stream->first_seq,
+                            .last_seq = stream->last_seq,
+                            .last_ts = stream->last_ts,
+                            .subjects = stream->subjects,
+                            .corrupt = stream->corrupt};
+    if (stream->messages > 0) {
+        out->deleted_count = stream->last_seq - stream->first_seq + 1 - stream->messages;
+        /* The first message's stamp is read when it is first asked for; that changes nothing anybody can see. */
+        store_stream_t *reader = (store_stream_t *)(uintptr_t)stream;
+        if (first_load(reader)) {
+            out->first_ts = stream->first_ts;
+        }
+    }
+}
