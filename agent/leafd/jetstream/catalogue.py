@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import trio
 
-from leafd.jetstream.gojson import decode, dump, written
-from leafd.jetstream.gotime import format_time, parse_time
+from leafd.jetstream.gojson import JsonError, decode, dump, written
+from leafd.jetstream.gotime import TimeError, format_time, parse_time
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
 
@@ -167,6 +167,9 @@ class Catalogue:
         stream.account.streams.pop(stream.name, None)
         self._streams.pop(stream.id, None)
 
+
+# What a stored definition of another version, or one that was damaged, may raise when it is read.
+UNREADABLE: Final = (ValueError, KeyError, TypeError, JsonError, TimeError)
 
 # Stored definitions: {"account": name, "created": time, "config": {...}} of a stream, {"name": ...} of a consumer.
 

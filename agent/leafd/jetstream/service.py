@@ -17,10 +17,11 @@ import trio
 
 from leafd import native_types as t
 from leafd.jetstream import account as _account_endpoints
+from leafd.jetstream import backup, consumers, errors, messages, streams
 from leafd.jetstream import clustering as _clustering_endpoints
-from leafd.jetstream import consumers, errors, messages, streams
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import (
+    UNREADABLE,
     Account,
     AccountLimits,
     Catalogue,
@@ -36,7 +37,7 @@ from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find
 
 # Importing an endpoint's module is what makes it known.
-ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, consumers, messages, streams)
+ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, streams)
 
 SUBJECT: Final = "$JS.API.>"
 REQUESTS_MAX: Final = 10_000
@@ -104,28 +105,42 @@ class JetStream:
         """Has the plane take up everything stored. What cannot be served keeps its data and is complained about."""
         for stream_id, record in self._stream_records:
             self.catalogue.keep_ids(stream=stream_id)
-            account_name, created, config = read_stream(record)
-            account = self.catalogue.by_name.get(account_name)
-            if account is None or not account.enabled:
-                self._log.warning(
-                    f"stream {config.name!r} of account {account_name!r} stays on disk unserved: "
-                    "the configuration has no such account with JetStream"
-                )
-                continue
-            stream = Stream(stream_id, account, config, created)
-            state = await streams.put(self._context, stream, loading=True)
-            self.catalogue.add_stream(stream)
-            self._context.neighbours.stream_changed(stream, state.last_seq)
+            try:
+                await self._load_stream(stream_id, record)
+            except (*UNREADABLE, t.PlaneError) as error:
+                self._log.warning(f"stream {stream_id} stays on disk unserved: {error}")
         for stream_id, consumer_id, record in self._consumer_records:
             self.catalogue.keep_ids(consumer=consumer_id)
             owner = self.catalogue.stream(stream_id)
-            if owner is not None:
-                name, created, consumer_config = read_consumer(record)
-                consumer = Consumer(consumer_id, name, consumer_config, created)
-                await consumers.put(self._context, owner, consumer, loading=True)
-                owner.consumers[name] = consumer
+            if owner is None:
+                continue
+            try:
+                await self._load_consumer(owner, consumer_id, record)
+            except (*UNREADABLE, t.PlaneError) as error:
+                text = f"consumer {consumer_id} of stream {owner.name!r} stays on disk unserved: {error}"
+                self._log.warning(text)
         self._stream_records.clear()
         self._consumer_records.clear()
+
+    async def _load_stream(self, stream_id: int, record: bytes) -> None:
+        account_name, created, config = read_stream(record)
+        account = self.catalogue.by_name.get(account_name)
+        if account is None or not account.enabled:
+            self._log.warning(
+                f"stream {config.name!r} of account {account_name!r} stays on disk unserved: "
+                "the configuration has no such account with JetStream"
+            )
+            return
+        stream = Stream(stream_id, account, config, created)
+        state = await streams.put(self._context, stream, loading=True)
+        self.catalogue.add_stream(stream)
+        self._context.neighbours.stream_changed(stream, state.last_seq)
+
+    async def _load_consumer(self, owner: Stream, consumer_id: int, record: bytes) -> None:
+        name, created, config = read_consumer(record)
+        consumer = Consumer(consumer_id, name, config, created)
+        await consumers.put(self._context, owner, consumer, loading=True)
+        owner.consumers[name] = consumer
 
     # ---- serving
 

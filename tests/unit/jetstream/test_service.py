@@ -291,3 +291,25 @@ def test_neighbours_hear_of_streams(bench: Bench) -> None:
     assert ["changed S 0", "changed S 0", "removed S"] == heard
     bench.account.enabled = False
     assert None is trio.run(bench.ask, "STREAM.NAMES")
+
+
+def test_a_definition_that_cannot_be_read_stops_nobody_else(bench: Bench) -> None:
+    """A damaged record is complained about; the other streams are served, and its data stays."""
+    bench.stream("S")
+    bench.stream("T")
+    first = min(bench.plane.streams)
+    bench.plane.streams[first].definition = b'{"account":"A","created":"never","config":{}}'
+    again = restarted(bench)
+    assert ["T"] == again.asked("STREAM.NAMES")["streams"]
+    assert f"stream {first} stays on disk" in again.log.texts[0]
+    assert first in again.plane.streams
+
+
+def test_backups_are_refused_at_once(bench: Bench) -> None:
+    """A client that wants a snapshot or a restore is told so instead of waiting."""
+    bench.stream("S")
+    assert 10003 == bench.code("STREAM.SNAPSHOT.S")
+    assert 10015 == bench.code("STREAM.SNAPSHOT.S", {"deliver_subject": "a.*"})
+    assert 10064 == bench.code("STREAM.SNAPSHOT.S", {"deliver_subject": "a"})
+    assert 10130 == bench.code("STREAM.RESTORE.S", {"config": {"name": "S"}, "state": {}})
+    assert 10062 == bench.code("STREAM.RESTORE.T", {"config": {"name": "T"}, "state": {"messages": 1}})
