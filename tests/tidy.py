@@ -126,7 +126,7 @@ def is_c(source: Source) -> bool:
 
 
 def is_python(source: Source) -> bool:
-    return source.path.endswith(".py") or source.text.startswith("#!/usr/bin/env python3")
+    return source.path.endswith(".py") or (source.text.startswith("#!") and "python3" in source.lines[0])
 
 
 # ---- who may know whom -----------------------------------------------------------------------------------------------

@@ -1,0 +1,48 @@
+"""A client small enough to run anywhere: publishes to a stream and reads the acknowledgements, or counts what is there.
+
+publish.py publish COUNT    makes stream BOX where it is missing, publishes COUNT messages, prints the last sequence
+publish.py count            prints how many messages the stream holds
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+
+
+class Client:
+    """One connection to the server on this machine."""
+
+    def __init__(self) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", 4222), 10)
+        self.file = self.socket.makefile("rwb")
+        self.file.write(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB reply 1\r\n')
+
+    def request(self, subject: str, body: bytes) -> dict[str, object]:
+        self.file.write(f"PUB {subject} reply {len(body)}\r\n".encode() + body + b"\r\n")
+        self.file.flush()
+        while True:
+            line = self.file.readline()
+            if not line or line.startswith((b"HMSG", b"-ERR")):
+                sys.exit(f"{subject}: {line!r}")
+            if line.startswith(b"MSG"):
+                return dict(json.loads(self.file.read(int(line.split()[-1]))))
+
+
+def main() -> None:
+    client = Client()
+    if sys.argv[1] == "publish":
+        client.request("$JS.API.STREAM.CREATE.BOX", b'{"name":"BOX","subjects":["box.>"]}')
+        last: object = None
+        for number in range(int(sys.argv[2])):
+            last = client.request("box.value", b"value %d" % number)["seq"]
+        print(last)
+    else:
+        state = client.request("$JS.API.STREAM.INFO.BOX", b"")["state"]
+        assert isinstance(state, dict)
+        print(state["messages"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""The Debian package: what is in it, how its service is fenced in, and that it runs on a clean system.
+
+Needs root (it makes a Debian in a directory). Where systemd cannot be booted the service's command is started without
+it, and the reason is printed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.packaging import machine
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CLIENT = Path(__file__).with_name("publish.py")
+EXPOSURE_MAX = 1.5
+# What a hub or a developer needs, and an edge box does not.
+FOREIGN = ("pyspark", "py4j", "pyarrow", "pandas", "lmdb", "pytest", "meson")
+
+pytestmark = pytest.mark.package
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package, built by the one command."""
+    directory = tmp_path_factory.mktemp("dist")
+    return Path(machine.sh(ROOT / "packaging" / "build", directory).splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def clean(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[machine.Machine]:
+    """A clean system on which the package was installed and runs."""
+    assert os.geteuid() == 0, "this test makes a Debian system in a directory: run it as root"
+    machine.bring_tools()
+    root = tmp_path_factory.mktemp("machine") / "root"
+    machine.make_root(root, package)
+    with machine.machine(root) as running:
+        yield running
+
+
+def client(running: machine.Machine, *arguments: str) -> int:
+    """The number that the little client prints, run in the system's network."""
+    return int(machine.sh(*running.network, sys.executable, CLIENT, *arguments, seconds=60))
+
+
+def field(status: str, name: str) -> str:
+    """A value of /proc/PID/status."""
+    found = re.search(rf"^{name}:\s*(.*)$", status, re.MULTILINE)
+    assert found, status
+    return found[1]
+
+
+def wait_until_it_serves(running: machine.Machine) -> None:
+    machine.wait_for("the daemon answers", lambda: client(running, "count") >= 0, 30)
+
+
+def test_package_holds_the_daemon_and_nothing_of_the_hub(package: Path) -> None:
+    """The launcher, the C extension, the unit and the configuration are in it, and none of Spark's or the tests' needs."""
+    listing = machine.sh("dpkg-deb", "--contents", package)
+    paths = re.findall(r"\./(\S+)", listing)
+
+    for wanted in (
+        "usr/bin/leafd",
+        "usr/lib/leafd/site/leafd/_native.abi3.so",
+        "usr/lib/systemd/system/leafd.service",
+        "usr/lib/sysusers.d/leafd.conf",
+        "etc/leafd/leafd.conf",
+    ):
+        assert wanted in paths
+    inside = {
+        path.split("/")[4] for path in paths if path.startswith("usr/lib/leafd/site/") and len(path.split("/")) > 4
+    }
+    assert set() == inside & set(FOREIGN)
+    assert not any("leafd/site/leafd/spark" in path for path in paths)
+
+
+def test_configuration_is_a_conffile(package: Path) -> None:
+    """An administrator's changes to the configuration survive an upgrade."""
+    assert "/etc/leafd/leafd.conf\n" == machine.sh("dpkg-deb", "--info", package, "conffiles")
+
+
+def test_service_is_fenced_in(clean: machine.Machine) -> None:
+    """systemd's own measure of how exposed the service is stays low."""
+    unit = clean.root / "usr/lib/systemd/system/leafd.service"
+
+    said = machine.sh("systemd-analyze", "security", "--offline=yes", "--no-pager", unit)
+
+    exposure = re.search(r"exposure level for leafd.service: ([\d.]+)", said)
+    assert exposure, said
+    assert float(exposure[1]) <= EXPOSURE_MAX
+
+
+def test_service_is_ready_after_installation(clean: machine.Machine) -> None:
+    """After the installation the daemon has told that it is ready, and runs as its own user without any privilege."""
+    if clean.booted:
+        machine.wait_for("an active service", lambda: clean.show("ActiveState") == "active", 60)
+        status = clean.run("cat", f"/proc/{clean.show('MainPID')}/status")
+        assert "notify" == clean.show("Type")
+        assert "1" == field(status, "NoNewPrivs")
+        assert "2" == field(status, "Seccomp")
+    else:
+        assert "READY=1" in clean.notified
+        status = Path(f"/proc/{clean.main}/status").read_text()
+
+    assert "0" != field(status, "Uid").split()[0]
+    assert 0 == int(field(status, "CapEff"), 16)
+
+
+def test_acknowledged_messages_survive_kill_9(clean: machine.Machine) -> None:
+    """What was acknowledged is there after kill -9, and systemd starts the daemon again."""
+    before = client(clean, "publish", "50")
+    if not clean.booted:
+        assert 50 == before == client(clean, "count")
+        return
+    killed = clean.show("MainPID")
+    clean.run("sh", "-c", f"kill -9 {killed}")
+    wait_until_it_serves(clean)
+
+    assert 50 == before == client(clean, "count")
+    assert killed != clean.show("MainPID")
+
+
+def test_stop_is_clean(clean: machine.Machine) -> None:
+    """A stop ends the daemon without a complaint."""
+    if clean.booted:
+        clean.run("systemctl", "stop", "leafd.service")
+
+        assert "success" == clean.show("Result")
+        assert "inactive" == clean.show("ActiveState")
+    else:
+        assert clean.process is not None
+        clean.process.terminate()
+
+        assert 0 == clean.process.wait(10)
