@@ -26,7 +26,7 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
         except t.PlaneError:
             # Deleted in the meantime: it uses nothing.
             continue
-        consumers += len(stream.listed())
+        consumers += stream.visible
     members: dict[str, Any] = {
         "memory": used[MEMORY],
         "storage": used[FILE],

@@ -7,8 +7,7 @@ here: when something happened.
 
 from __future__ import annotations
 
-from secrets import choice
-from string import ascii_letters, digits
+from secrets import token_hex
 from typing import Any, Final
 
 from leafd import native_types as t
@@ -30,12 +29,11 @@ _CONSUMER_EVENTS: Final[dict[int, tuple[str, str, str, tuple[str, ...]]]] = {
     4: (_METRIC, "ACK", "metric.v1.consumer_ack", ("consumer_seq", "stream_seq", "ack_time", "deliveries")),
 }
 _PAUSE_ENDED: Final = 5
-_ALPHABET: Final = digits + ascii_letters
 
 
 def unique() -> str:
     """An id of 22 characters that no other event has."""
-    return "".join(choice(_ALPHABET) for _ in range(22))
+    return token_hex(11)
 
 
 class Advisories:

@@ -86,6 +86,11 @@ class Stream:
         """Its name, which cannot change."""
         return self.config.name
 
+    @property
+    def visible(self) -> int:
+        """How many consumers clients may see."""
+        return sum(not one.hidden for one in self.consumers.values())
+
     def listed(self) -> list[Consumer]:
         """The consumers that clients may see, by name."""
         return sorted((one for one in self.consumers.values() if not one.hidden), key=lambda one: one.name)

@@ -32,7 +32,7 @@ def stream_state(stream: Stream, state: t.StreamState) -> StreamStateReply:
         subjects=dict(sorted(state.subject_counts.items())) or None,
         num_deleted=state.deleted_count,
         deleted=state.deleted,
-        consumer_count=len(stream.listed()),
+        consumer_count=stream.visible,
     )
 
 
