@@ -102,6 +102,8 @@ void js_ack(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const pub
     bytes_t reply = publication->message.reply;
     consumer_ack(seat->consumer, ack.stream_seq, ack.consumer_seq, ack.delivered, publication->message.payload, reply, plane->now, &answer);
     if (answer && reply.size != 0) {
+        /* The ack's effects have to be in the batch that the answer waits for. */
+        consume_flush(plane->consume);
         js_hold(plane, seat->stream, reply, BYTES_NONE, BYTES_NONE);
     }
     plane->more = true;

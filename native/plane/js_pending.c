@@ -11,12 +11,6 @@ void stream_free(plane_t *plane, stream_t *stream) {
 void stream_purges_step(plane_t *plane) {
     (void)plane;
 }
-void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication) {
-    (void)plane;
-    (void)stream;
-    (void)publication;
-    check(false);
-}
 bool command_stream(plane_t *plane, const plane_command_t *command) {
     (void)plane;
     (void)command;
