@@ -1,0 +1,112 @@
+"""configs/reference.conf, made from the models: every key with its help, its default, and when a change takes effect.
+
+python -m leafd.config.reference > configs/reference.conf        (a test sees that it is fresh)
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic.fields import FieldInfo
+
+from leafd.config.bind import extras, inner_models
+from leafd.config.schema.accounts import Account, AccountLimits
+from leafd.config.schema.base import SECOND, Section, Support, parse_duration
+from leafd.config.schema.jetstream import AccountJetStream, BatchLimits, JetStream, ServerLimits
+from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
+from leafd.config.schema.permissions import Authorization, Permissions, Responses, Subjects, User
+from leafd.config.schema.server import Server
+
+WIDTH: Final = 110
+HEAD: Final = """\
+# Every key of leafd's configuration, with its default. Made by `python -m leafd.config.reference`; do not edit.
+#
+# The language is nats-server's: `key: value`, `key = value` or `key value`; maps in { }, lists in [ ]; # and //
+# begin a comment; `include ./file`; $name is a key set before, or an environment variable. Sizes: 64K = 64,000,
+# 64KB = 64KiB = 65,536. Durations in quotes: "500ms", "10s", "2m", "1h30m". Keys are matched without regard to case.
+# [live]: a reload (SIGHUP, leafd --signal reload) takes a change up. The others wait for a restart.
+"""
+BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
+    ("the top", Server),
+    ("authorization { }", Authorization),
+    ("a user: { }", User),
+    ("permissions { }", Permissions),
+    ("publish and subscribe { }", Subjects),
+    ("allow_responses { }", Responses),
+    ("accounts { NAME { } }", Account),
+    ("limits { } of an account", AccountLimits),
+    ("jetstream { } of an account", AccountJetStream),
+    ("jetstream { }", JetStream),
+    ("limits { } of jetstream", ServerLimits),
+    ("batch { } of these limits", BatchLimits),
+    ("leafnodes { }", LeafNodes),
+    ("an element of remotes [ ]", LeafRemote),
+    ("authorization { } of leafnodes", LeafAuthorization),
+    ("a user of that", LeafUser),
+)
+
+
+def render() -> str:
+    """The whole file."""
+    parts = [HEAD]
+    for title, model in BLOCKS:
+        parts.append(f"\n# ---- {title} {'-' * (WIDTH - len(title) - 8)}\n\n" + "\n".join(_block(model)) + "\n")
+    return "".join(parts)
+
+
+def _block(model: type[Section]) -> Iterator[str]:
+    others = []
+    for name, info in model.model_fields.items():
+        if extras(info).get("support") != Support.FULL:
+            others.append((name, info))
+            continue
+        live = " [live]" if extras(info).get("takes") == "live" else ""
+        aliases = extras(info).get("aliases")
+        also = f" Also: {', '.join(aliases)}." if aliases else ""
+        yield from textwrap.wrap(f"{info.description}{live}{also}", WIDTH, initial_indent="# ", subsequent_indent="# ")
+        yield f"# {name}: {_default(info)}"
+    for support, title in ((Support.REFUSED, "Refused in this build"), (Support.IGNORED, "Accepted and ignored")):
+        names = [name for name, info in others if extras(info).get("support") == support]
+        if names:
+            yield from textwrap.wrap(
+                f"{title}: {', '.join(names)}.",
+                WIDTH,
+                initial_indent="# ",
+                subsequent_indent="#   ",
+                break_on_hyphens=False,
+            )
+
+
+def _default(info: FieldInfo) -> str:
+    example = extras(info).get("example")
+    if example:
+        return str(example)
+    model, held = inner_models(info.annotation)
+    if held in ("one", "map"):
+        return "{ }"
+    if held == "list":
+        return "[ ]"
+    value: Any = info.get_default(call_default_factory=True, validated_data={})
+    if value is None:
+        return "(absent)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | dict):
+        return "[ ]" if isinstance(value, tuple) else "{ }"
+    if isinstance(value, int) and any(getattr(one, "func", None) is parse_duration for one in info.metadata):
+        return duration_text(value)
+    return str(value) if isinstance(value, int) else f'"{value}"'
+
+
+def duration_text(ns: int) -> str:
+    """A duration as people write it."""
+    for unit, size in (("h", 3600 * SECOND), ("m", 60 * SECOND), ("s", SECOND), ("ms", SECOND // 1000)):
+        if ns and ns % size == 0:
+            return f'"{ns // size}{unit}"'
+    return f'"{ns}ns"' if ns else '"0s"'
+
+
+if __name__ == "__main__":
+    print(render(), end="")

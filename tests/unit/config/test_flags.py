@@ -1,0 +1,111 @@
+"""The command line as nats-server takes it, and how it overrides the file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from leafd.config.flags import Flags, parse_flags
+from leafd.config.load import load
+from leafd.errors import ConfigError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-p", "4333"], Flags(port=4333)),
+        (["--port=4333"], Flags(port=4333)),
+        (["-port", "-1"], Flags(port=-1)),
+        (["-js", "-sd", "/x"], Flags(jetstream=True, store_dir="/x")),
+        (["-js=false"], Flags(jetstream=False)),
+        (["-DV"], Flags(debug=True, trace=True, debug_trace=True)),
+        (["-V", "-D"], Flags(debug=True, trace=True)),
+        (["--user", "u", "--pass", "p"], Flags(user="u", password="p")),
+        (
+            ["-a", "127.0.0.1", "-m", "8222", "-n", "x", "-P", "f"],
+            Flags(host="127.0.0.1", http_port=8222, server_name="x", pid_file="f"),
+        ),
+        (["--signal", "reload=/run/x.pid"], Flags(signal="reload=/run/x.pid")),
+        (["-sl", "quit"], Flags(signal="quit")),
+        (["-T=false"], Flags(logtime=False)),
+        (["help"], Flags(help=True)),
+    ],
+)
+def test_flags(words: list[str], expected: Flags) -> None:
+    """One dash or two, value behind = or as the next word."""
+    assert expected == parse_flags(words)
+
+
+@pytest.mark.parametrize("words", [["--bogus"], ["-p"], ["-p", "x"], ["word"], ["-js=maybe"]])
+def test_wrong_flags(words: list[str]) -> None:
+    """What is not a flag, or lacks its value, is refused."""
+    with pytest.raises(UsageError):
+        parse_flags(words)
+
+
+@pytest.mark.parametrize("word", ["--cluster", "--routes", "--tls", "--tlscert", "-s"])
+def test_flags_of_missing_rooms(word: str) -> None:
+    """Flags that nats-server has and this build has not say what to do instead."""
+    with pytest.raises(UsageError, match=": "):
+        parse_flags([word, "x"])
+
+
+def test_flags_override_the_file(tmp_path: Path) -> None:
+    """The command line wins over the configuration file."""
+    path = tmp_path / "c.conf"
+    path.write_text(
+        "listen: 127.0.0.1:4000\nserver_name: a\njetstream { store_dir: /a, domain: d }\nhttp: 127.0.0.1:1\n"
+    )
+    server = load(parse_flags(["-c", str(path), "-p", "5", "-n", "b", "-sd", "/b", "-m", "2"])).server
+    assert ("127.0.0.1", 5) == server.client_address()
+    assert ("b", "/b", ("127.0.0.1", 2)) == (server.server_name, server.store_path(), server.monitor_address())
+    assert "d" == (server.jetstream.domain if server.jetstream else "")
+
+
+def test_user_on_the_command_line() -> None:
+    """--user and --pass make a single login."""
+    assert {"u": "$G"} == load(parse_flags(["--user", "u", "--pass", "p"])).server.known_users()
+
+
+def test_wrong_value_on_the_command_line() -> None:
+    """A flag is held to the same bounds as the key."""
+    with pytest.raises(ConfigError, match="command line"):
+        load(Flags(server_name="a b"))
+
+
+def leafd(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "leafd", *words], capture_output=True, text=True, timeout=20)
+
+
+def test_check_prints_like_the_reference(tmp_path: Path) -> None:
+    """-t ends with 0 and one line for a good file, with 1 and the places for a bad one."""
+    good, bad = tmp_path / "good.conf", tmp_path / "bad.conf"
+    good.write_text("port: 4222\n")
+    bad.write_text("prt: 4222\n")
+    done = leafd("-t", "-c", str(good))
+    assert (0, f"leafd: configuration file {good} is valid\n") == (done.returncode, done.stdout)
+    done = leafd("-t", "-c", str(bad))
+    assert 1 == done.returncode
+    assert done.stderr.startswith(f"leafd: {bad}:1:1: unknown field 'prt'")
+
+
+def test_check_needs_a_file() -> None:
+    """-t alone says what is missing, in the reference's words."""
+    done = leafd("-t")
+    assert (1, "leafd: must specify [-c, --config] option to check configuration file syntax\n") == (
+        done.returncode,
+        done.stderr,
+    )
+
+
+def test_version_and_help_answer_without_the_daemon() -> None:
+    """-v and --help load neither pydantic nor trio, which is what makes them quick."""
+    code = (
+        "import sys; sys.argv = ['leafd', sys.argv[1]]; from leafd.__main__ import main; "
+        "assert main() == 0; assert not {'trio', 'pydantic', 'leafd._native'} & set(sys.modules)"
+    )
+    for word in ("-v", "--help"):
+        done = subprocess.run([sys.executable, "-c", code, word], capture_output=True, text=True, timeout=20)
+        assert (0, "") == (done.returncode, done.stderr)

@@ -1,0 +1,194 @@
+"""Keys, their spellings, defaults, places in errors, and what this build refuses or ignores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from leafd.config.bind import load_file, load_text
+from leafd.config.reference import render
+from leafd.config.schema.base import SECOND, parse_duration, parse_storage_size
+from leafd.errors import ConfigError
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_text(text, "box.conf")
+    return str(caught.value)
+
+
+def test_defaults_are_the_reference_servers() -> None:
+    """An empty configuration means what it means to nats-server (its varz was the source)."""
+    server = load_text("").server
+    assert ("", 4222) == server.client_address()
+    assert 1048576 == server.max_payload
+    assert 65536 == server.max_connections
+    assert 4096 == server.max_control_line
+    assert 67108864 == server.max_pending
+    assert 120 * SECOND == server.ping_interval
+    assert 2 == server.ping_max
+    assert 10 * SECOND == server.write_deadline
+    assert server.jetstream is None
+
+
+def test_hub_and_leaf_of_the_documentation() -> None:
+    """configs/hub.conf and leaf.conf load without a warning and mean what the documentation says."""
+    hub, leaf = load_file(CONFIGS / "hub.conf"), load_file(CONFIGS / "leaf.conf")
+    assert ((), ()) == (hub.warnings, leaf.warnings)
+    assert ("", 7422) == hub.server.leaf_address()
+    assert leaf.server.leaf_address() is None
+    assert "hub" == (hub.server.jetstream.domain if hub.server.jetstream else None)
+    remotes = leaf.server.leafnodes.remotes if leaf.server.leafnodes else ()
+    assert [("SYS", ("nats://admin:admin@localhost:7422",)), ("ACC", ("nats://acc:acc@localhost:7422",))] == [
+        (remote.account, remote.urls) for remote in remotes
+    ]
+    assert {"admin": "SYS", "acc": "ACC"} == leaf.server.known_users()
+    assert leaf.server.accounts["SYS"].jetstream is None
+    assert leaf.server.accounts["ACC"].jetstream is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("ports: 3", "box.conf:1:1: unknown field 'ports': did you mean 'port'?"),
+        ("port: 1\njetstream {\n  domian: x }", "box.conf:3:3: unknown field 'domian': did you mean 'domain'?"),
+        ("port: x", "box.conf:1:1: port: a whole number is expected, not 'x'"),
+        ("\n  port: 70000", "box.conf:2:3: port: must be less than or equal to 65535, not 70000"),
+        ("debug: 1", "box.conf:1:1: debug: true or false is expected, not 1"),
+        ("server_name: 'a b'", "box.conf:1:1: server_name must not contain blanks: use - or _"),
+        ("port: 1\nlame_duck_duration: '5s'", 'box.conf:2:1: lame_duck_duration is too short: at least "30s"'),
+        ("accounts { A { users: [ {user: a}\n {nkey: U} ] } }", "box.conf:2:2: users: not a public nkey of a user"),
+        ("accounts { A: 3 }", "box.conf:1:12: A: a map in braces is expected here, not 3"),
+        ("no_auth_user: zz", "box.conf:1:1: no_auth_user 'zz' is no user of the configuration"),
+        ("system_account: Q", "box.conf:1:1: system_account 'Q' is not among the accounts"),
+        ("leafnodes { remotes: [ {url: 'nats://h:1', account: N} ] }", "the account 'N', which is not defined"),
+        ("leafnodes { remotes: [ {url: 'what'} ]\n remotes_: 1 }", "box.conf:2:2: unknown field 'remotes_'"),
+        ("ping_interval: soon", "box.conf:1:1: ping_interval: 'soon' is no duration"),
+        ("jetstream{enabled: true}", "put a blank before the {"),
+    ],
+)
+def test_errors_say_where_and_what(text: str, error: str) -> None:
+    """Every error of the configuration begins with its place (unless it is about the whole) and says what to do."""
+    assert error in refused(text)
+
+
+def test_all_unknown_keys_are_told_at_once() -> None:
+    """Somebody with three typing errors runs the check once, not three times."""
+    assert 3 == len(refused("prt: 1\nhots: x\nserver_nam: y\n").splitlines())
+
+
+def test_variables_may_be_unknown_keys() -> None:
+    """A key that only serves as a variable is no error, as in the reference."""
+    assert 4300 == load_text("my_port: 4300\nport: $my_port\n").server.port
+
+
+def test_keys_ignore_case_and_know_aliases() -> None:
+    """Upper case and every spelling of nats-server are taken."""
+    server = load_text('PORT: 1\nmax_conn: 5\nsystem: S\naccounts { S {} }\nlogfile: "x"\nmonitor_port: 8').server
+    assert (1, 5, "S", "x", ("", 8)) == (
+        server.port,
+        server.max_connections,
+        server.system_account,
+        server.log_file,
+        server.monitor_address(),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tls { cert_file: x }",
+        "cluster { port: 1 }",
+        "gateway { name: x }",
+        "operator: ./x.jwt",
+        "authorization { auth_callout { issuer: x } }",
+        "jetstream { key: secret }",
+        "accounts { A { imports: [ {stream: {account: B, subject: x}} ] } }",
+        "leafnodes { remotes: [ { url: 'nats://h', tls {} , proxy: {url: x} } ] }",
+        "mappings { a: b }",
+        "proxy_protocol: true",
+    ],
+)
+def test_what_would_weaken_or_lose_is_refused(text: str) -> None:
+    """A key whose neglect would weaken security or lose messages stops the start."""
+    assert "not" in refused(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prof_port: 1",
+        "mqtt { port: 1883 }",
+        "websocket { port: 1 }",
+        "jetstream { max_buffered_msgs: 5 }",
+        "accounts { A { exports: [ {stream: x} ] } }",
+    ],
+)
+def test_the_rest_is_ignored_with_one_line(text: str) -> None:
+    """Other keys that nats-server knows give exactly one warning, with the place."""
+    warnings = load_text(text, "box.conf").warnings
+    assert 1 == len(warnings)
+    assert warnings[0].startswith("box.conf:1:")
+
+
+def test_switched_off_is_no_request() -> None:
+    """Saying no to what is missing is neither an error nor a warning."""
+    assert () == load_text("tls {}\nproxy_protocol: false\nleafnodes { compression: off }").warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("1s", SECOND),
+        ("1h30m", 5400 * SECOND),
+        ("1.5s", SECOND * 3 // 2),
+        ("250ms", SECOND // 4),
+        ("0", 0),
+        ("-1s", -SECOND),
+    ],
+)
+def test_durations(text: str, ns: int) -> None:
+    """Go's notation."""
+    assert ns == parse_duration(text)
+
+
+def test_bare_numbers_are_seconds() -> None:
+    """Old configurations have numbers where durations stand today."""
+    assert 5 * SECOND == load_text("ping_interval: 5").server.ping_interval
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "1 s", "1x", "m1"])
+def test_wrong_durations(text: str) -> None:
+    """A string without a unit is no duration, as in Go."""
+    with pytest.raises(ValueError, match="is no duration"):
+        parse_duration(text)
+
+
+def test_storage_sizes() -> None:
+    """Bare sizes are decimal or binary by their suffix; strings are binary, as in the reference."""
+    jetstream = load_text('jetstream { max_mem: 64K, max_file: "10G" }').server.jetstream
+    assert jetstream is not None
+    assert (64000, 10 << 30) == (jetstream.max_memory_store, jetstream.max_file_store)
+    with pytest.raises(ValueError, match="is no size"):
+        parse_storage_size("10GB")
+
+
+def test_user_twice() -> None:
+    """Names of users are unique over all accounts."""
+    text = "accounts { A { users: [{user: u, password: p}] }, B { users: [{user: u, password: p}] } }"
+    assert "'u' is defined twice, in A and B" in refused(text)
+
+
+def test_reference_file_is_fresh() -> None:
+    """configs/reference.conf is what the models say; python -m leafd.config.reference writes it."""
+    assert render() == (CONFIGS / "reference.conf").read_text(encoding="utf-8")
+    assert load_text("").server == load_file(CONFIGS / "reference.conf").server
+
+
+def test_models_do_not_change() -> None:
+    """What was read stays what it is."""
+    server = load_text("").server
+    with pytest.raises(ValueError, match="frozen"):
+        server.port = 1
