@@ -47,10 +47,8 @@ status_t outq_ordered(outq_t *outq, bytes_t frame) {
 }
 
 status_t outq_urgent(outq_t *outq, bytes_t frame) {
-    if (!outq->backlog && outq->control.size == 0) {
-        return outq_ordered(outq, frame);
-    }
-    return buffer_append(&outq->control, frame.at, frame.size);
+    status_t status = buffer_append(outq_urgent_place(outq), frame.at, frame.size);
+    return status == STATUS_OK ? outq_end(outq) : status;
 }
 
 /* The first offset at or after `sent` where a frame ends, as far as it was remembered; the end of data is one always. */

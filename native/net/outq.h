@@ -75,6 +75,10 @@ static inline bool outq_crowded(const outq_t *outq) {
 
 /* One whole control frame, in order behind the data. STATUS_FULL as outq_end. */
 LEAF_MUST_USE status_t outq_ordered(outq_t *outq, bytes_t frame);
+/* Where an urgent frame is to be emitted, then outq_end(). */
+static inline buffer_t *outq_urgent_place(outq_t *outq) {
+    return outq->backlog || outq->control.size > 0 ? &outq->control : &outq->data;
+}
 /* One whole control frame, in front of a backlog if there is one. STATUS_FULL: OUTQ_CONTROL_MAX reached, close the connection. */
 LEAF_MUST_USE status_t outq_urgent(outq_t *outq, bytes_t frame);
 

@@ -126,7 +126,7 @@ static bytes_t command_body(const plane_command_t *command) {
 static void do_send(plane_t *plane, const plane_command_t *command) {
     peer_t *peer = peer_find(plane, command->target);
     if (peer != NULL) {
-        peer_send(plane, peer, command_body(command));
+        peer_send_urgent(plane, peer, command_body(command));
     }
     command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
 }
@@ -221,7 +221,7 @@ static void do_broadcast(plane_t *plane, const plane_command_t *command) {
         /* Only who has had its first PONG may see an INFO (links-and-accounts.md 1.1). */
         if (peer->kind == CONN_CLIENT && peer->state == PEER_ADMITTED && (peer->flags & VERDICT_PROTOCOL_1) != 0
             && peer->after_pong.size == 0) {
-            peer_send(plane, peer, command_body(command));
+            peer_send_urgent(plane, peer, command_body(command));
         }
     }
     command_done(plane, command, STATUS_OK);
@@ -307,7 +307,7 @@ static void do_publish(plane_t *plane, const plane_command_t *command) {
     }
     uint32_t flags = (command->arg & PUBLISH_LOCAL) != 0 ? PUBLICATION_LOCAL : 0;
     if ((command->arg & PUBLISH_AFTER_DURABLE) != 0 && plane->stores[STORE_FILE] != NULL) {
-        status_t status = held_message(&plane->held[STORE_FILE], core_last_batch(plane, STORE_FILE), account->id, flags, subject, reply,
+        status_t status = held_message(&plane->held[STORE_FILE], store_batch(plane->stores[STORE_FILE]), account->id, flags, subject, reply,
                                        header, command_body(command));
         command_answer(plane, command, status, 1, 0, BYTES_NONE);
         return;

@@ -173,6 +173,7 @@ struct peer {
     bool throttled;
     bool full;                           /* a consumer was told DELIVERED_FULL                         */
     bool silent;                         /* closed without a word                                      */
+    bool drains;                         /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                          /* input waits in conn.rest after a pause                     */
     bool has_mates;                      /* leafs: another leaf of the account has the same cluster    */
     bytes_t close_text;                  /* own copy                                                   */
@@ -273,7 +274,6 @@ int64_t core_sleep_ns(const plane_t *plane);         /* until the next thing to 
 LEAF_MUST_USE status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory,
                                  char *reason);
 void core_close(plane_t *plane);
-uint64_t core_last_batch(const plane_t *plane, uint32_t which_store); /* durable when everything so far is        */
 void core_shutdown(plane_t *plane);                  /* everything appended becomes durable                     */
 LEAF_MUST_USE status_t core_memory_store(plane_t *plane); /* opens the memory store on first use                */
 
@@ -292,6 +292,7 @@ void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
 void peer_doom_silently(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
 void peer_error(plane_t *plane, peer_t *peer, bytes_t text); /* -ERR, connection stays                          */
 void peer_send(plane_t *plane, peer_t *peer, bytes_t frame);
+void peer_send_urgent(plane_t *plane, peer_t *peer, bytes_t frame); /* PING, PONG, INFO: see net/outq.h          */
 /* A frame was emitted into peer->conn.out.data. */
 void peer_emitted(plane_t *plane, peer_t *peer);
 void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status);

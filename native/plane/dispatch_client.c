@@ -166,6 +166,7 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
 }
 
 static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
+    peer->drains = true;
     subscription_t *one = subscription_find_sid(&peer->table, op->sid);
     if (one != NULL) {
         one->max = op->max;

@@ -185,7 +185,7 @@ void peer_emitted(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* In order behind what is queued: clients count on the order of PONG, -ERR and MSG. */
+/* In order behind what is queued. */
 void peer_send(plane_t *plane, peer_t *peer, bytes_t frame) {
     status_t status = outq_ordered(&peer->conn.out, frame);
     peer_touch(plane, peer);
@@ -194,8 +194,17 @@ void peer_send(plane_t *plane, peer_t *peer, bytes_t frame) {
     }
 }
 
+/* A control frame: in order as long as the peer keeps up, in front of what it is behind with otherwise. */
+void peer_send_urgent(plane_t *plane, peer_t *peer, bytes_t frame) {
+    status_t status = outq_urgent(&peer->conn.out, frame);
+    peer_touch(plane, peer);
+    if (status != STATUS_OK) {
+        peer_emit_failed(plane, peer, status);
+    }
+}
+
 void peer_error(plane_t *plane, peer_t *peer, bytes_t text) {
-    status_t status = emit_err(&peer->conn.out.data, text);
+    status_t status = emit_err(outq_urgent_place(&peer->conn.out), text);
     if (status != STATUS_OK) {
         peer_emit_failed(plane, peer, status);
         return;
@@ -204,9 +213,12 @@ void peer_error(plane_t *plane, peer_t *peer, bytes_t text) {
 }
 
 void peer_pong(plane_t *plane, peer_t *peer) {
-    peer_send(plane, peer, emit_pong);
+    /* Who drains a subscription takes the PONG for the end of its messages. */
+    void (*send)(plane_t *, peer_t *, bytes_t) = peer->drains ? peer_send : peer_send_urgent;
+    peer->drains = false;
+    send(plane, peer, emit_pong);
     if (peer->after_pong.size != 0) {
-        peer_send(plane, peer, peer->after_pong);
+        send(plane, peer, peer->after_pong);
         bytes_release(&peer->after_pong);
     }
 }
@@ -251,7 +263,7 @@ static void ping(plane_t *plane, peer_t *peer) {
     }
     peer->pings_out++;
     peer->ping_sent_ns = now;
-    peer_send(plane, peer, emit_ping);
+    peer_send_urgent(plane, peer, emit_ping);
 }
 
 void peer_chores(plane_t *plane, peer_t *peer) {
@@ -288,7 +300,7 @@ void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
         return;
     }
     if (text.size != 0) {
-        if (emit_err(&peer->conn.out.data, text) == STATUS_OK) {
+        if (emit_err(outq_urgent_place(&peer->conn.out), text) == STATUS_OK) {
             status_t status = outq_end(&peer->conn.out);
             (void)status; /* it is closed anyway */
         }
