@@ -1,304 +1,344 @@
-/* js_publish.c: a message published into a stream: its headers read once, the append, the PubAck or the error.
+/* js_publish.c: a message that a client publishes into a stream: its headers read once, appended, acknowledged when durable.
  *
- *   publish --> headers that the store is to know (append_t) --> store_append --> PubAck JSON, held until the batch is on disk
+ *     headers ("Nats-" fields only) > checks > store_append > PubAck or error
+ *                                                    |
+ *                                                    +-- held under the open batch's number (held.h)
  *
- * Errors wait like acks: what they tell of (a last sequence, a duplicate) may not be on disk yet. The order of checks is the
- * reference's (jetstream.md 4.2) as far as it can be seen from outside. Features that streams cannot have yet (counters,
- * schedules, batches) are refused with their "disabled" errors. What does not live here: limits and dedupe (store/).
+ * Order of checks and texts: jetstream.md 4.1 to 4.3. Features that this daemon does not have are refused with the reference's own "disabled"
+ * errors. What does not live here: limits, dedupe, sequences (store/), what mirrors and sources take in (ingest.c).
  */
-#include <strings.h>
-
+#include "base/subject.h"
 #include "consume/duration.h"
 #include "plane/js.h"
 #include "wire/headers.h"
 
-typedef struct js_error {
-    uint32_t code;
-    uint32_t err_code;
-    const char *description;
-} js_error_t;
+#define TTL_NEVER (-1)
 
-/* What a publish asks for with headers. Slices point into the message. */
-typedef struct wishes {
-    append_t append;
-    bytes_t expected_stream;
-    bytes_t ttl;
-    bytes_t rollup;
-    bytes_t increment;
-    bool has_expected_stream;
-    bool has_subject_header;
-    bool has_schedule;
-    bool has_source;
-    bool has_batch;
-    bool has_request_info;
-} wishes_t;
+typedef struct refusal {
+    uint32_t code; /* 0 = none */
+    uint32_t err_code;
+    const char *text;
+    bytes_t detail; /* behind the text */
+} refusal_t;
+
+static const refusal_t refused_sealed = {400, 10109, "invalid operation on sealed stream", {NULL, 0}};
+static const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}};
+static const refusal_t refused_header = {400, 10097, "header size exceeds maximum allowed of 64k", {NULL, 0}};
+static const refusal_t refused_stream = {400, 10060, "expected stream does not match", {NULL, 0}};
+static const refusal_t refused_ttl_off = {400, 10166, "per-message TTL is disabled", {NULL, 0}};
+static const refusal_t refused_ttl = {400, 10165, "invalid per-message TTL", {NULL, 0}};
+static const refusal_t refused_subject_seq = {400, 10193, "missing sequence for expected last sequence per subject", {NULL, 0}};
+static const refusal_t refused_source = {400, 10227, "message stream source header is not allowed", {NULL, 0}};
+static const refusal_t refused_counter = {400, 10168, "message counters is disabled", {NULL, 0}};
+static const refusal_t refused_schedule = {400, 10188, "message schedules is disabled", {NULL, 0}};
+static const refusal_t refused_atomic = {400, 10174, "atomic publish is disabled", {NULL, 0}};
+static const refusal_t refused_rollup = {500, 10111, "rollup not permitted", {NULL, 0}};
+static const refusal_t refused_space = {503, 10023, "insufficient resources", {NULL, 0}};
+static const refusal_t refused_messages = {503, 10077, "maximum messages exceeded", {NULL, 0}};
+static const refusal_t refused_bytes = {503, 10077, "maximum bytes exceeded", {NULL, 0}};
+static const refusal_t refused_subject_full = {503, 10077, "maximum messages per subject exceeded", {NULL, 0}};
+
+/* ---- answers ------------------------------------------------------------------------------------------------------- */
 
 void js_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload) {
-    status_t status = held_message(&plane->held[stream->which_store], core_last_batch(plane, stream->which_store), stream->account->id, 0,
-                                   subject, BYTES_NONE, header, payload);
-    if (status != STATUS_OK) {
-        plane->exchange.dropped++; /* no memory: the client's request times out, and it asks again */
+    uint64_t batch = store_batch(plane->stores[stream->which_store]);
+    status_t status = held_message(&plane->held[stream->which_store], batch, stream->account->id, 0, subject, BYTES_NONE, header, payload);
+    /* Without memory for it the publisher gets no ack and sends again: nothing is lost, nothing is claimed. */
+    (void)status;
+}
+
+static void answer_stored(plane_t *plane, const stream_t *stream, bytes_t reply, uint64_t seq, bool duplicate) {
+    text_t text;
+    text.size = 0;
+    text_add(&text, stream->ack_prefix);
+    text_add_number(&text, seq);
+    text_add_literal(&text, duplicate ? ",\"duplicate\": true}" : "}");
+    js_hold(plane, stream, reply, BYTES_NONE, text_bytes(&text));
+}
+
+static void add_escaped(text_t *text, bytes_t raw) {
+    for (uint32_t i = 0; i < raw.size; i++) {
+        uint8_t c = raw.at[i];
+        if (c == '"' || c == '\\') {
+            text_add_literal(text, "\\");
+        }
+        text_add(text, c < ' ' ? BYTES_LITERAL("?") : bytes_of(&raw.at[i], 1));
     }
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------------------------- */
-
-static void answer_error(plane_t *plane, const stream_t *stream, bytes_t reply, const js_error_t *error, bytes_t detail) {
+static void answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, const refusal_t *refusal) {
     if (reply.size == 0 || (stream->config.flags & STREAM_NO_ACK) != 0) {
         return;
     }
     text_t text;
     text.size = 0;
     text_add_literal(&text, "{\"error\":{\"code\":");
-    text_add_number(&text, error->code);
+    text_add_number(&text, refusal->code);
     text_add_literal(&text, ",\"err_code\":");
-    text_add_number(&text, error->err_code);
+    text_add_number(&text, refusal->err_code);
     text_add_literal(&text, ",\"description\":\"");
-    text_add_literal(&text, error->description);
-    for (uint32_t i = 0; i < detail.size && i < 512; i++) {
-        uint8_t c = detail.at[i];
-        if (c == '"' || c == '\\') {
-            text_add_literal(&text, "\\");
-        }
-        text_add(&text, bytes_of(c < ' ' ? (const uint8_t *)"?" : &detail.at[i], 1));
-    }
+    text_add_literal(&text, refusal->text);
+    add_escaped(&text, refusal->detail);
     text_add_literal(&text, "\"}");
     text_add(&text, stream->error_suffix);
-    js_hold(plane, stream, reply, BYTES_NONE, text_bytes(&text));
+    (void)publish_inside(plane, stream->account, reply, BYTES_NONE, BYTES_NONE, text_bytes(&text));
 }
 
-static void answer_number(plane_t *plane, const stream_t *stream, bytes_t reply, const js_error_t *error, uint64_t number) {
-    uint8_t digits[20];
-    answer_error(plane, stream, reply, error, bytes_of(digits, emit_decimal(digits, number)));
-}
+/* ---- headers ----------------------------------------------------------------------------------------------------------- */
 
-static void answer_stored(plane_t *plane, const stream_t *stream, bytes_t reply, const appended_t *appended) {
-    if (reply.size == 0 || (stream->config.flags & STREAM_NO_ACK) != 0) {
-        return;
-    }
-    text_t text;
-    text.size = 0;
-    text_add(&text, stream->ack_prefix);
-    text_add_number(&text, appended->seq);
-    text_add_literal(&text, appended->verdict == APPEND_DUPLICATE ? ",\"duplicate\": true}" : "}");
-    js_hold(plane, stream, reply, BYTES_NONE, text_bytes(&text));
-}
+typedef struct intake {
+    append_t append;
+    bool has_subject_seq_subject;
+    bool bad_ttl;
+    bytes_t bad_rollup;
+    refusal_t refusal; /* the first one in the reference's order, among those that need no store */
+    uint32_t refusal_rank;
+} intake_t;
 
-static void answer_verdict(plane_t *plane, const stream_t *stream, bytes_t reply, const appended_t *appended) {
-    static const js_error_t wrong_seq = {400, 10071, "wrong last sequence: "};
-    static const js_error_t wrong_id = {400, 10070, "wrong last msg ID: "};
-    static const js_error_t errors[] = {
-        [APPEND_TOO_LARGE] = {400, 10054, "message size exceeds maximum allowed"},
-        [APPEND_HEADER_TOO_LARGE] = {400, 10097, "header size exceeds maximum allowed of 64k"},
-        [APPEND_MAX_MSGS] = {503, 10077, "maximum messages exceeded"},
-        [APPEND_MAX_BYTES] = {503, 10077, "maximum bytes exceeded"},
-        [APPEND_MAX_PER_SUBJECT] = {503, 10077, "maximum messages per subject exceeded"},
-        [APPEND_SEALED] = {400, 10109, "invalid operation on sealed stream"},
-        [APPEND_NO_SPACE] = {503, 10023, "insufficient resources"},
-        [APPEND_NO_ROLLUP] = {500, 10111, "rollup not permitted"},
-        [APPEND_OUT_OF_ORDER] = {503, 10063, "expected stream sequence does not match"},
-    };
-    switch (appended->verdict) {
-    case APPEND_STORED:
-    case APPEND_DUPLICATE:
-    case APPEND_SKIPPED:
-        answer_stored(plane, stream, reply, appended);
-        return;
-    case APPEND_WRONG_LAST_SEQ:
-        answer_number(plane, stream, reply, &wrong_seq, appended->seq);
-        return;
-    case APPEND_WRONG_LAST_MSG_ID:
-        answer_error(plane, stream, reply, &wrong_id, appended->last_msg_id);
-        return;
-    default:
-        check(appended->verdict <= APPEND_OUT_OF_ORDER);
-        answer_error(plane, stream, reply, &errors[appended->verdict], BYTES_NONE);
+static void refuse(intake_t *intake, uint32_t rank, const refusal_t *refusal) {
+    if (intake->refusal.code == 0 || rank < intake->refusal_rank) {
+        intake->refusal = *refusal;
+        intake->refusal_rank = rank;
     }
 }
 
-/* ---- headers ------------------------------------------------------------------------------------------------------------------ */
-
-/* What is no number can never be a sequence: no expectation of it holds. */
-static uint64_t sequence_of(bytes_t text) {
+static bool decimal(bytes_t text, uint64_t *out) {
     uint64_t value = 0;
-    if (text.size == 0 || text.size > 19) {
-        return UINT64_MAX;
+    if (text.size == 0) {
+        return false;
     }
     for (uint32_t i = 0; i < text.size; i++) {
         uint8_t digit = (uint8_t)(text.at[i] - '0');
-        if (digit > 9) {
-            return UINT64_MAX;
+        if (digit > 9 || __builtin_mul_overflow(value, (uint64_t)10, &value) || __builtin_add_overflow(value, (uint64_t)digit, &value)) {
+            return false;
         }
-        value = value * 10 + digit;
     }
-    return value;
+    *out = value;
+    return true;
 }
 
-static void read_expectation(wishes_t *wishes, bytes_t name, bytes_t value) {
-    append_t *append = &wishes->append;
-    if (bytes_equal(name, BYTES_LITERAL("Nats-Expected-Stream"))) {
-        wishes->has_expected_stream = true;
-        wishes->expected_stream = value;
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Expected-Last-Sequence"))) {
+/* An expected sequence that is no number never matches. */
+static uint64_t expected(bytes_t value) {
+    uint64_t number;
+    return decimal(value, &number) ? number : UINT64_MAX;
+}
+
+static bool same_word(bytes_t text, const char *word) {
+    return text.size == strlen(word) && strncasecmp((const char *)text.at, word, text.size) == 0;
+}
+
+static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, moment_t now) {
+    uint64_t seconds;
+    int64_t ns = 0;
+    bool never = bytes_equal(value, BYTES_LITERAL("never"));
+    bool good = never;
+    if (!never && decimal(value, &seconds)) {
+        good = seconds > 0 && seconds < INT64_MAX / (uint64_t)NS_PER_SECOND;
+        ns = good ? (int64_t)seconds * NS_PER_SECOND : 0;
+    } else if (!never) {
+        good = duration_parse(value, &ns) == STATUS_OK && ns >= NS_PER_SECOND;
+    }
+    if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
+        if (good) {
+            refuse(intake, 8, &refused_ttl_off);
+        }
+        return;
+    }
+    if (!good) {
+        refuse(intake, 17, &refused_ttl);
+        return;
+    }
+    intake->append.expires_ts = never || now.wall_ns > INT64_MAX - ns ? TTL_NEVER : now.wall_ns + ns;
+}
+
+static void read_rollup(intake_t *intake, bytes_t value) {
+    intake->append.rollup = same_word(value, "sub") ? 1 : same_word(value, "all") ? 2 : 0;
+    if (intake->append.rollup == 0) {
+        intake->bad_rollup = value;
+    }
+}
+
+static void read_expected(intake_t *intake, const stream_t *stream, bytes_t what, bytes_t value) {
+    append_t *append = &intake->append;
+    if (bytes_equal(what, BYTES_LITERAL("Stream"))) {
+        if (value.size != 0 && !bytes_equal(value, stream->name)) {
+            refuse(intake, 7, &refused_stream);
+        }
+    } else if (bytes_equal(what, BYTES_LITERAL("Last-Sequence"))) {
         append->has_expected_last_seq = true;
-        append->expected_last_seq = sequence_of(value);
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Expected-Last-Subject-Sequence"))) {
+        append->expected_last_seq = expected(value);
+    } else if (bytes_equal(what, BYTES_LITERAL("Last-Subject-Sequence"))) {
         append->has_expected_subject_seq = true;
-        append->expected_subject_seq = sequence_of(value);
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Expected-Last-Subject-Sequence-Subject"))) {
-        wishes->has_subject_header = true;
+        append->expected_subject_seq = expected(value);
+    } else if (bytes_equal(what, BYTES_LITERAL("Last-Subject-Sequence-Subject"))) {
         append->expected_subject = value;
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Expected-Last-Msg-Id"))) {
+        intake->has_subject_seq_subject = true;
+    } else if (bytes_equal(what, BYTES_LITERAL("Last-Msg-Id"))) {
         append->has_expected_msg_id = true;
         append->expected_msg_id = value;
     }
 }
 
-static void read_header(wishes_t *wishes, bytes_t name, bytes_t value) {
-    if (bytes_equal(name, BYTES_LITERAL("Nats-Msg-Id"))) {
-        wishes->append.msg_id = value;
-    } else if (bytes_starts(name, BYTES_LITERAL("Nats-Expected-"))) {
-        read_expectation(wishes, name, value);
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Rollup"))) {
-        wishes->rollup = value;
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-TTL"))) {
-        wishes->ttl = value;
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Incr"))) {
-        wishes->increment = value;
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Stream-Source"))) {
-        wishes->has_source = true;
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Batch-Id"))) {
-        wishes->has_batch = true;
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Schedule"))) {
-        wishes->has_schedule = true;
-    } else if (bytes_equal(name, BYTES_LITERAL("Nats-Request-Info"))) {
-        wishes->has_request_info = true;
+static void read_field(intake_t *intake, const stream_t *stream, bytes_t name, bytes_t value, moment_t now) {
+    bytes_t rest = bytes_of(name.at + 5, name.size - 5);
+    if (bytes_equal(rest, BYTES_LITERAL("Msg-Id"))) {
+        if (intake->append.msg_id.size == 0) {
+            intake->append.msg_id = value;
+        }
+    } else if (bytes_starts(rest, BYTES_LITERAL("Expected-"))) {
+        read_expected(intake, stream, bytes_of(rest.at + 9, rest.size - 9), value);
+    } else if (bytes_equal(rest, BYTES_LITERAL("TTL"))) {
+        read_ttl(intake, stream, value, now);
+    } else if (bytes_equal(rest, BYTES_LITERAL("Rollup"))) {
+        read_rollup(intake, value);
+    } else if (bytes_equal(rest, BYTES_LITERAL("Incr"))) {
+        refuse(intake, 6, &refused_counter);
+    } else if (bytes_equal(rest, BYTES_LITERAL("Batch-Id"))) {
+        refuse(intake, 0, &refused_atomic);
+    } else if (bytes_equal(rest, BYTES_LITERAL("Schedule"))) {
+        refuse(intake, 11, &refused_schedule);
+    } else if (bytes_equal(rest, BYTES_LITERAL("Stream-Source"))) {
+        refuse(intake, 12, &refused_source);
     }
 }
 
-static bool number_with_sign(bytes_t text) {
-    uint32_t start = text.size != 0 && (text.at[0] == '+' || text.at[0] == '-') ? 1 : 0;
-    for (uint32_t i = start; i < text.size; i++) {
-        if (text.at[i] < '0' || text.at[i] > '9') {
-            return false;
+static void read_headers(intake_t *intake, const stream_t *stream, bytes_t header, moment_t now) {
+    uint32_t cursor = 0;
+    bytes_t name, value;
+    while (headers_next(header, &cursor, &name, &value)) {
+        if (bytes_starts(name, BYTES_LITERAL("Nats-"))) {
+            read_field(intake, stream, name, value, now);
         }
     }
-    return text.size > start;
+    if (intake->has_subject_seq_subject && !intake->append.has_expected_subject_seq) {
+        refuse(intake, 9, &refused_subject_seq);
+    }
 }
 
-/* "never", seconds, or a duration of at least one second. */
-static bool ttl_of(bytes_t text, int64_t *ttl_ns) {
-    if (bytes_equal(text, BYTES_LITERAL("never"))) {
-        *ttl_ns = -1;
-        return true;
-    }
-    uint64_t seconds = sequence_of(text);
-    if (seconds != UINT64_MAX) {
-        *ttl_ns = seconds > (uint64_t)(INT64_MAX / NS_PER_SECOND / 2) ? INT64_MAX / 2 : (int64_t)seconds * NS_PER_SECOND;
-    } else if (duration_parse(text, ttl_ns) != STATUS_OK) {
-        return false;
-    }
-    return *ttl_ns >= NS_PER_SECOND;
-}
-
-static bool is_word(bytes_t text, const char *word) {
-    return text.size == strlen(word) && strncasecmp((const char *)text.at, word, text.size) == 0;
-}
-
-/* NULL: everything asked for can be done, and append says what it is. */
-static const js_error_t *judge(const plane_t *plane, const stream_t *stream, wishes_t *wishes, bytes_t *detail) {
-    static const js_error_t bad_increment = {400, 10171, "message counter increment is invalid"};
-    static const js_error_t no_counter = {400, 10168, "message counters is disabled"};
-    static const js_error_t wrong_stream = {400, 10060, "expected stream does not match"};
-    static const js_error_t no_ttl = {400, 10166, "per-message TTL is disabled"};
-    static const js_error_t bad_ttl = {400, 10165, "invalid per-message TTL"};
-    static const js_error_t no_sequence = {400, 10193, "missing sequence for expected last sequence per subject"};
-    static const js_error_t no_schedule = {400, 10188, "message schedules is disabled"};
-    static const js_error_t no_source = {400, 10227, "message stream source header is not allowed"};
-    static const js_error_t no_batch = {400, 10174, "atomic publish is disabled"};
-    static const js_error_t bad_rollup = {500, 10111, "rollup value invalid: "};
-    if (wishes->has_batch) {
-        return &no_batch;
-    }
-    if (wishes->increment.size != 0) {
-        return number_with_sign(wishes->increment) ? &no_counter : &bad_increment;
-    }
-    if (wishes->has_expected_stream && !bytes_equal(wishes->expected_stream, stream->name)) {
-        return &wrong_stream;
-    }
-    if (wishes->ttl.size != 0) {
-        int64_t ttl_ns = 0;
-        if (!ttl_of(wishes->ttl, &ttl_ns)) {
-            return &bad_ttl;
-        }
-        if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
-            return &no_ttl;
-        }
-        wishes->append.expires_ts = ttl_ns < 0 ? -1 : plane->now.wall_ns + ttl_ns;
-    }
-    if (wishes->has_subject_header && !wishes->append.has_expected_subject_seq) {
-        return &no_sequence;
-    }
-    if (wishes->has_schedule) {
-        return &no_schedule;
-    }
-    if (wishes->has_source) {
-        return &no_source;
-    }
-    if (wishes->rollup.size != 0) {
-        wishes->append.rollup = is_word(wishes->rollup, "sub") ? 1 : is_word(wishes->rollup, "all") ? 2 : 0;
-        if (wishes->append.rollup == 0) {
-            *detail = wishes->rollup;
-            return &bad_rollup;
-        }
-    }
-    return NULL;
-}
-
-static bool is_request_info(bytes_t name) {
+static bool drop_nothing(bytes_t name) {
     return bytes_equal(name, BYTES_LITERAL("Nats-Request-Info"));
 }
 
-/* Stored as sent, but for an inline status and what a service import added. */
-static bytes_t header_to_store(plane_t *plane, bytes_t header, bool has_request_info) {
-    bytes_t line = BYTES_LITERAL("NATS/1.0\r\n");
-    if (!has_request_info && (bytes_starts(header, line) || !bytes_starts(header, bytes_of(line.at, 8)))) {
+/* A status in the block's first line is not stored, nor is what a service import adds. */
+static bytes_t stored_header(plane_t *plane, bytes_t header) {
+    bytes_t plain = BYTES_LITERAL("NATS/1.0\r\n");
+    bytes_t info;
+    if (bytes_starts(header, plain) && !headers_find(header, BYTES_LITERAL("Nats-Request-Info"), &info)) {
         return header;
     }
     bool empty = false;
     plane->scratch.size = 0;
-    if (headers_copy_without(&plane->scratch, header, is_request_info, true, &empty) != STATUS_OK || empty) {
-        return BYTES_NONE;
+    if (!bytes_starts(header, BYTES_LITERAL("NATS/1.0"))
+        || headers_copy_without(&plane->scratch, header, drop_nothing, true, &empty) != STATUS_OK) {
+        return header;
     }
-    return bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
+    return empty ? BYTES_NONE : bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
 }
 
-/* ---- the target ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the publish ----------------------------------------------------------------------------------------------------------- */
+
+/* What the store would refuse first, so that it wins over what the headers say. */
+static const refusal_t *refused_outright(const stream_t *stream, const message_t *message) {
+    uint64_t size = (uint64_t)message->header.size + message->payload.size;
+    if ((stream->config.flags & STREAM_SEALED) != 0) {
+        return &refused_sealed;
+    }
+    if (stream->config.max_msg_size >= 0 && size > (uint64_t)stream->config.max_msg_size) {
+        return &refused_size;
+    }
+    return message->header.size > HEADER_BYTES_MAX ? &refused_header : NULL;
+}
+
+static void answer_number(plane_t *plane, const stream_t *stream, bytes_t reply, uint64_t number) {
+    uint8_t digits[20];
+    refusal_t refusal = {400, 10071, "wrong last sequence: ", bytes_of(digits, emit_decimal(digits, number))};
+    answer_refused(plane, stream, reply, &refusal);
+}
+
+static void answer_verdict(plane_t *plane, const stream_t *stream, bytes_t reply, const appended_t *appended) {
+    refusal_t refusal = {400, 10070, "wrong last msg ID: ", appended->last_msg_id};
+    switch (appended->verdict) {
+    case APPEND_STORED:
+    case APPEND_SKIPPED:
+    case APPEND_DUPLICATE:
+        if (reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
+            answer_stored(plane, stream, reply, appended->seq, appended->verdict == APPEND_DUPLICATE);
+        }
+        return;
+    case APPEND_WRONG_LAST_SEQ:
+        answer_number(plane, stream, reply, appended->seq);
+        return;
+    case APPEND_WRONG_LAST_MSG_ID:
+        answer_refused(plane, stream, reply, &refusal);
+        return;
+    case APPEND_TOO_LARGE:
+        answer_refused(plane, stream, reply, &refused_size);
+        return;
+    case APPEND_HEADER_TOO_LARGE:
+        answer_refused(plane, stream, reply, &refused_header);
+        return;
+    case APPEND_MAX_MSGS:
+        answer_refused(plane, stream, reply, &refused_messages);
+        return;
+    case APPEND_MAX_BYTES:
+        answer_refused(plane, stream, reply, &refused_bytes);
+        return;
+    case APPEND_MAX_PER_SUBJECT:
+        answer_refused(plane, stream, reply, &refused_subject_full);
+        return;
+    case APPEND_SEALED:
+        answer_refused(plane, stream, reply, &refused_sealed);
+        return;
+    case APPEND_NO_ROLLUP:
+        answer_refused(plane, stream, reply, &refused_rollup);
+        return;
+    case APPEND_NO_SPACE:
+    case APPEND_OUT_OF_ORDER:
+    default:
+        answer_refused(plane, stream, reply, &refused_space);
+    }
+}
+
+static bool read_intake(plane_t *plane, stream_t *stream, const message_t *message, intake_t *intake) {
+    read_headers(intake, stream, message->header, plane->now);
+    if (intake->bad_rollup.size != 0 && intake->refusal.code == 0) {
+        text_t value;
+        value.size = 0;
+        text_add(&value, intake->bad_rollup);
+        text_add_literal(&value, "\"");
+        refusal_t refusal = {500, 10111, "rollup value invalid: \\\"", text_bytes(&value)};
+        answer_refused(plane, stream, message->reply, &refusal);
+        return false;
+    }
+    if (intake->refusal.code != 0) {
+        answer_refused(plane, stream, message->reply, &intake->refusal);
+        return false;
+    }
+    return true;
+}
 
 void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication) {
     const message_t *message = &publication->message;
-    wishes_t wishes = {.append = {.subject = message->subject, .header = message->header, .payload = message->payload}};
     if (publication->origin != NULL) {
         publication->origin->producer = true;
     }
+    const refusal_t *outright = refused_outright(stream, message);
+    if (LEAF_UNLIKELY(outright != NULL)) {
+        answer_refused(plane, stream, message->reply, outright);
+        return;
+    }
+    intake_t intake;
+    memset(&intake, 0, sizeof(intake));
+    intake.append.subject = message->subject;
+    intake.append.header = message->header;
+    intake.append.payload = message->payload;
     if (message->header.size != 0) {
-        uint32_t cursor = 0;
-        bytes_t name;
-        bytes_t value;
-        while (headers_next(message->header, &cursor, &name, &value)) {
-            if (bytes_starts(name, BYTES_LITERAL("Nats-"))) {
-                read_header(&wishes, name, value);
-            }
-        }
-        bytes_t detail = BYTES_NONE;
-        const js_error_t *error = judge(plane, stream, &wishes, &detail);
-        if (error != NULL) {
-            answer_error(plane, stream, message->reply, error, detail);
+        if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-")) && !read_intake(plane, stream, message, &intake)) {
             return;
         }
-        wishes.append.header = header_to_store(plane, message->header, wishes.has_request_info);
+        intake.append.header = stored_header(plane, message->header);
     }
-    wishes.append.skip = stream->config.retention == 1 && !consume_wanted(plane->consume, stream->id, message->subject);
-    appended_t appended = store_append(stream->store, &wishes.append, plane->now);
+    intake.append.skip = stream->config.retention == 1 && !consume_wanted(plane->consume, stream->id, message->subject);
+    appended_t appended = store_append(stream->store, &intake.append, plane->now);
     answer_verdict(plane, stream, message->reply, &appended);
 }

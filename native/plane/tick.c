@@ -117,11 +117,6 @@ void core_close(plane_t *plane) {
     plane->memory_directory = NULL;
 }
 
-uint64_t core_last_batch(const plane_t *plane, uint32_t which_store) {
-    const store_t *store = plane->stores[which_store];
-    return store_batch_empty(store) ? store_batch(store) - 1 : store_batch(store);
-}
-
 /* ---- the tick ------------------------------------------------------------------------------------------------------------ */
 
 void core_commands(plane_t *plane) {
@@ -132,9 +127,16 @@ void core_commands(plane_t *plane) {
     }
 }
 
+/* Everything is held under the open batch's number. When nothing came into that batch and all before it are on disk, there is nothing
+ * to wait for. */
+static uint64_t releasable(const store_t *store) {
+    uint64_t durable = store_durable(store), open = store_batch(store);
+    return store_batch_empty(store) && durable + 1 >= open ? open : durable;
+}
+
 static void release(plane_t *plane, uint32_t which) {
     held_t *held = &plane->held[which];
-    uint64_t durable = store_durable(plane->stores[which]);
+    uint64_t durable = releasable(plane->stores[which]);
     const held_entry_t *entry;
     while ((entry = held_first(held, durable)) != NULL) {
         if (entry->event != NULL) {
@@ -238,12 +240,18 @@ static void sweep_and_flush(plane_t *plane) {
     }
 }
 
+/* Something was written behind store_tick's back (an ack into a stream, a delivery count), and no completion will wake us for it. */
+static bool batch_waits(const store_t *store) {
+    return store != NULL && !store_batch_empty(store) && store_durable(store) + 1 >= store_batch(store);
+}
+
 void core_settle(plane_t *plane) {
     if (plane->consume != NULL) {
         stream_purges_step(plane);
         tick_stores(plane);
         tick_consumers(plane);
         throttle(plane);
+        plane->more = plane->more || batch_waits(plane->stores[STORE_FILE]) || batch_waits(plane->stores[STORE_MEMORY]);
     }
     chores(plane);
     sweep_and_flush(plane);
