@@ -1,0 +1,44 @@
+"""The measuring itself: the load generator against the reference server, and what the table says about a figure."""
+
+from __future__ import annotations
+
+from tests.bench.report import Measured, as_json, table
+from tests.bench.rows import DEFAULT, LEAFD, Goal, Row, core, publish, request
+
+
+def test_the_load_generator_measures_the_reference_server() -> None:
+    """Each figure of a core, a request and a JetStream run is there and positive, and all that was sent arrived."""
+    with core(DEFAULT, True) as once:
+        figures = once()
+    assert figures["rate"] > 0 and figures["cpu_us"] > 0 and figures["peak_mb"] > 0
+    with request(DEFAULT, True) as once:
+        figures = once()
+    assert 0 < figures["p50_us"] <= figures["p99_us"]
+    with publish(2, 10, 2_000, 1_000)(DEFAULT, True) as once:
+        assert once()["rate"] > 0
+
+
+def measured(ours: float, theirs: float, goal: Goal) -> Measured:
+    row = Row("row", "what is measured", (LEAFD, DEFAULT), (goal,), core)
+    return Measured(row, [[{"rate": ours}] * 3, [{"rate": theirs}] * 3])
+
+
+def test_a_figure_that_is_not_reached_stays_in_the_table() -> None:
+    """The table shows both medians, the ratio and whether it is reached, in either direction."""
+    at_least = Goal("rate", "msgs/s", 1.5)
+    at_most = Goal("rate", "us", 0.5, at_most=True)
+    assert "| 2.00  | at least 1.5 | yes     |" in table([measured(20, 10, at_least)])
+    assert "| 1.00  | at least 1.5 | NO      |" in table([measured(10, 10, at_least)])
+    assert "| 0.40  | at most 0.5 | yes     |" in table([measured(4, 10, at_most)])
+    assert "| 0.60  | at most 0.5 | NO      |" in table([measured(6, 10, at_most)])
+
+
+def test_a_row_that_could_not_be_measured_says_so() -> None:
+    """A failure is a line of the table, not a missing row."""
+    broken = measured(1, 1, Goal("rate", "msgs/s", 1.5))
+    broken.rounds = [[], []]
+    broken.failure = "RuntimeError: no answer"
+    assert "failed: RuntimeError: no answer" in table([broken])
+    assert "?" in table([broken])
+    rows = as_json([broken])["rows"]
+    assert isinstance(rows, dict) and rows["row"]["failure"] == "RuntimeError: no answer"
