@@ -1,4 +1,4 @@
-"""The demo's command line, and the order of things: start, send while things break, catch up, compute, check, report."""
+"""The demo's command line, and its order: start, send while things break, catch up, compute, check, report."""
 
 from __future__ import annotations
 
@@ -168,6 +168,9 @@ async def send_while_things_break(world: World, given: argparse.Namespace, bars:
             await sending
         await watch.close()
         world.record = watch.record
+    world.checks.append(
+        checks.cut_was_felt(watch.record, CUT_STATION, len(world.telemetry[CUT_STATION]), given.seconds)
+    )
     everyone = [*publishers.values(), *senders]
     world.facts += [
         ("all rows and commands acknowledged after", f"{acknowledged:.1f} s"),

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow.dataset
 
 from .observations import Aggregate, Outgoing
+from .story import Record
 
 EXAMPLES_MAX = 3  # of what is wrong, in a check's text
 
@@ -74,6 +75,21 @@ def _out_of_order(wanted: list[str], got: list[Arrived]) -> list[str]:
             late.append(message.message_id)
         newest = max(newest, index)
     return late
+
+
+def cut_was_felt(record: Record, station: str, rows: int, seconds: float) -> Check:
+    """While its link was cut a leaf's backlog grew as it published: nothing found a way round the cut."""
+    for fault in record.faults:
+        if fault.station == station:
+            during = [
+                count
+                for instant, count in zip(record.times, record.backlog[station], strict=True)
+                if fault.began <= instant <= fault.ended
+            ]
+            published = rows / seconds * (fault.ended - fault.began)
+            highest = max(during, default=0)
+            return Check(f"{station}: rows waited while the link was cut", highest > published / 2, f"{highest:,} rows")
+    return Check(f"{station}: rows waited while the link was cut", False, "the link was never cut")
 
 
 def table_aggregates(table: Path) -> dict[tuple[str, str], Aggregate]:

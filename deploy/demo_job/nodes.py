@@ -63,7 +63,8 @@ class Node:
             f'jetstream {{ store_dir: "{store}", domain: {self.name} }}',
         ]
         if self.link_port:
-            lines.append(f"leafnodes {{ listen: 127.0.0.1:{self.link_port} }}")
+            # Without no_advertise a leaf learns the hub's own address and goes round a cut link.
+            lines.append(f"leafnodes {{ listen: 127.0.0.1:{self.link_port}, no_advertise: true }}")
         if self.hub_link:
             lines.append(f'leafnodes {{ remotes: [ {{ url: "nats-leaf://127.0.0.1:{self.hub_link}" }} ] }}')
         (self.directory / "node.conf").write_text("\n".join(lines) + "\n")

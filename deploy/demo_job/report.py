@@ -124,7 +124,7 @@ def backlog(record: Record) -> str:
             left, right = frame.x(fault.began), frame.x(fault.ended)
             shades.append(
                 f'<rect class="shade" x="{left:.1f}" y="{TOP}" width="{max(2.0, right - left):.1f}" '
-                f'height="{frame.height - TOP - BOTTOM}"/>' + text(left + 4, frame.height - BOTTOM - 8, fault.label)
+                f'height="{frame.height - TOP - BOTTOM}"/>' + text(left + 4, TOP + 12, fault.label)
             )
         marks = [
             text(frame.x(value), frame.height - 8, f"{value:.0f} s", "middle") for value in ticks(0, frame.x_high, 9)
