@@ -1,0 +1,160 @@
+/* store_rig.h: a store in a directory of its own, with a clock that the test turns, for the C tests of native/store.
+ *
+ * rig_crash is a kill -9 without a process: what the files hold at that moment is copied and opened elsewhere, nothing is closed
+ * first. The copy is what the page cache has, which is what survives a killed process.
+ */
+#ifndef LEAFD_TESTS_STORE_RIG_H
+#define LEAFD_TESTS_STORE_RIG_H
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/store.h"
+#include "test.h"
+
+#define RIG_START INT64_C(1767225600000000000) /* 2026-01-01 */
+
+typedef struct rig {
+    char root[64];
+    char directory[96];
+    unsigned generation;
+    store_t *store;
+    moment_t now;
+    store_options_t options;
+} rig_t;
+
+static inline void rig_copy_file(const char *from_directory, const char *to_directory, const char *name) {
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", from_directory, name);
+    int in = open(path, O_RDONLY);
+    if (in < 0) {
+        return;
+    }
+    snprintf(path, sizeof path, "%s/%s", to_directory, name);
+    int out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    CHECK(out >= 0);
+    static uint8_t piece[1 << 16];
+    ssize_t size;
+    while ((size = read(in, piece, sizeof piece)) > 0) {
+        CHECK_EQ_I64(size, write(out, piece, (size_t)size));
+    }
+    close(in);
+    close(out);
+}
+
+static inline void rig_start(rig_t *rig) {
+    char reason[512];
+    rig->options.directory = rig->directory;
+    status_t status = store_open(&rig->options, &rig->store, reason, sizeof reason);
+    if (status != STATUS_OK) {
+        FAIL("store_open: %s", reason);
+    }
+}
+
+static inline void rig_open(rig_t *rig) {
+    if (rig->options.journal_size == 0) {
+        rig->options.journal_size = 1 << 20;
+    }
+    snprintf(rig->root, sizeof rig->root, "/tmp/leafd-store-test.XXXXXX");
+    CHECK(mkdtemp(rig->root) != NULL);
+    snprintf(rig->directory, sizeof rig->directory, "%s/0", rig->root);
+    rig->generation = 0;
+    rig->now = (moment_t){.mono_ns = NS_PER_SECOND, .wall_ns = RIG_START};
+    rig_start(rig);
+}
+
+static inline void rig_remove_directory(const char *directory) {
+    static const char *const names[] = {"journal", "data.mdb", "lock.mdb", "lock"};
+    char path[160];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        unlink(path);
+    }
+    rmdir(directory);
+}
+
+static inline void rig_close(rig_t *rig) {
+    store_close(rig->store);
+    rig->store = NULL;
+    rig_remove_directory(rig->directory);
+    rmdir(rig->root);
+}
+
+static inline void rig_pass(rig_t *rig, int64_t ns) {
+    rig->now.mono_ns += ns;
+    rig->now.wall_ns += ns;
+}
+
+/* Ticks until everything so far is durable and visible. */
+static inline void rig_sync(rig_t *rig) {
+    for (int i = 0; i < 20000; i++) {
+        store_tick(rig->store, rig->now);
+        if (store_batch_empty(rig->store) && store_durable(rig->store) + 1 == store_batch(rig->store)) {
+            while (store_advanced_next(rig->store) != NULL) {
+            }
+            return;
+        }
+        struct pollfd poller = {.fd = store_wake_fd(rig->store), .events = POLLIN};
+        poll(&poller, 1, 1);
+    }
+    FAIL("the batch does not become durable");
+}
+
+/* Lets time pass until a checkpoint has gone home, so that reads come from LMDB. */
+static inline void rig_checkpoint(rig_t *rig) {
+    rig_sync(rig);
+    rig_pass(rig, 6 * NS_PER_SECOND);
+    rig_sync(rig);
+    for (int i = 0; i < 20000; i++) {
+        plane_stats_t stats = {0};
+        store_tick(rig->store, rig->now);
+        store_stats(rig->store, &stats);
+        if (stats.young_bytes < 4096) {
+            return;
+        }
+        usleep(200);
+    }
+    FAIL("the checkpoint does not end");
+}
+
+static inline void rig_reopen(rig_t *rig) {
+    store_close(rig->store);
+    rig_start(rig);
+}
+
+static inline void rig_crash(rig_t *rig) {
+    char old[96];
+    memcpy(old, rig->directory, sizeof old);
+    snprintf(rig->directory, sizeof rig->directory, "%s/%u", rig->root, ++rig->generation);
+    CHECK(mkdir(rig->directory, 0700) == 0);
+    rig_copy_file(old, rig->directory, "data.mdb");
+    rig_copy_file(old, rig->directory, "journal");
+    store_close(rig->store);
+    rig_remove_directory(old);
+    rig_start(rig);
+}
+
+static inline stream_config_t rig_config(void) {
+    return (stream_config_t){.max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1,
+                             .duplicate_window_ns = 120 * NS_PER_SECOND, .flags = STREAM_ALLOW_ROLLUP};
+}
+
+static inline store_stream_t *rig_stream(rig_t *rig, uint32_t id, stream_config_t config) {
+    store_stream_t *stream = NULL;
+    CHECK_EQ_I64(STATUS_OK, store_stream_open(rig->store, id, &config, rig->now, &stream));
+    return stream;
+}
+
+static inline bytes_t text(const char *at) {
+    return bytes_of(at, (uint32_t)strlen(at));
+}
+
+static inline appended_t rig_put(rig_t *rig, store_stream_t *stream, const char *subject, const char *payload) {
+    append_t append = {.subject = text(subject), .payload = text(payload)};
+    return store_append(stream, &append, rig->now);
+}
+
+#endif
