@@ -1,0 +1,69 @@
+"""Which accounts there are and who has JetStream, as nats-server decides it."""
+
+from __future__ import annotations
+
+from leafd.accounts.graph import Graph, Numbers, compare, compile_graph
+from leafd.config.bind import load_text
+
+
+def graph(text: str, numbers: Numbers | None = None) -> Graph:
+    return compile_graph(load_text(text).server, numbers or Numbers())
+
+
+def with_jetstream(text: str) -> list[str]:
+    return sorted(name for name, account in graph(text).by_name.items() if account.jetstream is not None)
+
+
+def test_without_accounts() -> None:
+    """There is $G with JetStream, and $SYS without."""
+    found = graph("jetstream: enabled")
+    assert ["$G", "$SYS"] == list(found.by_name)
+    assert ["$G"] == with_jetstream("jetstream: enabled")
+    assert "$SYS" == (found.system.name if found.system else "")
+
+
+def test_no_system_account() -> None:
+    """It can be switched off."""
+    assert graph("no_system_account: true").system is None
+
+
+def test_each_account_opts_in() -> None:
+    """With accounts configured, only those that ask have JetStream, and $G has none."""
+    assert ["A"] == with_jetstream("jetstream: enabled\naccounts { A { jetstream: enabled }, B {} }")
+
+
+def test_system_account_never() -> None:
+    """The system account has no JetStream even where it asks; a lone system account leaves $G its own."""
+    text = "jetstream: enabled\naccounts { S { jetstream: enabled } }\nsystem_account: S"
+    assert ["$G"] == with_jetstream(text)
+    assert ["$G", "S"] == list(graph(text).by_name)
+
+
+def test_server_without_jetstream() -> None:
+    """Nobody has it."""
+    assert [] == with_jetstream("accounts { A { jetstream: enabled } }")
+    assert [] == with_jetstream("")
+
+
+def test_numbers_stay() -> None:
+    """A reload gives nobody another's number, not even after a name has gone and come back."""
+    numbers = Numbers()
+    first = graph("accounts { A {}, B {} }", numbers)
+    second = graph("accounts { B {}, C {} }", numbers)
+    third = graph("accounts { C {}, A {} }", numbers)
+    assert first.by_name["B"].id == second.by_name["B"].id
+    assert first.by_name["A"].id == third.by_name["A"].id
+    names = {account.id: name for found in (first, second, third) for name, account in found.by_name.items()}
+    assert len(names) == len(set(names.values())) == 5
+    assert 0 not in names
+
+
+def test_compare() -> None:
+    """A reload knows what came, what changed and what went."""
+    numbers = Numbers()
+    old = graph("accounts { A {}, B {} }", numbers)
+    new = graph("accounts { B { limits { max_conn: 5 } }, C {} }", numbers)
+    change = compare(old, new)
+    assert (["C"], ["B"], ["A"]) == tuple(
+        [one.name for one in part] for part in (change.added, change.changed, change.removed)
+    )
