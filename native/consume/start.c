@@ -93,7 +93,7 @@ void consumer_start(consumer_t *consumer) {
     case DELIVER_LAST_PER_SUBJECT:
         consumer->selection.resume = state.last_seq;
         if (state.last_seq > 0 && consumer_select(consumer, 0)) {
-            start = consumer->selection.count > 0 ? consumer->selection.seqs[0] : state.last_seq + 1;
+            start = consumer->selection.count > 0 ? consumer->selection.seqs[0] : state.last_seq;
         } else {
             consumer->selection.resume = 0;
         }

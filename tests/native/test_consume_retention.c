@@ -1,0 +1,230 @@
+/* test_consume_retention.c: what interest and work queue streams remove, and what they keep. */
+#include "consume_rig.h"
+
+#define INTEREST 1
+#define WORK_QUEUE 2
+
+static consumer_t *named(const char *name, const char *filter, uint8_t ack_policy) {
+    static bytes_t filters[8];
+    consumer_setup_t setup = rig_setup(name);
+    setup.id += (uint8_t)name[0];
+    setup.config.ack_policy = ack_policy;
+    if (filter[0]) {
+        filters[0] = text(filter);
+        setup.filters = (filters_t){.patterns = filters, .count = 1};
+    }
+    return rig_add(&setup);
+}
+
+static uint64_t stored(void) {
+    stream_state_t state;
+    store_stream_state(rig.stream, &state);
+    return state.messages;
+}
+
+static void all_must_ack(void) {
+    rig_start(INTEREST);
+    consumer_t *a = named("a", "", ACK_EXPLICIT), *b = named("b", "", ACK_EXPLICIT);
+    rig_publish_many("s", 2);
+    rig_pull(a, "in", "2");
+    rig_ack(a, 1, 1, "");
+    rig_ack(a, 2, 2, "+TERM");
+    CHECK_EQ_U64(2, stored());
+    rig_pull(b, "in", "2");
+    rig_ack(b, 2, 2, "");
+    CHECK_EQ_U64(1, stored());
+    rig_ack(b, 1, 1, "-NAK");
+    CHECK_EQ_U64(1, stored());
+    rig_ack(b, 1, 1, "");
+    CHECK_EQ_U64(0, stored());
+}
+
+static void filters_share(void) {
+    rig_start(INTEREST);
+    consumer_t *a = named("a", "s.>", ACK_EXPLICIT), *b = named("b", "s.b", ACK_EXPLICIT);
+    rig_publish("s.a", "x");
+    rig_publish("s.b", "x");
+    rig_pull(a, "in", "2");
+    rig_ack(a, 1, 1, "");
+    rig_ack(a, 2, 2, "");
+    CHECK(!rig.stream->messages[1].there);
+    CHECK(rig.stream->messages[2].there);
+    rig_pull(b, "in", "1");
+    rig_ack(b, 2, 1, "");
+    CHECK_EQ_U64(0, stored());
+}
+
+static void ack_none_counts_delivery(void) {
+    rig_start(INTEREST);
+    consumer_t *a = named("a", "", ACK_NONE), *b = named("b", "", ACK_EXPLICIT);
+    rig_publish_many("s", 2);
+    rig_pull(b, "in", "2");
+    rig_ack(b, 1, 1, "");
+    rig_ack(b, 2, 2, "");
+    CHECK_EQ_U64(2, stored());
+    rig_pull(a, "in", "2");
+    CHECK_EQ_U64(0, stored());
+}
+
+static void ack_all_releases_the_range(void) {
+    rig_start(INTEREST);
+    consumer_t *a = named("a", "", ACK_ALL);
+    rig_publish_many("s", 3000);
+    rig.quiet = true;
+    consumer_setup_t setup = *consumer_setup(a);
+    setup.config.max_ack_pending = -1;
+    CHECK_EQ_I64(STATUS_OK, consumer_configure(a, &setup, rig.now));
+    rig_pull(a, "in", "3000");
+    bool answer;
+    consumer_ack(a, 2999, 2999, 1, BYTES_NONE, BYTES_NONE, rig.now, &answer);
+    bool again;
+    consume_tick(rig.consume, rig.now, &again);
+    CHECK(again); /* in steps */
+    CHECK(stored() > 1);
+    rig_run();
+    CHECK_EQ_U64(1, stored());
+}
+
+static void removal_reviews(void) {
+    rig_start(INTEREST);
+    consumer_t *a = named("a", "", ACK_EXPLICIT), *b = named("b", "", ACK_EXPLICIT);
+    rig_publish_many("s", 3);
+    rig_pull(a, "in", "3");
+    rig_ack(a, 2, 2, "");
+    CHECK_EQ_U64(3, stored());
+    consumer_remove(b, rig.now);
+    rig_run();
+    CHECK_EQ_U64(2, stored());
+    consumer_remove(a, rig.now);
+    rig_run();
+    CHECK_EQ_U64(0, stored());
+}
+
+static void filter_change_reviews(void) {
+    rig_start(INTEREST);
+    consumer_t *a = named("a", "", ACK_EXPLICIT);
+    rig_publish("s.a", "x");
+    rig_publish("s.b", "x");
+    bytes_t filter = text("s.b");
+    consumer_setup_t setup = *consumer_setup(a);
+    setup.filters = (filters_t){.patterns = &filter, .count = 1};
+    CHECK_EQ_I64(STATUS_OK, consumer_configure(a, &setup, rig.now));
+    rig_run();
+    CHECK(!rig.stream->messages[1].there);
+    CHECK(rig.stream->messages[2].there);
+}
+
+static void exhausted_stays(void) {
+    rig_start(INTEREST);
+    consumer_setup_t setup = rig_setup("a");
+    setup.config.max_deliver = 1;
+    setup.config.ack_wait_ns = SECOND;
+    consumer_t *a = rig_add(&setup), *b = named("b", "", ACK_EXPLICIT);
+    rig_publish("s", "x");
+    rig_pull(a, "in", "1");
+    rig_pass(2 * SECOND);
+    rig_pull(b, "in", "1");
+    rig_ack(b, 1, 1, "");
+    CHECK_EQ_U64(1, stored());
+    consumer_remove(b, rig.now);
+    rig_run();
+    CHECK_EQ_U64(1, stored());
+    consumer_remove(a, rig.now);
+    rig_run();
+    CHECK_EQ_U64(0, stored());
+}
+
+static void direct_does_not_count(void) {
+    rig_start(INTEREST);
+    consumer_setup_t setup = rig_setup("m");
+    setup.config.flags = CONSUMER_PUSH | CONSUMER_DIRECT;
+    setup.config.ack_policy = ACK_NONE;
+    setup.deliver_subject = text("d");
+    consumer_t *mirror = rig_add(&setup);
+    CHECK(!consume_wanted(rig.consume, STREAM_ID, text("s")));
+    consumer_t *a = named("a", "", ACK_EXPLICIT);
+    CHECK(consume_wanted(rig.consume, STREAM_ID, text("s")));
+    rig_publish("s", "x");
+    rig_run();
+    CHECK_EQ_U64(1, stored());
+    consumer_remove(mirror, rig.now);
+    rig_run();
+    CHECK_EQ_U64(1, stored());
+    rig_pull(a, "in", "1");
+    rig_ack(a, 1, 1, "");
+    CHECK_EQ_U64(0, stored());
+}
+
+static void work_queue(void) {
+    rig_start(WORK_QUEUE);
+    consumer_t *a = named("a", "s.a", ACK_EXPLICIT), *b = named("b", "s.b", ACK_EXPLICIT);
+    rig_publish("s.a", "x");
+    rig_publish("s.b", "x");
+    rig_publish("s.a", "x");
+    rig_pull(a, "in", "2");
+    rig_pull(b, "in", "2");
+    rig_ack(a, 1, 1, "");
+    CHECK_EQ_U64(2, stored());
+    rig_ack(b, 2, 1, "+TERM");
+    CHECK_EQ_U64(1, stored());
+    consumer_remove(a, rig.now);
+    consumer_remove(b, rig.now);
+    rig_run();
+    CHECK_EQ_U64(1, stored()); /* removing a consumer removes nothing */
+}
+
+static void limits_stream(void) {
+    rig_start(0);
+    consumer_t *a = named("a", "", ACK_EXPLICIT);
+    rig_publish("s", "x");
+    rig_pull(a, "in", "1");
+    rig_ack(a, 1, 1, "");
+    consumer_remove(a, rig.now);
+    rig_run();
+    CHECK_EQ_U64(1, stored());
+}
+
+static void interrupted_sweep(void) {
+    rig_start(INTEREST);
+    consumer_setup_t setup = rig_setup("k");
+    consumer_t *keeps = rig_add(&setup);
+    bytes_t filter = text("k");
+    setup.filters = (filters_t){.patterns = &filter, .count = 1};
+    consumer_t *b = named("b", "", ACK_EXPLICIT);
+    CHECK_EQ_I64(STATUS_OK, consumer_configure(keeps, &setup, rig.now));
+    rig_run();
+    rig_publish_many("s", 1500);
+    rig_publish("k", "x");
+    consumer_remove(b, rig.now);
+    bool again;
+    consume_tick(rig.consume, rig.now, &again);
+    consume_flush(rig.consume);
+    CHECK(stored() > 100);
+    rig_restart();
+    (void)rig_load(&setup);
+    rig_run();
+    CHECK(stored() > 100); /* other consumers may still be on their way */
+    rig_pass(6 * SECOND);
+    CHECK_EQ_U64(1, stored());
+    CHECK(rig.stream->messages[1501].there);
+    rig_run();
+    bytes_t value;
+    static const uint8_t key[] = {0, 0, 0, STREAM_ID, 0xff, 0xff, 0xff, 0xff};
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_record_get(rig.store, RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value));
+}
+
+int main(void) {
+    RUN("an interest stream removes a message when every consumer acknowledged it", all_must_ack);
+    RUN("a consumer whose filter does not match holds nothing back", filters_share);
+    RUN("for a consumer without acks delivery is enough", ack_none_counts_delivery);
+    RUN("an ack of everything below removes the range, in bounded steps", ack_all_releases_the_range);
+    RUN("removing a consumer removes what only it held, removing the last one empties the stream", removal_reviews);
+    RUN("a changed filter removes what nobody wants any more", filter_change_reviews);
+    RUN("a message that used up its deliveries stays while its consumer is there", exhausted_stays);
+    RUN("consumers of mirrors and sources are no interest", direct_does_not_count);
+    RUN("a work queue removes on ack or TERM, and nothing when a consumer goes", work_queue);
+    RUN("a limits stream removes nothing on acks", limits_stream);
+    RUN("a removal that a crash interrupted is finished after the start", interrupted_sweep);
+    rig_end();
+    return TEST_RESULT();
+}
