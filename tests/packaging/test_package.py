@@ -60,7 +60,7 @@ def wait_until_it_serves(running: machine.Machine) -> None:
 
 
 def test_package_holds_the_daemon_and_nothing_of_the_hub(package: Path) -> None:
-    """The launcher, the C extension, the unit and the configuration are in it, and none of Spark's or the tests' needs."""
+    """The launcher, the C extension, the unit and the configuration are in it, and nothing for Spark or tests."""
     listing = machine.sh("dpkg-deb", "--contents", package)
     paths = re.findall(r"\./(\S+)", listing)
 
@@ -98,7 +98,11 @@ def test_service_is_fenced_in(clean: machine.Machine) -> None:
 def test_service_is_ready_after_installation(clean: machine.Machine) -> None:
     """After the installation the daemon has told that it is ready, and runs as its own user without any privilege."""
     if clean.booted:
-        machine.wait_for("an active service", lambda: clean.show("ActiveState") == "active", 60)
+        try:
+            machine.wait_for("an active service", lambda: clean.show("ActiveState") == "active", 60)
+        except AssertionError as error:
+            error.add_note(clean.run("journalctl", "--no-pager", "-u", "leafd.service", "-n", "30"))
+            raise
         status = clean.run("cat", f"/proc/{clean.show('MainPID')}/status")
         assert "notify" == clean.show("Type")
         assert "1" == field(status, "NoNewPrivs")

@@ -1,0 +1,311 @@
+"""Leaf links between leafd and the reference, in every line-up: domains, mirrors and sources over breaks.
+
+The line-up of two reference servers proves the tests. It, and mixed ones, may wait long: nats-server takes up a source
+or mirror again 40 s after some outages. What leafd promises of its own speed is measured by tests/bench.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nats
+import nats.errors
+import pytest
+from nats.aio.client import Client
+
+from tests import servers
+
+HUB = """
+listen: "127.0.0.1:{port}"
+server_name: "hub"
+jetstream { store_dir: "{store}", domain: hub, max_memory_store: 64MB, max_file_store: 1GB }
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+"""
+LEAF = """
+listen: "127.0.0.1:{port}"
+server_name: "leaf"
+jetstream { store_dir: "{store}", domain: edge, max_memory_store: 64MB, max_file_store: 1GB }
+leafnodes { remotes: [ { url: "nats-leaf://127.0.0.1:{hub_port}" } ], reconnect: 1 }
+"""
+CATCH_UP_SECONDS_MAX = 90.0
+
+
+@dataclass
+class Pair:
+    """A hub and a leaf that dials it."""
+
+    hub: servers.Server
+    leaf: servers.Server
+
+
+LINE_UPS = [(hub, leaf) for hub in servers.KINDS for leaf in servers.KINDS]
+
+
+@pytest.fixture(params=LINE_UPS, ids=lambda kinds: f"{kinds[0]}-{kinds[1]}")
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
+    hub_kind, leaf_kind = request.param
+    with contextlib.ExitStack() as stack:
+        made = []
+        for name in ("hub", "leaf"):
+            (tmp_path / name).mkdir()
+        made.append(servers.make(hub_kind, HUB, tmp_path / "hub"))
+        made.append(servers.make(leaf_kind, LEAF, tmp_path / "leaf", hub_port=made[0].ports["leaf_port"]))
+        for server in made:
+            server.start()
+            stack.callback(server.stop)
+        pair = Pair(*made)
+        asyncio.run(until_linked(pair))
+        yield pair
+
+
+@contextlib.asynccontextmanager
+async def connected(server: servers.Server) -> AsyncIterator[Client]:
+    client = await nats.connect(server.url, allow_reconnect=False, connect_timeout=5)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def api(client: Client, subject: str, body: object = None, seconds: float = 5) -> dict[str, object]:
+    """A JetStream request, whatever its prefix; an error in the answer fails the test."""
+    answer = await client.request(subject, json.dumps(body).encode() if body is not None else b"", timeout=seconds)
+    value = dict(json.loads(answer.data))
+    assert "error" not in value, f"{subject}: {value['error']}"
+    return value
+
+
+async def until_linked(pair: Pair) -> None:
+    """Returns when a request from the hub reaches the leaf's domain."""
+    async with asyncio.timeout(30), connected(pair.hub) as client:
+        while True:
+            with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
+                await api(client, "$JS.edge.API.INFO", seconds=1)
+                return
+            await asyncio.sleep(0.1)
+
+
+async def publish(server: servers.Server, subject: str, first: int, last: int) -> None:
+    """Publishes numbers, each acknowledged by the server's own stream."""
+    async with connected(server) as client:
+        js = client.jetstream()
+        for number in range(first, last + 1):
+            await js.publish(subject, str(number).encode(), timeout=5)
+
+
+async def contents(client: Client, prefix: str, stream: str) -> list[int]:
+    """The numbers in a stream, by its sequences, each message asked for on its own."""
+    state = (await api(client, f"{prefix}.STREAM.INFO.{stream}"))["state"]
+    assert isinstance(state, dict)
+    numbers = []
+    for sequence in range(state["first_seq"], state["last_seq"] + 1):
+        got = await client.request(f"{prefix}.DIRECT.GET.{stream}", b'{"seq":%d}' % sequence, timeout=5)
+        numbers.append(int(got.data))
+    return numbers
+
+
+async def until_holds(server: servers.Server, stream: str, count: int) -> list[int]:
+    """Waits until a stream has that many messages, and a little longer for any that should not come."""
+    async with connected(server) as client:
+        try:
+            async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
+                while len(numbers := await contents(client, "$JS.API", stream)) < count:
+                    await asyncio.sleep(0.2)
+        except TimeoutError:
+            raise AssertionError(f"{stream} holds {len(numbers)} of {count} messages") from None
+        await asyncio.sleep(0.5)
+        return await contents(client, "$JS.API", stream)
+
+
+async def make(server: servers.Server, **config: object) -> None:
+    async with connected(server) as client:
+        await api(client, f"$JS.API.STREAM.CREATE.{config['name']}", {"allow_direct": True, **config})
+
+
+def test_messages_cross_the_link_both_ways(pair: Pair) -> None:
+    """A subscription on one side hears a publisher on the other, requests and headers included."""
+
+    async def run() -> None:
+        async with connected(pair.hub) as hub, connected(pair.leaf) as leaf:
+            for here, there in ((hub, leaf), (leaf, hub)):
+
+                async def answer(message: nats.aio.msg.Msg, client: Client = here) -> None:
+                    await client.publish(message.reply, message.data.upper(), headers=message.headers)
+
+                subscription = await here.subscribe("echo.*", cb=answer)
+                await here.flush()
+                async with asyncio.timeout(10):
+                    while True:
+                        try:
+                            reply = await there.request("echo.x", b"abc", timeout=2, headers={"K": "v"})
+                            break
+                        except nats.errors.NoRespondersError:
+                            await asyncio.sleep(0.05)  # the interest is on its way
+                assert (b"ABC", {"K": "v"}) == (reply.data, reply.headers)
+                await subscription.unsubscribe()
+                await here.flush()
+
+    asyncio.run(run())
+
+
+def test_queue_group_spans_the_link(pair: Pair) -> None:
+    """A group with members on both sides handles each message once."""
+
+    async def run() -> None:
+        counts = {"hub": 0, "leaf": 0}
+        async with connected(pair.hub) as hub, connected(pair.leaf) as leaf:
+            for name, client in (("hub", hub), ("leaf", leaf)):
+
+                async def take(message: nats.aio.msg.Msg, name: str = name) -> None:
+                    counts[name] += 1
+
+                await client.subscribe("work", queue="workers", cb=take)
+                await client.flush()
+            await asyncio.sleep(0.3)
+            for _ in range(100):
+                await hub.publish("work", b"")
+                await leaf.publish("work", b"")
+            await hub.flush()
+            await leaf.flush()
+            async with asyncio.timeout(5):
+                while sum(counts.values()) < 200:
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(0.3)
+        assert 200 == sum(counts.values())
+
+    asyncio.run(run())
+
+
+def test_each_side_keeps_its_own_jetstream(pair: Pair) -> None:
+    """$JS.API is always the local domain; $JS.<domain>.API reaches that domain from both sides."""
+
+    async def run() -> None:
+        await make(pair.hub, name="SAME", subjects=["hub.only"])
+        await make(pair.leaf, name="SAME", subjects=["leaf.only"])
+        async with connected(pair.hub) as hub, connected(pair.leaf) as leaf:
+            for client, prefix, expected in (
+                (hub, "$JS.API", ["hub.only"]),
+                (leaf, "$JS.API", ["leaf.only"]),
+                (hub, "$JS.edge.API", ["leaf.only"]),
+                (leaf, "$JS.hub.API", ["hub.only"]),
+                (hub, "$JS.hub.API", ["hub.only"]),
+                (leaf, "$JS.edge.API", ["leaf.only"]),
+            ):
+                config = (await api(client, f"{prefix}.STREAM.INFO.SAME"))["config"]
+                assert isinstance(config, dict)
+                assert expected == config["subjects"]
+            with pytest.raises(nats.errors.NoRespondersError):
+                await hub.request("$JS.nowhere.API.INFO", b"", timeout=5)
+
+    asyncio.run(run())
+
+
+SOURCE = {"name": "T", "external": {"api": "$JS.edge.API", "deliver": "deliver.t"}}
+MIRROR = {"name": "C", "external": {"api": "$JS.hub.API", "deliver": "deliver.c"}}
+
+
+def test_source_collects_once_and_in_order_over_a_killed_leaf(pair: Pair) -> None:
+    """The hub sources the leaf's telemetry; a leaf that is killed and comes back loses and doubles nothing."""
+
+    async def before() -> None:
+        await make(pair.leaf, name="T", subjects=["t"])
+        await make(pair.hub, name="ALL", sources=[SOURCE])
+        await publish(pair.leaf, "t", 1, 50)
+        assert list(range(1, 51)) == await until_holds(pair.hub, "ALL", 50)
+
+    async def after() -> None:
+        await publish(pair.leaf, "t", 51, 100)
+        assert list(range(1, 101)) == await until_holds(pair.hub, "ALL", 100)
+
+    asyncio.run(before())
+    pair.leaf.kill()
+    pair.leaf.start()
+    asyncio.run(after())
+
+
+def test_source_collects_what_was_stored_while_the_hub_was_dead(pair: Pair) -> None:
+    """The leaf takes messages while the hub is gone; when it is back it gets each of them once and in order."""
+
+    async def before() -> None:
+        await make(pair.leaf, name="T", subjects=["t"])
+        await make(pair.hub, name="ALL", sources=[SOURCE])
+        await publish(pair.leaf, "t", 1, 50)
+        await until_holds(pair.hub, "ALL", 50)
+
+    async def meanwhile() -> None:
+        await publish(pair.leaf, "t", 51, 150)
+
+    async def after() -> None:
+        assert list(range(1, 151)) == await until_holds(pair.hub, "ALL", 150)
+
+    asyncio.run(before())
+    pair.hub.kill()
+    asyncio.run(meanwhile())
+    pair.hub.start()
+    asyncio.run(after())
+
+
+def test_mirror_brings_commands_down_over_a_killed_hub(pair: Pair) -> None:
+    """The leaf mirrors the hub's commands with their sequences; after the hub was killed it goes on where it was."""
+
+    async def before() -> None:
+        await make(pair.hub, name="C", subjects=["c"])
+        await make(pair.leaf, name="M", mirror=MIRROR)
+        await publish(pair.hub, "c", 1, 50)
+        assert list(range(1, 51)) == await until_holds(pair.leaf, "M", 50)
+
+    async def after() -> None:
+        await publish(pair.hub, "c", 51, 100)
+        assert list(range(1, 101)) == await until_holds(pair.leaf, "M", 100)
+
+    asyncio.run(before())
+    pair.hub.kill()
+    pair.hub.start()
+    asyncio.run(after())
+
+
+def test_mirror_catches_up_after_the_leaf_was_away(pair: Pair) -> None:
+    """Commands that were given while the leaf was dead reach it when it is back, each once."""
+
+    async def before() -> None:
+        await make(pair.hub, name="C", subjects=["c"])
+        await make(pair.leaf, name="M", mirror=MIRROR)
+        await publish(pair.hub, "c", 1, 20)
+        await until_holds(pair.leaf, "M", 20)
+
+    async def meanwhile() -> None:
+        await publish(pair.hub, "c", 21, 120)
+
+    async def after() -> None:
+        assert list(range(1, 121)) == await until_holds(pair.leaf, "M", 120)
+
+    asyncio.run(before())
+    pair.leaf.kill()
+    asyncio.run(meanwhile())
+    pair.leaf.start()
+    asyncio.run(after())
+
+
+def test_source_names_where_a_message_came_from(pair: Pair) -> None:
+    """A sourced message carries stream, sequence, filter and subject of its origin in Nats-Stream-Source."""
+
+    async def run() -> None:
+        await make(pair.leaf, name="T", subjects=["t.>"])
+        await make(pair.hub, name="ALL", sources=[{**SOURCE, "filter_subject": "t.a"}])
+        await publish(pair.leaf, "t.b", 1, 1)
+        await publish(pair.leaf, "t.a", 2, 2)
+        assert [2] == await until_holds(pair.hub, "ALL", 1)
+        async with connected(pair.hub) as client:
+            message = await client.jetstream().get_msg("ALL", 1)
+        assert "t.a" == message.subject
+        assert message.headers is not None
+        # Stream and hash of the API prefix, sequence there, filter, destination, subject there.
+        name, sequence, filtered, _, subject = message.headers["Nats-Stream-Source"].split(" ")[:5]
+        assert ("T", "2", "t.a", "t.a") == (name.split(":")[0], sequence, filtered, subject)
+
+    asyncio.run(run())
