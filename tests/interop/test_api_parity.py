@@ -572,6 +572,9 @@ def masked(reply: bytes | None) -> str:
     if reply is None:
         return "no answer"
     members = json.loads(reply)
+    # How far a mirror or source has come in asking its origin is a matter of milliseconds.
+    for source in (members.get("mirror", {}), *members.get("sources", [])):
+        source.pop("error", None)
     # The reference lists the sources of an info in the order of a Go map.
     members.get("sources", []).sort(key=json.dumps)
     text = json.dumps(members, indent=1, ensure_ascii=False)
