@@ -98,28 +98,34 @@ async def publish(server: servers.Server, subject: str, first: int, last: int) -
             await js.publish(subject, str(number).encode(), timeout=5)
 
 
-async def contents(client: Client, prefix: str, stream: str) -> list[int]:
-    """The numbers in a stream, by its sequences, each message asked for on its own."""
-    state = (await api(client, f"{prefix}.STREAM.INFO.{stream}"))["state"]
+async def state_of(client: Client, stream: str) -> dict[str, int]:
+    state = (await api(client, f"$JS.API.STREAM.INFO.{stream}"))["state"]
     assert isinstance(state, dict)
+    return state
+
+
+async def contents(client: Client, stream: str) -> list[int]:
+    """The numbers in a stream, by its sequences, each message asked for on its own."""
+    state = await state_of(client, stream)
     numbers = []
     for sequence in range(state["first_seq"], state["last_seq"] + 1):
-        got = await client.request(f"{prefix}.DIRECT.GET.{stream}", b'{"seq":%d}' % sequence, timeout=5)
+        got = await client.request(f"$JS.API.DIRECT.GET.{stream}", b'{"seq":%d}' % sequence, timeout=5)
         numbers.append(int(got.data))
     return numbers
 
 
 async def until_holds(server: servers.Server, stream: str, count: int) -> list[int]:
     """Waits until a stream has that many messages, and a little longer for any that should not come."""
+    held = 0
     async with connected(server) as client:
         try:
             async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
-                while len(numbers := await contents(client, "$JS.API", stream)) < count:
-                    await asyncio.sleep(0.2)
+                while (held := (await state_of(client, stream))["messages"]) < count:
+                    await asyncio.sleep(0.1)
         except TimeoutError:
-            raise AssertionError(f"{stream} holds {len(numbers)} of {count} messages") from None
+            raise AssertionError(f"{stream} holds {held} of {count} messages") from None
         await asyncio.sleep(0.5)
-        return await contents(client, "$JS.API", stream)
+        return await contents(client, stream)
 
 
 async def make(server: servers.Server, **config: object) -> None:
