@@ -4,6 +4,10 @@
  * copy, the plain targets and the groups; the block is used again by whoever takes the slot next, so a steady load allocates
  * nothing. An entry counts only while its generation is the domain's. A result over CACHE_ENTRY_MAX bytes is
  * kept too, but in one place of its own, so that a few huge fan-outs cannot fill the memory.
+ *
+ * A subject gets a slot when it is asked for the second time; until then its result lies in `once`. Inboxes of requests and
+ * PubAcks come once and never again: letting them in threw everything else out of the table, and the table out of the
+ * processor's cache (a fifth of the plane's time with unique reply subjects).
  */
 #include "route/route.h"
 
@@ -17,6 +21,7 @@
 #define CACHE_FIRST 64u
 #define CACHE_LAST 8192u
 #define CACHE_ENTRY_MAX 4096u
+#define SEEN_SIZE 2048u
 
 typedef struct cache_entry {
     uint64_t hash;
@@ -35,6 +40,8 @@ struct route {
     uint32_t cache_size;
     uint32_t conflicts;      /* misses that threw a live result out since the last growth */
     cache_entry_t large;
+    cache_entry_t once;
+    uint16_t seen[SEEN_SIZE]; /* of subjects asked for lately: some bits of the hash */
     trie_found_t found;
 };
 
@@ -63,6 +70,7 @@ void route_free(route_t *route) {
     }
     free(route->cache);
     free(route->large.block);
+    free(route->once.block);
     free(route->found.nodes);
     trie_node_free(route->root);
     free(route);
@@ -213,17 +221,27 @@ static void cache_grow(route_t *route) {
     route->conflicts = 0;
 }
 
+/* Was the subject asked for not long ago? From now on it was. */
+static bool seen_before(route_t *route, uint64_t hash) {
+    uint16_t *seen = &route->seen[(hash >> 32) & (SEEN_SIZE - 1)];
+    uint16_t tag = (uint16_t)((hash >> 48) | 1);
+    bool before = *seen == tag;
+    *seen = tag;
+    return before;
+}
+
 const route_match_t *route_match(route_t *route, bytes_t subject) {
     uint64_t hash = hash_bytes(subject.at, subject.size);
     cache_entry_t *entry = &route->cache[hash & (route->cache_size - 1)];
-    if (entry->generation == route->generation) {
-        if (entry->hash == hash && bytes_equal(entry->subject, subject)) {
-            return &entry->match;
-        }
-        if (++route->conflicts > route->cache_size * 2 && route->cache_size < CACHE_LAST) {
-            cache_grow(route);
-            entry = &route->cache[hash & (route->cache_size - 1)];
-        }
+    bool live = entry->generation == route->generation;
+    if (live && entry->hash == hash && bytes_equal(entry->subject, subject)) {
+        return &entry->match;
+    }
+    if (!seen_before(route, hash)) {
+        entry = &route->once;
+    } else if (live && ++route->conflicts > route->cache_size * 2 && route->cache_size < CACHE_LAST) {
+        cache_grow(route);
+        entry = &route->cache[hash & (route->cache_size - 1)];
     }
     const cache_entry_t *large = &route->large;
     if (large->generation == route->generation && large->hash == hash && bytes_equal(large->subject, subject)) {
