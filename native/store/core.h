@@ -102,6 +102,7 @@ struct store_stream {
     uint64_t purge_at;     /* where a purge in steps goes on, and which one it is                        */
     uint64_t purge_mark;
     uint64_t purge_left;
+    bool purged_empty; /* purged before it had a message: the reference then says first 1, not 0 */
 };
 
 typedef struct stream_list {

@@ -99,6 +99,7 @@ status_t store_purge(store_stream_t *stream, bytes_t filter, uint64_t below_seq,
         }
     }
     stream->purge_mark = 0;
+    stream->purged_empty = stream->purged_empty || (purge.all && stream->last_seq == 0);
     if (purge.all && keep == 0 && below_seq > stream->last_seq + 1 && overlay_fits(stream->store, REMOVAL_NEED)) {
         /* Beyond the end: the stream goes on at that sequence, as the reference does. */
         stream_touch(stream);

@@ -253,7 +253,7 @@ void *store_stream_owner(const store_stream_t *stream) {
 void store_stream_state(const store_stream_t *stream, stream_state_t *out) {
     *out = (stream_state_t){.messages = stream->messages,
                             .bytes = stream->bytes,
-                            .first_seq = stream->last_seq == 0 ? 0 : stream->first_seq,
+                            .first_seq = stream->last_seq == 0 && !stream->purged_empty ? 0 : stream->first_seq,
                             .last_seq = stream->last_seq,
                             .last_ts = stream->last_ts,
                             .subjects = stream->subjects,
