@@ -49,7 +49,8 @@ def run(loaded: Loaded, flags: Flags) -> int:
     finally:
         if server is not None:
             server.close()
-    log.info("Server Exiting..")
+    if code == 0:
+        log.info("Server Exiting..")
     return code
 
 

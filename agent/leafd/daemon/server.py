@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -33,7 +32,7 @@ from leafd.daemon.clients import Clients, Terms, frame
 from leafd.daemon.listeners import address_of, bind
 from leafd.daemon.log import Log
 from leafd.daemon.neighbours import JetStreamNeighbours
-from leafd.daemon.store import explain, make_directory, memory_directory, plane_limits, store_directory
+from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
 from leafd.jetstream.catalogue import AccountLimits, Settings
 from leafd.jetstream.service import JetStream
 from leafd.links.leaf import Identity, Login, Remote
@@ -98,7 +97,7 @@ class Server:
         self.leaf_policy = compile_leaf_policy(config)
         self._loops: dict[int, str] = {}
         self._subscriptions: dict[int, int] = {}
-        self._memory: Path | None = None
+        self._memory: MemoryDirectory | None = None
         self.store: Path | None = None
         self.limits = t.Limits()
         self.plane = self._open_plane()
@@ -160,12 +159,12 @@ class Server:
         if self.serves_jetstream:
             self.store, temporary = store_directory(self.config)
             make_directory(self.store)
-            self._memory = memory_directory()
+            self._memory = MemoryDirectory()
         self.limits = plane_limits(self.config, self.store)
         if temporary:
             self.log.warning(f"Temporary storage directory used, data could be lost on system reboot: {self.store}")
         try:
-            return Plane.open(self.limits, self.store, self._memory)
+            return Plane.open(self.limits, self.store, self._memory.path if self._memory else None)
         except t.PlaneError as error:
             self._remove_memory()
             raise explain(error, self.store or Path()) from error
@@ -422,7 +421,8 @@ class Server:
 
     def _remove_memory(self) -> None:
         if self._memory is not None:
-            shutil.rmtree(self._memory, ignore_errors=True)
+            self._memory.remove()
+            self._memory = None
 
     def ports(self) -> str:
         """The ports file's text, in the reference's form."""

@@ -3,6 +3,7 @@ line here."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -45,17 +46,47 @@ def make_directory(path: Path) -> None:
         ) from error
 
 
-def memory_directory() -> Path:
-    """A directory of this process on tmpfs, for memory streams. Those of processes that are gone are removed."""
-    base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
-    prefix = f"leafd-{os.getuid()}-"
-    for old in base.glob(f"{prefix}*"):
-        pid = old.name.removeprefix(prefix)
-        if pid.isdigit() and not Path("/proc", pid).exists():
-            shutil.rmtree(old, ignore_errors=True)
-    path = base / f"{prefix}{os.getpid()}"
-    path.mkdir(mode=0o700, exist_ok=True)
-    return path
+class MemoryDirectory:
+    """A directory on tmpfs for memory streams, locked as long as this process lives. Those that nobody holds are
+    removed."""
+
+    def __init__(self, base: Path | None = None) -> None:
+        if base is None:
+            base = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+        prefix = f"leafd-{os.getuid()}-"
+        for old in base.glob(f"{prefix}*"):
+            lock = _lock(old)
+            if lock is not None:
+                shutil.rmtree(old, ignore_errors=True)
+                os.close(lock)
+        while True:
+            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+            held = _lock(self.path)
+            # Another process that starts right now may have taken the new directory for a stale one.
+            if held is not None and self.path.exists():
+                self._held = held
+                return
+            if held is not None:
+                os.close(held)
+
+    def remove(self) -> None:
+        """At the end."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._held)
+
+
+def _lock(directory: Path) -> int | None:
+    """An exclusive lock on a directory; None when somebody else holds it or it is gone."""
+    try:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
 
 
 def plane_limits(server: Server, directory: Path | None) -> Limits:

@@ -62,7 +62,8 @@ class Facts:
     loaded_ns: int = field(default_factory=time.time_ns)
     http_requests: dict[str, int] = field(default_factory=dict)
     sequence: int = 0
-    _cpu_seen: tuple[float, float] = (0.0, 0.0)
+    _cpu_seen: tuple[float, float] = field(default_factory=lambda: (sum(os.times()[:2]), time.monotonic()))
+    _cpu_last: float = 0.0
 
     def server_info(self) -> dict[str, Any]:
         """The "server" block of everything on $SYS."""
@@ -92,9 +93,11 @@ class Facts:
         times = os.times()
         used, now = times.user + times.system, time.monotonic()
         before_used, before = self._cpu_seen
+        if now - before < 0.5:
+            return self._cpu_last
         self._cpu_seen = (used, now)
-        since = before or self.start_monotonic
-        return round(100 * (used - before_used) / max(now - since, 0.001), 1)
+        self._cpu_last = round(100 * (used - before_used) / (now - before), 1)
+        return self._cpu_last
 
     def bound_leafs(self) -> list[Any]:
         """Leaf links that are up."""

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from html import escape
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -66,7 +67,7 @@ async def _converse(stream: trio.SocketStream, facts: Facts, base: str) -> None:
             ("Content-Length", str(len(body))),
             ("Date", formatdate(usegmt=True)),
         ]
-        parts = [connection.send(h11.Response(status_code=status, headers=headers))]
+        parts = [connection.send(h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase))]
         if request.method != b"HEAD":
             parts.append(connection.send(h11.Data(data=body)))
         parts.append(connection.send(h11.EndOfMessage()))

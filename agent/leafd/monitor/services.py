@@ -10,6 +10,8 @@ so that they get the reference's 503.
 from __future__ import annotations
 
 import json
+import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
@@ -18,7 +20,7 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Account
 from leafd.monitor import reports
-from leafd.monitor.facts import Facts
+from leafd.monitor.facts import Facts, stamp
 from leafd.monitor.jetstream_report import healthz, jsz
 
 SERVER: Final = "$SYS.REQ.SERVER."
@@ -203,7 +205,12 @@ class Services:
         if what == "STATZ":
             return {"data": await reports.accstatz(facts, {"accounts": [name], "unused": True})}
         if what == "CONNS":
-            return reports.account_stat(facts, account.id, name, await facts.plane.connections())
+            event = {
+                "type": "io.nats.server.advisory.v1.account_connections",
+                "id": secrets.token_hex(11),
+                "timestamp": stamp(time.time_ns()),
+            }
+            return event | reports.account_stat(facts, account.id, name, await facts.plane.connections())
         scoped = {"SUBSZ": reports.subsz, "LEAFZ": reports.leafz, "JSZ": jsz}.get(what)
         return {"data": await _report(scoped, facts, {**options, "acc": name, "account": name})} if scoped else None
 

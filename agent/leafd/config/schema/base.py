@@ -119,6 +119,13 @@ def parse_storage_size(value: object) -> int:
 
 
 def _listen(value: object) -> tuple[str, int]:
+    host, port = _host_and_port(value)
+    if not -1 <= port <= 65535:
+        raise ValueError(f"port {port} is out of range: 1 to 65535, or -1 for any free port")
+    return host, port
+
+
+def _host_and_port(value: object) -> tuple[str, int]:
     if isinstance(value, int) and not isinstance(value, bool):
         return "", value
     if isinstance(value, str):
