@@ -100,7 +100,6 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
     }
     if (!found) {
         consumer_start(consumer);
-        consumer->settle_all = true;
         state_dirty(consumer);
     }
     if (loading && consumer->group->sweeping) consumer->group->sweep_after_ns = time_after(now.mono_ns, SWEEP_HOLD_NS);
@@ -363,7 +362,6 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     consumer->floor_consumer = 0;
     consumer->left_known = false;
     consumer->expiry_due_ns = NEVER;
-    consumer->settle_all = true;
     state_dirty(consumer);
     consumer_ready(consumer);
     *reset_seq = seq;

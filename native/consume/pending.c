@@ -231,14 +231,6 @@ void pending_pop_queued(pending_t *pending) {
     pending->queue_count--;
 }
 
-void pending_rotate_queued(pending_t *pending) {
-    uint32_t row = pending_first_queued(pending);
-    check(row != PENDING_NONE);
-    uint32_t mask = pending->queue_capacity - 1;
-    pending->queue_head = (pending->queue_head + 1) & mask;
-    pending->queue[(pending->queue_head + pending->queue_count - 1) & mask] = pending->rows[row].seq;
-}
-
 bool pending_sound(const pending_t *pending) {
     uint32_t seen = 0, redelivered = 0, queued = 0, exhausted = 0;
     uint32_t before = PENDING_NONE;

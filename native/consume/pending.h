@@ -71,8 +71,7 @@ LEAF_MUST_USE status_t pending_queue(pending_t *pending, uint32_t row);
 void pending_unqueue(pending_t *pending, uint32_t row);
 /* The row that is first in the redelivery queue; PENDING_NONE when it is empty. */
 uint32_t pending_first_queued(pending_t *pending);
-void pending_pop_queued(pending_t *pending);    /* takes the one that pending_first_queued gave out of the queue */
-void pending_rotate_queued(pending_t *pending); /* moves it to the end                                           */
+void pending_pop_queued(pending_t *pending); /* takes the one that pending_first_queued gave out of the queue */
 
 /* Every relation between rows, order, slots and queue; for tests. */
 bool pending_sound(const pending_t *pending);

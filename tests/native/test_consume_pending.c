@@ -1,0 +1,182 @@
+/* test_consume_pending.c: pending.c against a dumb twin: an array that is searched from the start. */
+#include <stdlib.h>
+
+#include "consume/pending.h"
+#include "test.h"
+
+#define TWIN_MAX 4000
+
+typedef struct twin_row {
+    uint64_t seq;
+    uint32_t deliveries;
+    bool exhausted;
+} twin_row_t;
+
+static twin_row_t twin[TWIN_MAX];
+static uint32_t twin_count;
+static uint64_t twin_queue[TWIN_MAX];
+static uint32_t twin_queue_count;
+static pending_t pending;
+static uint64_t seed;
+
+static uint64_t random_below(uint64_t limit) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (seed >> 33) % limit;
+}
+
+static void twin_unqueue(uint64_t seq) {
+    for (uint32_t i = 0; i < twin_queue_count; i++) {
+        if (twin_queue[i] != seq) continue;
+        memmove(twin_queue + i, twin_queue + i + 1, (twin_queue_count - i - 1) * sizeof *twin_queue);
+        twin_queue_count--;
+        return;
+    }
+}
+
+static bool twin_queued(uint64_t seq) {
+    for (uint32_t i = 0; i < twin_queue_count; i++) {
+        if (twin_queue[i] == seq) return true;
+    }
+    return false;
+}
+
+static void twin_remove(uint32_t i) {
+    twin_unqueue(twin[i].seq);
+    memmove(twin + i, twin + i + 1, (twin_count - i - 1) * sizeof *twin);
+    twin_count--;
+}
+
+static void compare(void) {
+    CHECK(pending_sound(&pending));
+    uint32_t in_order = 0, redelivered = 0, row = pending.head;
+    for (uint32_t i = 0; i < twin_count; i++) {
+        redelivered += twin[i].deliveries > 1;
+        uint32_t found = pending_find(&pending, twin[i].seq);
+        CHECK(found != PENDING_NONE);
+        CHECK_EQ_U64(twin[i].deliveries, pending_row(&pending, found)->deliveries);
+        if (twin[i].exhausted) continue;
+        in_order++;
+        CHECK_EQ_U64(twin[i].seq, pending_row(&pending, row)->seq);
+        row = pending_row(&pending, row)->after;
+    }
+    CHECK_EQ_U64(PENDING_NONE, row);
+    CHECK_EQ_U64(in_order, pending.count);
+    CHECK_EQ_U64(redelivered, pending.redelivered);
+    CHECK_EQ_U64(twin_queue_count, pending.queued);
+    CHECK_EQ_U64(PENDING_NONE, pending_find(&pending, UINT64_MAX));
+}
+
+/* Order in the queue is compared where no row was queued a second time while an old entry was still in the ring. */
+static void step(uint64_t *next_seq) {
+    uint32_t row, i = twin_count > 0 ? (uint32_t)random_below(twin_count) : 0;
+    switch (random_below(9)) {
+    case 0:
+    case 1:
+    case 2:
+        if (twin_count == TWIN_MAX) break;
+        *next_seq += 1 + random_below(random_below(10) == 0 ? 1000000 : 3);
+        CHECK_EQ_I64(STATUS_OK, pending_add(&pending, *next_seq, *next_seq, 0, 1, &row));
+        twin[twin_count++] = (twin_row_t){.seq = *next_seq, .deliveries = 1};
+        break;
+    case 3:
+    case 4:
+        if (twin_count == 0) break;
+        if (random_below(2)) i = 0; /* acks come mostly in order */
+        pending_remove(&pending, pending_find(&pending, twin[i].seq));
+        twin_remove(i);
+        break;
+    case 5:
+        if (twin_count == 0 || twin[i].exhausted || twin_queued(twin[i].seq)) break;
+        CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, pending_find(&pending, twin[i].seq)));
+        twin_queue[twin_queue_count++] = twin[i].seq;
+        break;
+    case 6:
+        if (twin_queue_count == 0) break;
+        row = pending_first_queued(&pending);
+        CHECK(row != PENDING_NONE);
+        CHECK(twin_queued(pending_row(&pending, row)->seq));
+        pending_count_delivery(&pending, row);
+        for (uint32_t k = 0; k < twin_count; k++) twin[k].deliveries += twin[k].seq == pending_row(&pending, row)->seq;
+        twin_unqueue(pending_row(&pending, row)->seq);
+        pending_pop_queued(&pending);
+        break;
+    case 7:
+        if (twin_count == 0 || twin[i].exhausted || random_below(4)) break;
+        pending_exhaust(&pending, pending_find(&pending, twin[i].seq));
+        twin_unqueue(twin[i].seq);
+        twin[i].exhausted = true;
+        break;
+    default:
+        if (twin_queue_count == 0) break;
+        pending_unqueue(&pending, pending_find(&pending, twin_queue[0]));
+        twin_unqueue(twin_queue[0]);
+    }
+}
+
+static void duel(void) {
+    for (uint64_t round = 1; round <= 20; round++) {
+        seed = round;
+        pending_init(&pending);
+        twin_count = twin_queue_count = 0;
+        uint64_t next_seq = 0;
+        for (int i = 0; i < 6000; i++) {
+            step(&next_seq);
+            if (i % 50 == 0) compare();
+        }
+        compare();
+        pending_clear(&pending);
+        twin_count = twin_queue_count = 0;
+        compare();
+        pending_free(&pending);
+    }
+}
+
+static void queue_is_first_in_first_out(void) {
+    pending_init(&pending);
+    uint32_t rows[100];
+    for (uint32_t i = 0; i < 100; i++) CHECK_EQ_I64(STATUS_OK, pending_add(&pending, i + 1, i + 1, 0, 1, &rows[i]));
+    for (uint32_t i = 100; i-- > 0;) CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, rows[i]));
+    CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, rows[3])); /* queued already */
+    pending_remove(&pending, rows[98]);
+    CHECK_EQ_U64(100, pending_row(&pending, pending_first_queued(&pending))->seq);
+    pending_pop_queued(&pending);
+    CHECK_EQ_U64(98, pending_row(&pending, pending_first_queued(&pending))->seq);
+    for (uint64_t seq = 98; seq > 0; seq--) {
+        CHECK_EQ_U64(seq, pending_row(&pending, pending_first_queued(&pending))->seq);
+        pending_pop_queued(&pending);
+    }
+    CHECK_EQ_U64(PENDING_NONE, pending_first_queued(&pending));
+    pending_free(&pending);
+}
+
+static void queue_stays_small(void) {
+    pending_init(&pending);
+    uint32_t row;
+    CHECK_EQ_I64(STATUS_OK, pending_add(&pending, 1, 1, 0, 1, &row));
+    for (int i = 0; i < 100000; i++) { /* refused and put off again and again, while nobody pulls */
+        CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, row));
+        pending_unqueue(&pending, row);
+    }
+    CHECK(pending.queue_capacity <= 4096);
+    CHECK(pending_sound(&pending));
+    pending_free(&pending);
+}
+
+static void million(void) {
+    pending_init(&pending);
+    uint32_t row;
+    for (uint64_t seq = 1; seq <= 1000000; seq++) CHECK_EQ_I64(STATUS_OK, pending_add(&pending, seq * 3, seq, 0, 1, &row));
+    for (uint64_t seq = 1000000; seq > 1; seq--) pending_remove(&pending, pending_find(&pending, seq * 3));
+    CHECK_EQ_U64(1, pending.count);
+    CHECK_EQ_U64(3, pending_row(&pending, pending.head)->seq);
+    CHECK(pending_sound(&pending));
+    pending_free(&pending);
+}
+
+int main(void) {
+    RUN("it agrees with an array after any sequence of changes", duel);
+    RUN("the redelivery queue is first in, first out, and forgets what was acknowledged", queue_is_first_in_first_out);
+    RUN("the redelivery queue does not grow with what is put off again and again", queue_stays_small);
+    RUN("a million messages in flight are added and removed", million);
+    return TEST_RESULT();
+}
