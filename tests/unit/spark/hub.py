@@ -1,0 +1,52 @@
+"""A JetStream server for these tests, and the few requests they need besides what they test."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from leafd.spark.fetch import api, dial
+from leafd.spark.options import Options, parse_options
+from leafd.spark.publish import Outgoing, Window, header_block
+
+from tests import servers
+
+CONFIGURATION = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}" }\n'
+
+
+@dataclass
+class Hub:
+    server: servers.Server
+
+    def options(self, stream: str = "S", **more: str) -> Options:
+        return parse_options({"servers": self.server.url, "stream": stream, "retrySeconds": "10"} | more)
+
+    def call(self, endpoint: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        options = self.options()
+        with dial(options) as connection:
+            return api(connection, options, endpoint, body or {})
+
+    def create(self, stream: str = "S", **config: Any) -> None:
+        defaults = {"name": stream, "subjects": [f"{stream.lower()}.>"], "storage": "file", "allow_direct": True}
+        self.call(f"STREAM.CREATE.{stream}", defaults | config)
+
+    def fill(self, first: int, last: int, stream: str = "S", size: int = 20) -> None:
+        """Message n is published as number n, on one of three subjects; its payload begins with its number."""
+        window = Window(self.options(stream))
+        for number in range(first, last + 1):
+            payload = (b"%d " % number).ljust(size, b".")
+            subject = f"{stream.lower()}.{number % 3}"
+            window.publish(Outgoing(subject, header_block(f"{stream}-{number}", ()), payload))
+        window.drain()
+        window.close()
+
+    def remove(self, sequence: int, stream: str = "S") -> None:
+        self.call(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence})
+
+
+@contextlib.contextmanager
+def running(kind: str = servers.REFERENCE) -> Iterator[Hub]:
+    with servers.running(kind, CONFIGURATION) as server:
+        yield Hub(server)
