@@ -1,0 +1,205 @@
+"""The data source in a real Spark session, against a real server: no row lost, none twice, over restarts of the query."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .hub import Hub, running
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]  # PySpark's own warnings are not ours
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    with running() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    from leafd.spark.jobs.daily import session
+    from leafd.spark.source import register
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    found = session("local[2]")
+    found.sparkContext.setLogLevel("ERROR")
+    register(found)
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def stream(hub: Hub) -> Iterator[str]:
+    hub.create()
+    yield "S"
+    hub.call("STREAM.DELETE.S")
+
+
+def options(hub: Hub, **more: str) -> dict[str, str]:
+    return {"servers": hub.server.url, "stream": "S", "numPartitions": "3", "minPartitionMessages": "10"} | more
+
+
+@pytest.mark.usefixtures("stream")
+def test_a_table_of_a_stream(hub: Hub, spark: Any) -> None:
+    """A batch read gives every message of the wanted range once, from several partitions, with all its columns."""
+    hub.fill(1, 500)
+    hub.remove(250)
+    table = spark.read.format("nats").options(**options(hub, startingSequence="101", endingSequence="400")).load()
+    rows = table.selectExpr("sequence", "subject", "headers['Nats-Msg-Id'] as id", "string(data) as text").collect()
+    wanted = [n for n in range(101, 401) if n != 250]
+    assert wanted == sorted(row.sequence for row in rows)
+    assert all(row.id == f"S-{row.sequence}" and int(row.text.split()[0]) == row.sequence for row in rows)
+    assert all(row.subject == f"s.{row.sequence % 3}" for row in rows)
+    assert 3 == table.rdd.getNumPartitions()
+
+
+@pytest.mark.usefixtures("stream")
+def test_available_now_over_restarts_reads_every_message_once(hub: Hub, spark: Any, tmp_path: Path) -> None:
+    """Each run takes what is there, in batches of the limit, and the next run goes on where it ended."""
+    seen: dict[int, list[int]] = {}
+
+    def keep(frame: Any, batch: int) -> None:
+        assert batch not in seen
+        seen[batch] = [row.sequence for row in frame.select("sequence").collect()]
+
+    def run() -> None:
+        messages = spark.readStream.format("nats").options(**options(hub, maxMessagesPerTrigger="70")).load()
+        query = messages.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    hub.fill(1, 200)
+    run()
+    assert [70, 70, 60] == [len(rows) for rows in seen.values()]
+    run()
+    assert 3 == len(seen)
+    hub.fill(201, 250)
+    run()
+    assert list(range(1, 251)) == sorted(sequence for rows in seen.values() for sequence in rows)
+
+
+@pytest.mark.usefixtures("stream")
+def test_a_batch_that_failed_reads_the_same_rows_again(hub: Hub, spark: Any, tmp_path: Path) -> None:
+    """A query that dies in a batch and is started anew gets that batch's rows again, not the newer ones with them."""
+    hub.fill(1, 100)
+    runs: list[tuple[int, list[int]]] = []
+
+    def run(fail: bool) -> None:
+        def keep(frame: Any, batch: int) -> None:
+            runs.append((batch, sorted(row.sequence for row in frame.select("sequence").collect())))
+            if fail:
+                raise RuntimeError("the driver dies here")
+
+        messages = spark.readStream.format("nats").options(**options(hub)).load()
+        query = messages.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(Exception, match="the driver dies here"):
+        run(fail=True)
+    hub.fill(101, 150)
+    run(fail=False)
+    assert [(0, list(range(1, 101))), (0, list(range(1, 101))), (1, list(range(101, 151)))] == runs
+
+
+@pytest.mark.usefixtures("stream")
+def test_a_limit_of_bytes(hub: Hub, spark: Any, tmp_path: Path) -> None:
+    """Batches hold as many messages as fit into the bytes allowed."""
+    hub.fill(1, 25, size=100)
+    sizes: list[int] = []
+    messages = spark.readStream.format("nats").options(**options(hub, maxBytesPerTrigger="1000")).load()
+    query = messages.writeStream.foreachBatch(lambda frame, _: sizes.append(frame.count()))
+    query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+    assert [10, 10, 5] == sizes
+
+
+@pytest.mark.usefixtures("stream")
+def test_messages_that_vanished_end_the_query(hub: Hub, spark: Any, tmp_path: Path) -> None:
+    """A stream that lost what the checkpoint still wants stops the query, unless it is told to read on."""
+    seen: list[int] = []
+
+    def run(**more: str) -> None:
+        messages = spark.readStream.format("nats").options(**options(hub, **more)).load()
+        query = messages.writeStream.foreachBatch(
+            lambda frame, _: seen.extend(row.sequence for row in frame.select("sequence").collect())
+        )
+        query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+
+    hub.fill(1, 10)
+    run()
+    hub.fill(11, 30)
+    hub.call("STREAM.PURGE.S", {"seq": 21})
+    with pytest.raises(Exception, match="messages 11 to 20 are gone"):
+        run()
+    run(failOnDataLoss="false")
+    assert [*range(1, 11), *range(21, 31)] == sorted(seen)
+
+
+@pytest.mark.usefixtures("stream")
+def test_a_streaming_write_that_runs_again_publishes_nothing_twice(hub: Hub, spark: Any, tmp_path: Path) -> None:
+    """Rows published by a batch that is run again after a crash are recognised by their ids."""
+    hub.fill(1, 60)
+    hub.create("OUT")
+
+    def run() -> None:
+        messages = spark.readStream.format("nats").options(**options(hub)).load()
+        rows = messages.selectExpr("concat('out.', sequence) as subject", "data")
+        query = rows.writeStream.format("nats").options(servers=hub.server.url)
+        query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+
+    run()
+    state = hub.call("STREAM.INFO.OUT")["state"]
+    assert (60, 60) == (state["messages"], state["num_subjects"])
+    # As if the driver had died before it noted the batch as done.
+    for name in ("0", ".0.crc"):
+        (tmp_path / "commits" / name).unlink(missing_ok=True)
+    run()
+    assert 60 == hub.call("STREAM.INFO.OUT")["state"]["messages"]
+    hub.call("STREAM.DELETE.OUT")
+
+
+def test_the_daily_job_counts_every_observation_once(hub: Hub, spark: Any, tmp_path: Path) -> None:
+    """Late rows correct their day, a row published twice counts once, a broken one is kept aside."""
+    from leafd.spark.jobs.daily import Job, run
+    from leafd.spark.publish import Outgoing, Window, header_block
+
+    hub.create("W", duplicate_window=100_000_000)
+    hub.create("AGG", max_msgs_per_subject=1)
+    job = Job(servers=hub.server.url, stream="W", tables=tmp_path, publish_prefix="agg")
+
+    def publish(name: str, text: str) -> int:
+        window = Window(hub.options("W"))
+        window.publish(Outgoing("w.JFK", header_block(name, ()), text.encode()))
+        window.drain()
+        window.close()
+        return window.stored
+
+    def observation(hour: str, temperature: float) -> str:
+        return f'{{"origin":"JFK","time_hour":"{hour}:00:00Z","temp":{temperature},"precip":null}}'
+
+    def days() -> dict[str, tuple[int, float]]:
+        return {str(r.day): (r.observations, r.temp_mean) for r in spark.read.parquet(job.daily).collect()}
+
+    publish("a", observation("2013-01-01T00", 10.0))
+    publish("b", observation("2013-01-01T23", 20.0))
+    publish("c", observation("2013-01-02T00", 5.0))
+    assert 3 == run(spark, job)
+    assert {"2013-01-01": (2, 15.0), "2013-01-02": (1, 5.0)} == days()
+
+    publish("d", observation("2013-01-01T12", 30.0))  # late
+    publish("e", "not an observation")
+    deadline = time.monotonic() + 10
+    while not publish("c", observation("2013-01-02T00", 5.0)):  # until the stream has forgotten the first one
+        assert time.monotonic() < deadline
+    assert 3 == run(spark, job)
+    assert {"2013-01-01": (3, 20.0), "2013-01-02": (1, 5.0)} == days()
+    assert [b"not an observation"] == [bytes(row.data) for row in spark.read.parquet(job.rejected).collect()]
+
+    assert 0 == run(spark, job)
+    state = hub.call("STREAM.INFO.AGG", {"subjects_filter": ">"})["state"]
+    assert {"agg.JFK.2013-01-01": 1, "agg.JFK.2013-01-02": 1} == state["subjects"]
