@@ -1,4 +1,4 @@
-"""The data source in a real Spark session, against a real server: no row lost, none twice, over restarts of the query."""
+"""The data source in a Spark session, against a real server: no row lost, none twice, over restarts of the query."""
 
 from __future__ import annotations
 
