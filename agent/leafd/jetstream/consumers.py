@@ -299,7 +299,9 @@ async def pause(call: Call, request: PauseRequest) -> dict[str, Any]:
     changed = replace(consumer, config=static_consumer(config))
     before = consumer.config.pause_until
     try:
+        # The definition keeps it for the next start; the running consumer keeps its pause over a changed definition.
         await put(call.context, stream, changed)
+        await call.context.plane.consumer_pause(stream.id, consumer.id, 0 if until == ZERO_TIME else until)
     except t.PlaneError as error:
         raise refused(error, errors.CONSUMER_STORE_FAILED) from None
     consumer.config = changed.config

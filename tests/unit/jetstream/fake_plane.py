@@ -249,6 +249,10 @@ class FakePlane:
         self._call("consumer_remove")
         del self.consumers[stream, consumer]
 
+    async def consumer_pause(self, stream: int, consumer: int, until_wall_ns: int) -> None:
+        """Nothing is delivered here anyway."""
+        self._call("consumer_pause")
+
     async def consumer_state(self, stream: int, consumer: int) -> t.ConsumerState:
         """Nothing was ever delivered."""
         held = self.consumers.get((stream, consumer))
