@@ -1,0 +1,497 @@
+"""The daemon as a process: how it starts, answers, reloads, refuses to start, and ends. Expected texts are the
+reference server's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from leafd.auth.nkeys import sign
+
+from tests.servers import LEAFD, Server, free_port, running
+
+SEED = "SUAIWGCODIHYRJ4YY35OF6EPHWXAJV3MDW5XX24RXB6D6YDVDBCCFJPAFM"
+PUBLIC = "UDGTQSMYSM5O2QAQFIBPJFEQFJBUUFAEZ5AZ6SLKAXT6FWA4FB2YJDPP"
+ACCOUNTS = """
+listen: 127.0.0.1:{port}
+server_name: box
+http: 127.0.0.1:{http_port}
+jetstream {{ store_dir: {store}, domain: edge, max_file_store: 64MB, max_memory_store: 16MB }}
+accounts {{
+  S {{ users: [ {{user: s, password: s}} ] }}
+  A {{ users: [ {{user: a, password: a}}, {{user: b, password: b}} ], jetstream: enabled }}
+}}
+system_account: S
+""".replace("{{", "{").replace("}}", "}")
+
+
+class Wire:
+    """A client that sees every byte."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+        self.file = self.socket.makefile("rb")
+
+    def line(self) -> str:
+        """The next protocol line, "" when the server has closed."""
+        return self.file.readline().decode().rstrip("\r\n")
+
+    def info(self) -> dict[str, Any]:
+        """The next line, which must be an INFO."""
+        verb, _, body = self.line().partition(" ")
+        assert "INFO" == verb
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+    def send(self, text: str) -> None:
+        """Bytes as they are."""
+        self.socket.sendall(text.encode())
+
+    def connect(self, **options: Any) -> None:
+        """CONNECT and PING."""
+        body = {"verbose": False, "pedantic": False, "protocol": 1, "headers": True} | options
+        self.send(f"CONNECT {json.dumps(body)}\r\nPING\r\n")
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self.file.close()
+        self.socket.close()
+
+
+@contextlib.contextmanager
+def client(server: Server) -> Iterator[Wire]:
+    """A connection that is closed behind the block."""
+    wire = Wire(server.port)
+    try:
+        yield wire
+    finally:
+        wire.close()
+
+
+def get(server: Server, path: str) -> Any:
+    """One monitoring report."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}{path}", timeout=10) as answer:
+        return json.load(answer)
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Waits for something that another process does."""
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, f"waited for {what}"
+        time.sleep(0.01)
+
+
+def process(server: Server) -> subprocess.Popen[bytes]:
+    assert server.process is not None
+    return server.process
+
+
+# ---- greeting and login
+
+
+def test_first_info_and_second() -> None:
+    """INFO has the fields clients look for; the account is told in a second one, behind the first PONG and not
+    before."""
+    with running(LEAFD, ACCOUNTS) as server, client(server) as wire:
+        info = wire.info()
+        assert ("box", "2.15.1", 1, True, True, "edge", 5, 1048576, True) == tuple(
+            info[name]
+            for name in (
+                "server_name", "version", "proto", "headers", "jetstream", "domain", "api_lvl", "max_payload",
+                "auth_required",
+            )
+        )  # fmt: skip
+        assert (56, "127.0.0.1", server.port) == (len(info["server_id"]), info["client_ip"], info["port"])
+        assert "nonce" not in info
+        wire.connect(user="a", **{"pass": "a"})
+        assert "PONG" == wire.line()
+        second = wire.info()
+        assert (True, "A") == (second["connect_info"], second["remote_account"])
+        assert "acc_is_sys" not in second
+        with client(server) as system:
+            system.info()
+            system.connect(user="s", **{"pass": "s"})
+            system.line()
+            assert system.info()["acc_is_sys"] is True
+
+
+def test_wrong_login() -> None:
+    """A wrong password ends with the reference's text, and so does a first line that is no CONNECT."""
+    with running(LEAFD, ACCOUNTS) as server:
+        with client(server) as wire:
+            wire.info()
+            wire.connect(user="a", **{"pass": "x"})
+            assert ["-ERR 'Authorization Violation'", ""] == [wire.line(), wire.line()]
+        with client(server) as wire:
+            wire.info()
+            wire.send("PING\r\n")
+            assert ["-ERR 'Authorization Violation'", ""] == [wire.line(), wire.line()]
+        with client(server) as wire:
+            wire.info()
+            wire.send("CONNECT {nonsense\r\n")
+            assert "" == wire.line()
+
+
+def test_silent_client() -> None:
+    """Somebody who does not log in in time is sent away."""
+    text = "listen: 127.0.0.1:{port}\nauthorization { user: u, password: p, timeout: 0.2 }"
+    with running(LEAFD, text) as server, client(server) as wire:
+        wire.info()
+        assert ["-ERR 'Authentication Timeout'", ""] == [wire.line(), wire.line()]
+
+
+def test_nobody_introduced_himself() -> None:
+    """Without users a client may begin with any command; verbose stays on for him, as in the reference."""
+    with running(LEAFD, "listen: 127.0.0.1:{port}") as server, client(server) as wire:
+        assert "auth_required" not in wire.info()
+        wire.send("SUB foo 1\r\nPING\r\n")
+        assert ["+OK", "PONG"] == [wire.line(), wire.line()]
+
+
+def test_nkey_login() -> None:
+    """An nkey user signs the nonce of INFO."""
+    text = f"listen: 127.0.0.1:{{port}}\naccounts {{ A {{ users: [ {{nkey: {PUBLIC}}} ] }} }}"
+    with running(LEAFD, text) as server:
+        with client(server) as wire:
+            nonce = wire.info()["nonce"]
+            assert 15 == len(nonce)
+            wire.connect(nkey=PUBLIC, sig=sign(SEED, nonce)[1])
+            assert "PONG" == wire.line()
+            assert "A" == wire.info()["remote_account"]
+        with client(server) as wire:
+            wire.info()
+            wire.connect(nkey=PUBLIC, sig=sign(SEED, nonce)[1])
+            assert "-ERR 'Authorization Violation'" == wire.line()
+
+
+def test_bcrypt_login() -> None:
+    """A hashed password is checked while other clients are served."""
+    import bcrypt
+
+    hashed = bcrypt.hashpw(b"secret", bcrypt.gensalt(5)).decode()
+    text = f"listen: 127.0.0.1:{{port}}\nauthorization {{ user: u, password: {hashed} }}"
+    with running(LEAFD, text) as server:
+        for password, answer in (("secret", "PONG"), ("wrong", "-ERR 'Authorization Violation'")):
+            with client(server) as wire:
+                wire.info()
+                wire.connect(user="u", **{"pass": password})
+                assert answer == wire.line()
+
+
+def test_account_connection_limit() -> None:
+    """An account's max_connections is kept; a place that becomes free can be taken again."""
+    text = "listen: 127.0.0.1:{port}\naccounts { A { users: [ {user: a, password: a} ], limits { max_conn: 1 } } }"
+    with running(LEAFD, text) as server:
+        with client(server) as first:
+            first.info()
+            first.connect(user="a", **{"pass": "a"})
+            assert "PONG" == first.line()
+            with client(server) as second:
+                second.info()
+                second.connect(user="a", **{"pass": "a"})
+                assert "-ERR 'maximum account active connections exceeded'" == second.line()
+
+        def admitted() -> bool:
+            with client(server) as third:
+                third.info()
+                third.connect(user="a", **{"pass": "a"})
+                return third.line() == "PONG"
+
+        until(admitted, "the free place")
+
+
+# ---- monitoring
+
+
+def test_monitoring() -> None:
+    """The monitoring port answers with the reference's fields, and an unknown path with 404."""
+    with running(LEAFD, ACCOUNTS) as server, client(server) as wire:
+        wire.info()
+        wire.connect(user="a", name="me", lang="test", **{"pass": "a"})
+        wire.line()
+        assert {"status": "ok"} == get(server, "/healthz")
+        varz = get(server, "/varz")
+        assert ("box", "S", 1, 0) == tuple(
+            varz[name] for name in ("server_name", "system_account", "connections", "leafnodes")
+        )
+        assert "edge" == varz["jetstream"]["config"]["domain"]
+        connz = get(server, "/connz?auth=1")
+        assert [("me", "a", "A")] == [(c["name"], c["authorized_user"], c["account"]) for c in connz["connections"]]
+        assert (0, []) == (get(server, "/leafz")["leafnodes"], get(server, "/leafz")["leafs"])
+        assert ["A"] == [one["name"] for one in get(server, "/jsz?accounts=1")["account_details"]]
+        assert {"$G", "S", "A"} == set(get(server, "/accountz")["accounts"])
+        assert get(server, "/accountz?acc=A")["account_detail"]["jetstream_enabled"] is True
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(server, "/nothing")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(server, "/healthz?account=nope")
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            get(server, "/connz?limit=x")
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/", timeout=10) as page:
+            assert "<h1>box</h1>" in page.read().decode()
+
+
+def request(server: Server, user: str, subject: str, body: str = "") -> dict[str, Any] | str:
+    """One request; its JSON answer, or the header line of a 503."""
+    with client(server) as wire:
+        wire.info()
+        wire.connect(user=user, no_responders=True, **{"pass": user})
+        wire.send(f"SUB r 1\r\nPUB {subject} r {len(body)}\r\n{body}\r\n")
+        while True:
+            line = wire.line()
+            if line.startswith("MSG r 1"):
+                answer: dict[str, Any] = json.loads(wire.line())
+                return answer
+            if line.startswith("HMSG r 1"):
+                return wire.line()
+
+
+def test_system_services() -> None:
+    """$SYS requests are answered in the system account in the reference's envelopes, and in no other account."""
+    with running(LEAFD, ACCOUNTS) as server:
+        ping = request(server, "s", "$SYS.REQ.SERVER.PING")
+        assert isinstance(ping, dict)
+        assert ("box", "edge", True) == tuple(ping["server"][name] for name in ("name", "domain", "jetstream"))
+        assert {"cpu", "mem", "start", "connections", "jetstream"} <= set(ping["statsz"])
+        identity = request(server, "s", "$SYS.REQ.SERVER.PING.IDZ")
+        assert {"name": "box", "host": "127.0.0.1", "id": ping["server"]["id"]} == identity
+        own = request(server, "s", f"$SYS.REQ.SERVER.{ping['server']['id']}.VARZ")
+        assert isinstance(own, dict)
+        assert "box" == own["data"]["server_name"]
+        health = request(server, "s", "$SYS.REQ.SERVER.PING.HEALTHZ", '{"details":true}')
+        assert isinstance(health, dict)
+        assert {"status": "ok", "status_code": 200} == health["data"]
+        wrong = request(server, "s", "$SYS.REQ.SERVER.PING.VARZ", "{bad")
+        assert isinstance(wrong, dict)
+        assert 400 == wrong["error"]["code"]
+        missing = request(server, "s", "$SYS.REQ.ACCOUNT.NOPE.INFO")
+        assert isinstance(missing, dict)
+        assert {"code": 500, "description": "Account NOPE does not exist"} == missing["error"]
+        user = request(server, "a", "$SYS.REQ.USER.INFO")
+        assert isinstance(user, dict)
+        assert {"user": "a", "account": "A", "account_name": "A"} == user["data"]
+        assert "NATS/1.0 503" == request(server, "a", "$SYS.REQ.SERVER.PING.VARZ")
+
+
+# ---- signals
+
+
+def test_ends_within_a_second() -> None:
+    """SIGTERM and SIGINT end it with status 0, and quickly, clients or not."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with running(LEAFD, ACCOUNTS) as server, client(server) as wire:
+            wire.info()
+            wire.connect(user="a", **{"pass": "a"})
+            wire.line()
+            began = time.monotonic()
+            process(server).send_signal(number)
+            assert 0 == process(server).wait(10)
+            assert time.monotonic() - began < 1.0
+            assert "Server Exiting.." in server.log
+
+
+def rewrite(server: Server, old: str, new: str) -> None:
+    """Changes the configuration file and has it reloaded."""
+    file = server.directory / "server.conf"
+    text = file.read_text()
+    assert old in text
+    seen = server.log.count("eload")
+    file.write_text(text.replace(old, new))
+    process(server).send_signal(signal.SIGHUP)
+    until(lambda: server.log.count("eload") > seen, "the reload")
+
+
+def test_reload_of_users() -> None:
+    """A user who is gone is sent away, one who stayed is not, a new one may come."""
+    with running(LEAFD, ACCOUNTS) as server, client(server) as stays, client(server) as goes:
+        for wire, user in ((stays, "a"), (goes, "b")):
+            wire.info()
+            wire.connect(user=user, **{"pass": user})
+            assert "PONG" == wire.line()
+            wire.info()
+        rewrite(server, "{user: b, password: b}", "{user: c, password: c}")
+        assert ["-ERR 'Authorization Violation'", ""] == [goes.line(), goes.line()]
+        stays.send("PING\r\n")
+        assert "PONG" == stays.line()
+        with client(server) as comes:
+            comes.info()
+            comes.connect(user="c", **{"pass": "c"})
+            assert "PONG" == comes.line()
+
+
+def test_reload_of_limits() -> None:
+    """Live keys take effect, others are named with what they wait for, and a wrong file changes nothing."""
+    with running(LEAFD, ACCOUNTS) as server:
+        rewrite(server, "server_name: box", "server_name: box\nmax_payload: 100")
+        with client(server) as wire:
+            assert 100 == wire.info()["max_payload"]
+        rewrite(server, "server_name: box", "server_name: other")
+        until(lambda: "server_name has changed: it takes effect at the next restart" in server.log, "the warning")
+        rewrite(server, "max_payload: 100", "max_paylod: 200")
+        assert "unknown field 'max_paylod': did you mean 'max_payload'?" in server.log
+        with client(server) as wire:
+            info = wire.info()
+            assert (100, "box") == (info["max_payload"], info["server_name"])
+
+
+def test_log_is_reopened() -> None:
+    """After the file was moved away, SIGUSR1 begins a new one."""
+    text = "listen: 127.0.0.1:{port}\nlog_file: {directory}/own.log"
+    with running(LEAFD, text) as server:
+        log = server.directory / "own.log"
+        until(lambda: "Server is ready" in log.read_text(), "the start")
+        log.rename(server.directory / "old.log")
+        process(server).send_signal(signal.SIGUSR1)
+        until(lambda: log.exists() and "re-opened" in log.read_text(), "the new file")
+
+
+def test_lame_duck() -> None:
+    """SIGUSR2 tells the clients, takes no new ones, sends them away after the grace period, and ends."""
+    text = ACCOUNTS + 'lame_duck_grace_period: "200ms"\nlame_duck_duration: "30s"'
+    with running(LEAFD, text) as server, client(server) as wire:
+        wire.info()
+        wire.connect(user="a", **{"pass": "a"})
+        wire.line()
+        wire.info()
+        process(server).send_signal(signal.SIGUSR2)
+        assert wire.info()["ldm"] is True
+        assert "" == wire.line()
+        with pytest.raises(OSError, match="refused"):
+            Wire(server.port)
+        assert 0 == process(server).wait(10)
+
+
+def test_pid_and_ports_files() -> None:
+    """They are there while it runs, and gone behind it."""
+    text = ACCOUNTS + "pid_file: {directory}/pid\nports_file_dir: {directory}"
+    with running(LEAFD, text) as server:
+        pid, ports = server.directory / "pid", server.directory / f"leafd_{process(server).pid}.ports"
+        until(ports.exists, "the ports file")
+        assert str(process(server).pid) == pid.read_text()
+        assert [f"nats://127.0.0.1:{server.port}"] == json.loads(ports.read_text())["nats"]
+        server.stop()
+        assert (False, False) == (pid.exists(), ports.exists())
+
+
+# ---- systemd
+
+
+def test_notify(tmp_path: Path) -> None:
+    """systemd hears READY when clients may come, signs of life, RELOADING around a reload, and STOPPING."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(tmp_path / "notify"))
+        heard.settimeout(10)
+        port = free_port()
+        env = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        with subprocess.Popen(
+            [sys.executable, "-m", "leafd", "-a", "127.0.0.1", "-p", str(port)], env=env, stderr=subprocess.DEVNULL
+        ) as daemon:
+            try:
+
+                def hear(wanted: str) -> str:
+                    while True:
+                        text = heard.recv(4096).decode()
+                        if wanted in text:
+                            return text
+
+                assert "STATUS=" in hear("READY=1")
+                Wire(port).close()
+                hear("WATCHDOG=1")
+                hear("WATCHDOG=1")
+                daemon.send_signal(signal.SIGHUP)
+                assert "MONOTONIC_USEC=" in hear("RELOADING=1")
+                hear("READY=1")
+                daemon.terminate()
+                hear("STOPPING=1")
+            finally:
+                daemon.terminate()
+                daemon.wait(10)
+
+
+# ---- what keeps it from starting
+
+
+def failing(*words: str, **env: str) -> tuple[int, list[str]]:
+    """Exit status and log lines of a start that must fail, without times."""
+    done = subprocess.run(
+        [sys.executable, "-m", "leafd", "-a", "127.0.0.1", "-T=false", *words],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        env=os.environ | env,
+    )
+    lines = [line.partition("] ")[2] for line in done.stderr.splitlines() if "[INF]" not in line]
+    return done.returncode, lines
+
+
+def test_port_in_use() -> None:
+    """One line says which, and what to do."""
+    with running(LEAFD, "listen: 127.0.0.1:{port}") as server:
+        text = (
+            f"[FTL] client connections: cannot listen on 127.0.0.1:{server.port}: "
+            "the port is in use: stop the other process or choose another port"
+        )
+        assert (1, [text]) == failing("-p", str(server.port))
+
+
+def test_store_in_use() -> None:
+    """A second daemon leaves the store alone and names the first."""
+    with running(LEAFD, ACCOUNTS) as server:
+        code, lines = failing("-p", "-1", "-js", "-sd", str(server.directory / "store"))
+        assert (1, 1) == (code, len(lines))
+        assert f"in use by process {process(server).pid}" in lines[0]
+        assert {"status": "ok"} == get(server, "/healthz")
+
+
+def test_store_not_writable() -> None:
+    """One line with the directory and the reason."""
+    code, lines = failing("-p", "-1", "-js", "-sd", "/proc/leafd")
+    assert (1, 1) == (code, len(lines))
+    assert "store directory /proc/leafd/jetstream cannot be written" in lines[0]
+
+
+def test_foreign_address() -> None:
+    """An address of another machine is called that."""
+    code, lines = failing("-p", "-1", "-a", "192.0.2.1")
+    assert (1, 1) == (code, len(lines))
+    assert "does not belong to this machine" in lines[0]
+
+
+def test_wrong_configuration_under_systemd(tmp_path: Path) -> None:
+    """A shell sees 1, as from nats-server; systemd sees 78, which its unit does not retry."""
+    bad = tmp_path / "bad.conf"
+    bad.write_text("prt: 1")
+    command = [sys.executable, "-m", "leafd", "-c", str(bad)]
+    plain = {name: value for name, value in os.environ.items() if name not in ("INVOCATION_ID", "NOTIFY_SOCKET")}
+    assert 1 == subprocess.run(command, capture_output=True, env=plain, timeout=20).returncode
+    systemd = plain | {"INVOCATION_ID": "x", "NOTIFY_SOCKET": str(tmp_path / "n")}
+    assert 78 == subprocess.run(command, capture_output=True, env=systemd, timeout=20).returncode
+
+
+def test_signal_command() -> None:
+    """leafd --signal finds the process by its pid file."""
+    with running(LEAFD, ACCOUNTS + "pid_file: {directory}/pid") as server:
+        pid = server.directory / "pid"
+        until(pid.exists, "the pid file")
+        done = subprocess.run(
+            [sys.executable, "-m", "leafd", "--signal", f"term={pid}"], capture_output=True, timeout=20
+        )
+        assert (0, 0) == (done.returncode, process(server).wait(10))
+        done = subprocess.run(
+            [sys.executable, "-m", "leafd", "--signal", f"term={pid}"], capture_output=True, timeout=20
+        )
+        assert 1 == done.returncode
+        assert b"neither a process id nor a readable pid file" in done.stderr
