@@ -186,6 +186,9 @@ status_t subscription_add(plane_t *plane, account_t *account, subscription_table
 void subscription_kill(plane_t *plane, subscription_t *subscription) {
     if ((subscription->flags & SUBSCRIPTION_DEAD) == 0) {
         subscription->flags |= SUBSCRIPTION_DEAD;
+        if (subscription->peer != NULL) {
+            subscription->peer->dead_count++;
+        }
         subscription->next_dead = plane->dead;
         plane->dead = subscription;
     }
@@ -202,6 +205,7 @@ void subscription_sweep(plane_t *plane) {
         route_remove(one->account->route, &one->target);
         if (one->peer != NULL) {
             subscriptions_drop(&one->peer->table, one);
+            one->peer->dead_count--;
         }
         plane->stats.subscriptions--;
         plane->interest_changed = true;

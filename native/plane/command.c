@@ -127,6 +127,9 @@ static void do_send(plane_t *plane, const plane_command_t *command) {
     peer_t *peer = peer_find(plane, command->target);
     if (peer != NULL) {
         peer_send_urgent(plane, peer, command_body(command));
+        if (peer->excess) {
+            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum connections exceeded"));
+        }
     }
     command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
 }
@@ -240,7 +243,7 @@ static void do_connections(plane_t *plane, const plane_command_t *command) {
                                             .in_bytes = peer->in_bytes,
                                             .out_bytes = peer->out_bytes,
                                             .pending_bytes = outq_pending(&peer->conn.out),
-                                            .subscriptions = peer->table.count,
+                                            .subscriptions = peer->table.count - peer->dead_count,
                                             .admitted = peer->state == PEER_ADMITTED,
                                             .rtt_ns = peer->rtt_ns,
                                             .start_wall_ns = peer->start_wall_ns,

@@ -293,7 +293,12 @@ static void consumer_put(plane_t *plane, const plane_command_t *command, stream_
     consumer_seat_t *seat = status == STATUS_OK ? seat_find(stream, command->arg) : NULL;
     bool loading = command->arg2 == 1;
     if (status == STATUS_OK && seat != NULL) {
+        int64_t paused_until = consumer_setup(seat->consumer)->config.pause_until_ns;
         status = consumer_configure(seat->consumer, &parts.setup, plane->now);
+        /* A pause is changed by putting the definition that says so, so that both are durable together. */
+        if (status == STATUS_OK && parts.setup.config.pause_until_ns != paused_until) {
+            consumer_pause(seat->consumer, parts.setup.config.pause_until_ns, plane->now);
+        }
     } else if (status == STATUS_OK) {
         status = seat_new(plane, stream, &parts.setup, loading, &seat);
     }

@@ -147,6 +147,7 @@ struct peer {
     peer_state_t state;
     uint32_t flags;                      /* VERDICT_*                                                  */
     uint32_t max_subscriptions;
+    uint32_t dead_count;                 /* subscriptions in table that wait for the sweep             */
     account_t *account;
     permissions_t *permissions;          /* NULL: everything is allowed                                */
     subscription_table_t table;
@@ -172,6 +173,7 @@ struct peer {
     bool producer;                       /* published into a stream: waits when the journal lags       */
     bool throttled;
     bool full;                           /* a consumer was told DELIVERED_FULL                         */
+    bool excess;                         /* over max_connections: told so behind its INFO              */
     bool silent;                         /* closed without a word                                      */
     bool drains;                         /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                          /* input waits in conn.rest after a pause                     */

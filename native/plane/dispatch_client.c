@@ -145,7 +145,7 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
         subscribe_violation(plane, peer, op->subject, op->queue);
         return;
     }
-    if (peer->max_subscriptions != 0 && peer->table.count >= peer->max_subscriptions) {
+    if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count >= peer->max_subscriptions) {
         peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
         return;
     }
@@ -205,8 +205,10 @@ bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op) {
         peer_drop_subscriptions(plane, peer);
         line_event(plane, peer, op);
         break;
-    case OP_OK:
     case OP_ERR:
+        peer_doom_silently(plane, peer, CLOSE_CLIENT, op->body);
+        return false;
+    case OP_OK:
     case OP_INFO:
         break;
     case OP_NONE:

@@ -86,7 +86,7 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
         interest_change(plane, peer->account, op->subject, op->queue, peer, before, weight);
         return;
     }
-    if (peer->max_subscriptions != 0 && peer->table.count >= peer->max_subscriptions) {
+    if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count >= peer->max_subscriptions) {
         peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
         return;
     }

@@ -42,7 +42,7 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
             return;
         }
         if (plane->limits.max_connections != 0 && plane->stats.connections > plane->limits.max_connections) {
-            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum connections exceeded"));
+            peer->excess = true;
         }
     }
 }

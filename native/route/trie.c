@@ -338,9 +338,21 @@ static status_t find_below(trie_node_t *node, bytes_t left, trie_found_t *found)
     return status;
 }
 
+/* Such a subject is legal to publish and matches nothing, not even '>'. */
+static bool has_empty_token(bytes_t subject) {
+    uint8_t before = '.';
+    for (uint32_t i = 0; i < subject.size; i++) {
+        if (subject.at[i] == '.' && before == '.') {
+            return true;
+        }
+        before = subject.at[i];
+    }
+    return before == '.';
+}
+
 status_t trie_find(trie_node_t *root, bytes_t subject, trie_found_t *found) {
     found->count = 0;
-    if (subject.size == 0) {
+    if (has_empty_token(subject)) {
         return STATUS_OK;
     }
     return find_below(root, subject, found);

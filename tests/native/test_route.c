@@ -165,6 +165,9 @@ static void odd_subjects(void) {
     CHECK_EQ_U64(0, route_match(route, text("a"))->plain_count);
     CHECK_EQ_U64(0, route_match(route, BYTES_NONE)->plain_count);
     CHECK_EQ_U64(1, route_match(route, text("a.b.c"))->plain_count);
+    CHECK_EQ_U64(0, route_match(route, text("a..c"))->plain_count);
+    CHECK_EQ_U64(0, route_match(route, text("a."))->plain_count);
+    CHECK_EQ_U64(0, route_match(route, text(".a"))->plain_count);
     uint32_t visited = 0;
     route_each(route, count_visit, &visited);
     CHECK_EQ_U64(2, visited);
@@ -178,6 +181,6 @@ static void odd_subjects(void) {
 int main(void) {
     RUN("matching gives what comparing every subscription gives, through adds and removes", duel);
     RUN("a fan-out too large for the cache is matched all the same", large_fan_out);
-    RUN("wildcard tokens in a published subject are ordinary tokens", odd_subjects);
+    RUN("wildcard tokens in a published subject are ordinary tokens, and an empty token matches nothing", odd_subjects);
     return TEST_RESULT();
 }
