@@ -117,5 +117,8 @@ void dedupe_expire(store_stream_t *stream, int64_t age_now) {
 
 /* Housekeeping may be late by some seconds; it need not wake anybody for each id. */
 int64_t dedupe_deadline(store_stream_t *stream) {
-    return stream->ids_next == INT64_MAX ? INT64_MAX : stream->ids_next + NS_PER_SECOND;
+    if (stream->config.duplicate_window_ns <= 0 || stream->ids_next == INT64_MAX) {
+        return INT64_MAX; /* without a window nobody moves ids_next on: a deadline in the past kept the plane awake for ever */
+    }
+    return stream->ids_next + NS_PER_SECOND;
 }
