@@ -10,9 +10,13 @@
 #include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "base/check.h"
+
+#define SPACE_LOW (UINT64_C(1) << 20)
 
 struct env {
     MDB_env *env;
@@ -290,11 +294,27 @@ static void close_writers(env_t *env) {
     forget_writers(env);
 }
 
+/* LMDB reports a short write as EIO; the file system (or the process's limit on file sizes) says what it was. */
+static bool out_of_space(env_t *env) {
+    int fd;
+    struct statvfs disk;
+    struct stat file;
+    struct rlimit limit;
+    if (mdb_env_get_fd(env->env, &fd) != 0) {
+        return false;
+    }
+    if (fstatvfs(fd, &disk) == 0 && (uint64_t)disk.f_bavail * disk.f_frsize < SPACE_LOW) {
+        return true;
+    }
+    return fstat(fd, &file) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+           (uint64_t)file.st_size + env->page_size > (uint64_t)limit.rlim_cur;
+}
+
 status_t env_write_commit(env_t *env) {
     close_writers(env);
     int code = mdb_txn_commit(env->write);
     env->write = NULL;
-    return translate(code);
+    return code == EIO && out_of_space(env) ? STATUS_NO_SPACE : translate(code);
 }
 
 void env_write_abort(env_t *env) {

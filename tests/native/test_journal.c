@@ -1,0 +1,205 @@
+/* test_journal.c: the journal's file alone: what replay takes for valid, and above all what it does not. */
+#include "base/crc.h"
+#include "store/journal.h"
+#include "store_rig.h"
+
+#define RING (UINT64_C(1) << 20)
+#define START UINT64_C(65536)
+
+static const uint8_t id[STORE_ID_SIZE] = "0123456789abcde";
+static char directory[64];
+static char path[96];
+static journal_t journal;
+static batches_t batches;
+
+static void open_journal(void) {
+    char reason[512];
+    status_t status = journal_open(&journal, directory, RING, id, reason, sizeof reason);
+    if (status != STATUS_OK) {
+        FAIL("%s", reason);
+    }
+}
+
+static void begin(uint64_t position) {
+    snprintf(directory, sizeof directory, "/tmp/leafd-journal-test.XXXXXX");
+    CHECK(mkdtemp(directory) != NULL);
+    snprintf(path, sizeof path, "%s/journal", directory);
+    open_journal();
+    CHECK(journal.created);
+    CHECK_EQ_I64(STATUS_OK, batches_open(&batches, RING, JOURNAL_ALIGNMENT, position, 1));
+}
+
+static void end(void) {
+    journal_close(&journal);
+    batches_close(&batches);
+    unlink(path);
+    rmdir(directory);
+}
+
+/* Seals the open batch as the journal thread would, and writes it. Returns its crc; *size as in its header. */
+static uint32_t write_batch(uint32_t chain, uint32_t *size) {
+    uint64_t from = batches.begin;
+    batch_seal(&batches);
+    uint8_t *at = batches_at(&batches, from);
+    batch_header_t header;
+    CHECK(batch_header_read(at, &header));
+    header.chain = chain;
+    batch_header_write(at, &header);
+    header.crc = batch_crc(at, header.size);
+    batch_header_write(at, &header);
+    CHECK_EQ_I64(STATUS_OK, journal_write(&journal, at, from, batches.begin - from));
+    CHECK_EQ_I64(STATUS_OK, journal_sync(&journal));
+    *size = header.size;
+    return header.crc;
+}
+
+static void add_op(uint32_t size, uint8_t fill) {
+    uint64_t position;
+    memset(batch_op(&batches, OP_PUT, DB_META, text("key"), size, &position), fill, size);
+}
+
+static status_t look(uint64_t position, uint64_t number, uint32_t chain) {
+    batch_header_t header;
+    return journal_read(&journal, &batches, position, number, chain, &header);
+}
+
+static void reads_back(void) {
+    begin(START);
+    uint32_t size;
+    add_op(100, 'a');
+    uint32_t first = write_batch(7, &size);
+    add_op(9000, 'b');
+    write_batch(first, &size);
+    CHECK_EQ_I64(STATUS_OK, look(START, 1, 7));
+    CHECK_EQ_I64(STATUS_OK, look(START + 4096, 2, first));
+    op_t op;
+    uint32_t offset = BATCH_HEADER_SIZE;
+    CHECK(op_next(batches_at(&batches, START + 4096), size, &offset, &op));
+    CHECK_EQ_U64(9000, op.value.size);
+    CHECK_EQ_U64('b', op.value.at[8999]);
+    CHECK(!op_next(batches_at(&batches, START + 4096), size, &offset, &op));
+    end();
+}
+
+static void wrong_place_number_chain(void) {
+    begin(START);
+    uint32_t size;
+    add_op(100, 'a');
+    uint32_t crc = write_batch(7, &size);
+    CHECK_EQ_I64(STATUS_NOT_FOUND, look(START, 2, 7));
+    CHECK_EQ_I64(STATUS_NOT_FOUND, look(START, 1, 8));
+    CHECK_EQ_I64(STATUS_NOT_FOUND, look(START + RING, 1, 7)); /* a lap later */
+    CHECK_EQ_I64(STATUS_NOT_FOUND, look(START + 4096, 2, crc));
+    end();
+}
+
+static void every_flip_ends_replay(void) {
+    begin(START);
+    uint32_t size;
+    add_op(700, 'a');
+    write_batch(7, &size);
+    static uint8_t good[JOURNAL_START];
+    CHECK_EQ_I64(sizeof good, pread(journal.fd, good, sizeof good, (off_t)(JOURNAL_START + START)));
+    for (uint32_t i = 0; i < size; i++) {
+        uint8_t bad = good[i] ^ (uint8_t)(1u << (i % 8));
+        CHECK_EQ_I64(1, pwrite(journal.fd, &bad, 1, (off_t)(JOURNAL_START + START + i)));
+        CHECK_EQ_I64(STATUS_NOT_FOUND, look(START, 1, 7));
+        CHECK_EQ_I64(1, pwrite(journal.fd, &good[i], 1, (off_t)(JOURNAL_START + START + i)));
+    }
+    CHECK_EQ_I64(STATUS_OK, look(START, 1, 7));
+    end();
+}
+
+static void every_cut_ends_replay(void) {
+    begin(START);
+    uint32_t size;
+    add_op(9000, 'a');
+    write_batch(7, &size);
+    static uint8_t good[12288];
+    static uint8_t torn[12288];
+    CHECK_EQ_I64(sizeof good, pread(journal.fd, good, sizeof good, (off_t)(JOURNAL_START + START)));
+    for (uint32_t i = 0; i < size; i += 37) { /* written up to i, behind it what an older lap left */
+        memset(torn, 'o', sizeof torn);
+        memcpy(torn, good, i);
+        CHECK_EQ_I64(sizeof torn, pwrite(journal.fd, torn, sizeof torn, (off_t)(JOURNAL_START + START)));
+        CHECK_EQ_I64(STATUS_NOT_FOUND, look(START, 1, 7));
+    }
+    for (uint32_t sector = 0; sector < size; sector += 512) { /* all but one sector written */
+        memcpy(torn, good, sizeof torn);
+        memset(torn + sector, 0, 512);
+        CHECK_EQ_I64(sizeof torn, pwrite(journal.fd, torn, sizeof torn, (off_t)(JOURNAL_START + START)));
+        CHECK_EQ_I64(STATUS_NOT_FOUND, look(START, 1, 7));
+    }
+    CHECK_EQ_I64(sizeof good, pwrite(journal.fd, good, sizeof good, (off_t)(JOURNAL_START + START)));
+    CHECK_EQ_I64(STATUS_OK, look(START, 1, 7));
+    end();
+}
+
+static void wraps(void) {
+    uint64_t near_end = 3 * RING - 8192;
+    begin(near_end);
+    uint32_t size;
+    add_op(20000, 'w');
+    write_batch(7, &size);
+    memset(batches.at, 0, RING);
+    CHECK_EQ_I64(STATUS_OK, look(near_end, 1, 7));
+    op_t op;
+    uint32_t offset = BATCH_HEADER_SIZE;
+    CHECK(op_next(batches_at(&batches, near_end), size, &offset, &op));
+    CHECK_EQ_U64('w', op.value.at[19999]);
+    end();
+}
+
+static void check_refused(status_t expected, const char *word) {
+    char reason[512];
+    journal_t other;
+    CHECK_EQ_I64(expected, journal_open(&other, directory, RING, id, reason, sizeof reason));
+    CHECK(strstr(reason, word) != NULL);
+    CHECK(strstr(reason, directory) != NULL);
+    CHECK(strchr(reason, '\n') == NULL);
+}
+
+static void patch(off_t at, const void *bytes, size_t size) {
+    CHECK_EQ_I64((int64_t)size, pwrite(journal.fd, bytes, size, at));
+}
+
+static void first_block(void) {
+    begin(START);
+    static uint8_t block[JOURNAL_START];
+    CHECK_EQ_I64(sizeof block, pread(journal.fd, block, sizeof block, 0));
+    patch(24, "another", 7);
+    check_refused(STATUS_CORRUPT, "damaged");
+    patch(0, block, sizeof block);
+    patch(8, "\0\0\0\2", 4);
+    check_refused(STATUS_VERSION, "newer");
+    patch(0, "#!/bin/sh", 8);
+    check_refused(STATUS_CORRUPT, "not a journal");
+    memcpy(block + 24, "0123456789abcdX", 15);
+    uint32_t crc = crc32c(0, block + 16, JOURNAL_START - 16);
+    store_be32(block + 12, crc);
+    patch(0, block, sizeof block);
+    check_refused(STATUS_CORRUPT, "another store");
+    end();
+}
+
+static void half_made_is_made_again(void) {
+    begin(START);
+    static const uint8_t zeros[JOURNAL_START];
+    patch(0, zeros, sizeof zeros);
+    CHECK_EQ_I64(0, ftruncate(journal.fd, 50000));
+    journal_close(&journal);
+    open_journal();
+    CHECK(journal.created);
+    end();
+}
+
+int main(void) {
+    RUN("batches are read back whole", reads_back);
+    RUN("another place, number, chain or lap is not valid", wrong_place_number_chain);
+    RUN("no flipped bit anywhere in a batch goes unseen", every_flip_ends_replay);
+    RUN("a batch that was written in part is not valid, wherever it was cut", every_cut_ends_replay);
+    RUN("a batch over the end of the circle is whole", wraps);
+    RUN("a damaged, newer, foreign or strange file is refused in one line", first_block);
+    RUN("a journal whose making was cut short is made again", half_made_is_made_again);
+    return TEST_RESULT();
+}
