@@ -58,6 +58,9 @@ static void acknowledge(consumer_t *consumer, uint64_t seq, uint64_t consumer_se
     } else if (row != PENDING_NONE) {
         sample(consumer, row);
         settle_row(consumer, row);
+    } else if (consumer->pending.count == 0 && consumer->floor_stream != consumer->delivered_stream) {
+        consumer_move_floor(consumer, 0); /* what held it used up its deliveries */
+        state_dirty(consumer);
     }
 }
 
@@ -115,6 +118,10 @@ static void in_progress(consumer_t *consumer, uint64_t seq) {
     pending_row_t *here = pending_row(&consumer->pending, row);
     if (here->flags & PENDING_EXHAUSTED) return;
     here->due_ns = time_after(consumer->consume->now.mono_ns, consumer_wait(consumer, here->deliveries));
+    if (here->due_ns < consumer->expiry_due_ns) { /* only after a longer delay of a refusal */
+        consumer->expiry_due_ns = here->due_ns;
+        consumer_arm(consumer, here->due_ns);
+    }
     state_row_changed(consumer, row);
 }
 

@@ -180,10 +180,17 @@ static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_
     return consumer->consume->out.deliver(consumer->consume->out.context, &delivery);
 }
 
-static sent_t send_to_request(consumer_t *consumer, const outgoing_t *out) {
+/* A status was published since the message was read, and some stream may have stored that: read again. */
+static bool refresh(consumer_t *consumer, outgoing_t *out) {
+    return store_read(consumer->stream, out->message.seq, &out->message) == STATUS_OK && shape(consumer, out) == STATUS_OK;
+}
+
+static sent_t send_to_request(consumer_t *consumer, outgoing_t *out) {
     for (;;) {
+        uint32_t before = consumer->requests.count;
         request_t *request = pull_next(consumer, out->size);
         if (!request) return consumer->requests.count > 0 ? SENT_BLOCKED : SENT_NOBODY;
+        if (consumer->requests.count != before && !refresh(consumer, out)) return SENT_NOBODY;
         switch (hand_over(consumer, out, bytes_of(request->reply, request->reply_size), BYTES_NONE)) {
         case DELIVERED: pull_served(consumer, out->size); return SENT;
         case DELIVERED_NO_INTEREST: pull_lost(consumer); break;

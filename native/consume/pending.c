@@ -133,9 +133,30 @@ static void order_unlink(pending_t *pending, uint32_t row) {
     pending->count--;
 }
 
+/* Its entry stays in the ring and is stepped over; for rows that will not be queued again, or have just been popped. */
+static void queue_forget(pending_t *pending, uint32_t row) {
+    if (!(pending->rows[row].flags & PENDING_QUEUED)) return;
+    pending->rows[row].flags &= ~(uint32_t)PENDING_QUEUED;
+    pending->queued--;
+}
+
+/* Takes the entry out, because the row may be queued again, and then belongs to the end. Linear, but rare: only a refusal with a
+ * delay of what is queued already comes here. */
+void pending_unqueue(pending_t *pending, uint32_t row) {
+    if (!(pending->rows[row].flags & PENDING_QUEUED)) return;
+    uint32_t mask = pending->queue_capacity - 1;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < pending->queue_count; i++) {
+        uint64_t seq = pending->queue[(pending->queue_head + i) & mask];
+        if (seq != pending->rows[row].seq) pending->queue[(pending->queue_head + kept++) & mask] = seq;
+    }
+    pending->queue_count = kept;
+    queue_forget(pending, row);
+}
+
 void pending_remove(pending_t *pending, uint32_t row) {
     pending_row_t *gone = &pending->rows[row];
-    pending_unqueue(pending, row);
+    queue_forget(pending, row);
     if (gone->flags & PENDING_EXHAUSTED) {
         pending->exhausted--;
     } else {
@@ -149,7 +170,7 @@ void pending_remove(pending_t *pending, uint32_t row) {
 }
 
 void pending_exhaust(pending_t *pending, uint32_t row) {
-    pending_unqueue(pending, row);
+    queue_forget(pending, row);
     order_unlink(pending, row);
     pending->exhausted++;
     pending->rows[row].flags |= PENDING_EXHAUSTED;
@@ -159,7 +180,7 @@ void pending_count_delivery(pending_t *pending, uint32_t row) {
     if (++pending->rows[row].deliveries == 2) pending->redelivered++;
 }
 
-/* Throws out what was acknowledged or put off while it was queued, and second entries of the same row. */
+/* Throws out what was acknowledged while it was queued. */
 static void queue_compact(pending_t *pending) {
     uint32_t mask = pending->queue_capacity - 1;
     uint32_t kept = 0;
@@ -167,13 +188,9 @@ static void queue_compact(pending_t *pending) {
         uint64_t seq = pending->queue[(pending->queue_head + i) & mask];
         uint32_t row = pending_find(pending, seq);
         if (row == PENDING_NONE || !(pending->rows[row].flags & PENDING_QUEUED)) continue;
-        pending->rows[row].flags &= ~(uint32_t)PENDING_QUEUED; /* so that a second entry is not kept; set again below */
         pending->queue[(pending->queue_head + kept++) & mask] = seq;
     }
     pending->queue_count = kept;
-    for (uint32_t i = 0; i < kept; i++) {
-        pending->rows[pending_find(pending, pending->queue[(pending->queue_head + i) & mask])].flags |= PENDING_QUEUED;
-    }
 }
 
 static status_t queue_grow(pending_t *pending) {
@@ -207,12 +224,6 @@ status_t pending_queue(pending_t *pending, uint32_t row) {
     return STATUS_OK;
 }
 
-void pending_unqueue(pending_t *pending, uint32_t row) {
-    if (!(pending->rows[row].flags & PENDING_QUEUED)) return;
-    pending->rows[row].flags &= ~(uint32_t)PENDING_QUEUED;
-    pending->queued--;
-}
-
 uint32_t pending_first_queued(pending_t *pending) {
     while (pending->queue_count > 0) {
         uint32_t row = pending_find(pending, pending->queue[pending->queue_head]);
@@ -226,7 +237,7 @@ uint32_t pending_first_queued(pending_t *pending) {
 void pending_pop_queued(pending_t *pending) {
     uint32_t row = pending_first_queued(pending);
     check(row != PENDING_NONE);
-    pending_unqueue(pending, row);
+    queue_forget(pending, row);
     pending->queue_head = (pending->queue_head + 1) & (pending->queue_capacity - 1);
     pending->queue_count--;
 }
