@@ -153,6 +153,34 @@ def test_silent_client() -> None:
         assert ["-ERR 'Authentication Timeout'", ""] == [wire.line(), wire.line()]
 
 
+def test_silent_leaf() -> None:
+    """The leaf listener has the same patience, with a setting of its own."""
+    text = (
+        "listen: 127.0.0.1:{port}\nleafnodes { listen: 127.0.0.1:{leaf_port}, "
+        "authorization { user: l, password: l, timeout: 0.2 } }"
+    )
+    with running(LEAFD, text) as server:
+        wire = Wire(server.ports["leaf_port"])
+        assert 15 == len(wire.info()["nonce"])
+        assert ["-ERR 'Authentication Timeout'", ""] == [wire.line(), wire.line()]
+        wire.close()
+
+
+def test_half_a_character() -> None:
+    """Half a surrogate pair in a login is a wrong login, and nobody else notices."""
+    with running(LEAFD, ACCOUNTS) as server:
+        for options in (
+            {"user": "a", "pass": "\ud800"},
+            {"user": "\ud800"},
+            {"user": "a", "pass": "a", "name": "\udfff"},
+        ):
+            with client(server) as wire:
+                wire.info()
+                wire.connect(**options)
+                assert ("PONG" if "name" in options else "-ERR 'Authorization Violation'") == wire.line()
+                assert get(server, "/connz")["total"] == int("name" in options)
+
+
 def test_nobody_introduced_himself() -> None:
     """Without users a client may begin with any command; verbose stays on for him, as in the reference."""
     with running(LEAFD, "listen: 127.0.0.1:{port}") as server, client(server) as wire:

@@ -28,4 +28,5 @@ def matches(configured: str, sent: str) -> bool:
             return bcrypt.checkpw(sent.encode()[:_BCRYPT_INPUT_MAX], configured.encode())
         except ValueError:
             return False
-    return hmac.compare_digest(configured.encode("utf-8", "surrogateescape"), sent.encode("utf-8", "surrogateescape"))
+    # JSON may bring half a surrogate pair; it has to compare as unequal, not to raise.
+    return hmac.compare_digest(configured.encode("utf-8", "surrogatepass"), sent.encode("utf-8", "surrogatepass"))

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from leafd.config.bind import extras, inner_models
 from leafd.config.schema.accounts import Account, AccountLimits
 from leafd.config.schema.base import SECOND, Section, Support, parse_duration
-from leafd.config.schema.jetstream import AccountJetStream, BatchLimits, JetStream, ServerLimits
+from leafd.config.schema.jetstream import AccountJetStream, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
 from leafd.config.schema.permissions import Authorization, Permissions, Responses, Subjects, User
 from leafd.config.schema.server import Server
@@ -40,7 +40,6 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("jetstream { } of an account", AccountJetStream),
     ("jetstream { }", JetStream),
     ("limits { } of jetstream", ServerLimits),
-    ("batch { } of these limits", BatchLimits),
     ("leafnodes { }", LeafNodes),
     ("an element of remotes [ ]", LeafRemote),
     ("authorization { } of leafnodes", LeafAuthorization),

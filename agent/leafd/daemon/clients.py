@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -22,6 +21,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client
+from leafd.daemon.deadlines import Deadlines
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
@@ -85,8 +85,7 @@ class Clients:
         self._terms = terms
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
-        self._waiting: deque[tuple[float, int]] = deque()
-        self._wake = trio.Event()
+        self._deadlines = Deadlines(self._too_late)
         self._nursery: trio.Nursery | None = None
         self.on_admitted: list[Callable[[Client], None]] = []
         self.on_closed: list[Callable[[Client, t.Closed], None]] = []
@@ -147,8 +146,7 @@ class Clients:
         nonce = secrets.token_urlsafe(11) if self._terms.policy.asks_for_nkeys else ""
         client = Client(event.connection, event.peer, nonce, time.time_ns())
         self._clients[event.connection] = client
-        self._waiting.append((trio.current_time() + self._terms.timeout_s, event.connection))
-        self._wake.set()
+        self._deadlines.add(event.connection, self._terms.timeout_s)
         info = self._info() | {"client_id": client.connection, "client_ip": client.host}
         if self._terms.policy.auth_required:
             info["auth_required"] = True
@@ -279,16 +277,12 @@ class Clients:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             task_status.started()
-            while True:
-                while self._waiting:
-                    deadline, connection = self._waiting[0]
-                    await trio.sleep_until(deadline)
-                    self._waiting.popleft()
-                    client = self._clients.get(connection)
-                    if client is not None and client.account is None:
-                        self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
-                self._wake = trio.Event()
-                await self._wake.wait()
+            await self._deadlines.run()
+
+    def _too_late(self, connection: int) -> None:
+        client = self._clients.get(connection)
+        if client is not None and client.account is None:
+            self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
 
 
 def frame(info: dict[str, Any]) -> bytes:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import socket
+import struct
 from typing import Final
 
 from leafd.errors import StartError
 
 BACKLOG: Final = 1024
 ANYWHERE: Final = "0.0.0.0"
+_SIOCGIFADDR: Final = 0x8915
 
 
 def bind(host: str, port: int, what: str) -> socket.socket:
@@ -40,6 +43,23 @@ def _advice(error: OSError) -> str:
     if error.errno == errno.EACCES:
         return "not permitted: ports below 1024 need CAP_NET_BIND_SERVICE"
     return error.strerror or str(error)
+
+
+def reachable(host: str) -> list[str]:
+    """The addresses under which others reach a listener: of a wildcard, those of every interface but loopback."""
+    if host not in (ANYWHERE, "::"):
+        return [host]
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+            except OSError:
+                continue  # An interface without an IPv4 address.
+            address = socket.inet_ntoa(answer[20:24])
+            if not address.startswith("127."):
+                found.append(address)
+    return found or ["127.0.0.1"]
 
 
 def address_of(sock: socket.socket) -> tuple[str, int]:

@@ -40,6 +40,12 @@ class Log:
             self._stream.close()
         self._stream = stream
 
+    def close(self) -> None:
+        """Ends the file; lines go to standard error from here on."""
+        if self._stream is not sys.stderr:
+            self._stream.close()
+            self._stream = sys.stderr
+
     def info(self, text: str) -> None:
         self._write("INF", text)
 
@@ -65,7 +71,7 @@ class Log:
         try:
             self._stream.write(f"[{self._pid}] {stamp}[{level}] {text}\n")
             self._stream.flush()
-        except OSError:
+        except (OSError, UnicodeError):
             pass  # A full disk or a closed pipe must not stop the broker; there is nowhere left to say so.
 
     def _now(self) -> str:

@@ -51,6 +51,7 @@ def run(loaded: Loaded, flags: Flags) -> int:
             server.close()
     if code == 0:
         log.info("Server Exiting..")
+    log.close()
     return code
 
 

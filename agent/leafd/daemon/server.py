@@ -28,8 +28,9 @@ from leafd.auth.nkeys import new_server_id
 from leafd.auth.policy import compile_leaf_policy, compile_policy
 from leafd.auth.verdict import LEAF_TYPE, Refusal, identify
 from leafd.config.schema.server import Server as Config
-from leafd.daemon.clients import Clients, Terms, frame
-from leafd.daemon.listeners import address_of, bind
+from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, Clients, Terms, frame
+from leafd.daemon.deadlines import Deadlines
+from leafd.daemon.listeners import address_of, bind, reachable
 from leafd.daemon.log import Log
 from leafd.daemon.neighbours import JetStreamNeighbours
 from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
@@ -140,6 +141,7 @@ class Server:
         if sockets.monitor is not None:
             self.facts.monitor = address_of(sockets.monitor)
         self.remotes = self._remotes()
+        self._leaf_deadlines = Deadlines(self._leaf_too_late)
         self.on_reload: list[Callable[[], None]] = []
 
     @property
@@ -230,6 +232,7 @@ class Server:
         self.plane.start()
         nursery.start_soon(self.plane.run, self._event)
         await nursery.start(self.clients.run)
+        nursery.start_soon(self._leaf_deadlines.run)
         for account in self.graph.by_id.values():
             self._announce(account)
         if self.jetstream is not None:
@@ -245,8 +248,11 @@ class Server:
         if sockets.leaf is not None:
             host, port = address_of(sockets.leaf)
             leafnodes = self.config.leafnodes
-            advertised = leafnodes.advertise if leafnodes and leafnodes.advertise else f"{host}:{port}"
-            urls = () if leafnodes and leafnodes.no_advertise else (advertised,)
+            urls = tuple(f"{one}:{port}" for one in reachable(host))
+            if leafnodes and leafnodes.advertise:
+                urls = (leafnodes.advertise,)
+            if leafnodes and leafnodes.no_advertise:
+                urls = ()
             self.leafs.listening(host, port, urls)
             self.plane.listen(LEAF_LISTENER, sockets.leaf.detach(), t.ConnKind.LEAF)
             self.log.info(f"Listening for leafnode connections on {host}:{port}")
@@ -291,6 +297,8 @@ class Server:
     def _event(self, event: t.Event) -> None:
         match event:
             case t.Opened() | t.Line() | t.Closed():
+                if isinstance(event, t.Opened) and event.listener == LEAF_LISTENER:
+                    self._leaf_deadlines.add(event.connection, self._leaf_timeout_s())
                 if not self.clients.handle(event):
                     self.leafs.handle(event)
             case t.LeafError() | t.LeafInfo():
@@ -305,6 +313,15 @@ class Server:
                 self.log.warning(event.text)
             case t.Trace():
                 self.log.trace(event.text)
+
+    def _leaf_timeout_s(self) -> float:
+        authorization = self.config.leafnodes.authorization if self.config.leafnodes else None
+        return (authorization.timeout if authorization else 2 * SECOND) / SECOND
+
+    def _leaf_too_late(self, connection: int) -> None:
+        if not any(link.connection == connection for link in self.leafs.links()):
+            # Of a connection that is gone in the meantime the plane knows nothing, and does nothing.
+            self.plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
 
     # ---- what the rooms ask for
 

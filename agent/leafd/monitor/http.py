@@ -112,7 +112,7 @@ async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int
         report = await function(facts, options)
     except ValueError as error:
         return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()
-    return 200, "application/json", json.dumps(report, indent=2, ensure_ascii=False).encode()
+    return 200, "application/json", json.dumps(report, indent=2).encode()
 
 
 async def page(facts: Facts, base: str) -> str:

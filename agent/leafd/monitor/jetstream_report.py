@@ -43,7 +43,9 @@ def _configuration(facts: Facts) -> dict[str, Any]:
 
 def _limits(facts: Facts) -> dict[str, Any]:
     bounds = facts.config.jetstream.limits if facts.config.jetstream else None
-    return {"default_max_consumers": bounds.default_max_consumers if bounds else 1000}
+    names = ("max_ack_pending", "max_request_batch", "duplicate_window")
+    found = {name: getattr(bounds, name) for name in names if getattr(bounds, name, 0)}
+    return found
 
 
 async def _ask(facts: Facts, account: Any, subject: str) -> dict[str, Any]:

@@ -128,7 +128,8 @@ def _leaf_block(facts: Facts) -> dict[str, Any]:
 
 def _traffic(stats: t.Stats) -> dict[str, Any]:
     return {
-        "connections": stats.connections,
+        # The reference counts clients here; links have a number of their own.
+        "connections": stats.connections - stats.leafs,
         "total_connections": stats.total_connections,
         "routes": 0,
         "remotes": 0,
@@ -347,7 +348,8 @@ async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
         "mem": memory_bytes(),
         "cores": os.cpu_count() or 1,
         "cpu": facts.cpu_percent(),
-        "connections": stats.connections,
+        # The reference counts clients here; links have a number of their own.
+        "connections": stats.connections - stats.leafs,
         "total_connections": stats.total_connections,
         "active_accounts": sum(bool(facts.clients.count(account)) for account in facts.graph.by_id),
         "subscriptions": stats.subscriptions,

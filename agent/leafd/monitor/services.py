@@ -112,7 +112,7 @@ class Services:
                 return
             answered = await self._answer(account, message)
             if answered is not None:
-                body = json.dumps(answered, separators=(",", ":"), ensure_ascii=False).encode()
+                body = json.dumps(answered, separators=(",", ":")).encode()
                 self._plane.publish(message.account, message.reply, body)
         except t.PlaneError as error:
             self._log.warning(f"{message.subject}: {error}")

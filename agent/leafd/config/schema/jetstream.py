@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from leafd.config.schema.base import (
-    SECOND,
     Duration,
     Flag,
     Number,
@@ -25,24 +24,15 @@ _QUEUES = "this server's queues have bounds of their own"
 _REFUSE_KEY = "encryption at rest is not in this build: the store would be plain; remove it and encrypt the file system"
 
 
-class BatchLimits(Section):
-    """Bounds of atomic and fast batch publishing."""
-
-    max_inflight_per_stream: Number = option(50, "Open batches a stream.")
-    max_inflight_total: Number = option(1000, "Open batches in all.")
-    max_msgs: Number = option(1000, "Messages a batch.")
-    timeout: Duration = option(10 * SECOND, "A batch without news for so long is dropped.")
-
-
 class ServerLimits(Section):
     """Bounds for what clients may ask of JetStream."""
 
     max_ack_pending: Number = option(0, "Highest max_ack_pending a consumer may ask for; 0: no bound.")
     max_request_batch: Number = option(0, "Highest batch a pull request may ask for; 0: no bound.")
     duplicate_window: Duration = option(0, "Longest duplicate window a stream may ask for; 0: no bound.")
-    default_max_consumers: Number = option(1000, "Consumers a stream when it sets no limit.")
+    default_max_consumers: Any = later("streams that set no limit have none", refuse=False)
     max_ha_assets: Any = later(_CLUSTER_ONLY, refuse=False)
-    batch: BatchLimits = option(BatchLimits, "Batch publishing.")
+    batch: Any = later("batch publishing has bounds of its own", refuse=False)
 
 
 def _sync(value: object) -> object:

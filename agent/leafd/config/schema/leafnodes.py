@@ -74,15 +74,15 @@ class LeafRemote(Section):
     hub: Flag = option(False, "This side is the hub of the link although it dials.")
     deny_imports: Strings = option((), "Subjects that must not come in over the link.", aliases=("deny_import",))
     deny_exports: Strings = option((), "Subjects that must not go out over the link.", aliases=("deny_export",))
-    no_randomize: Flag = option(False, "Try the addresses in their order.", aliases=("dont_randomize",))
-    ignore_discovered_servers: Flag = option(False, "Dial only the addresses above, not those the hub announces.")
-    first_info_timeout: Duration = option(SECOND, "How long the hub may take to greet.", gt=0)
-    dial_timeout: Duration = option(SECOND, "How long a dial may take.", gt=0)
+    no_randomize: Any = later("addresses are tried in any order", refuse=False, aliases=("dont_randomize",))
+    ignore_discovered_servers: Any = later("only the addresses named here are dialled", refuse=False)
+    first_info_timeout: Any = later("a hub has 10 s for the whole handshake", refuse=False)
+    dial_timeout: Any = later("a dial may take 5 s", refuse=False)
     disabled: Flag = option(False, "Do not dial.")
-    isolate_leafnode_interest: Flag = option(
-        False, "Do not tell the other side of interest that came from leaf links.", aliases=("isolate",)
+    isolate_leafnode_interest: Any = later(
+        "interest of leaves is told to all others", refuse=False, aliases=("isolate",)
     )
-    request_isolation: Flag = option(False, "Ask the other side for the same.")
+    request_isolation: Any = later("isolation is not in this build", refuse=False)
     tls: Any = later(_NO_TLS, refuse=True)
     proxy: Any = later("dialling through an HTTP proxy is not in this build: the link would bypass it", refuse=True)
     compression: Annotated[Any, BeforeValidator(_off)] = later(_NO_S2, refuse=False)
@@ -125,14 +125,14 @@ class LeafNodes(Section):
         "", "Address that is announced to leaves in place of the listener's.", aliases=("leafnode_advertise",)
     )
     no_advertise: Flag = option(False, "Announce no address to leaves.")
-    min_version: Text = option("", "Oldest version of a leaf server that may link.", aliases=("minimum_version",))
+    min_version: Any = later("every version of a leaf server is taken", refuse=False, aliases=("minimum_version",))
     reconnect: Duration = option(
         SECOND, "Wait before a lost hub is dialled again.", aliases=("reconnect_delay", "reconnect_interval"), gt=0
     )
-    dial_timeout: Duration = option(SECOND, "How long a dial may take.", gt=0)
-    write_deadline: Duration = option(0, "As the server's write_deadline, for leaf links; 0: the same.")
-    isolate_leafnode_interest: Flag = option(
-        False, "Do not tell leaves of interest that came from other leaves.", aliases=("isolate",)
+    dial_timeout: Any = later("a dial may take 5 s", refuse=False)
+    write_deadline: Any = later("that of the server counts", refuse=False)
+    isolate_leafnode_interest: Any = later(
+        "interest of leaves is told to all others", refuse=False, aliases=("isolate",)
     )
     remotes: tuple[LeafRemote, ...] = option((), "Hubs that this server dials.")
     tls: Any = later(_NO_TLS, refuse=True)

@@ -74,8 +74,10 @@ class Server(Section):
     max_subscriptions: Number = option(
         0, "Subscriptions of one connection; 0: no limit.", aliases=("max_subs",), takes=Takes.LIVE, ge=-1
     )
-    max_sub_tokens: Number = option(
-        0, "Tokens of a subscription's subject; 0: no limit.", aliases=("max_subscription_tokens",), ge=0, le=255
+    max_sub_tokens: Any = later(
+        "the number of tokens of a subject is bounded by the line's length alone",
+        refuse=False,
+        aliases=("max_subscription_tokens",),
     )
     ping_interval: Duration = option(
         120 * SECOND, "A silent client is asked for a sign of life so often.", takes=Takes.LIVE, gt=0

@@ -1,0 +1,35 @@
+"""Connections that have to do something within a time, all with the same patience: whoever came first is looked at
+first."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import trio
+
+
+class Deadlines:
+    """add() starts the clock of a connection; expired() is called when it has run out, whatever became of the
+    connection."""
+
+    def __init__(self, expired: Callable[[int], None]) -> None:
+        self._expired = expired
+        self._waiting: deque[tuple[float, int]] = deque()
+        self._wake = trio.Event()
+
+    def add(self, connection: int, timeout_s: float) -> None:
+        """timeout_s may change with a reload; a shorter one then waits behind the longer ones before it."""
+        self._waiting.append((trio.current_time() + timeout_s, connection))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Calls expired() in time, for ever. Cancel to end it."""
+        while True:
+            while self._waiting:
+                deadline, connection = self._waiting[0]
+                await trio.sleep_until(deadline)
+                self._waiting.popleft()
+                self._expired(connection)
+            self._wake = trio.Event()
+            await self._wake.wait()

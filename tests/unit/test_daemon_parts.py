@@ -1,0 +1,157 @@
+"""Parts of the daemon that need no process: deadlines, the directory of memory streams, log lines, signals, what a
+reload takes."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+from leafd.config.bind import load_text
+from leafd.daemon.deadlines import Deadlines
+from leafd.daemon.kill import send
+from leafd.daemon.log import Log
+from leafd.daemon.run import live_part
+from leafd.daemon.store import MemoryDirectory, make_directory, plane_limits, store_directory
+from leafd.errors import LeafdError, StartError, UsageError
+
+
+def test_deadlines() -> None:
+    """Each connection is looked at when its time is over, in the order of the times."""
+    seen: list[tuple[int, float]] = []
+
+    async def main() -> None:
+        deadlines = Deadlines(lambda connection: seen.append((connection, trio.current_time() - began)))
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(deadlines.run)
+            deadlines.add(1, 2.0)
+            await trio.sleep(1)
+            deadlines.add(2, 2.0)
+            await trio.sleep(5)
+            deadlines.add(3, 1.0)
+            await trio.sleep(1.5)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert [(1, 2.0), (2, 3.0), (3, 7.0)] == [(connection, round(at, 6)) for connection, at in seen]
+
+
+def test_memory_directory(tmp_path: Path) -> None:
+    """What a killed process left behind goes; what a living one holds stays."""
+    first = MemoryDirectory(tmp_path)
+    (first.path / "data.mdb").write_bytes(b"x")
+    stale = tmp_path / first.path.name.replace(first.path.name[-3:], "old")
+    stale.mkdir()
+    (stale / "data.mdb").write_bytes(b"x")
+    second = MemoryDirectory(tmp_path)
+    assert (True, False) == ((first.path / "data.mdb").exists(), stale.exists())
+    assert first.path != second.path
+    first.remove()
+    second.remove()
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_log_lines(tmp_path: Path) -> None:
+    """Lines look like nats-server's; debug lines only where wanted."""
+    path = tmp_path / "log"
+    log = Log(str(path), utc=True)
+    log.info("hello")
+    log.debug("not this")
+    log.debug_on = True
+    log.debug("but this")
+    log.times = False
+    log.error("plain \udcff")
+    log.close()
+    first, second, third = path.read_text(encoding="utf-8").splitlines()
+    assert re.fullmatch(r"\[\d+\] \d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} \[INF\] hello", first)
+    assert second.endswith("[DBG] but this")
+    assert re.fullmatch(r"\[\d+\] \[ERR\] plain \?", third)
+
+
+def test_signal_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands stand for the signals that they stand for at nats-server."""
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr("os.kill", lambda pid, number: sent.append((pid, number)))
+    (tmp_path / "pid").write_text("77\n")
+    for command in ("stop", "quit", "term", "reload", "reopen", "ldm"):
+        send(f"{command}={tmp_path / 'pid'}")
+    expected = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
+    assert [(77, number) for number in expected] == sent
+    with pytest.raises(UsageError):
+        send("jump=1")
+    with pytest.raises(LeafdError, match="holds no process id"):
+        (tmp_path / "bad").write_text("x")
+        send(f"quit={tmp_path / 'bad'}")
+
+
+def test_signal_finds_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a pid the one running daemon is meant; none and several are errors."""
+    sent: list[int] = []
+    monkeypatch.setattr("os.kill", lambda pid, number: sent.append(pid))
+
+    def process(pid: int, *words: str) -> None:
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "cmdline").write_bytes(b"\0".join(word.encode() for word in words) + b"\0")
+
+    process(5, "vi", "leafd.conf")
+    with pytest.raises(LeafdError, match="no leafd server running"):
+        send("reload", tmp_path)
+    process(6, "/usr/bin/python3", "/usr/bin/leafd", "-c", "x")
+    send("reload", tmp_path)
+    assert [6] == sent
+    process(7, "/usr/bin/python3", "-m", "leafd")
+    with pytest.raises(LeafdError, match=r"\(6, 7\)"):
+        send("reload", tmp_path)
+
+
+def test_store_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The configuration decides, then systemd, then a temporary directory, which is told."""
+    monkeypatch.setenv("STATE_DIRECTORY", "/var/lib/leafd")
+    assert (Path("/a/jetstream"), False) == store_directory(load_text("jetstream { store_dir: /a }").server)
+    assert (Path("/b/jetstream"), False) == store_directory(load_text("store_dir: /b\njetstream: enabled").server)
+    assert (Path("/var/lib/leafd/jetstream"), False) == store_directory(load_text("jetstream: enabled").server)
+    monkeypatch.delenv("STATE_DIRECTORY")
+    assert store_directory(load_text("jetstream: enabled").server)[1] is True
+    make_directory(tmp_path / "x" / "y")
+    (tmp_path / "file").touch()
+    with pytest.raises(StartError, match="cannot be written"):
+        make_directory(tmp_path / "file" / "z")
+
+
+def test_plane_limits(tmp_path: Path) -> None:
+    """Sizes come from the configuration, or from the machine; without sync_interval every ack waits for the disk."""
+    limits = plane_limits(
+        load_text("jetstream { max_file: 1GB, max_mem: 1MB, sync: '2s' }\nmax_conn: -1").server, tmp_path
+    )
+    assert (1 << 30, 1 << 20, 2 * 10**9, 1, 0) == (
+        limits.max_file_store,
+        limits.max_memory_store,
+        limits.sync_interval_ns,
+        limits.jetstream,
+        limits.max_connections,
+    )
+    for text in ("jetstream: enabled", "jetstream { sync_interval: always }"):
+        assert 0 == plane_limits(load_text(text).server, tmp_path).sync_interval_ns
+    assert plane_limits(load_text("jetstream: enabled").server, tmp_path).max_file_store > 0
+    assert 0 == plane_limits(load_text("").server, None).jetstream
+
+
+def test_live_part(tmp_path: Path) -> None:
+    """A reload takes the live keys and names the others, once each."""
+    log = Log(str(tmp_path / "log"))
+    old = load_text("port: 1\nmax_payload: 1\njetstream { domain: a }").server
+    new = load_text("port: 2\nmax_payload: 2\njetstream { domain: b }\ndebug: true").server
+    merged = live_part(old, new, log)
+    log.close()
+    assert (1, 2, True, "a") == (
+        merged.port,
+        merged.max_payload,
+        merged.debug,
+        merged.jetstream and merged.jetstream.domain,
+    )
+    said = re.findall(r"(\w+) has changed", (tmp_path / "log").read_text())
+    assert ["port", "jetstream"] == said
