@@ -1,0 +1,156 @@
+/* plane_rig.h: the plane's core without sockets, threads and clock: bytes go into a peer, bytes come out of its queue.
+ * Time stands still unless a test moves plane->now. */
+#ifndef LEAFD_TESTS_PLANE_RIG_H
+#define LEAFD_TESTS_PLANE_RIG_H
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "plane/js.h"
+#include "test.h"
+
+#define RIG_ACCOUNT 1u
+#define RIG_FLAGS (VERDICT_ECHO | VERDICT_HEADERS | VERDICT_NO_RESPONDERS | VERDICT_PROTOCOL_1)
+
+static char rig_out[1 << 20];
+
+static bytes_t rig_text(const char *text) {
+    return bytes_of(text, (uint32_t)strlen(text));
+}
+
+typedef struct rig_strings {
+    uint8_t at[8192];
+    uint32_t size;
+} rig_strings_t;
+
+static inline void rig_pack(rig_strings_t *strings, const char *text) {
+    uint32_t size = (uint32_t)strlen(text);
+    for (uint32_t i = 0; i < 4; i++) strings->at[strings->size++] = (uint8_t)(size >> (8 * i));
+    memcpy(strings->at + strings->size, text, size);
+    strings->size += size;
+}
+
+static inline void rig_run(plane_t *plane, plane_command_t command, const rig_strings_t *strings) {
+    if (strings != NULL) {
+        command.extra = strings->at;
+        command.extra_size = strings->size;
+    }
+    command_run(plane, &command);
+}
+
+static inline void rig_account(plane_t *plane, uint32_t id, uint32_t flags, const char *domain) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "A");
+    rig_pack(&strings, domain);
+    rig_run(plane, (plane_command_t){.op = COMMAND_ACCOUNT, .account = id, .arg = flags}, &strings);
+}
+
+/* directory NULL: without JetStream. */
+static inline plane_t *rig_open(const char *directory, const char *domain) {
+    plane_t *plane = calloc(1, sizeof(*plane));
+    CHECK(plane != NULL);
+    plane->now = clock_now();
+    plane_limits_t limits = {.max_file_store = 64 << 20,
+                             .max_pending = 1 << 20,
+                             .write_deadline_ns = 10 * NS_PER_SECOND,
+                             .ping_interval_ns = 120 * NS_PER_SECOND,
+                             .ping_max = 2,
+                             .max_control_line = 4096,
+                             .max_payload = 64 << 10,
+                             .jetstream = directory != NULL};
+    char reason[PLANE_REASON_SIZE] = "";
+    CHECK_EQ_I64(STATUS_OK, core_open(plane, &limits, directory, NULL, reason));
+    rig_account(plane, RIG_ACCOUNT, directory != NULL ? ACCOUNT_JETSTREAM : 0, domain);
+    return plane;
+}
+
+static inline void rig_close(plane_t *plane) {
+    core_close(plane);
+    free(plane);
+}
+
+/* Without ending the tick: what a doomed peer was told can still be read. */
+static inline void rig_say(plane_t *plane, peer_t *peer, const char *text) {
+    CHECK_EQ_I64(STATUS_OK, buffer_append(&peer->conn.rest, text, strlen(text)));
+    bytes_t input = conn_rest(&peer->conn);
+    uint32_t used = peer_input(plane, peer, input);
+    CHECK_EQ_I64(STATUS_OK, conn_keep(&peer->conn, input, used));
+}
+
+static inline void rig_feed(plane_t *plane, peer_t *peer, const char *text) {
+    rig_say(plane, peer, text);
+    core_settle(plane);
+}
+
+/* Everything that waits to be written, which is written by that. */
+static inline const char *rig_heard(peer_t *peer) {
+    struct iovec iov[OUTQ_IOVECS];
+    size_t size = 0;
+    for (int count; (count = outq_gather(&peer->conn.out, iov)) != 0;) {
+        uint64_t written = 0;
+        for (int i = 0; i < count; i++) {
+            CHECK(size + iov[i].iov_len < sizeof(rig_out));
+            memcpy(rig_out + size, iov[i].iov_base, iov[i].iov_len);
+            size += iov[i].iov_len;
+            written += iov[i].iov_len;
+        }
+        outq_written(&peer->conn.out, written, 1);
+    }
+    rig_out[size] = 0;
+    return rig_out;
+}
+
+#define RIG_HEARD(expected, peer)                                                                        \
+    do {                                                                                                 \
+        const char *rig_heard_text = rig_heard(peer);                                                    \
+        CHECK_TEXT(expected, rig_heard_text, strlen(rig_heard_text));                                    \
+    } while (0)
+
+static inline peer_t *rig_admit(plane_t *plane, uint32_t op, uint32_t kind, conn_verdict_t verdict, const rig_strings_t *strings) {
+    peer_t *peer = peer_new(plane, -1, kind, 0, rig_text("test:1"));
+    CHECK(peer != NULL);
+    rig_say(plane, peer, "CONNECT {}\r\n");
+    CHECK(peer->state == PEER_WAITING);
+    rig_run(plane, (plane_command_t){.op = op, .account = RIG_ACCOUNT, .target = peer->id, .body = (const uint8_t *)&verdict,
+                                     .body_size = sizeof(verdict)}, strings);
+    CHECK(peer->state == PEER_ADMITTED);
+    core_settle(plane);
+    return peer;
+}
+
+static inline peer_t *rig_client_with(plane_t *plane, conn_verdict_t verdict, const char *const lists[4]) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "");
+    for (uint32_t i = 0; i < 4; i++) {
+        if (lists != NULL && lists[i] != NULL) rig_pack(&strings, lists[i]);
+        rig_pack(&strings, "");
+    }
+    return rig_admit(plane, COMMAND_ADMIT, CONN_CLIENT, verdict, &strings);
+}
+
+static inline peer_t *rig_client(plane_t *plane) {
+    return rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS}, NULL);
+}
+
+static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *cluster, const char *const lists[4]) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, cluster);
+    rig_pack(&strings, "$LDS.own");
+    rig_pack(&strings, "");
+    for (uint32_t i = 0; i < 4; i++) {
+        if (lists != NULL && lists[i] != NULL) rig_pack(&strings, lists[i]);
+        rig_pack(&strings, "");
+    }
+    return rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, (conn_verdict_t){.flags = flags | VERDICT_HEADERS}, &strings);
+}
+
+/* The next event of that kind, others before it are dropped; false: there is none. */
+static inline bool rig_event(plane_t *plane, uint32_t kind, plane_event_t *event) {
+    for (;;) {
+        if (plane->exchange.polled_first != NULL) exchange_release(&plane->exchange, 1);
+        if (exchange_poll(&plane->exchange, event, 1) == 0) return false;
+        if (event->kind == kind) return true;
+    }
+}
+
+#endif

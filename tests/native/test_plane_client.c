@@ -1,0 +1,210 @@
+/* test_plane_client.c: what clients of the core see. Texts are nats-server 2.15.1's (links-and-accounts 1.3 to 1.6). */
+#include "plane_rig.h"
+
+static void message_to_all(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane), *b = rig_client(plane);
+    rig_feed(plane, a, "SUB foo.* 1\r\nSUB foo.> 2\r\nSUB bar 3\r\n");
+    rig_feed(plane, b, "PUB foo.x r 2\r\nhi\r\nHPUB foo.y 12 14\r\nNATS/1.0\r\n\r\nhi\r\n");
+    const char *heard = rig_heard(a);
+    CHECK(strstr(heard, "MSG foo.x 1 r 2\r\nhi\r\n") != NULL);
+    CHECK(strstr(heard, "MSG foo.x 2 r 2\r\nhi\r\n") != NULL);
+    CHECK(strstr(heard, "HMSG foo.y 1 12 14\r\nNATS/1.0\r\n\r\nhi\r\n") != NULL);
+    RIG_HEARD("", b);
+    rig_close(plane);
+}
+
+static void split_anywhere(void) {
+    static const char script[] = "SUB a.b 7\r\nPUB a.b 5\r\nhello\r\nPING\r\n";
+    for (size_t cut = 1; cut < sizeof(script) - 1; cut++) {
+        plane_t *plane = rig_open(NULL, "");
+        peer_t *a = rig_client(plane);
+        char head[sizeof(script)];
+        memcpy(head, script, cut);
+        head[cut] = 0;
+        rig_feed(plane, a, head);
+        rig_feed(plane, a, script + cut);
+        RIG_HEARD("MSG a.b 7 5\r\nhello\r\nPONG\r\n", a);
+        rig_close(plane);
+    }
+}
+
+static void one_of_a_group(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane), *b = rig_client(plane);
+    rig_feed(plane, a, "SUB q w 1\r\nSUB q w 2\r\n");
+    rig_feed(plane, b, "SUB q w 3\r\nSUB * 4\r\n");
+    uint64_t members = 0, plain = 0;
+    for (int i = 0; i < 200; i++) {
+        rig_feed(plane, a, "PUB q 0\r\n\r\n");
+    }
+    const char *ways[] = {"MSG q 1 ", "MSG q 2 ", "MSG q 3 ", "MSG q 4 "};
+    uint64_t counts[4] = {0};
+    peer_t *peers[] = {a, b};
+    for (int p = 0; p < 2; p++) {
+        const char *heard = rig_heard(peers[p]);
+        for (int w = 0; w < 4; w++) {
+            for (const char *at = heard; (at = strstr(at, ways[w])) != NULL; at++) counts[w]++;
+        }
+    }
+    members = counts[0] + counts[1] + counts[2];
+    plain = counts[3];
+    CHECK_EQ_U64(200, members);
+    CHECK_EQ_U64(200, plain);
+    CHECK(counts[0] > 20 && counts[1] > 20 && counts[2] > 20);
+    rig_close(plane);
+}
+
+static void ends_after_max(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB s 1\r\nUNSUB 1 2\r\nPUB s 1\r\na\r\nPUB s 1\r\nb\r\nPUB s 1\r\nc\r\n");
+    RIG_HEARD("MSG s 1 1\r\na\r\nMSG s 1 1\r\nb\r\n", a);
+    CHECK_EQ_U64(0, plane->stats.subscriptions);
+    rig_close(plane);
+}
+
+static void nobody_answers(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 9\r\nPUB none _I.1 0\r\n\r\n");
+    RIG_HEARD("HMSG _I.1 9 36 36\r\nNATS/1.0 503\r\nNats-Subject: none\r\n\r\n\r\n", a);
+    rig_close(plane);
+}
+
+static void own_messages_only_with_echo(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client_with(plane, (conn_verdict_t){.flags = VERDICT_HEADERS}, NULL), *b = rig_client(plane);
+    rig_feed(plane, b, "SUB e 1\r\n");
+    rig_feed(plane, a, "SUB e 1\r\nPUB e 1\r\nx\r\n");
+    RIG_HEARD("", a);
+    RIG_HEARD("MSG e 1 1\r\nx\r\n", b);
+    rig_close(plane);
+}
+
+static void permissions(void) {
+    plane_t *plane = rig_open(NULL, "");
+    static const char *const lists[4] = {"ok.>", "ok.no", "in.>", "in.secret"};
+    peer_t *a = rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS, .response_max = 1, .response_ttl_ns = NS_PER_SECOND}, lists);
+    peer_t *b = rig_client(plane);
+    rig_feed(plane, b, "SUB > 1\r\n");
+    rig_feed(plane, a, "PUB ok.a 1\r\nx\r\nPUB ok.no 1\r\nx\r\nPUB other 1\r\nx\r\nSUB out 1\r\nSUB in.secret 2\r\nSUB in.> 3\r\n");
+    RIG_HEARD("MSG ok.a 1 1\r\nx\r\n", b);
+    RIG_HEARD("-ERR 'Permissions Violation for Publish to \"ok.no\"'\r\n-ERR 'Permissions Violation for Publish to \"other\"'\r\n"
+              "-ERR 'Permissions Violation for Subscription to \"out\"'\r\n"
+              "-ERR 'Permissions Violation for Subscription to \"in.secret\"'\r\n", a);
+    rig_feed(plane, b, "UNSUB 1\r\nSUB _R 2\r\nPUB in.secret 1\r\ns\r\nPUB in.x _R 1\r\nq\r\n");
+    RIG_HEARD("MSG in.x 3 _R 1\r\nq\r\n", a);
+    rig_feed(plane, a, "PUB _R 1\r\n1\r\nPUB _R 1\r\n2\r\n");
+    RIG_HEARD("MSG _R 2 1\r\n1\r\n", b);
+    RIG_HEARD("-ERR 'Permissions Violation for Publish to \"_R\"'\r\n", a);
+    rig_close(plane);
+}
+
+static void slow_receiver(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane), *b = rig_client(plane);
+    static char line[40100];
+    memset(line, 'x', sizeof(line));
+    memcpy(line, "PUB s 40000\r\n", 13);
+    memcpy(line + 40013, "\r\n", 3);
+    rig_feed(plane, a, "SUB s 1\r\n");
+    uint64_t slow = a->id, alive = plane->stats.connections;
+    for (int i = 0; i < 40; i++) rig_feed(plane, b, line);
+    CHECK(peer_find(plane, slow) == NULL);
+    CHECK_EQ_U64(alive - 1, plane->stats.connections);
+    CHECK_EQ_U64(1, plane->stats.slow_consumers);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_CLOSED, &event));
+    CHECK_EQ_U64(CLOSE_SLOW, event.code);
+    rig_close(plane);
+}
+
+static void silent_client(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane);
+    plane->limits.ping_interval_ns = 2 * NS_PER_SECOND;
+    int64_t start = plane->now.mono_ns;
+    for (int i = 1; i <= 12; i++) {
+        plane->now.mono_ns = start + i * NS_PER_SECOND / 2;
+        core_settle(plane);
+    }
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_CLOSED, &event));
+    CHECK_EQ_U64(CLOSE_STALE, event.code);
+    CHECK_TEXT("Stale Connection", event.payload, event.payload_size);
+    (void)a;
+    rig_close(plane);
+}
+
+static void protocol_errors(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane);
+    rig_say(plane, a, "NONSENSE\r\n");
+    RIG_HEARD("-ERR 'Unknown Protocol Operation'\r\n", a);
+    a = rig_client(plane);
+    rig_say(plane, a, "PUB s 70000\r\n");
+    RIG_HEARD("-ERR 'Maximum Payload Violation'\r\n", a);
+    a = rig_client(plane);
+    rig_say(plane, a, "PUB s\r\n");
+    RIG_HEARD("", a);
+    CHECK(a->state == PEER_DOOMED);
+    core_settle(plane);
+    CHECK_EQ_U64(0, plane->stats.connections);
+    rig_close(plane);
+}
+
+static void control_hears(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane);
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "$API.>");
+    rig_pack(&strings, "");
+    rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 77}, &strings);
+    rig_feed(plane, a, "SUB _I 1\r\nPUB $API.x _I 2\r\n{}\r\n");
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_MESSAGE, &event));
+    CHECK_EQ_U64(77, event.target);
+    CHECK_EQ_U64(a->id, event.arg);
+    CHECK_TEXT("$API.x", event.subject, event.subject_size);
+    CHECK_TEXT("{}", event.payload, event.payload_size);
+    strings.size = 0;
+    rig_pack(&strings, "_I");
+    rig_pack(&strings, "");
+    rig_pack(&strings, "");
+    rig_run(plane, (plane_command_t){.op = COMMAND_PUBLISH, .account = RIG_ACCOUNT, .token = 5, .body = (const uint8_t *)"ok",
+                                     .body_size = 2}, &strings);
+    RIG_HEARD("MSG _I 1 2\r\nok\r\n", a);
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    CHECK_EQ_U64(1, event.arg);
+    rig_run(plane, (plane_command_t){.op = COMMAND_UNSUBSCRIBE, .account = RIG_ACCOUNT, .target = 77}, NULL);
+    rig_feed(plane, a, "PUB $API.x 2\r\n{}\r\n");
+    CHECK(!rig_event(plane, EVENT_MESSAGE, &event));
+    rig_close(plane);
+}
+
+static void second_connect(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB s 1\r\nCONNECT {}\r\nPUB s 1\r\nx\r\n");
+    CHECK(a->state == PEER_WAITING);
+    CHECK_EQ_U64(0, plane->stats.subscriptions);
+    RIG_HEARD("", a);
+    rig_close(plane);
+}
+
+int main(void) {
+    RUN("a message goes to every subscription that matches, with its header and reply", message_to_all);
+    RUN("input may be cut anywhere", split_anywhere);
+    RUN("a queue group gets a message once, each member its share; plain subscriptions get it too", one_of_a_group);
+    RUN("a subscription ends after its maximum of deliveries", ends_after_max);
+    RUN("a request that nobody hears is answered 503", nobody_answers);
+    RUN("without echo a client does not hear itself", own_messages_only_with_echo);
+    RUN("permissions hold for publishing, subscribing, wildcards over a deny, and a counted reply", permissions);
+    RUN("who does not read is cut off, and nobody else", slow_receiver);
+    RUN("who answers no ping is closed as stale", silent_client);
+    RUN("protocol errors are answered as the reference does and close", protocol_errors);
+    RUN("control hears its subjects, publishes, learns how many took it, and stops hearing", control_hears);
+    RUN("a second CONNECT drops subscriptions and waits for a verdict", second_connect);
+    return TEST_RESULT();
+}
