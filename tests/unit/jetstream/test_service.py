@@ -144,7 +144,6 @@ def test_an_update_needs_room_only_for_what_it_adds(make_bench: MakeBench) -> No
 @pytest.mark.parametrize(
     ("config", "code"),
     [
-        ({"allow_atomic": True}, 10174),
         ({"allow_batched": True}, 10205),
         ({"allow_msg_counter": True}, 10168),
         ({"allow_msg_schedules": True}, 10188),
@@ -158,6 +157,11 @@ def test_features_that_are_missing_are_refused(bench: Bench, config: dict[str, A
     """What would be stored and not done is refused, so that no client relies on it."""
     assert code == bench.code("STREAM.CREATE.S", {"name": "S"} | config)
     assert 0 == len(bench.plane.streams)
+
+
+def test_a_stream_may_allow_atomic_batches(bench: Bench) -> None:
+    """The benchmarks of the nats command line make their stream so; the plane refuses the batches themselves."""
+    assert 0 == bench.code("STREAM.CREATE.S", {"name": "S", "allow_atomic": True})
 
 
 def test_pullers_get_a_hidden_consumer_of_their_own(bench: Bench) -> None:
