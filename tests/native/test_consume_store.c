@@ -1,0 +1,335 @@
+/* test_consume_store.c: consumers over the real store: kill -9 in the midst, removal from inside the store's own tick, and counts
+ * that stay exact whatever leaves the stream. What a consumer does otherwise is tested over the fake store.
+ */
+#include "consume/consume.h"
+#include "store_rig.h"
+
+#define STREAM_ID 1
+#define CONSUMER_ID 7
+#define MESSAGES_MAX 2000
+
+static rig_t rig;
+static consume_t *consume;
+static store_stream_t *stream;
+static stream_config_t config;
+static consumer_setup_t setup;
+static consumer_t *consumer;
+static uint64_t seed;
+
+/* What came out, as the test wants it: how often each message was delivered since the last look, and how many were terminated. */
+static uint32_t delivered[MESSAGES_MAX];
+static uint64_t consumer_seq[MESSAGES_MAX];
+static uint32_t terminated, deliveries;
+
+static delivered_t deliver(void *context, const delivery_t *delivery) {
+    (void)context;
+    unsigned long long seq, sequence;
+    char reply[256];
+    (void)snprintf(reply, sizeof reply, "%.*s", (int)delivery->reply.size, (const char *)delivery->reply.at);
+    CHECK(sscanf(reply, "$JS.ACK.S.c.%*u.%llu.%llu.", &seq, &sequence) == 2);
+    CHECK(seq < MESSAGES_MAX);
+    delivered[seq]++;
+    consumer_seq[seq] = sequence;
+    deliveries++;
+    return DELIVERED;
+}
+
+static void status(void *context, uint32_t account, bytes_t to, bytes_t reply, bytes_t header) {
+    (void)context, (void)account, (void)to, (void)reply, (void)header;
+}
+
+static bool interest(void *context, uint32_t account, bytes_t subject, bytes_t group) {
+    (void)context, (void)account, (void)subject, (void)group;
+    return true;
+}
+
+static void advise(void *context, consumer_t *which, uint32_t advisory, const advisory_t *numbers, bytes_t text) {
+    (void)context, (void)which, (void)numbers, (void)text;
+    terminated += advisory == ADVISORY_TERMINATED;
+}
+
+static void gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
+    (void)context, (void)stream_id, (void)consumer_id;
+}
+
+static uint64_t random_below(uint64_t limit) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (seed >> 33) % limit;
+}
+
+static void attach(bool loading) {
+    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .advise = advise, .gone = gone};
+    consume = consume_new(&out);
+    CHECK(consume != NULL);
+    store_set_hooks(rig.store, consume_store_hooks(consume));
+    CHECK_EQ_I64(STATUS_OK, store_stream_open(rig.store, STREAM_ID, &config, rig.now, &stream));
+    CHECK_EQ_I64(STATUS_OK, consumer_add(consume, stream, &setup, loading, rig.now, &consumer));
+}
+
+static void begin(uint8_t retention) {
+    config = rig_config();
+    config.retention = retention;
+    setup = (consumer_setup_t){.stream_id = STREAM_ID,
+                               .id = CONSUMER_ID,
+                               .stream_name = BYTES_LITERAL("S"),
+                               .name = BYTES_LITERAL("c"),
+                               .config = {.ack_policy = ACK_EXPLICIT,
+                                          .max_deliver = -1,
+                                          .ack_wait_ns = 30 * NS_PER_SECOND,
+                                          .max_ack_pending = 1000,
+                                          .flags = CONSUMER_DURABLE}};
+    memset(delivered, 0, sizeof delivered);
+    deliveries = terminated = 0;
+    rig_open(&rig);
+    attach(false);
+}
+
+static void end(void) {
+    consume_free(consume);
+    rig_close(&rig);
+}
+
+/* One round of the plane's tick; with `durable`, until everything is on disk and seen. */
+static void tick(bool durable) {
+    bool again = true;
+    for (int i = 0; again && i < 1000; i++) consume_tick(consume, rig.now, &again);
+    CHECK(!again);
+    consume_flush(consume);
+    if (durable) {
+        rig_sync(&rig);
+    } else {
+        store_tick(rig.store, rig.now);
+        while (store_advanced_next(rig.store)) {}
+    }
+    consume_advanced(consume, stream);
+    again = true;
+    for (int i = 0; again && i < 1000; i++) consume_tick(consume, rig.now, &again);
+}
+
+static void kill_and_start(void) {
+    consume_free(consume);
+    rig_crash(&rig);
+    attach(true);
+}
+
+static void publish(const char *subject, int count) {
+    for (int i = 0; i < count; i++) {
+        append_t append = {.subject = bytes_of(subject, (uint32_t)strlen(subject)), .payload = BYTES_LITERAL("payload")};
+        CHECK_EQ_U64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
+    }
+}
+
+static void pull(const char *body) {
+    consumer_pull(consumer, BYTES_LITERAL("in"), bytes_of(body, (uint32_t)strlen(body)), rig.now);
+    tick(true);
+}
+
+static bool ack(uint64_t seq, const char *body) {
+    bool answer;
+    consumer_ack(consumer, seq, consumer_seq[seq], 1, bytes_of(body, (uint32_t)strlen(body)), BYTES_LITERAL("r"), rig.now, &answer);
+    return answer;
+}
+
+static consumer_state_t state(void) {
+    consumer_state_t out;
+    consumer_snapshot(consumer, rig.now, &out);
+    return out;
+}
+
+static uint64_t stored(void) {
+    stream_state_t out;
+    store_stream_state(stream, &out);
+    return out.messages;
+}
+
+static void floors_survive(void) {
+    begin(0);
+    publish("s.a", 10);
+    pull("10");
+    CHECK_EQ_U64(10, deliveries);
+    for (uint64_t seq = 1; seq <= 4; seq++) CHECK(ack(seq, "+ACK"));
+    CHECK(ack(8, "+ACK"));
+    tick(true);
+    kill_and_start();
+    consumer_state_t now = state();
+    CHECK_EQ_U64(4, now.floor_stream);
+    CHECK_EQ_U64(3, now.ack_pending); /* 5, 6 and 7 */
+    CHECK_EQ_U64(2, now.pending);     /* 9 and 10 were not settled: they come again */
+    CHECK_EQ_U64(10, now.delivered_consumer);
+    memset(delivered, 0, sizeof delivered);
+    pull("10");
+    rig_pass(&rig, 31 * NS_PER_SECOND);
+    tick(true);
+    static const uint32_t expected[] = {0, 0, 0, 0, 0, 1, 1, 1, 0, 2, 2};
+    for (uint64_t seq = 1; seq <= 10; seq++) CHECK_EQ_U64(expected[seq], delivered[seq]);
+    end();
+}
+
+static void ack_and_removal_are_one(void) {
+    for (uint8_t retention = 1; retention <= 2; retention++) {
+        begin(retention);
+        publish("s.a", 6);
+        pull("6");
+        for (uint64_t seq = 1; seq <= 6; seq += 2) CHECK(ack(seq, "+ACK"));
+        tick(true);
+        CHECK_EQ_U64(3, stored());
+        CHECK(ack(2, "+ACK")); /* in an open batch that is never written */
+        consume_flush(consume);
+        CHECK_EQ_U64(2, stored());
+        kill_and_start();
+        CHECK_EQ_U64(3, stored());
+        CHECK_EQ_U64(1, state().floor_stream);
+        memset(delivered, 0, sizeof delivered);
+        pull("9");
+        rig_pass(&rig, 31 * NS_PER_SECOND);
+        tick(true);
+        CHECK(delivered[2] > 0);
+        CHECK(delivered[4] > 0);
+        CHECK(delivered[6] > 0);
+        CHECK_EQ_U64(0, delivered[1] + delivered[3] + delivered[5]);
+        end();
+    }
+}
+
+static void age_takes_pending(void) {
+    begin(0);
+    config.max_age_ns = 20 * NS_PER_SECOND;
+    store_stream_configure(stream, &config, rig.now);
+    publish("s.a", 5);
+    pull("5");
+    rig_pass(&rig, 2 * NS_PER_SECOND);
+    tick(true); /* settled: each has a record */
+    CHECK_EQ_U64(5, state().ack_pending);
+    rig_pass(&rig, 19 * NS_PER_SECOND);
+    for (int i = 0; i < 10; i++) tick(true);
+    CHECK_EQ_U64(0, stored());
+    CHECK_EQ_U64(5, terminated);
+    CHECK_EQ_U64(0, state().ack_pending);
+    kill_and_start();
+    CHECK_EQ_U64(0, state().ack_pending);
+    CHECK_EQ_U64(5, state().floor_stream);
+    end();
+}
+
+static void counts_stay_exact(void) {
+    static const char *const subjects[] = {"a.1", "a.2", "b.1", "c"};
+    static const bytes_t patterns[] = {{(const uint8_t *)"a.*", 3}, {(const uint8_t *)"c", 1}};
+    for (uint64_t round = 1; round <= 6; round++) {
+        seed = round;
+        begin(0);
+        consumer_remove(consumer, rig.now);
+        setup.config.ack_policy = ACK_NONE;
+        if (round % 2) setup.filters = (filters_t){.patterns = patterns, .count = 2};
+        CHECK_EQ_I64(STATUS_OK, consumer_add(consume, stream, &setup, false, rig.now, &consumer));
+        config.max_msgs = 60;
+        config.max_msgs_per_subject = 40;
+        store_stream_configure(stream, &config, rig.now);
+        for (int i = 0; i < 400; i++) {
+            uint64_t purged;
+            bool more;
+            stream_state_t about;
+            store_stream_state(stream, &about);
+            uint64_t some = about.first_seq + random_below(about.last_seq - about.first_seq + 2);
+            switch (random_below(8)) {
+            case 0: {
+                status_t gone_already = store_delete(stream, some);
+                CHECK(gone_already == STATUS_OK || gone_already == STATUS_NOT_FOUND);
+                break;
+            }
+            case 1:
+                if (random_below(8)) break;
+                CHECK_EQ_I64(STATUS_OK, store_purge(stream, BYTES_LITERAL("a.>"), some, 0, &purged, &more));
+                break;
+            case 2: pull(random_below(2) ? "{\"batch\":3,\"no_wait\":true}" : "{\"batch\":40,\"no_wait\":true}"); break;
+            case 3: rig_pass(&rig, 2 * NS_PER_SECOND); break;
+            default: publish(subjects[random_below(4)], (int)random_below(4));
+            }
+            tick(random_below(4) == 0);
+            uint64_t from = state().delivered_stream + 1;
+            CHECK_EQ_U64(store_count(stream, setup.filters, from), state().pending);
+        }
+        end();
+    }
+}
+
+static void crashes(void) {
+    static bool acknowledged[MESSAGES_MAX], sure[MESSAGES_MAX];
+    for (uint64_t round = 1; round <= 8; round++) {
+        seed = round;
+        begin((uint8_t)(round % 3));
+        memset(acknowledged, 0, sizeof acknowledged);
+        memset(sure, 0, sizeof sure);
+        uint64_t last = 0;
+        for (int i = 0; i < 250; i++) {
+            uint64_t seq = 1 + random_below(last + 1);
+            switch (random_below(8)) {
+            case 0: publish("s.a", (int)random_below(5)); break;
+            case 1: consumer_pull(consumer, BYTES_LITERAL("in"), BYTES_LITERAL("{\"batch\":5,\"expires\":1}"), rig.now); break;
+            case 2:
+            case 3:
+            case 4: acknowledged[seq] |= seq <= last && ack(seq, "+ACK"); break;
+            case 5: rig_pass(&rig, (int64_t)random_below(10) * NS_PER_SECOND); break;
+            default: break;
+            }
+            bool durable = random_below(3) == 0;
+            tick(durable);
+            if (durable) memcpy(sure, acknowledged, sizeof sure);
+            if (random_below(25) == 0) {
+                kill_and_start();
+                memcpy(acknowledged, sure, sizeof sure); /* the others may or may not have got through */
+                memset(delivered, 0, sizeof delivered);
+            }
+            for (uint64_t k = 1; k < MESSAGES_MAX; k++) CHECK(!sure[k] || delivered[k] == 0 || acknowledged[k]);
+            for (uint64_t k = 1; k < MESSAGES_MAX; k++) {
+                if (sure[k]) delivered[k] = 0;
+            }
+            stream_state_t about;
+            store_stream_state(stream, &about);
+            last = store_stream_visible(stream) < about.last_seq ? store_stream_visible(stream) : about.last_seq;
+        }
+        tick(true);
+        memset(delivered, 0, sizeof delivered);
+        stream_state_t about;
+        store_stream_state(stream, &about);
+        for (int quiet = 0; quiet < 3;) {
+            uint32_t before = deliveries;
+            pull("{\"batch\":500,\"expires\":1}");
+            for (uint64_t seq = 1; seq <= about.last_seq; seq++) {
+                CHECK(!sure[seq] || delivered[seq] == 0);
+                if (delivered[seq] > 0) (void)ack(seq, "+ACK");
+            }
+            quiet = deliveries > before ? 0 : quiet + 1;
+            rig_pass(&rig, 31 * NS_PER_SECOND);
+            tick(true);
+        }
+        CHECK_EQ_U64(0, state().ack_pending);
+        CHECK_EQ_U64(0, state().pending);
+        CHECK_EQ_U64(about.last_seq, state().floor_stream);
+        if (round % 3 != 0) CHECK_EQ_U64(0, stored());
+        end();
+    }
+}
+
+static void stop_keeps_all(void) {
+    begin(0);
+    publish("s.a", 4);
+    pull("3");
+    consume_shutdown(consume, rig.now);
+    consume_free(consume);
+    rig_reopen(&rig);
+    attach(true);
+    CHECK_EQ_U64(3, state().ack_pending);
+    CHECK_EQ_U64(1, state().pending);
+    CHECK_EQ_U64(3, state().delivered_consumer);
+    end();
+}
+
+int main(void) {
+    RUN("floors and pending messages survive kill -9", floors_survive);
+    RUN("an ack and the removal that follows from it are one: both or none after kill -9", ack_and_removal_are_one);
+    RUN("messages that expire inside the store's tick leave pending, and their records go", age_takes_pending);
+    RUN("the number pending is exact whatever leaves the stream", counts_stay_exact);
+    RUN("kill -9 at any moment: what was durably acknowledged never comes again, the rest always does", crashes);
+    RUN("an orderly stop keeps what is in flight", stop_keeps_all);
+    return TEST_RESULT();
+}
