@@ -328,6 +328,7 @@ void consume_tick(consume_t *consume, moment_t now, bool *again) {
 
 int64_t consume_next_deadline(const consume_t *consume) {
     int64_t due = consume->heap_count > 0 ? consume->heap[0]->due_ns : NEVER;
+    if (consume->dirty || consume->orphan_count > 0) due = earlier(due, consume->flush_after_ns);
     return earlier(due, retention_deadline(consume));
 }
 
@@ -343,6 +344,8 @@ void consume_flush(consume_t *consume) {
         consumer = next;
     }
     for (group_t *group = consume->sweeping; group; group = group->next_sweeping) retention_flush(group);
+    /* Whatever the store refused is tried again a little later, not at once. */
+    consume->flush_after_ns = consume->dirty ? consume->now.mono_ns + RETRY_NS : consume->now.mono_ns;
 }
 
 void consume_shutdown(consume_t *consume, moment_t now) {

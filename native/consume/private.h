@@ -166,6 +166,7 @@ struct consume {
     uint32_t heap_count, heap_capacity;
     line_t ready, blocked;
     consumer_t *dirty;
+    int64_t flush_after_ns; /* what is dirty waits for a flush, which may come from then on */
     group_t *sweeping;
     bool interest_changed;
     struct orphan *orphans; /* pending records of messages that left, see state.c */

@@ -211,6 +211,25 @@ static void ack_none_is_late(void) {
     CHECK_EQ_U64(20, rig_state(consumer).floor_stream);
 }
 
+static void dirty_has_a_deadline(void) {
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    consumer_t *consumer = rig_add(&setup);
+    rig_run();
+    rig_publish("s", "x");
+    rig_pull(consumer, "in", "1");
+    bool answer;
+    consumer_ack(consumer, 1, 1, 1, BYTES_NONE, BYTES_NONE, rig.now, &answer);
+    CHECK(consume_next_deadline(rig.consume) <= rig.now.mono_ns);
+    rig.store->fail_in = 1;
+    consume_flush(rig.consume);
+    CHECK(consume_next_deadline(rig.consume) > rig.now.mono_ns); /* refused: not at once again */
+    CHECK(consume_next_deadline(rig.consume) <= rig.now.mono_ns + SECOND);
+    consume_flush(rig.consume);
+    rig_run();
+    CHECK(consume_next_deadline(rig.consume) > rig.now.mono_ns);
+}
+
 static void some_write_nothing(void) {
     static const uint32_t flags[] = {CONSUMER_MEMORY | CONSUMER_DURABLE, CONSUMER_DIRECT};
     for (size_t i = 0; i < 2; i++) {
@@ -300,6 +319,7 @@ int main(void) {
     RUN("a wall clock that fell back makes no wait longer", wall_clock_lost);
     RUN("a half delivered selection of last messages goes on", selection_survives);
     RUN("without acks the position is written once a second, not once a delivery", ack_none_is_late);
+    RUN("what waits to be written is a deadline, so that nobody sleeps over it", dirty_has_a_deadline);
     RUN("memory consumers, those of mirrors and those of memory streams write nothing", some_write_nothing);
     RUN("deleted messages and removed consumers leave no records", removal_cleans);
     RUN("a record write that fails is made good by the next flush", refused_writes);
