@@ -137,6 +137,7 @@ struct store {
     uint64_t flight_number;  /* batch in the journal thread's hands; == durable: none   */
     uint64_t flight_end;
     uint64_t handed;         /* position                                               */
+    uint64_t trimmed;        /* position at which the ring's memory was given back     */
     uint64_t boundary;       /* position of the running checkpoint, 0 = none running    */
     bool boundary_sent;
     int64_t pending_since;   /* mono ns of the oldest batch that no checkpoint covers, INT64_MAX = none */

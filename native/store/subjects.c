@@ -10,6 +10,7 @@
 #include "base/subject.h"
 #include "store/core.h"
 
+#define CHAIN_COST 4  /* a step back on a chain costs about so many steps forward */
 #define BACK_SCAN 256 /* messages looked at from the end before a wildcard's subjects are gone through */
 
 static uint64_t head_promise(bytes_t subject) {
@@ -366,21 +367,48 @@ static uint64_t count_scan(store_stream_t *stream, filters_t filters, uint64_t f
     return count;
 }
 
+/* One subject's messages at or above from, by its chain when that is shorter than the stretch of stream they lie in. false: not. */
+static bool count_chain(store_stream_t *stream, filters_t filters, uint64_t from, uint64_t *count) {
+    head_t head;
+    found_t found;
+    *count = 0;
+    if (filters.count != 1 || subject_has_wildcard(filters.patterns[0])) {
+        return false;
+    }
+    if (!head_look(stream, filters.patterns[0], &head) || head.last < from) {
+        return true;
+    }
+    if (head.first >= from) {
+        *count = head.count;
+        return true;
+    }
+    if (head.count > (stream->last_seq - from) / CHAIN_COST || message_find(stream, head.last, false, &found) != STATUS_OK) {
+        return false;
+    }
+    do {
+        ++*count;
+    } while (message_chain(stream, &found.message, from, &found) == STATUS_OK);
+    return true;
+}
+
 uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
+    uint64_t counted;
     if (stream->messages == 0 || from > stream->last_seq) {
         return 0;
     }
-    uint64_t span = stream->last_seq - stream->first_seq + 1;
-    if (filters.count == 0 && from > stream->first_seq && stream->messages == span) {
-        return stream->last_seq - from + 1;
+    if (count_chain(stream, filters, from, &counted)) {
+        return counted;
     }
-    bool scan_end = from > stream->first_seq && stream->last_seq - from < from - stream->first_seq;
-    if (scan_end) {
-        return count_scan(stream, filters, from, stream->last_seq);
-    }
-    uint64_t all = count_all(stream, filters);
+    uint64_t all = from <= stream->first_seq || filters.count > 0 ? count_all(stream, filters) : stream->messages;
     if (from <= stream->first_seq || all == 0) {
         return all;
+    }
+    uint64_t span = stream->last_seq - stream->first_seq + 1;
+    if (all == stream->messages && stream->messages == span) {
+        return stream->last_seq - from + 1; /* every message counts, none is missing */
+    }
+    if (stream->last_seq - from < from - stream->first_seq) {
+        return count_scan(stream, filters, from, stream->last_seq);
     }
     uint64_t before = count_scan(stream, filters, stream->first_seq, from - 1);
     return all > before ? all - before : 0;
