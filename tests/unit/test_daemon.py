@@ -406,7 +406,7 @@ def test_pid_and_ports_files() -> None:
     """They are there while it runs, and gone behind it."""
     text = ACCOUNTS + "pid_file: {directory}/pid\nports_file_dir: {directory}"
     with running(LEAFD, text) as server:
-        pid, ports = server.directory / "pid", server.directory / f"leafd_{process(server).pid}.ports"
+        pid, ports = server.directory / "pid", server.directory / f"nats-server_{process(server).pid}.ports"
         until(ports.exists, "the ports file")
         assert str(process(server).pid) == pid.read_text()
         assert [f"nats://127.0.0.1:{server.port}"] == json.loads(ports.read_text())["nats"]

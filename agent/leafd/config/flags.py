@@ -91,7 +91,7 @@ Server options:
     -sl,--signal <signal>[=<pid>]    Send a signal to a running server: ldm, stop, quit, term, reopen, reload
                                      <pid> is a process id or the name of a pid file
         --client_advertise <host:port>  Address that is announced to clients
-        --ports_file_dir <dir>       Directory of a file that tells the ports (leafd_<pid>.ports)
+        --ports_file_dir <dir>       Directory of a file that tells the ports (nats-server_<pid>.ports)
 
 Logging options:
     -l, --log <file>                 File of the log (default: standard error)

@@ -149,7 +149,8 @@ def _files(server: Server) -> Iterator[None]:
     if server.config.pid_file:
         wanted.append((Path(server.config.pid_file), f"{os.getpid()}"))
     if server.config.ports_file_dir:
-        wanted.append((Path(server.config.ports_file_dir) / f"leafd_{os.getpid()}.ports", server.ports()))
+        # Launchers of the official clients look for this name, whatever the program is called.
+        wanted.append((Path(server.config.ports_file_dir) / f"nats-server_{os.getpid()}.ports", server.ports()))
     for path, text in wanted:
         try:
             # Renamed into place: whoever waits for the file never reads half of it.

@@ -159,6 +159,11 @@ def _strict_bool(value: object) -> object:
     return value
 
 
+def zero_means_default(default: int) -> BeforeValidator:
+    """For keys in which 0 stands for the default."""
+    return BeforeValidator(lambda value: default if value == 0 and not isinstance(value, bool) else value)
+
+
 Duration = Annotated[int, BeforeValidator(parse_duration)]
 StorageSize = Annotated[int, BeforeValidator(parse_storage_size)]
 Listen = Annotated[tuple[str, int], BeforeValidator(_listen)]

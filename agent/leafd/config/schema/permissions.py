@@ -16,6 +16,22 @@ RESPONSE_TTL_DEFAULT_NS: Final = 120 * SECOND
 CONNECTION_TYPES: Final = ("STANDARD", "WEBSOCKET", "LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS")
 
 
+def is_subject(text: str) -> bool:
+    """Tokens joined by dots; * and > only as whole tokens, > only at the end."""
+    tokens = text.split(".")
+    if any(char.isspace() for char in text) or "" in tokens:
+        return False
+    return ">" not in tokens[:-1]
+
+
+def _check_subjects(permissions: Subjects, *, queues: bool) -> None:
+    for text in (*(permissions.allow or ()), *permissions.deny):
+        words = text.split()
+        subject = words[0] if queues and len(words) == 2 else text
+        if not is_subject(subject):
+            raise ValueError(f"{text!r} is no valid subject: tokens without blanks, joined by single dots")
+
+
 class Subjects(Section):
     """Allowed and denied subjects; a deny wins over an allow."""
 
@@ -69,6 +85,14 @@ class Permissions(Section):
         aliases=("publish_allow_responses",),
         takes=Takes.LIVE,
     )
+
+    @model_validator(mode="after")
+    def _valid(self) -> Self:
+        if self.publish is not None:
+            _check_subjects(self.publish, queues=False)
+        if self.subscribe is not None:
+            _check_subjects(self.subscribe, queues=True)
+        return self
 
 
 class User(Section):

