@@ -1,0 +1,168 @@
+/* test_plane_exchange.c: the rings between control and plane, with both sides running (worth most under ThreadSanitizer). */
+#include "plane/exchange.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "plane/held.h"
+#include "plane/table.h"
+#include "test.h"
+
+#define COMMANDS 200000u
+
+static void *plane_side(void *argument) {
+    exchange_t *exchange = argument;
+    uint64_t next = 0;
+    while (next < COMMANDS) {
+        command_entry_t *entry = exchange_next(exchange);
+        if (entry == NULL) {
+            event_pump(exchange);
+            continue;
+        }
+        bool whole = entry->command.token == next && entry->command.body_size == next % 100
+                  && (entry->command.body_size == 0 || entry->command.body[entry->command.body_size - 1] == (uint8_t)next);
+        event_entry_t *event = event_new(EVENT_DONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, bytes_of(entry->command.body, entry->command.body_size));
+        event->event.token = entry->command.token;
+        event->event.status = whole ? 0 : -1;
+        exchange_done(exchange, entry);
+        event_post(exchange, event);
+        next++;
+    }
+    while (exchange->waiting_first != NULL) {
+        event_pump(exchange);
+    }
+    return NULL;
+}
+
+static void every_command_is_answered(void) {
+    exchange_t exchange;
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange));
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, plane_side, &exchange) == 0);
+    static uint8_t body[100];
+    plane_event_t events[64];
+    uint64_t sent = 0, answered = 0, bad = 0;
+    while (answered < COMMANDS) {
+        if (sent < COMMANDS) {
+            uint32_t size = (uint32_t)(sent % 100);
+            if (size != 0) {
+                body[size - 1] = (uint8_t)sent;
+            }
+            plane_command_t command = {.op = 1, .token = sent, .body = body, .body_size = size};
+            sent += (uint64_t)exchange_submit(&exchange, &command, 1);
+        }
+        uint32_t count = exchange_poll(&exchange, events, 64);
+        for (uint32_t i = 0; i < count; i++) {
+            bad += events[i].token != answered || events[i].status != 0 || events[i].payload_size != answered % 100;
+            answered++;
+        }
+        exchange_release(&exchange, count);
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK_EQ_U64(0, bad);
+    CHECK_EQ_U64(0, exchange.event_bytes);
+    CHECK_EQ_U64(0, exchange.command_bytes);
+    exchange_close(&exchange);
+}
+
+static void messages_may_go_completions_never(void) {
+    exchange_t exchange;
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange));
+    for (uint32_t i = 0; i < 2 * EXCHANGE_EVENTS; i++) {
+        event_offer(&exchange, event_new(EVENT_MESSAGE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE));
+        event_post(&exchange, event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE));
+    }
+    CHECK(exchange.dropped > EXCHANGE_EVENTS);
+    uint64_t closed = 0, messages = 0;
+    plane_event_t event;
+    for (;;) {
+        if (exchange_poll(&exchange, &event, 1) == 0) {
+            if (exchange.waiting_first == NULL) {
+                break;
+            }
+            event_pump(&exchange);
+            continue;
+        }
+        closed += event.kind == EVENT_CLOSED;
+        messages += event.kind == EVENT_MESSAGE;
+        exchange_release(&exchange, 1);
+    }
+    CHECK_EQ_U64(2 * EXCHANGE_EVENTS, closed);
+    CHECK_EQ_U64(2 * EXCHANGE_EVENTS - exchange.dropped, messages);
+    exchange_close(&exchange);
+}
+
+static void too_many_command_bytes(void) {
+    exchange_t exchange;
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange));
+    uint32_t size = EXCHANGE_COMMAND_BYTES / 2;
+    uint8_t *body = calloc(1, size);
+    CHECK(body != NULL);
+    plane_command_t command = {.op = 1, .body = body, .body_size = size};
+    CHECK_EQ_I64(1, exchange_submit(&exchange, &command, 1));
+    CHECK_EQ_I64(0, exchange_submit(&exchange, &command, 1));
+    exchange_done(&exchange, exchange_next(&exchange));
+    CHECK_EQ_I64(1, exchange_submit(&exchange, &command, 1));
+    free(body);
+    exchange_close(&exchange);
+}
+
+static void held_until_its_batch(void) {
+    held_t held = {0};
+    uint8_t payload[100];
+    uint64_t pushed = 0, popped = 0, seed = 3;
+    while (popped < 100000) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint32_t burst = (uint32_t)(seed >> 33) % 300;
+        for (uint32_t i = 0; i < burst; i++, pushed++) {
+            uint32_t size = (uint32_t)(pushed % sizeof(payload));
+            memset(payload, (int)(pushed & 0xff), sizeof(payload));
+            CHECK_EQ_I64(STATUS_OK, held_message(&held, pushed / 50, (uint32_t)pushed, 0, bytes_of(payload, size), BYTES_NONE,
+                                                 BYTES_NONE, bytes_of(payload, 3)));
+        }
+        uint64_t durable = (uint64_t)(seed >> 45) % (pushed / 50 + 1);
+        const held_entry_t *entry;
+        while ((entry = held_first(&held, durable)) != NULL) {
+            CHECK(entry->batch <= durable);
+            CHECK_EQ_U64(popped / 50, entry->batch);
+            CHECK_EQ_U64(popped % sizeof(payload), entry->subject_size);
+            CHECK_EQ_U64(popped & 0xff, entry->bytes[entry->subject_size]);
+            held_pop(&held);
+            popped++;
+        }
+        CHECK_EQ_U64(pushed - popped, held.count);
+    }
+    held_free(&held);
+}
+
+static void table_duel(void) {
+    table_t table = {0};
+    static uint64_t twin[512];
+    uint64_t seed = 11, count = 0;
+    for (int step = 0; step < 200000; step++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint64_t id = (seed >> 33) % 512;
+        if ((seed >> 50) % 2 == 0) {
+            CHECK_EQ_I64(STATUS_OK, table_put(&table, id, &twin[id]));
+            count += twin[id] == 0;
+            twin[id] = 1;
+        } else {
+            table_drop(&table, id);
+            count -= twin[id];
+            twin[id] = 0;
+        }
+        uint64_t asked = (seed >> 20) % 512;
+        CHECK((table_find(&table, asked) == &twin[asked]) == (twin[asked] == 1));
+        CHECK_EQ_U64(count, table.count);
+    }
+    table_free(&table);
+}
+
+int main(void) {
+    RUN("every command arrives whole and in order, and so does its completion", every_command_is_answered);
+    RUN("when control does not keep up messages are dropped and counted, nothing else is", messages_may_go_completions_never);
+    RUN("commands are bounded by their bytes", too_many_command_bytes);
+    RUN("what is held comes back whole, in order, and not before its batch", held_until_its_batch);
+    RUN("the table of ids finds what a plain array finds", table_duel);
+    return TEST_RESULT();
+}

@@ -1,0 +1,199 @@
+/* test_plane_jetstream.c: streams in the core: nothing is acknowledged before it is on disk, and what the answers say. Texts are
+ * nats-server 2.15.1's (jetstream.md 1.5, 4, 5.5). The journal's thread is real, so "until" loops wait for it. */
+#include "plane_rig.h"
+
+static char directory[64];
+
+static const stream_config_t stream_defaults = {.account = RIG_ACCOUNT, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1,
+                                                .max_msgs_per_subject = -1, .duplicate_window_ns = 120 * NS_PER_SECOND};
+
+static plane_t *open_again(const char *domain) {
+    return rig_open(directory, domain);
+}
+
+static plane_t *open_fresh(const char *domain) {
+    snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
+    CHECK(mkdtemp(directory) != NULL);
+    return open_again(domain);
+}
+
+static void close_and_remove(plane_t *plane) {
+    rig_close(plane);
+    char command[100];
+    snprintf(command, sizeof(command), "rm -rf %s", directory);
+    CHECK(system(command) == 0);
+}
+
+static void settle_until_durable(plane_t *plane) {
+    for (int i = 0; i < 10000; i++) {
+        core_settle(plane);
+        const store_t *store = plane->stores[STORE_FILE];
+        if (plane->held[STORE_FILE].count == 0 && store_batch_empty(store) && store_durable(store) + 1 == store_batch(store)) return;
+        usleep(200);
+    }
+    FAIL("the journal does not answer");
+}
+
+static void put_stream(plane_t *plane, stream_config_t config, const char *subject, bool loading) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "S");
+    rig_pack(&strings, "{\"name\":\"S\"}");
+    rig_pack(&strings, "");
+    rig_pack(&strings, subject);
+    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 1, .token = 900, .arg = loading,
+                                     .body = (const uint8_t *)&config, .body_size = sizeof(config)}, &strings);
+    settle_until_durable(plane);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    CHECK_EQ_I64(0, event.status);
+    CHECK_EQ_U64(sizeof(stream_state_t), event.payload_size);
+}
+
+static void put_consumer(plane_t *plane) {
+    consumer_config_t config = {.account = RIG_ACCOUNT, .flags = CONSUMER_DURABLE, .ack_policy = ACK_EXPLICIT, .max_deliver = -1,
+                                .ack_wait_ns = 30 * NS_PER_SECOND, .max_ack_pending = 1000, .max_waiting = 512};
+    rig_strings_t strings = {.size = 0};
+    const char *parts[] = {"C", "{}", "", "", ""};
+    for (int i = 0; i < 5; i++) rig_pack(&strings, parts[i]);
+    rig_run(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .account = RIG_ACCOUNT, .target = 1, .arg = 1, .token = 901,
+                                     .body = (const uint8_t *)&config, .body_size = sizeof(config)}, &strings);
+    settle_until_durable(plane);
+}
+
+static void ack_after_disk(void) {
+    plane_t *plane = open_fresh("");
+    put_stream(plane, stream_defaults, "s.>", false);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    for (uint64_t i = 1; i <= 50; i++) {
+        uint64_t batch = store_batch(plane->stores[STORE_FILE]);
+        rig_say(plane, a, "PUB s.a _I.1 1\r\nx\r\n");
+        RIG_HEARD("", a);
+        char expected[100], body[64];
+        int size = snprintf(body, sizeof(body), "{\"stream\":\"S\",\"seq\":%" PRIu64 "}", i);
+        snprintf(expected, sizeof(expected), "MSG _I.1 1 %d\r\n%s\r\n", size, body);
+        const char *heard = "";
+        while (heard[0] == 0) {
+            core_settle(plane);
+            heard = rig_heard(a);
+            if (heard[0] != 0) CHECK(store_durable(plane->stores[STORE_FILE]) >= batch);
+        }
+        CHECK_TEXT(expected, heard, strlen(heard));
+    }
+    close_and_remove(plane);
+}
+
+static void answers(void) {
+    plane_t *plane = open_fresh("");
+    stream_config_t config = stream_defaults;
+    config.max_msg_size = 100;
+    put_stream(plane, config, "s.>", false);
+    peer_t *a = rig_client(plane);
+    static const char *const script[][2] = {
+        {"Nats-Msg-Id: 7", "{\"stream\":\"S\",\"seq\":1}"},
+        {"Nats-Msg-Id: 7", "{\"stream\":\"S\",\"seq\":1,\"duplicate\": true}"},
+        {"Nats-Expected-Last-Sequence: 9",
+         "{\"error\":{\"code\":400,\"err_code\":10071,\"description\":\"wrong last sequence: 1\"},\"stream\":\"S\",\"seq\":0}"},
+        {"Nats-Expected-Stream: T",
+         "{\"error\":{\"code\":400,\"err_code\":10060,\"description\":\"expected stream does not match\"},\"stream\":\"S\",\"seq\":0}"},
+        {"Nats-Rollup: sub",
+         "{\"error\":{\"code\":500,\"err_code\":10111,\"description\":\"rollup not permitted\"},\"stream\":\"S\",\"seq\":0}"},
+        {"Nats-TTL: 10s",
+         "{\"error\":{\"code\":400,\"err_code\":10166,\"description\":\"per-message TTL is disabled\"},\"stream\":\"S\",\"seq\":0}"},
+    };
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
+        char line[200], expected[400];
+        size_t header = strlen(script[i][0]) + strlen("NATS/1.0\r\n\r\n\r\n");
+        snprintf(line, sizeof(line), "HPUB s.a _I.1 %zu %zu\r\nNATS/1.0\r\n%s\r\n\r\nx\r\n", header, header + 1, script[i][0]);
+        rig_feed(plane, a, line);
+        settle_until_durable(plane);
+        snprintf(expected, sizeof(expected), "MSG _I.1 1 %zu\r\n%s\r\n", strlen(script[i][1]), script[i][1]);
+        RIG_HEARD(expected, a);
+    }
+    char large[160] = "PUB s.a _I.1 101\r\n";
+    memset(large + 18, 'x', 101);
+    memcpy(large + 119, "\r\n", 3);
+    rig_feed(plane, a, large);
+    CHECK(strstr(rig_heard(a), "\"err_code\":10054,\"description\":\"message size exceeds maximum allowed\"") != NULL);
+    close_and_remove(plane);
+}
+
+static void delivered_and_acked(void) {
+    plane_t *plane = open_fresh("");
+    put_stream(plane, stream_defaults, "s.>", false);
+    put_consumer(plane);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\nPUB s.a 1\r\nx\r\n");
+    settle_until_durable(plane);
+    rig_feed(plane, a, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.p 1\r\n1\r\n");
+    settle_until_durable(plane);
+    char *heard = (char *)(uintptr_t)rig_heard(a);
+    CHECK(bytes_starts(rig_text(heard), BYTES_LITERAL("MSG s.a 1 $JS.ACK.S.C.1.1.1.")));
+    char line[200];
+    *strchr(heard + 10, ' ') = 0;
+    snprintf(line, sizeof(line), "PUB %s _I.ack 0\r\n\r\n", heard + 10);
+    rig_feed(plane, a, line);
+    settle_until_durable(plane);
+    RIG_HEARD("MSG _I.ack 1 0\r\n\r\n", a);
+    rig_feed(plane, a, "PUB $JS.API.CONSUMER.MSG.NEXT.S.no _I.p 0\r\n\r\nPUB $JS.ACK.S.no.1.1.1.1.0 _I.p 0\r\n\r\n");
+    const char *missing = rig_heard(a);
+    CHECK(strstr(missing, "503\r\nNats-Subject: $JS.API.CONSUMER.MSG.NEXT.S.no\r\n") != NULL);
+    CHECK(strstr(missing, "503\r\nNats-Subject: $JS.ACK.S.no.1.1.1.1.0\r\n") != NULL);
+    close_and_remove(plane);
+}
+
+static void over_a_link(void) {
+    plane_t *plane = open_fresh("edge");
+    put_stream(plane, stream_defaults, "s.>", false);
+    peer_t *leaf = rig_leaf(plane, VERDICT_SPOKE, "hub", NULL);
+    const char *told = rig_heard(leaf);
+    CHECK(strstr(told, "LS+ $JS.edge.API.CONSUMER.>\r\n") != NULL);
+    CHECK(strstr(told, "LS+ s.>\r\n") != NULL);
+    put_consumer(plane);
+    told = rig_heard(leaf);
+    CHECK(strstr(told, "LS+ $JS.ACK.S.C.*.*.*.*.*\r\n") != NULL);
+    CHECK(strstr(told, "LS+ $JS.ACK._.NUmM6cRx.S.C.*.*.*.*.>\r\n") != NULL);
+    rig_feed(plane, leaf, "LS+ _I.p\r\nLMSG s.x 1\r\nx\r\n");
+    settle_until_durable(plane);
+    rig_feed(plane, leaf, "LMSG $JS.edge.API.CONSUMER.MSG.NEXT.S.C _I.p 1\r\n1\r\n");
+    settle_until_durable(plane);
+    const char *heard = rig_heard(leaf);
+    CHECK(bytes_starts(rig_text(heard), BYTES_LITERAL("LMSG _I.p $JS.ACK.S.C.1.1.1.")));
+    CHECK(strstr(heard, ".0@s.x 1\r\nx\r\n") != NULL);
+    close_and_remove(plane);
+}
+
+static void still_there(void) {
+    plane_t *plane = open_fresh("");
+    put_stream(plane, stream_defaults, "s.>", false);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "PUB s.a 1\r\nx\r\nPUB s.b 1\r\ny\r\n");
+    settle_until_durable(plane);
+    rig_close(plane);
+    plane = open_again("");
+    uint8_t key[64], value[256];
+    uint32_t key_size = 0;
+    CHECK_EQ_I64(12, plane_record_next(plane, RECORD_STREAM, NULL, 0, key, &key_size, value, sizeof(value)));
+    CHECK_BYTES("\0\0\0\1", 4, key, key_size);
+    CHECK_TEXT("{\"name\":\"S\"}", value, 12);
+    CHECK_EQ_I64(-1, plane_record_next(plane, RECORD_STREAM, key, key_size, key, &key_size, value, sizeof(value)));
+    put_stream(plane, stream_defaults, "s.>", true);
+    message_query_t query = {.sequence = 2};
+    rig_run(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .target = 1, .token = 3, .body = (const uint8_t *)&query,
+                                     .body_size = sizeof(query)}, NULL);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    CHECK_TEXT("s.b", event.subject, event.subject_size);
+    CHECK_TEXT("y", event.payload, event.payload_size);
+    close_and_remove(plane);
+}
+
+int main(void) {
+    RUN("an acknowledgement is in nobody's queue before its batch is on disk", ack_after_disk);
+    RUN("publish answers, good and bad, are the reference's", answers);
+    RUN("a pulled message comes with its own subject; its double ack is answered; missing consumers are a 503", delivered_and_acked);
+    RUN("a link is told domain, stream and ack subjects, and carries requests and deliveries", over_a_link);
+    RUN("streams and messages are there after closing and opening", still_there);
+    return TEST_RESULT();
+}
