@@ -72,6 +72,9 @@ void client_put(client_t *client, const void *at, size_t size) {
     if (client->out_at == client->out_end) {
         client->out_at = client->out_end = 0;
     }
+    if (size > OUTPUT_SIZE) {
+        die("%zu bytes at once are too many", size);
+    }
     if (size > OUTPUT_SIZE - client->out_end) {
         client_flush_all(client);
     }
@@ -119,6 +122,9 @@ bool client_fill(client_t *client, bool wait) {
         memmove(client->in, client->in + client->in_at, client->in_end - client->in_at);
         client->in_end -= client->in_at;
         client->in_at = 0;
+    }
+    if (client->in_end == INPUT_SIZE) {
+        die("a frame is larger than the input buffer");
     }
     for (;;) {
         ssize_t size = recv(client->fd, client->in + client->in_end, INPUT_SIZE - client->in_end, 0);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INPUT_SIZE (1u << 20)
+#define INPUT_SIZE (4u << 20)
 #define OUTPUT_SIZE (1u << 22)
 
 typedef struct slice {

@@ -10,8 +10,12 @@
 
 #include "client.h"
 
-#define WINDOW 65536u /* core publish: messages under way; above it a slow consumer would be cut off by the server */
-#define CHUNK 256u    /* messages written at once */
+/* Under way in core publish; with more a server would take the reader for a slow consumer. */
+#define WINDOW_MESSAGES 65536u
+#define WINDOW_BYTES (32u << 20)
+/* Written at once, as clients do that gather before they write. */
+#define CHUNK_MESSAGES 256u
+#define CHUNK_BYTES (OUTPUT_SIZE / 2)
 
 typedef struct reader {
     client_t client;
@@ -66,6 +70,10 @@ static void *read_all(void *argument) {
     return NULL;
 }
 
+static uint64_t at_most(uint64_t value, uint64_t bound) {
+    return value < bound ? value : bound;
+}
+
 result_t run_core(const options_t *options) {
     reader_t reader = {.expected = options->messages};
     client_open(&reader.client, options->port);
@@ -78,11 +86,13 @@ result_t run_core(const options_t *options) {
     client_open(&publisher, options->port);
     size_t line_size = (size_t)snprintf(line, sizeof line, "PUB %s %u\r\n", options->subject, options->size);
     size_t frame_size = line_size + options->size + 2;
-    char *chunk = malloc(frame_size * CHUNK);
+    size_t chunk_max = at_most(CHUNK_MESSAGES, CHUNK_BYTES / frame_size);
+    uint64_t window = at_most(WINDOW_MESSAGES, WINDOW_BYTES / frame_size);
+    char *chunk = malloc(frame_size * chunk_max);
     if (chunk == NULL) {
         die("no memory");
     }
-    for (size_t i = 0; i < CHUNK; i++) {
+    for (size_t i = 0; i < chunk_max; i++) {
         char *at = chunk + i * frame_size;
         memcpy(at, line, line_size);
         memset(at + line_size, 'x', options->size);
@@ -94,11 +104,11 @@ result_t run_core(const options_t *options) {
         die("no thread");
     }
     for (uint64_t sent = 0; sent < options->messages;) {
-        while (sent - atomic_load_explicit(&reader.seen, memory_order_acquire) > WINDOW) {
+        while (sent - atomic_load_explicit(&reader.seen, memory_order_acquire) > window) {
             struct timespec nap = {.tv_nsec = 50000};
             nanosleep(&nap, NULL);
         }
-        uint64_t count = options->messages - sent < CHUNK ? options->messages - sent : CHUNK;
+        uint64_t count = at_most(options->messages - sent, chunk_max);
         client_put(&publisher, chunk, count * frame_size);
         client_flush_all(&publisher);
         sent += count;

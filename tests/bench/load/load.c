@@ -68,6 +68,9 @@ int main(int count, char **values) {
     while ((name = getopt_long(count, values, "", names, NULL)) != -1) {
         take(&options, name, optarg);
     }
+    if (options.size > OUTPUT_SIZE / 4) {
+        die("payloads of more than %u bytes are not for this tool", OUTPUT_SIZE / 4);
+    }
     if (optind + 1 != count || options.port == 0 || options.connections == 0 || options.in_flight == 0) {
         die("usage: load core|request|publish|push|pull --port N [--messages N] [--size N] ...");
     }
