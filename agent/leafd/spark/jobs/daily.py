@@ -5,23 +5,25 @@
 One run takes everything that came since the last one (Trigger.AvailableNow) and ends; a timer starts it again.
 Tables, below --tables:
 
-    observations/day=D/batch=B/   one row an observation, as it came in batch B
-    daily/day=D/                  one row a station: the aggregates of day D
-    rejected/batch=B/             messages that are no observations: kept, counted, never aggregated
+    observations/period=P/batch=B/   one row an observation, as it came in batch B
+    daily/period=P/                  one row a station and day: the aggregates
+    rejected/batch=B/                messages that are no observations: kept, never aggregated
+
+A period is a month or, with --period day, a day: the latter where a day fills a file worth reading.
 
 Every step can be run again, and is after a crash, with the same outcome. A batch's sequences are in the
-checkpoint, so it reads the same messages again and overwrites its own partitions. The aggregates of the
-days that a batch touches are computed anew from all of those days' observations, and those days'
-partitions are overwritten whole. So rows that come days late (a box that was offline) correct their day
-like any others. There is no watermark: it would drop them, and nobody would hear of it.
+checkpoint, so it reads the same messages again and overwrites its own partitions. The days that a batch
+touches are computed anew, never added to: the periods they lie in are read whole from the observations and
+their partitions are overwritten whole. So rows that come days late (a box that was offline) correct their
+day like any others. There is no watermark: it would drop them, and nobody would hear of it.
 
 An observation counts once, by its message id (the publisher's `Nats-Msg-Id`; without one by its place in
 the stream), also when it was published twice outside the stream's duplicate window.
 
-The aggregates are published as `<prefix>.<station>.<day>`. In a stream with one message a subject that is
+The touched days' aggregates are published as `<prefix>.<station>.<day>`. In a stream with one message a subject that is
 a table of the newest values, and publishing a value again changes nothing.
 
-What a crash can leave for the moment is a day without its partition, in the midst of the overwrite; the
+What a crash can leave for the moment is a period without its partition, in the midst of the overwrite; the
 batch's next run puts it back. Readers that cannot bear that want a table format with transactions.
 """
 
@@ -42,8 +44,9 @@ OBSERVATION = (
     "origin string, time_hour timestamp, temp double, dewp double, humid double, wind_dir double, "
     "wind_speed double, wind_gust double, precip double, pressure double, visib double"
 )
-TABLE = f"message_id string, sequence bigint, {OBSERVATION}, day date, batch bigint"
+TABLE = f"message_id string, sequence bigint, {OBSERVATION}, day date, period string, batch bigint"
 MESSAGES_MAX = 200_000
+PERIODS = {"month": "yyyy-MM", "day": "yyyy-MM-dd"}
 
 
 def measures() -> list[Column]:
@@ -71,6 +74,7 @@ class Job:
     subject: str = ""
     publish_prefix: str = ""  # empty: publish nothing
     max_messages: int = MESSAGES_MAX  # a batch
+    period: str = "month"  # of PERIODS
 
     @property
     def observations(self) -> str:
@@ -97,15 +101,23 @@ class Job:
         return self.connection() | {name: value for name, value in given.items() if value}
 
 
-def parse(messages: DataFrame) -> DataFrame:
+def parse(messages: DataFrame, period: str) -> DataFrame:
     """Messages to observations; what is none has no station or no time."""
+    day = f.to_date("observation.time_hour")
     place = f.concat_ws(":", "stream", f.col("sequence").cast("string"))
     return messages.select(
         f.coalesce(f.col("headers")["Nats-Msg-Id"], place).alias("message_id"),
         "sequence",
         "data",
         f.from_json(f.col("data").cast("string"), OBSERVATION).alias("observation"),
-    ).select("message_id", "sequence", "data", "observation.*", f.to_date("observation.time_hour").alias("day"))
+    ).select(
+        "message_id",
+        "sequence",
+        "data",
+        "observation.*",
+        day.alias("day"),
+        f.date_format(day, PERIODS[period]).alias("period"),
+    )
 
 
 def overwrite(rows: DataFrame, path: str, *partitions: str) -> None:
@@ -115,20 +127,23 @@ def overwrite(rows: DataFrame, path: str, *partitions: str) -> None:
     together.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*partitions).parquet(path)
 
 
-def aggregate(spark: SparkSession, job: Job, days: list[object]) -> DataFrame:
-    """The aggregates of some days, from all their observations."""
+def aggregate(spark: SparkSession, job: Job, periods: list[str]) -> DataFrame:
+    """The aggregates of all days of some periods, from all their observations."""
     table = spark.read.schema(TABLE).parquet(job.observations)
-    rows = table.where(f.col("day").isin(days)).dropDuplicates(["message_id"])
-    return rows.groupBy(f.col("origin").alias("station"), "day").agg(*measures())
+    rows = table.where(f.col("period").isin(periods)).dropDuplicates(["message_id"])
+    return rows.groupBy(f.col("origin").alias("station"), "day", "period").agg(*measures())
 
 
 def publish(daily: DataFrame, job: Job, batch_key: str) -> None:
+    """Aggregates as messages, each under a subject and an id of its own."""
     token = f.concat_ws(".", f.lit(job.publish_prefix), "station", f.col("day").cast("string"))
     # The batch is part of the id: a batch that is run again publishes nothing twice, and a later batch that
     # brings a value back to what it was is not taken for a repetition.
     message_id = f.concat_ws("-", f.lit(batch_key), "station", f.col("day").cast("string"))
     rows = daily.select(
-        token.alias("subject"), f.to_json(f.struct(*daily.columns)).alias("data"), message_id.alias("message_id")
+        token.alias("subject"),
+        f.to_json(f.struct(*daily.drop("period").columns)).alias("data"),
+        message_id.alias("message_id"),
     )
     options = job.connection() | {"messageIdColumn": "message_id"}
     rows.write.format("nats").options(**options).mode("append").save()
@@ -137,24 +152,25 @@ def publish(daily: DataFrame, job: Job, batch_key: str) -> None:
 def process(messages: DataFrame, batch: int, job: Job) -> None:
     """One batch: keep its observations, compute its days anew, publish them."""
     spark = messages.sparkSession
-    parsed = parse(messages).withColumn("batch", f.lit(batch).cast("bigint")).persist()
+    parsed = parse(messages, job.period).withColumn("batch", f.lit(batch).cast("bigint")).persist()
     try:
         good = f.col("origin").isNotNull() & f.col("time_hour").isNotNull()
         bad = parsed.where(~good).select("message_id", "sequence", "data", "batch")
         if not bad.isEmpty():
             overwrite(bad, job.rejected, "batch")
         observations = parsed.where(good).drop("data")
-        days = [row.day for row in observations.select("day").distinct().collect()]
-        if not days:
+        touched = observations.select("period", "day").distinct().collect()
+        if not touched:
             return
-        overwrite(observations, job.observations, "day", "batch")
+        overwrite(observations, job.observations, "period", "batch")
     finally:
         parsed.unpersist()
-    daily = aggregate(spark, job, days).persist()
+    daily = aggregate(spark, job, sorted({row.period for row in touched})).persist()
     try:
-        overwrite(daily, job.daily, "day")
+        overwrite(daily, job.daily, "period")
         if job.publish_prefix:
-            publish(daily, job, f"{spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)}-{batch}")
+            changed = daily.where(f.col("day").isin([row.day for row in touched]))
+            publish(changed, job, f"{spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY)}-{batch}")
     finally:
         daily.unpersist()
 
@@ -203,6 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tables", required=True, type=Path, help="directory of the tables and the checkpoint")
     parser.add_argument("--publish-prefix", default="", help="publish aggregates as PREFIX.<station>.<day>")
     parser.add_argument("--max-messages", type=int, default=MESSAGES_MAX, help="messages a batch at most")
+    parser.add_argument("--period", choices=PERIODS, default="month", help="what a partition of the tables covers")
     parser.add_argument("--master", default="", help="Spark master, such as local[*]; default: spark-submit's")
     given = parser.parse_args(arguments)
     job = Job(
@@ -213,6 +230,7 @@ def main(arguments: list[str] | None = None) -> int:
         subject=given.subject,
         publish_prefix=given.publish_prefix,
         max_messages=given.max_messages,
+        period=given.period,
     )
     spark = session(given.master)
     spark.sparkContext.setLogLevel("ERROR")
