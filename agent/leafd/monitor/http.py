@@ -110,7 +110,7 @@ async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int
             facts.http_requests.pop(path, None)
             return 404, "text/plain; charset=utf-8", b"404 page not found\n"
         report = await function(facts, options)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()
     return 200, "application/json", json.dumps(report, indent=2).encode()
 

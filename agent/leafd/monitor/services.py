@@ -114,8 +114,9 @@ class Services:
             if answered is not None:
                 body = json.dumps(answered, separators=(",", ":")).encode()
                 self._plane.publish(message.account, message.reply, body)
-        except t.PlaneError as error:
-            self._log.warning(f"{message.subject}: {error}")
+        except Exception as error:
+            # Whatever a request can bring about, the server goes on for all others; the asker runs into his timeout.
+            self._log.warning(f"{message.subject}: {error!r}")
         finally:
             self._running -= 1
 
@@ -146,7 +147,8 @@ class Services:
                 return True
             return own == wanted if exact else wanted in own
 
-        tags = options.get("tags") or []
+        wanted = options.get("tags")
+        tags = wanted if isinstance(wanted, list) else []
         return (
             fits("server_name", facts.name)
             and fits("cluster", facts.cluster)
