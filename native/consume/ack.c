@@ -8,7 +8,7 @@ static void settle_row(consumer_t *consumer, uint32_t row) {
     pending_row_t done = *pending_row(&consumer->pending, row);
     state_row_gone(consumer, row);
     pending_remove(&consumer->pending, row);
-    consumer_move_floor(consumer, done.consumer_seq);
+    if (!(done.flags & PENDING_EXHAUSTED)) consumer_move_floor(consumer, done.seq, done.consumer_seq);
     if (done.seq > consumer->acked_upto) consumer->acked_upto = done.seq;
     state_dirty(consumer);
     retention_release(consumer, done.seq);
@@ -58,9 +58,6 @@ static void acknowledge(consumer_t *consumer, uint64_t seq, uint64_t consumer_se
     } else if (row != PENDING_NONE) {
         sample(consumer, row);
         settle_row(consumer, row);
-    } else if (consumer->pending.count == 0 && consumer->floor_stream != consumer->delivered_stream) {
-        consumer_move_floor(consumer, 0); /* what held it used up its deliveries */
-        state_dirty(consumer);
     }
 }
 

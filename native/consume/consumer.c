@@ -238,23 +238,25 @@ void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
     if (!(gone.flags & PENDING_EXHAUSTED)) {
         consumer_advise(consumer, ADVISORY_TERMINATED, seq, gone.consumer_seq, gone.deliveries, 0,
                         BYTES_LITERAL("Unacknowledged message was deleted"));
-        consumer_move_floor(consumer, gone.consumer_seq);
+        consumer_move_floor(consumer, seq, gone.consumer_seq);
     }
+    consumer->last_acked_wall_ns = consumer->consume->now.wall_ns;
     if (seq > consumer->acked_upto) consumer->acked_upto = seq;
     state_dirty(consumer);
     consumer_ready(consumer);
 }
 
-/* As the reference: the floor follows the lowest pending message when the one just above it went, and jumps to what was
- * delivered when nothing is pending. */
-void consumer_move_floor(consumer_t *consumer, uint64_t consumer_seq) {
+/* As the reference: the floor follows the lowest pending message when the one just above it went, and jumps to what was delivered
+ * when nothing is left; what used up its deliveries and was not acknowledged holds it. */
+void consumer_move_floor(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
     pending_t *pending = &consumer->pending;
-    if (pending->count == 0) {
+    if (pending->count + pending->exhausted == 0) {
         consumer->floor_consumer = consumer->next_sequence - 1;
         consumer->floor_stream = consumer->delivered_stream;
     } else if (consumer_seq == consumer->floor_consumer + 1) {
-        consumer->floor_consumer = pending_row(pending, pending->head)->consumer_seq - 1;
-        consumer->floor_stream = pending_row(pending, pending->head)->seq - 1;
+        const pending_row_t *head = pending->count > 0 ? pending_row(pending, pending->head) : NULL;
+        consumer->floor_consumer = head ? head->consumer_seq - 1 : consumer_seq;
+        consumer->floor_stream = head ? head->seq - 1 : seq;
     }
 }
 
@@ -274,20 +276,28 @@ void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint
 
 /* ---- looking ---- */
 
+/* What the stream does not have any more counts as delivered and acknowledged: a purge moves on a consumer that delivers nothing. */
+static uint64_t purged_upto(const consumer_t *consumer) {
+    stream_state_t stream;
+    store_stream_state(consumer->stream, &stream);
+    if (stream.messages == 0) return stream.last_seq;
+    return stream.first_seq > 0 ? stream.first_seq - 1 : 0;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out) {
     consume_t *consume = consumer->consume;
     consume->now = now;
     memset(out, 0, sizeof *out);
     pull_drop_without_interest(consumer);
-    /* A purge moves on a consumer that delivers nothing, too. */
-    stream_state_t stream;
-    store_stream_state(consumer->stream, &stream);
-    uint64_t gone = stream.first_seq > 0 ? stream.first_seq - 1 : 0;
-    if (stream.messages == 0 && stream.last_seq > gone) gone = stream.last_seq;
+    uint64_t purged = purged_upto(consumer);
     out->delivered_consumer = consumer->next_sequence - 1;
-    out->delivered_stream = consumer->delivered_stream > gone ? consumer->delivered_stream : gone;
+    out->delivered_stream = larger(consumer->delivered_stream, purged);
     out->floor_consumer = consumer->floor_consumer;
-    out->floor_stream = consumer->floor_stream > gone ? consumer->floor_stream : gone;
+    out->floor_stream = larger(consumer->floor_stream, purged);
     out->last_delivered_ts = consumer->last_delivered_wall_ns;
     out->last_acked_ts = consumer->last_acked_wall_ns;
     out->ack_pending = consumer->pending.count;
@@ -347,7 +357,7 @@ static bool reset_allowed(consumer_t *consumer, uint64_t seq) {
 status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq) {
     consumer->consume->now = now;
     if (seq == 0) {
-        seq = consumer->floor_stream + 1;
+        seq = larger(consumer->floor_stream, purged_upto(consumer)) + 1;
     } else if (!reset_allowed(consumer, seq)) {
         return STATUS_INVALID;
     }
@@ -360,6 +370,7 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     consumer->delivered_stream = consumer->floor_stream = seq - 1;
     consumer->settled = consumer->acked_upto = seq - 1;
     consumer->floor_consumer = 0;
+    consumer->last_delivered_wall_ns = consumer->last_acked_wall_ns = 0;
     consumer->left_known = false;
     consumer->expiry_due_ns = NEVER;
     state_dirty(consumer);

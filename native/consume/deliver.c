@@ -58,8 +58,9 @@ static void drop_row(consumer_t *consumer, uint32_t row) {
     pending_remove(&consumer->pending, row);
     consumer_advise(consumer, ADVISORY_TERMINATED, gone.seq, gone.consumer_seq, gone.deliveries, 0,
                     BYTES_LITERAL("Unacknowledged message was deleted"));
+    consumer->last_acked_wall_ns = consumer->consume->now.wall_ns;
     if (gone.seq > consumer->acked_upto) consumer->acked_upto = gone.seq;
-    consumer_move_floor(consumer, gone.consumer_seq);
+    consumer_move_floor(consumer, gone.seq, gone.consumer_seq);
     state_dirty(consumer);
 }
 

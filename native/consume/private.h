@@ -217,8 +217,8 @@ void consumer_destroy(consumer_t *consumer); /* out of every list, freed; no sta
 int64_t consumer_wait(const consumer_t *consumer, uint32_t deliveries); /* ack wait after that many */
 void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint64_t consumer_seq, uint64_t deliveries,
                      int64_t ack_time_ns, bytes_t text);
-/* Floor after a row left the order. consumer_seq: the row's. */
-void consumer_move_floor(consumer_t *consumer, uint64_t consumer_seq);
+/* The floor after an acknowledged row left the order; both sequences are the row's. */
+void consumer_move_floor(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq);
 
 /* ---- start.c ---- */
 void consumer_start(consumer_t *consumer);

@@ -115,6 +115,9 @@ static verdict_t judge_time(consumer_t *consumer, request_t *request) {
         tell(consumer, request, "408 Request Timeout", true);
         return DROP;
     }
+    /* When any request's time comes, the reference also ends the no_wait requests that got something: even a consumer that stands
+     * at max_ack_pending then lets go of them, and what is acked later does not come to a fetch that is over. */
+    if (judge_end(consumer, request) == DROP) return DROP;
     if (request->heartbeat_due_ns <= now_ns) {
         if (!has_interest(consumer, request)) return DROP;
         idle_heartbeat(consumer, bytes_of(request->reply, request->reply_size));
@@ -315,7 +318,7 @@ static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, byte
         return true;
     }
     int64_t wanted = pull_wanted(consumer);
-    if (wanted > 0 && there < (uint64_t)wanted) {
+    if (there > 0 && wanted > 0 && there < (uint64_t)wanted) {
         refuse(consumer, reply, "408 Requests Pending");
         return true;
     }

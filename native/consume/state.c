@@ -232,7 +232,7 @@ status_t state_load(consumer_t *consumer, bool *found) {
     }
     status = load_rows(consumer);
     if (status != STATUS_OK) return status;
-    if (consumer->pending.count == 0) { /* what was in flight and not settled is gone: nothing lies below the floor */
+    if (consumer->pending.count + consumer->pending.exhausted == 0) { /* what was in flight and not settled is gone: nothing lies below the floor */
         consumer->floor_consumer = consumer->next_sequence - 1;
         consumer->floor_stream = consumer->delivered_stream;
     }

@@ -249,6 +249,22 @@ static void max_deliver(void) {
     CHECK_EQ_U64(0, rig_state(consumer).redelivered);
 }
 
+static void floor_is_held(void) {
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_deliver = 1;
+    setup.config.ack_wait_ns = SECOND;
+    consumer_t *consumer = got(setup, 2);
+    rig_pass(2 * SECOND);
+    rig_publish("s", "x");
+    rig_pull(consumer, "in", "1");
+    rig_ack(consumer, 3, 3, "");
+    CHECK_EQ_U64(0, rig_state(consumer).floor_consumer); /* 1 and 2 used up their deliveries */
+    CHECK_EQ_U64(0, rig_state(consumer).ack_pending);
+    rig_ack(consumer, 1, 1, "");
+    CHECK_EQ_U64(0, rig_state(consumer).floor_consumer);
+}
+
 static void nak_of_the_last(void) {
     rig_start(0);
     consumer_setup_t setup = rig_setup("c");
@@ -317,6 +333,7 @@ static void deleted_while_pending(void) {
     consumer_state_t state = rig_state(consumer);
     CHECK_EQ_U64(1, state.ack_pending);
     CHECK_EQ_U64(1, state.floor_consumer);
+    CHECK(state.last_acked_ts > 0);
     rig_run();
     CHECK_EQ_I64(STATUS_OK, store_delete(rig.stream, 2));
     rig_run();
@@ -367,6 +384,11 @@ static void reset(void) {
     CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 1, rig.now, &seq));
     rig_pull(consumer, "in", "1");
     EXPECT_DELIVERY("in <- s | $JS.ACK.S.c.1.1.1.");
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 1, rig.now, &seq));
+    CHECK_EQ_I64(0, rig_state(consumer).last_delivered_ts);
+    for (uint64_t purged = 1; purged <= 3; purged++) CHECK_EQ_I64(STATUS_OK, store_delete(rig.stream, purged));
+    CHECK_EQ_I64(STATUS_OK, consumer_reset(consumer, 0, rig.now, &seq));
+    CHECK_EQ_U64(4, seq); /* what is purged is below any floor */
     setup = rig_setup("d");
     setup.id++;
     setup.config.deliver_policy = DELIVER_BY_START_SEQUENCE;
@@ -407,6 +429,7 @@ int main(void) {
     RUN("steps of the wall clock neither hurry nor delay a redelivery", clock_steps);
     RUN("backoff sets each wait, its last entry repeats", backoff);
     RUN("after max_deliver the message leaves pending with one advisory and stays in the stream", max_deliver);
+    RUN("what used up its deliveries holds the floor", floor_is_held);
     RUN("-NAK of the last delivery is noticed at the next request", nak_of_the_last);
     RUN("+TERM ends a message and names its reason", term);
     RUN("+NXT acknowledges and asks for more on the ack's reply", next);

@@ -20,7 +20,7 @@ typedef struct model {
     uint64_t last, cursor, next_sequence, delivered, floor_stream, floor_consumer;
     model_row_t rows[MODEL_MAX]; /* pending, in stream order */
     uint32_t count;
-    uint64_t used_up[MODEL_MAX]; /* consumer sequence of what was delivered max_deliver times and is not acknowledged */
+    bool used_up[MODEL_MAX]; /* delivered max_deliver times and not acknowledged */
     uint64_t queue[MODEL_MAX];
     uint32_t queue_count;
     int64_t time; /* never jumps back, unlike rig.now.mono_ns at a restart */
@@ -65,24 +65,35 @@ static void model_drop(uint64_t seq) {
     model.count = kept;
 }
 
-static void model_move_floor(uint64_t consumer_seq) {
-    if (model.count == 0) {
-        model.floor_stream = model.delivered;
-        model.floor_consumer = model.next_sequence - 1;
+static bool model_empty(void) {
+    for (uint64_t seq = 1; seq <= model.last; seq++) {
+        if (model.used_up[seq]) return false;
+    }
+    return model.count == 0;
+}
+
+static void model_jump(void) {
+    model.floor_stream = model.delivered;
+    model.floor_consumer = model.next_sequence - 1;
+}
+
+static void model_move_floor(uint64_t seq, uint64_t consumer_seq) {
+    if (model_empty()) {
+        model_jump();
     } else if (consumer_seq == model.floor_consumer + 1) {
-        model.floor_stream = model.rows[0].seq - 1;
-        model.floor_consumer = model.rows[0].consumer_seq - 1;
+        model.floor_stream = model.count > 0 ? model.rows[0].seq - 1 : seq;
+        model.floor_consumer = model.count > 0 ? model.rows[0].consumer_seq - 1 : consumer_seq;
     }
 }
 
 static void model_done(uint64_t seq) {
     uint64_t consumer_seq = model_find(seq)->consumer_seq;
     model_drop(seq);
-    model_move_floor(consumer_seq);
+    model_move_floor(seq, consumer_seq);
 }
 
 static void model_use_up(uint64_t seq) {
-    model.used_up[seq] = model_find(seq)->consumer_seq;
+    model.used_up[seq] = true;
     model_drop(seq);
 }
 
@@ -168,12 +179,7 @@ static void answer(uint64_t seq, const char *verb) {
     uint64_t consumer_seq = row ? row->consumer_seq : model.next_sequence - 1;
     CHECK_EQ_U64(seq <= model.delivered, rig_ack(consumer, seq, consumer_seq, verb));
     bool ack = strcmp(verb, "+ACK") == 0;
-    if (!row && seq <= model.delivered && model.used_up[seq] > 0 && (ack || verb[1] == 'T')) {
-        model_move_floor(model.used_up[seq]);
-        model.used_up[seq] = 0;
-    } else if (!row && seq <= model.delivered && ack && model.count == 0) {
-        model_move_floor(0);
-    }
+    if (!row && (ack || verb[1] == 'T')) model.used_up[seq] = false;
     if (!row || (verb[0] == '-' && consumer_seq <= model.floor_consumer)) return;
     if (strcmp(verb, "+WPI") == 0) {
         row->due = model.time + model.wait;
@@ -199,10 +205,7 @@ static void restart(void) {
     for (uint32_t i = 0; i < model.count; i++) {
         model.rows[i].queued = false; /* the queue is not kept: its wait goes on */
     }
-    if (model.count == 0) {
-        model.floor_stream = model.delivered;
-        model.floor_consumer = model.next_sequence - 1;
-    }
+    if (model_empty()) model_jump();
     model_expire();
 }
 
@@ -239,7 +242,7 @@ static void step(void) {
         if (random_below(4) || some > model.last || !model.there[some]) break;
         model.there[some] = false;
         if (model_find(some)) model_done(some);
-        model.used_up[some] = 0;
+        model.used_up[some] = false;
         CHECK_EQ_I64(STATUS_OK, store_delete(rig.stream, some));
         rig_run();
         break;

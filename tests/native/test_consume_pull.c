@@ -191,6 +191,12 @@ static void requests_pending(void) {
     rig_skip();
     rig_pull(consumer, "b", "{\"batch\":1,\"no_wait\":true}");
     EXPECT("b <*  | NATS/1.0 408 Requests Pending~~");
+    rig_start(0);
+    consumer = a_consumer();
+    rig_pull(consumer, "a", "10");
+    rig_pull(consumer, "b", "{\"batch\":1,\"no_wait\":true,\"expires\":100000000}");
+    EXPECT_NOTHING(); /* nothing is there at all: it waits */
+    CHECK_EQ_U64(2, rig_state(consumer).waiting);
 }
 
 static void timeout(void) {
