@@ -72,9 +72,11 @@ class Server:
         path = self.directory / "log"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    def start(self) -> None:
-        file = self.directory / "server.conf"
-        file.write_text(self.configuration)
+    def start(self, existing: str = "") -> None:
+        """Starts with the configuration's text, or with a file of the directory that is there already."""
+        file = self.directory / (existing or "server.conf")
+        if not existing:
+            file.write_text(self.configuration)
         with (self.directory / "log").open("ab") as output:
             self.process = subprocess.Popen(
                 [*command(self.kind), "-c", str(file)], stdout=output, stderr=output, cwd=self.directory
