@@ -10,20 +10,21 @@ import pytest
 from leafd.spark.publish import Outgoing, PublishError, RowReader, Window, header_block
 from leafd.spark.wire import NoResponders
 
+from tests import servers
+
 from .hub import Hub, running
 
 
-@pytest.fixture(scope="module")
-def hub() -> Iterator[Hub]:
-    with running() as found:
+@pytest.fixture(params=servers.KINDS)
+def hub(request: pytest.FixtureRequest) -> Iterator[Hub]:
+    with running(request.param) as found:
         yield found
 
 
 @pytest.fixture
-def stream(hub: Hub) -> Iterator[str]:
+def stream(hub: Hub) -> str:
     hub.create()
-    yield "S"
-    hub.call("STREAM.DELETE.S")
+    return "S"
 
 
 def outgoing(number: int) -> Outgoing:

@@ -16,7 +16,7 @@ from .hub import Hub, running
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]  # PySpark's own warnings are not ours
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def hub() -> Iterator[Hub]:
     with running() as found:
         yield found
@@ -39,7 +39,6 @@ def spark() -> Iterator[Any]:
 def stream(hub: Hub) -> Iterator[str]:
     hub.create()
     yield "S"
-    hub.call("STREAM.DELETE.S")
 
 
 def options(hub: Hub, **more: str) -> dict[str, str]:
@@ -160,7 +159,6 @@ def test_a_streaming_write_that_runs_again_publishes_nothing_twice(hub: Hub, spa
         (tmp_path / "commits" / name).unlink(missing_ok=True)
     run()
     assert 60 == hub.call("STREAM.INFO.OUT")["state"]["messages"]
-    hub.call("STREAM.DELETE.OUT")
 
 
 def test_the_daily_job_counts_every_observation_once(hub: Hub, spark: Any, tmp_path: Path) -> None:
