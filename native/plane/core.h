@@ -51,6 +51,9 @@
 #define DELIVERY_HIGH_WATER (1024u * 1024u) /* a receiver with more than this queued gets no more from consumers */
 #define DELIVERY_LOW_WATER (256u * 1024u)
 #define INTERNAL_TARGETS_MAX 64u
+#define STALL_NS (10 * NS_PER_MS)
+#define LEAF_PENDING_FACTOR 4u           /* a link may queue more than a client: many wait behind it    */
+#define TRACE_BYTES_MAX 256u
 
 /* ---- subscriptions ----------------------------------------------------------------------------------------------------- */
 
@@ -181,7 +184,9 @@ struct peer {
     bytes_t close_text;                  /* own copy                                                   */
     uint64_t publication;                /* leafs: last message that chose this peer                   */
     uint32_t queue_count;
-    bytes_t queues[OP_QUEUES_MAX];
+    bytes_t *queues;                     /* leafs: OP_QUEUES_MAX of them                               */
+    int64_t stalled_until_ns;            /* it feeds a crowded queue: not read for a moment; 0 = read  */
+    peer_t *next_stalled;
     peer_t *next_dirty;
     peer_t *next_doomed;
     peer_t *next_again;
@@ -235,6 +240,7 @@ struct plane {
     peer_t *dirty;
     peer_t *doomed;
     peer_t *again;
+    peer_t *stalled;
     subscription_t *dead;
     plane_listener_t *listeners;
     uint64_t next_peer;
@@ -301,6 +307,8 @@ void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status);
 void peer_pong(plane_t *plane, peer_t *peer);        /* a PING came                                             */
 void peer_ponged(plane_t *plane, peer_t *peer);      /* a PONG came                                             */
 void peer_chores(plane_t *plane, peer_t *peer);      /* pings, deadlines, expiry                                */
+void peer_stall(plane_t *plane, peer_t *peer);       /* slows a producer down                                   */
+void peer_unstall(plane_t *plane);                   /* those whose moment is over                              */
 void peer_drop_subscriptions(plane_t *plane, peer_t *peer);
 void peer_sweep(plane_t *plane);                     /* closes what is doomed                                   */
 void peer_flush(plane_t *plane, peer_t *peer);

@@ -24,7 +24,9 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
         return NULL;
     }
     peer->id = plane->next_peer;
-    if (table_put(&plane->peers, peer->id, peer) != STATUS_OK) {
+    peer->queues = kind == CONN_LEAF ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
+    if ((kind == CONN_LEAF && peer->queues == NULL) || table_put(&plane->peers, peer->id, peer) != STATUS_OK) {
+        free(peer->queues);
         free(peer);
         return NULL;
     }
@@ -32,7 +34,8 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     const plane_limits_t *limits = &plane->limits;
     uint32_t line = kind == CONN_LEAF ? limits->max_control_line * LEAF_CONTROL_LINE_FACTOR : limits->max_control_line;
     wire_parser_init(&peer->parser, kind == CONN_LEAF ? WIRE_LEAF : WIRE_CLIENT, limits->max_payload, line);
-    conn_init(&peer->conn, fd, input_max(plane, limits->max_payload), limits->max_pending, peer);
+    uint64_t max_pending = kind == CONN_LEAF ? limits->max_pending * LEAF_PENDING_FACTOR : limits->max_pending;
+    conn_init(&peer->conn, fd, input_max(plane, limits->max_payload), max_pending, peer);
     peer->kind = kind;
     peer->state = PEER_GREETING;
     peer->start_wall_ns = plane->now.wall_ns;
@@ -77,6 +80,16 @@ static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error) {
     }
 }
 
+static void trace(plane_t *plane, const peer_t *peer, bytes_t input) {
+    const uint8_t *end = memchr(input.at, '\r', input.size < TRACE_BYTES_MAX ? input.size : TRACE_BYTES_MAX);
+    bytes_t line = bytes_of(input.at, end != NULL ? (uint32_t)(end - input.at) : input.size < TRACE_BYTES_MAX ? input.size : TRACE_BYTES_MAX);
+    event_entry_t *entry = event_new(EVENT_TRACE, BYTES_NONE, BYTES_NONE, BYTES_NONE, line);
+    if (entry != NULL) {
+        entry->event.target = peer->id;
+    }
+    event_offer(&plane->exchange, entry);
+}
+
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
     uint32_t used = 0;
     op_t op;
@@ -90,6 +103,9 @@ uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
         if (LEAF_UNLIKELY(verdict == WIRE_BAD)) {
             bad_input(plane, peer, error);
             break;
+        }
+        if (LEAF_UNLIKELY(plane->limits.trace != 0)) {
+            trace(plane, peer, bytes_of(input.at + used, taken));
         }
         if (!(peer->kind == CONN_CLIENT ? dispatch_client(plane, peer, &op) : dispatch_leaf(plane, peer, &op))) {
             break;
@@ -150,7 +166,8 @@ void peer_want(plane_t *plane, peer_t *peer) {
     if (!plane->threaded || peer->conn.fd < 0) {
         return;
     }
-    bool reading = (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled;
+    bool reading = (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled
+                && peer->stalled_until_ns == 0;
     if (reading != peer->reading || !peer->conn.registered) {
         peer->reading = reading;
         if (conn_want(&peer->conn, &plane->loop, reading) != STATUS_OK) {
@@ -245,6 +262,29 @@ void peer_flush(plane_t *plane, peer_t *peer) {
     }
 }
 
+/* Who publishes faster than a receiver reads gets a breath less, so that the receiver is not cut off for a burst. */
+void peer_stall(plane_t *plane, peer_t *peer) {
+    if (peer->stalled_until_ns == 0) {
+        peer->stalled_until_ns = plane->now.mono_ns + STALL_NS;
+        peer->next_stalled = plane->stalled;
+        plane->stalled = peer;
+        peer_want(plane, peer);
+    }
+}
+
+void peer_unstall(plane_t *plane) {
+    for (peer_t **at = &plane->stalled; *at != NULL;) {
+        peer_t *peer = *at;
+        if (peer->stalled_until_ns > plane->now.mono_ns) {
+            at = &peer->next_stalled;
+            continue;
+        }
+        *at = peer->next_stalled;
+        peer->stalled_until_ns = 0;
+        peer_want(plane, peer);
+    }
+}
+
 /* ---- chores ------------------------------------------------------------------------------------------------------------ */
 
 static void ping(plane_t *plane, peer_t *peer) {
@@ -336,6 +376,12 @@ static void leave_lists(plane_t *plane, peer_t *peer) {
             break;
         }
     }
+    for (peer_t **at = &plane->stalled; peer->stalled_until_ns != 0 && *at != NULL; at = &(*at)->next_stalled) {
+        if (*at == peer) {
+            *at = peer->next_stalled;
+            break;
+        }
+    }
     if (peer->previous != NULL) {
         peer->previous->next = peer->next;
     } else {
@@ -368,6 +414,7 @@ static void bury(plane_t *plane, peer_t *peer) {
     conn_close(&peer->conn, &plane->loop);
     subscription_table_free(&peer->table);
     permissions_free(peer->permissions);
+    free(peer->queues);
     bytes_release(&peer->after_pong);
     bytes_release(&peer->cluster);
     bytes_release(&peer->lds);

@@ -49,6 +49,9 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
     if (LEAF_UNLIKELY(peer->permissions != NULL) && shown->reply.size != 0 && permissions_tracks(peer->permissions)) {
         permissions_track_reply(peer->permissions, shown->reply, plane->now.mono_ns);
     }
+    if (LEAF_UNLIKELY(outq_crowded(out)) && publication->origin != NULL) {
+        peer_stall(plane, publication->origin);
+    }
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         peer_emit_failed(plane, peer, status);
     }
@@ -131,6 +134,9 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
         peer->out_bytes += size;
         plane->stats.out_msgs++;
         plane->stats.out_bytes += size;
+        if (LEAF_UNLIKELY(outq_crowded(out)) && publication->origin != NULL) {
+            peer_stall(plane, publication->origin);
+        }
     }
     if (status != STATUS_OK) {
         peer_emit_failed(plane, peer, status);

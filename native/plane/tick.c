@@ -253,6 +253,7 @@ void core_settle(plane_t *plane) {
         throttle(plane);
         plane->more = plane->more || batch_waits(plane->stores[STORE_FILE]) || batch_waits(plane->stores[STORE_MEMORY]);
     }
+    peer_unstall(plane);
     chores(plane);
     sweep_and_flush(plane);
     event_pump(&plane->exchange);
@@ -264,6 +265,9 @@ int64_t core_sleep_ns(const plane_t *plane) {
         return 0;
     }
     int64_t next = plane->next_chores_ns;
+    if (plane->stalled != NULL && plane->now.mono_ns + STALL_NS < next) {
+        next = plane->now.mono_ns + STALL_NS;
+    }
     for (uint32_t i = 0; i < 2; i++) {
         if (plane->stores[i] != NULL) {
             int64_t deadline = store_next_deadline(plane->stores[i]);

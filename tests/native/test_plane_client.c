@@ -120,6 +120,25 @@ static void slow_receiver(void) {
     rig_close(plane);
 }
 
+static void fast_producer(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane), *b = rig_client(plane);
+    static char line[40100];
+    memset(line, 'x', sizeof(line));
+    memcpy(line, "PUB s 40000\r\n", 13);
+    memcpy(line + 40013, "\r\n", 3);
+    rig_feed(plane, a, "SUB s 1\r\n");
+    for (int i = 0; i < 19; i++) rig_feed(plane, b, line);
+    CHECK_EQ_I64(0, b->stalled_until_ns);
+    rig_feed(plane, b, line);
+    CHECK(b->stalled_until_ns > plane->now.mono_ns);
+    CHECK(core_sleep_ns(plane) <= STALL_NS);
+    plane->now.mono_ns += STALL_NS;
+    core_settle(plane);
+    CHECK_EQ_I64(0, b->stalled_until_ns);
+    rig_close(plane);
+}
+
 static void silent_client(void) {
     plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client(plane);
@@ -202,6 +221,7 @@ int main(void) {
     RUN("without echo a client does not hear itself", own_messages_only_with_echo);
     RUN("permissions hold for publishing, subscribing, wildcards over a deny, and a counted reply", permissions);
     RUN("who does not read is cut off, and nobody else", slow_receiver);
+    RUN("who publishes to a crowded queue is not read for a moment", fast_producer);
     RUN("who answers no ping is closed as stale", silent_client);
     RUN("protocol errors are answered as the reference does and close", protocol_errors);
     RUN("control hears its subjects, publishes, learns how many took it, and stops hearing", control_hears);
