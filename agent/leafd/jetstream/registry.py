@@ -193,16 +193,29 @@ async def _run(line: Endpoint, call: Call) -> dict[str, Any] | None:
     async with AsyncExitStack() as held:
         if line.lock is Lock.ACCOUNT:
             await held.enter_async_context(call.account.lock)
-        elif line.lock is Lock.STREAM:
-            stream = call.account.streams.get(_stream_token(line, call))
-            if stream is not None:
-                await held.enter_async_context(stream.lock)
+        elif "*" in line.pattern:
+            await _take_stream(line, call, held)
         return await line.function(call, request)
 
 
-def _stream_token(line: Endpoint, call: Call) -> str:
-    """The first wildcard of a pattern is the stream's name in all endpoints that lock one."""
-    return call.tokens[line.pattern.index("*")]
+async def _take_stream(line: Endpoint, call: Call, held: AsyncExitStack) -> None:
+    """Waits for what an earlier request is still making, and takes the stream's lock where the endpoint wants it.
+
+    The first wildcard of a pattern is the stream's name in all endpoints, the second one the consumer's.
+    """
+    at = line.pattern.index("*")
+    account, name = call.account, call.tokens[at]
+    if name not in account.streams and account.lock.locked():
+        async with account.lock:
+            pass
+    stream = account.streams.get(name)
+    if stream is None:
+        return
+    if line.lock is Lock.STREAM:
+        await held.enter_async_context(stream.lock)
+    elif line.pattern[at + 1 :] == ("*",) and call.tokens[at + 1] not in stream.consumers and stream.lock.locked():
+        async with stream.lock:
+            pass
 
 
 def _body(line: Endpoint, call: Call) -> Struct | None:

@@ -63,7 +63,7 @@ class JetStream:
         self._log = log
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
-        self._nursery: trio.Nursery | None = None
+        self._queue, self._requests = trio.open_memory_channel[tuple[Account, t.Message]](REQUESTS_MAX)
         self._running = 0
         self._dropped = 0
 
@@ -145,27 +145,37 @@ class JetStream:
     # ---- serving
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves requests until cancelled."""
+        """Serves requests until cancelled.
+
+        They are begun in the order in which they came: each runs to where it has to wait, for a lock at first, before
+        the next one is begun. So a client need not wait for its stream before it asks for a consumer.
+        """
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
             task_status.started()
-            await trio.sleep_forever()
+            async for account, message in self._requests:
+                await nursery.start(self._serve, account, message)
 
     def message(self, message: t.Message) -> None:
         """A request of the subscription to SUBJECT in some account; for Plane.subscribe as its handler."""
         account = self.catalogue.accounts.get(message.account)
-        if account is None or self._nursery is None or not message.subject.startswith(API):
+        if account is None or not message.subject.startswith(API):
             return
-        if self._running >= REQUESTS_MAX:
+        try:
+            if self._running >= REQUESTS_MAX:
+                raise trio.WouldBlock
+            self._queue.send_nowait((account, message))
+        except trio.WouldBlock:
             # As the reference: a client that waits for the reply of a dropped request times out and asks again.
             self._dropped += 1
             if self._dropped % 1000 == 1:
                 self._log.warning(f"JetStream API: {self._dropped} requests dropped, {REQUESTS_MAX} are at work")
             return
         self._running += 1
-        self._nursery.start_soon(self._serve, account, message)
 
-    async def _serve(self, account: Account, message: t.Message) -> None:
+    async def _serve(
+        self, account: Account, message: t.Message, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        task_status.started()
         try:
             answered = await self.answer(account, message.subject, message.header, message.payload)
         except t.PlaneError as error:
