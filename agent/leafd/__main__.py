@@ -10,15 +10,12 @@ A shell or a script sees 1 in that case, too, as from nats-server.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Final
 
-from leafd.errors import ConfigError, LeafdError, UsageError
+from leafd.errors import EXIT_FAILURE, LeafdError, UsageError, exit_code
 
 EXIT_OK: Final = 0
-EXIT_FAILURE: Final = 1
-EXIT_CONFIG: Final = 78
 PROGRAM: Final = "leafd"
 
 
@@ -52,12 +49,9 @@ def main() -> int:
         from leafd.daemon.run import run
 
         return run(loaded, flags)
-    except (UsageError, ConfigError) as error:
-        _complain(error)
-        return EXIT_CONFIG if "INVOCATION_ID" in os.environ and "NOTIFY_SOCKET" in os.environ else EXIT_FAILURE
     except LeafdError as error:
         _complain(error)
-        return EXIT_FAILURE
+        return exit_code(error)
     except KeyboardInterrupt:
         return EXIT_FAILURE
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from typing import Final
+
+EXIT_FAILURE: Final = 1
+EXIT_CONFIG: Final = 78
+
 
 class LeafdError(Exception):
     """Something the operator has to know: the text says what is wrong and what to do about it."""
@@ -18,3 +25,11 @@ class StartError(LeafdError):
 
 class UsageError(LeafdError):
     """The command line is wrong."""
+
+
+def exit_code(error: BaseException, environment: Mapping[str, str] | None = None) -> int:
+    """What the process ends with: 1 as nats-server does, but 78 (EX_CONFIG) when systemd started it and a retry is no
+    use."""
+    env = os.environ if environment is None else environment
+    hopeless = isinstance(error, ConfigError | UsageError) and "INVOCATION_ID" in env and "NOTIFY_SOCKET" in env
+    return EXIT_CONFIG if hopeless else EXIT_FAILURE

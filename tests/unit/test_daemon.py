@@ -509,6 +509,15 @@ def test_wrong_configuration_under_systemd(tmp_path: Path) -> None:
     assert 78 == subprocess.run(command, capture_output=True, env=systemd, timeout=20).returncode
 
 
+def test_missing_credentials(tmp_path: Path) -> None:
+    """A remote whose credentials file is not there is told before anything is opened."""
+    path = tmp_path / "c.conf"
+    path.write_text(f"leafnodes {{ remotes: [ {{url: 'nats://127.0.0.1:1', credentials: '{tmp_path}/no.creds'}} ] }}")
+    code, lines = failing("-p", "-1", "-c", str(path))
+    assert (1, 1) == (code, len(lines))
+    assert f"credentials file {tmp_path}/no.creds cannot be read" in lines[0]
+
+
 def test_signal_command() -> None:
     """leafd --signal finds the process by its pid file."""
     with running(LEAFD, ACCOUNTS + "pid_file: {directory}/pid") as server:

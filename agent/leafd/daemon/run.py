@@ -21,7 +21,7 @@ from leafd.config.schema.server import Server as Config
 from leafd.daemon.log import Log
 from leafd.daemon.server import Server, bind_all
 from leafd.daemon.systemd import Notifier
-from leafd.errors import ConfigError, LeafdError, StartError
+from leafd.errors import ConfigError, LeafdError, StartError, exit_code
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -45,7 +45,7 @@ def run(loaded: Loaded, flags: Flags) -> int:
     except* LeafdError as group:
         for error in _leaves(group):
             log.fatal(str(error))
-        code = 1
+            code = exit_code(error)
     finally:
         if server is not None:
             server.close()

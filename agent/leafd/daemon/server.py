@@ -96,6 +96,7 @@ class Server:
         self.graph = compile_graph(config, self._numbers)
         self.policy = compile_policy(config)
         self.leaf_policy = compile_leaf_policy(config)
+        self.remotes = self._remotes()
         self._loops: dict[int, str] = {}
         self._subscriptions: dict[int, int] = {}
         self._memory: MemoryDirectory | None = None
@@ -140,7 +141,6 @@ class Server:
         self.facts.leaf = self.leaf_port
         if sockets.monitor is not None:
             self.facts.monitor = address_of(sockets.monitor)
-        self.remotes = self._remotes()
         self._leaf_deadlines = Deadlines(self._leaf_too_late)
         self.on_reload: list[Callable[[], None]] = []
 
