@@ -360,6 +360,21 @@ def test_reload_of_users() -> None:
             assert "PONG" == comes.line()
 
 
+def test_reload_of_accounts() -> None:
+    """An account that is gone takes its clients along; a new one has JetStream at once."""
+    with running(LEAFD, ACCOUNTS) as server, client(server) as goes:
+        goes.info()
+        goes.connect(user="a", **{"pass": "a"})
+        assert "PONG" == goes.line()
+        goes.info()
+        rewrite(server, "  A { users", "  N { users")
+        assert ["-ERR 'Authorization Violation'", ""] == [goes.line(), goes.line()]
+        answer = request(server, "a", "$JS.API.INFO")
+        assert isinstance(answer, dict)
+        assert "edge" == answer["domain"]
+        assert {"$G", "S", "N"} == set(get(server, "/accountz")["accounts"])
+
+
 def test_reload_of_limits() -> None:
     """Live keys take effect, others are named with what they wait for, and a wrong file changes nothing."""
     with running(LEAFD, ACCOUNTS) as server:

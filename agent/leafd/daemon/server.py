@@ -26,7 +26,7 @@ from leafd.accounts.graph import Account, Numbers, compare, compile_graph
 from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.auth.nkeys import new_server_id
 from leafd.auth.policy import compile_leaf_policy, compile_policy
-from leafd.auth.verdict import LEAF_TYPE, Refusal, identify
+from leafd.auth.verdict import AUTHORIZATION_VIOLATION, LEAF_TYPE, Refusal, identify
 from leafd.config.schema.server import Server as Config
 from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, Clients, Terms, frame
 from leafd.daemon.deadlines import Deadlines
@@ -393,7 +393,7 @@ class Server:
             self._announce(account)
         self.clients.set_terms(self._terms())
         for account in change.removed:
-            self.plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
+            self._withdraw(account)
         self.limits = replace(
             plane_limits(config, self.store),
             max_file_store=self.limits.max_file_store,
@@ -407,6 +407,17 @@ class Server:
         self.facts.loaded_ns = time.time_ns()
         for callback in self.on_reload:
             callback()
+
+    def _withdraw(self, account: Account) -> None:
+        """An account that the configuration no longer has: its links end, its streams stay on disk unserved."""
+        for link in self.leafs.links():
+            if link.account == account.name:
+                self.plane.close_connection(link.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
+        if account.id in self._subscriptions:
+            self.plane.unsubscribe(account.id, self._subscriptions.pop(account.id))
+        if self.jetstream is not None:
+            self.jetstream.add_account(account.id, account.name, enabled=False)
+        self.plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
 
     # ---- the end
 
