@@ -29,12 +29,25 @@ STANDS_ON = {
     "consume": ["base", "store", "consume"],
     "plane": ["base", "net", "wire", "route", "store", "consume", "plane"],
 }
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([a-z]+)/', re.MULTILINE)
+INCLUDE = re.compile(r'^\s*#\s*include\s+"(?:([a-z]+)/)?(\w+\.h)"', re.MULTILINE)
 
 
-def rooms_of(source: pathlib.Path) -> list[str]:
+def included(source: pathlib.Path, seen: set[pathlib.Path]) -> set[str]:
+    """The rooms that a file includes, also by way of headers beside it; these are added to `seen`."""
+    seen.add(source)
+    rooms = set()
+    for room, name in INCLUDE.findall(source.read_text()):
+        beside = source.parent / name
+        if room:
+            rooms.add(room)
+        elif beside.is_file() and beside not in seen:
+            rooms |= included(beside, seen)
+    return rooms
+
+
+def rooms_of(source: pathlib.Path, seen: set[pathlib.Path]) -> list[str]:
     wanted = {"base"}
-    for room in INCLUDE.findall(source.read_text()):
+    for room in included(source, seen):
         wanted.update(STANDS_ON.get(room, []))
     return [room for room in STANDS_ON if room in wanted]
 
@@ -56,8 +69,10 @@ def main(root: pathlib.Path, output: pathlib.Path, depfile: pathlib.Path) -> Non
         if folder.is_dir():
             depends.append(folder)
             for path in sorted(folder.glob(pattern)):
-                depends.append(path)  # its includes decide what it links
-                rows.append(f"{kind}|{path.stem}|../{folder.name}/{path.name}|{' '.join(rooms_of(path))}")
+                seen: set[pathlib.Path] = set()
+                rooms = " ".join(rooms_of(path, seen))
+                depends.extend(seen)  # their includes decide what it links
+                rows.append(f"{kind}|{path.stem}|../{folder.name}/{path.name}|{rooms}")
     output.write_text("\n".join(rows) + "\n")
     depfile.write_text(f"{output.name}: " + " ".join(str(path) for path in depends) + "\n")
 
