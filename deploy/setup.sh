@@ -120,7 +120,22 @@ hash_of() {  # hash_of PATH...: one hash over names and contents
 }
 
 dependency_stamp() {
-    printf '%s %s %s\n' "$extras" "$("$venv/bin/python" -V 2>/dev/null)" "$(hash_of pyproject.toml)"
+    printf '%s %s\n' "$("$venv/bin/python" -V 2>/dev/null)" "$(hash_of pyproject.toml)"
+}
+
+dependencies_due() {
+    same_stamp dependencies "$(dependency_stamp)" || return 0
+    for extra in $extras; do
+        case " $(cat "$venv/extras") " in *" $extra "*) ;; *) return 0 ;; esac
+    done
+    return 1
+}
+
+add_installed_extras() {
+    # What an earlier run wanted stays: runs that want different extras would otherwise undo each other's work.
+    for extra in $(cat "$venv/extras" 2>/dev/null || true); do
+        case " $extras " in *" $extra "*) ;; *) extras="$extras $extra" ;; esac
+    done
 }
 
 source_stamp() {
@@ -130,8 +145,6 @@ source_stamp() {
 
 same_stamp() { [ -f "$venv/$1.stamp" ] && [ "$(cat "$venv/$1.stamp")" = "$2" ]; }
 
-extras_list() { printf '%s' "$extras" | tr ' ' ','; }
-
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@" >>"$log" 2>&1; }
 
 install_dependencies() {
@@ -139,7 +152,10 @@ install_dependencies() {
         say "making the virtual environment $venv"
         "$python" -m venv "$venv" >>"$log" 2>&1 || failed "$python -m venv $venv"
     fi
-    say "installing Python packages (extras: $extras; PySpark alone is 450 MB, so this takes minutes the first time)"
+    say "installing Python packages (extras: $extras)"
+    case " $extras " in
+        *" hub "*) "$venv/bin/python" -c 'import pyspark' 2>/dev/null || say "PySpark alone is 450 MB: this may take minutes" ;;
+    esac
     # The build's own requirements stay installed: the build is incremental, without isolation.
     "$venv/bin/python" - "$root/pyproject.toml" "$extras" >"$venv/requirements.txt" <<'PYTHON' || failed "reading pyproject.toml"
 import sys, tomllib
@@ -154,7 +170,8 @@ for extra in sys.argv[2].split():
 print("\n".join(dict.fromkeys(["ninja", *wanted])))
 PYTHON
     pip install -r "$venv/requirements.txt" || failed "pip install -r $venv/requirements.txt"
-    printf '%s\n' "$(dependency_stamp)" >"$venv/dependencies.stamp"
+    printf '%s\n' "$extras" >"$venv/extras"
+    dependency_stamp >"$venv/dependencies.stamp"
 }
 
 build() {
@@ -169,8 +186,9 @@ main() {
     # Two runs at a time would write the same environment.
     exec 9>"$venv/setup.lock"
     flock 9
-    if ! same_stamp dependencies "$(dependency_stamp)"; then
+    if dependencies_due; then
         : >"$log"
+        add_installed_extras
         system_packages
         install_dependencies
         rm -f "$venv/source.stamp"
