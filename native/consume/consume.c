@@ -158,6 +158,10 @@ void consumer_ready(consumer_t *consumer) {
     if (consumer->place == PLACE_IDLE && consumer_has_demand(consumer)) consumer_place(consumer, PLACE_READY);
 }
 
+void consumer_unblock(consumer_t *consumer) {
+    if (consumer->place == PLACE_BLOCKED) consumer_place(consumer, PLACE_IDLE);
+}
+
 /* ---- timers: a binary heap over consumer.due_ns ---- */
 
 static void heap_set(consume_t *consume, uint32_t index, consumer_t *consumer) {
@@ -290,6 +294,7 @@ void consume_unblocked(consume_t *consume) {
 
 static void review_interest(consume_t *consume) {
     consume->interest_changed = false;
+    consume_unblocked(consume); /* the full receiver may be the one that went */
     for (uint32_t i = 0; i < consume->heap_count; i++) {
         if (consumer_is_push(consume->heap[i])) push_review(consume->heap[i]);
     }
@@ -320,7 +325,10 @@ void consume_tick(consume_t *consume, moment_t now, bool *again) {
         turn_t turn = consumer_run(consumer, &budget);
         consumer_place(consumer, PLACE_IDLE);
         if (turn == TURN_MORE) consumer_place(consumer, PLACE_READY);
-        if (turn == TURN_BLOCKED) consumer_place(consumer, PLACE_BLOCKED);
+        if (turn == TURN_BLOCKED) {
+            consumer_place(consumer, PLACE_BLOCKED);
+            consumer_arm(consumer, time_after(now.mono_ns, BLOCKED_NS));
+        }
     }
     retention_tick(consume, again);
     if (consume->ready.count > 0) *again = true;

@@ -420,6 +420,8 @@ bool consumer_on_time(consumer_t *consumer) {
         consumer_advise(consumer, ADVISORY_PAUSE_ENDED, 0, 0, 0, 0, BYTES_NONE);
     }
     if (consumer->expiry_due_ns <= now_ns) consumer_expire(consumer);
+    pending_trim(&consumer->pending);
+    consumer_unblock(consumer);
     if (consumer->requests.due_ns <= now_ns) pull_on_time(consumer);
     if (consumer_is_push(consumer)) push_on_time(consumer);
     if (consumer->settle_due_ns <= now_ns) {

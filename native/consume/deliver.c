@@ -1,5 +1,7 @@
 /* deliver.c: the delivery loop of one consumer: what comes next (redeliveries before new messages), to whom, and what is to be
  * remembered of it; and what happens when acknowledgements do not come. No allocation a message but the growth of pending. */
+#include <stdlib.h>
+
 #include "consume/private.h"
 #include "consume/text.h"
 
@@ -96,6 +98,14 @@ static found_t at_end(consumer_t *consumer, uint64_t visible) {
     return consumer_left(consumer) > 0 ? FOUND_LATER : FOUND_END;
 }
 
+/* All delivered: a watcher of a million keys need not carry their sequences on. */
+static void selection_end(selection_t *selection) {
+    if (!selection->seqs) return;
+    free(selection->seqs);
+    selection->seqs = NULL;
+    selection->count = selection->capacity = selection->next = 0;
+}
+
 static found_t find_new(consumer_t *consumer, outgoing_t *out) {
     pending_t *pending = &consumer->pending;
     int32_t most = consumer->setup.config.max_ack_pending;
@@ -114,6 +124,7 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
         out->from_selection = true;
         return FOUND;
     }
+    selection_end(selection);
     if (consumer->cursor > visible) return at_end(consumer, visible);
     uint64_t from = consumer->cursor;
     switch (store_next(consumer->stream, consumer->setup.filters, &from, visible, SCAN_BUDGET, &out->message)) {

@@ -7,6 +7,7 @@
 #include "base/check.h"
 
 #define FIRST_ROWS 64
+#define KEEP_ROWS 4096
 #define QUEUE_SLACK 1024 /* stale entries that the queue may hold beyond its live ones before they are thrown out */
 
 void pending_init(pending_t *pending) {
@@ -26,6 +27,10 @@ void pending_clear(pending_t *pending) {
     pending->rows_used = pending->count = pending->exhausted = pending->redelivered = 0;
     pending->free = pending->head = pending->tail = pending->unsettled = PENDING_NONE;
     pending->queue_head = pending->queue_count = pending->queued = 0;
+}
+
+void pending_trim(pending_t *pending) {
+    if (pending->count + pending->exhausted == 0 && pending->row_capacity > KEEP_ROWS) pending_free(pending);
 }
 
 static uint32_t slot_of(const pending_t *pending, uint64_t seq) {

@@ -52,6 +52,7 @@ typedef struct pending {
 void pending_init(pending_t *pending);
 void pending_free(pending_t *pending);
 void pending_clear(pending_t *pending); /* empties, keeps the memory */
+void pending_trim(pending_t *pending);  /* when it is empty: gives much memory back */
 
 static inline pending_row_t *pending_row(pending_t *pending, uint32_t row) {
     return &pending->rows[row];

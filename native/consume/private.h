@@ -31,6 +31,7 @@
 #define SETTLE_NS (1 * NS_PER_SECOND)  /* deliveries and progress of ack none are stored this late       */
 #define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* after the last loaded consumer, before an old sweep goes on */
 #define RETRY_NS (100 * NS_PER_MS)     /* until what memory or the store refused is tried again          */
+#define BLOCKED_NS (1 * NS_PER_SECOND) /* a full receiver is asked again, should nobody say that it drained */
 #define FLOW_WINDOW_MIN (2 << 20)
 #define FLOW_WINDOW_MAX (32 << 20)
 #define FLOW_ID_SIZE 4
@@ -180,6 +181,7 @@ struct consume {
 /* ---- consume.c ---- */
 group_t *group_of(consume_t *consume, uint32_t stream_id);
 void consumer_ready(consumer_t *consumer);   /* has something to do, or may have        */
+void consumer_unblock(consumer_t *consumer); /* ask its receiver again                  */
 void consumer_arm(consumer_t *consumer, int64_t due_ns); /* wake it up not later than due */
 uint64_t consume_random(consume_t *consume);
 LEAF_MUST_USE status_t consumer_join(consume_t *consume, store_stream_t *stream, consumer_t *consumer); /* into group and maps */

@@ -317,6 +317,7 @@ static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, byte
         refuse(consumer, reply, "404 No Messages");
         return true;
     }
+    if (there > 0) pull_drop_without_interest(consumer);
     int64_t wanted = pull_wanted(consumer);
     if (there > 0 && wanted > 0 && there < (uint64_t)wanted) {
         refuse(consumer, reply, "408 Requests Pending");

@@ -37,6 +37,9 @@ void push_review(consumer_t *consumer) {
     consumer->push.active = interest;
     consumer->active_ns = consumer->consume->now.mono_ns;
     if (interest) {
+        /* Whoever listens now has nothing of ours in its buffers. */
+        consumer->push.outstanding = consumer->push.covered = 0;
+        consumer->push.flow_open = false;
         heartbeat_later(consumer);
         consumer_ready(consumer);
     } else {

@@ -244,6 +244,28 @@ static void full_receiver(void) {
     CHECK_EQ_U64(4, rig.deliveries);
 }
 
+static void full_receiver_dies(void) {
+    rig_start(0);
+    consumer_setup_t setup = push_setup();
+    (void)strcpy(rig.full, "d");
+    rig.full_after = 1;
+    (void)rig_add(&setup);
+    rig_publish_many("s", 4);
+    rig_run();
+    CHECK_EQ_U64(1, rig.deliveries);
+    interest("", "");
+    rig.full[0] = 0;
+    interest("d", "");
+    CHECK_EQ_U64(4, rig.deliveries);
+    (void)strcpy(rig.full, "d");
+    rig.full_after = 0;
+    rig_publish("s", "x");
+    rig_run();
+    rig.full[0] = 0; /* and nobody says that it drained */
+    rig_pass(2 * SECOND);
+    CHECK_EQ_U64(5, rig.deliveries);
+}
+
 static void redelivers(void) {
     rig_start(0);
     consumer_setup_t setup = push_setup();
@@ -305,6 +327,7 @@ int main(void) {
     RUN("the rate limit holds after a burst", rate_limit);
     RUN("replay original keeps the gaps up to the end as of the start", replay_original);
     RUN("a full receiver stops delivery until it drained", full_receiver);
+    RUN("a full receiver that dies, or drains silently, blocks nobody for long", full_receiver_dies);
     RUN("push consumers redeliver after the ack wait", redelivers);
     RUN("a consumer of a mirror or source goes without interest and writes nothing", ephemeral);
     RUN("a changed deliver subject is followed", deliver_subject_changes);
