@@ -6,6 +6,7 @@ What does not live here: what a configuration may be (consumer_rules.py), pull r
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from secrets import choice
 from string import ascii_letters, digits
 from typing import Any, Final
@@ -38,7 +39,7 @@ from leafd.jetstream.models.requests import (
 )
 from leafd.jetstream.models.stream import WORKQUEUE
 from leafd.jetstream.registry import Body, Call, Counted, Lock, endpoint
-from leafd.jetstream.streams import LIST_LIMIT, NAMES_LIMIT, refused
+from leafd.jetstream.streams import LIST_LIMIT, NAMES_LIMIT, gathered, refused
 from leafd.jetstream.subjects import collide
 from leafd.jetstream.versioning import (
     IDENTITY_HEADER,
@@ -258,14 +259,13 @@ async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     stream = call.stream(call.name(2))
     consumers = stream.listed()
     offset = min(max(request.offset, 0), len(consumers))
-    page = []
-    for consumer in consumers[offset : offset + LIST_LIMIT]:
-        try:
-            state = await call.context.plane.consumer_state(stream.id, consumer.id)
-        except t.PlaneError:
-            # Deleted while the page was put together.
-            continue
-        page.append(consumer_info(stream, consumer, state, metadata=False))
+    selected = consumers[offset : offset + LIST_LIMIT]
+    states = await gathered([partial(call.context.plane.consumer_state, stream.id, one.id) for one in selected])
+    page = [
+        consumer_info(stream, consumer, state, metadata=False)
+        for consumer, state in zip(selected, states, strict=True)
+        if state is not None
+    ]
     return {"total": len(consumers), "offset": offset, "limit": LIST_LIMIT, "consumers": page}
 
 

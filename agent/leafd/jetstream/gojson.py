@@ -311,19 +311,53 @@ def _valid_text(value: str) -> str:
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One declared field: attribute, JSON name, kind, and whether it is left out when empty."""
+
+    attribute: str
+    name: str
+    kind: Kind
+    omit: bool
+
+
+# Filled when a struct is first read or written: reflection costs more than the work itself.
+_COLUMNS: Final[dict[type, tuple[_Column, ...]]] = {}
+_BY_NAME: Final[dict[type, dict[str, _Column]]] = {}
+
+
+def _columns(struct: type[Struct]) -> tuple[_Column, ...]:
+    found = _COLUMNS.get(struct)
+    if found is None:
+        found = tuple(
+            _Column(one.name, one.metadata["name"], one.metadata["kind"], one.metadata["omit"])
+            for one in fields(struct)
+        )
+        _COLUMNS[struct] = found
+    return found
+
+
+def _by_name(struct: type[Struct]) -> dict[str, _Column]:
+    """Columns by JSON name and, where no other has it, by the name in lower case."""
+    found = _BY_NAME.get(struct)
+    if found is None:
+        columns = _columns(struct)
+        found = {one.name.lower(): one for one in columns} | {one.name: one for one in columns}
+        _BY_NAME[struct] = found
+    return found
+
+
 def _members(struct: type[Struct], value: _Object, path: Path, strict: bool) -> dict[str, Any]:
-    known = {one.metadata["name"]: one for one in fields(struct)}
-    folded = {name.lower(): one for name, one in known.items()}
+    known = _by_name(struct)
     found: dict[str, Any] = {}
     for name, member in value:
-        one = known.get(name) or folded.get(name.lower())
+        one = known.get(name) or known.get(name.lower())
         if one is None:
             if strict:
                 raise JsonError(f"json: unknown field {json.dumps(name, ensure_ascii=False)}")
             continue
-        kind: Kind = one.metadata["kind"]
-        where = (*path, one.metadata["name"])
-        found[one.name] = kind.null(where) if member is None else kind.read(member, where, strict)
+        where = (*path, one.name)
+        found[one.attribute] = one.kind.null(where) if member is None else one.kind.read(member, where, strict)
     return found
 
 
@@ -359,14 +393,11 @@ def decode(struct: type[_Record], body: bytes, *, strict: bool = True) -> _Recor
 def written(value: Struct) -> dict[str, Any]:
     """The struct as a dict for json.dumps, in field order, empties left out where the declaration says so."""
     members: dict[str, Any] = {}
-    for one in fields(value):
-        if "name" not in one.metadata:
+    for one in _columns(type(value)):
+        item = getattr(value, one.attribute)
+        if one.omit and one.kind.empty(item):
             continue
-        kind: Kind = one.metadata["kind"]
-        item = getattr(value, one.name)
-        if one.metadata["omit"] and kind.empty(item):
-            continue
-        members[one.metadata["name"]] = kind.write(item)
+        members[one.name] = one.kind.write(item)
     return members
 
 

@@ -5,7 +5,6 @@ What does not live here: the requests that ask for it (streams.py, consumers.py)
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from leafd import native_types as t
@@ -48,8 +47,6 @@ async def stream_info(
     """A stream's info. What is in it differs from request to request: CREATE leaves out the domain, and the filter of a
     mirror, which the reference only knows when it has asked the origin."""
     config = stream.config
-    if metadata:
-        config = replace(config, metadata=dynamic(config.metadata))
     mirror: dict[str, Any] | None = None
     if config.mirror is not None:
         mirror = _source(config.mirror, await context.neighbours.source_status(stream.id, 0), sequence=False)
@@ -59,7 +56,7 @@ async def stream_info(
         _source(source, await context.neighbours.source_status(stream.id, slot), sequence=True)
         for slot, source in enumerate(config.sources, 1)
     ]
-    return written(
+    info = written(
         StreamInfo(
             config=config,
             created=stream.created,
@@ -71,6 +68,14 @@ async def stream_info(
             timestamp=now_ns(),
         )
     )
+    return _with_metadata(info) if metadata else info
+
+
+def _with_metadata(info: dict[str, Any]) -> dict[str, Any]:
+    """Adds this server's version and level to an info's configuration, whose metadata is never empty."""
+    config = info["config"]
+    config["metadata"] = dict(sorted(dynamic(config.get("metadata")).items()))
+    return info
 
 
 def _cluster(settings: Settings) -> dict[str, Any]:
@@ -100,11 +105,9 @@ def consumer_info(
 ) -> dict[str, Any]:
     """A consumer's info."""
     config = consumer.config
-    if metadata:
-        config = replace(config, metadata=dynamic(config.metadata))
     until = config.pause_until
     remaining = 0 if until is None else max(until - now_ns(), 0)
-    return written(
+    info = written(
         ConsumerInfo(
             stream_name=stream.name,
             name=consumer.name,
@@ -123,3 +126,4 @@ def consumer_info(
             timestamp=now_ns(),
         )
     )
+    return _with_metadata(info) if metadata else info

@@ -5,8 +5,12 @@ What does not live here: what a configuration may be (stream_rules.py), single m
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import trio
 
 from leafd import native_types as t
 from leafd.jetstream import errors
@@ -34,6 +38,7 @@ NAMES_LIMIT: Final = 1024
 LIST_LIMIT: Final = 256
 SUBJECTS_LIMIT: Final = 100_000
 _NO_SPACE: Final = -10
+_State = TypeVar("_State")
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
 
@@ -181,6 +186,22 @@ async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
     return page | await stream_info(call.context, stream, state, cluster=True)
 
 
+async def gathered(questions: list[Callable[[], Awaitable[_State]]]) -> list[_State | None]:
+    """Asks the plane many things at once. None: it was deleted while the page was put together."""
+    answers: list[_State | None] = [None] * len(questions)
+
+    async def one(index: int) -> None:
+        try:
+            answers[index] = await questions[index]()
+        except t.PlaneError:
+            return
+
+    async with trio.open_nursery() as nursery:
+        for index in range(len(questions)):
+            nursery.start_soon(one, index)
+    return answers
+
+
 def _matching(call: Call, subject: str) -> list[Stream]:
     """The account's streams by name; with a subject, those that could take or hold messages of it."""
     streams = call.account.sorted_streams()
@@ -211,14 +232,13 @@ async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
     """Infos of streams, a page at a time."""
     streams = _matching(call, request.subject)
     offset = min(max(request.offset, 0), len(streams))
-    page = []
-    for stream in streams[offset : offset + LIST_LIMIT]:
-        try:
-            state = await call.context.plane.stream_state(stream.id)
-        except t.PlaneError:
-            # Deleted while the page was put together.
-            continue
-        page.append(await stream_info(call.context, stream, state, metadata=False))
+    selected = streams[offset : offset + LIST_LIMIT]
+    states = await gathered([partial(call.context.plane.stream_state, stream.id) for stream in selected])
+    page = [
+        await stream_info(call.context, stream, state, metadata=False)
+        for stream, state in zip(selected, states, strict=True)
+        if state is not None
+    ]
     return {"total": len(streams), "offset": offset, "limit": LIST_LIMIT, "streams": page}
 
 
