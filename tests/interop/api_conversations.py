@@ -1,4 +1,4 @@
-"""The requests that test_api_parity.py sends to both servers, as conversations of steps; each begins with an empty server.
+"""The requests that test_api_parity.py sends to both servers, as conversations of steps; each begins empty.
 
 What does not live here: servers, the client, the comparison.
 """

@@ -1,8 +1,8 @@
 """Every JetStream API reply against nats-server's: the same requests to both, equal after masking what cannot be.
 
 The conversations (api_conversations.py) are lists of steps, each talked through with a server started empty; masked are
-times, names that a server draws at random, and nothing else. Member order counts, since the reference's is fixed. What is refused on purpose here
-(features that do not exist yet) is not in the table but in tests/unit/jetstream.
+times, names that a server draws at random, and nothing else. Member order counts, since the reference's is fixed. What
+is refused on purpose here (features that do not exist yet) is not in the table but in tests/unit/jetstream.
 """
 
 from __future__ import annotations
