@@ -33,15 +33,15 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"(?:([a-z]+)/)?(\w+\.h)"', re.MULTILINE
 
 
 def included(source: pathlib.Path, seen: set[pathlib.Path]) -> set[str]:
-    """The rooms that a file includes, also by way of headers beside it; these are added to `seen`."""
+    """The rooms that a file includes, also by way of headers in tests/native; these are added to `seen`."""
     seen.add(source)
     rooms = set()
     for room, name in INCLUDE.findall(source.read_text()):
-        beside = source.parent / name
+        header = source.parent.parent / "native" / name
         if room:
             rooms.add(room)
-        elif beside.is_file() and beside not in seen:
-            rooms |= included(beside, seen)
+        elif header.is_file() and header not in seen:
+            rooms |= included(header, seen)
     return rooms
 
 
