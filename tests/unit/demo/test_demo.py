@@ -1,0 +1,158 @@
+"""The demo's judgement: its checks find what is wrong, its cut cuts, its expectations are the file's."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from demo_job import checks, observations
+from demo_job.checks import Arrived
+from demo_job.nodes import Link, free_port
+from demo_job.observations import STATIONS, Aggregate, Outgoing
+from demo_job.report import write_report
+from demo_job.story import Fault, Plan, Record
+
+SENT = [Outgoing("s", f"id-{number}", b"%d" % number) for number in range(5)]
+GOT = [Arrived(message.message_id, message.payload) for message in SENT]
+DAY = Aggregate(24, 10.0, 15.0, 20.0, 50.0, 1000.0, 7.5, 0.25)
+
+
+def test_all_messages_once_and_in_order_pass() -> None:
+    """What arrived as it was sent is right."""
+    assert checks.exactly_once_in_order("w", SENT, GOT).passed
+
+
+@pytest.mark.parametrize(
+    ("got", "said"),
+    [
+        (GOT[:4], "1 missing (id-4)"),
+        ([], "5 missing (id-0, id-1, id-2)"),
+        ([*GOT, GOT[2]], "1 twice (id-2)"),
+        ([GOT[0], GOT[2], GOT[1], *GOT[3:]], "1 out of order (id-1)"),
+        ([*GOT[:4], Arrived("id-4", b"other")], "1 altered (id-4)"),
+        ([*GOT, Arrived("id-9", b"")], "1 unknown (id-9)"),
+    ],
+)
+def test_every_way_to_be_wrong_is_found_and_named(got: list[Arrived], said: str) -> None:
+    """Missing, doubled, moved, altered and foreign messages each fail the check, with an example."""
+    check = checks.exactly_once_in_order("w", SENT, got)
+    assert not check.passed
+    assert said in check.found
+
+
+def test_aggregates_are_compared_number_by_number() -> None:
+    """Sums may differ in their last digits; anything else, a missing day and no day at all fail."""
+    wanted = {("JFK", "2013-01-01"): DAY, ("JFK", "2013-01-02"): dataclasses.replace(DAY, precip_sum=None)}
+    nearly = wanted | {("JFK", "2013-01-01"): dataclasses.replace(DAY, temp_mean=15.000000000001)}
+    assert checks.aggregates_equal("w", wanted, nearly).passed
+    for wrong in (
+        wanted | {("JFK", "2013-01-01"): dataclasses.replace(DAY, temp_mean=15.0001)},
+        wanted | {("JFK", "2013-01-01"): dataclasses.replace(DAY, observations=23)},
+        wanted | {("JFK", "2013-01-02"): DAY},
+        wanted | {("JFK", "2013-01-03"): DAY},
+        {("JFK", "2013-01-01"): DAY},
+    ):
+        assert not checks.aggregates_equal("w", wanted, wrong).passed
+    assert not checks.aggregates_equal("w", {}, {}).passed
+
+
+def test_a_cut_that_nobody_felt_is_a_failure() -> None:
+    """If the leaf's rows found another way to the hub, or no cut took place, the demo showed nothing."""
+    record = Record(times=[0.0, 1.0, 2.0, 3.0], faults=[Fault("JFK", "cut", 1.0, 3.0)])
+    for backlog, passed in (([0, 0, 90, 180], True), ([0, 0, 3, 2], False), ([500, 0, 0, 0], False)):
+        record.backlog["JFK"] = backlog
+        assert passed == checks.cut_was_felt(record, "JFK", 1000, 10.0).passed
+    assert not checks.cut_was_felt(record, "LGA", 1000, 10.0).passed
+
+
+def test_expectations_come_from_the_file() -> None:
+    """A day that was reckoned by hand from the file's own lines: LGA's first, of 18 hours."""
+    rows = observations.read_rows()
+    daily = observations.expected_daily(rows)
+    own = [line.split(",") for line in observations.weather_file().read_text().splitlines()]
+    temperatures = [float(r[5]) for r in own if r[0] == "LGA" and r[-1].startswith("2013-01-01")]
+    found = daily["LGA", "2013-01-01"]
+    assert (18, min(temperatures), max(temperatures)) == (found.observations, found.temp_min, found.temp_max)
+    assert observations.ROWS == sum(day.observations for day in daily.values())
+    assert set(STATIONS) == {station for station, _ in daily}
+
+
+def test_messages_of_a_station_are_its_rows_in_order() -> None:
+    """Every row is one message with an id of its own, and what was not measured is null."""
+    rows = observations.read_rows()
+    messages = [message for station in STATIONS for message in observations.telemetry(rows, station)]
+    assert observations.ROWS == len(messages) == len({message.message_id for message in messages})
+    assert b'"wind_gust":null' in messages[0].payload
+    assert b'"temp":39.02' in messages[0].payload
+
+
+def test_a_seed_names_a_plan() -> None:
+    """The same seed plans the same faults, each within the sending time and the leaf's kill within the cut."""
+    assert Plan.of(40, 7) == Plan.of(40, 7)
+    assert Plan.of(40, 7) != Plan.of(40, 8)
+    for seed in range(200):
+        plan = Plan.of(40, seed)
+        assert 0 < plan.cut < plan.leaf_killed < plan.joined < plan.hub_killed < 40
+
+
+def test_a_cut_link_passes_nothing_until_it_is_joined() -> None:
+    """Cut, the link's connections end and new ones are refused; joined, bytes pass again."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readexactly(2))
+        await reader.read()
+        writer.close()
+
+    async def scenario() -> None:
+        port = free_port()
+        target = await asyncio.start_server(echo, "127.0.0.1", port)
+        link = Link(port)
+        for _ in range(2):
+            await link.join()
+            reader, writer = await asyncio.open_connection("127.0.0.1", link.port)
+            writer.write(b"hi")
+            assert await asyncio.wait_for(reader.readexactly(2), 5) == b"hi"
+            link.cut()
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await asyncio.wait_for(reader.readexactly(1), 5)
+            writer.close()
+            with pytest.raises(ConnectionError):
+                await asyncio.open_connection("127.0.0.1", link.port)
+        target.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_report_stands_alone(tmp_path: Path) -> None:
+    """One well-formed file that loads nothing and holds both charts, the checks and the outages."""
+    record = Record(times=[0.0, 5.0, 10.0], caught_up=10.0, faults=[Fault("JFK", "JFK's link cut", 2.0, 6.0)])
+    for station in STATIONS:
+        record.backlog[station] = [0, 900, 0]
+    daily = {(station, f"2013-01-0{day}"): DAY for station in STATIONS for day in (1, 2, 3)}
+    found = [checks.Check("a <check>", True, "5 of 5"), checks.Check("another", False, "nothing")]
+    path = tmp_path / "report.html"
+    write_report(path, "title", found, [("fact", "value")], record, daily)
+    text = path.read_text()
+
+    opened: list[str] = []
+
+    class Balance(HTMLParser):
+        def handle_starttag(self, tag: str, _: list[tuple[str, str | None]]) -> None:
+            if tag not in ("meta", "rect", "line", "polygon", "polyline"):
+                opened.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            if tag in opened[-1:]:
+                opened.pop()
+
+    Balance().feed(text)
+    assert [] == opened
+    assert not re.search(r"(src|href)=|url\(|@import", text)
+    assert 6 == text.count("<svg")
+    assert "a &lt;check&gt;" in text
+    assert "FAILED" in text
+    assert 1 == text.count("JFK&#x27;s link cut")
