@@ -97,9 +97,10 @@ system_packages() {
     if [ -n "$missing" ]; then
         command -v apt-get >/dev/null 2>&1 || die "missing: $missing (Debian's names; on this system \
 install their counterparts with its own package manager, then run this again)"
-        say "installing system packages: $missing"
+        say "system packages are missing; asking apt-get for its newest lists"
         as_root apt-get -q update >>"$log" 2>&1 || say "apt-get update failed; trying with the lists at hand"
         missing=$(printf '%s\n' "$missing" | sed "s/java-runtime/$(java_package)/")
+        say "installing $missing"
         # shellcheck disable=SC2086  # a list of names
         as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $missing \
             >>"$log" 2>&1 || failed "apt-get install $missing"
