@@ -172,7 +172,9 @@ static void background(store_t *store) {
         next = deadline < next ? deadline : next;
     }
     next = clockwork_mono_at(&store->clock, next);
-    store->background_at = next > store->now_mono ? next : store->now_mono;
+    /* What is due and found no room is tried again soon, not at once: the plane would go round at full speed until there is some. */
+    int64_t soonest = store_room(store) ? store->now_mono : store->now_mono + BACKGROUND_NS;
+    store->background_at = next > soonest ? next : soonest;
 }
 
 static bool checkpoint_due(const store_t *store) {

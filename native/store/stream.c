@@ -168,6 +168,7 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     if (stored) {
         limits_enforce(stream, STORE_STEP);
     }
+    store->background_at = store->now_mono;
     *out = stream;
     return STATUS_OK;
 }
@@ -177,6 +178,7 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     stream->config = *config;
     stream->expiry_next = 0;
     stream->ids_next = 0;
+    stream->store->background_at = stream->store->now_mono;
     limits_enforce(stream, STORE_STEP);
     limits_expire(stream, stream->store->clock.age);
 }
