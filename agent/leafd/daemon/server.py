@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -27,20 +27,22 @@ from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.auth.nkeys import new_server_id
 from leafd.auth.policy import compile_leaf_policy, compile_policy
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, LEAF_TYPE, Refusal, identify
+from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.server import Server as Config
 from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, Clients, Terms, frame
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.listeners import address_of, bind, reachable
 from leafd.daemon.log import Log
-from leafd.daemon.neighbours import JetStreamNeighbours
 from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
-from leafd.jetstream.catalogue import AccountLimits, Settings
-from leafd.jetstream.service import JetStream
 from leafd.links.leaf import Identity, Login, Remote
 from leafd.links.leafs import Leafs
 from leafd.links.replicas import Replicas
 from leafd.monitor.facts import Facts
 from leafd.native import Plane
+
+if TYPE_CHECKING:
+    from leafd.jetstream.catalogue import AccountLimits, Settings
+    from leafd.jetstream.service import JetStream
 
 VERSION: Final = "2.15.1"
 """The protocol level clients gate their features on; the version of this program is another matter."""
@@ -172,12 +174,18 @@ class Server:
             raise explain(error, self.store or Path()) from error
 
     def _make_jetstream(self) -> JetStream:
+        # Here and not above: a server without JetStream starts sooner and stays smaller without its hundred models.
+        from leafd.daemon.neighbours import JetStreamNeighbours
+        from leafd.jetstream.service import JetStream
+
         neighbours = JetStreamNeighbours(
             self.clients, self.leafs, self.replicas, self._account_name, self.name, self.domain
         )
         return JetStream(self.plane, self._settings(self.config), self.log, neighbours)
 
     def _settings(self, config: Config) -> Settings:
+        from leafd.jetstream.catalogue import Settings
+
         assert config.jetstream is not None
         bounds = config.jetstream.limits
         return Settings(
@@ -271,20 +279,7 @@ class Server:
         if self.jetstream is None:
             return
         share = account.jetstream
-        limits = (
-            AccountLimits()
-            if share is None
-            else AccountLimits(
-                max_memory=share.max_memory,
-                max_store=share.max_store,
-                max_streams=share.max_streams,
-                max_consumers=share.max_consumers,
-                max_ack_pending=share.max_ack_pending,
-                memory_max_stream_bytes=share.mem_max_stream_bytes,
-                store_max_stream_bytes=share.disk_max_stream_bytes,
-                max_bytes_required=share.max_bytes_required,
-            )
-        )
+        limits = self._share_limits(share) if share is not None else None
         self.jetstream.add_account(account.id, account.name, limits, enabled=share is not None, system=account.system)
         if account.id in self._subscriptions:
             self.plane.unsubscribe(account.id, self._subscriptions.pop(account.id))
@@ -292,6 +287,21 @@ class Server:
         subject = API_ALL if served else API_INFO
         self._subscriptions[account.id] = self.plane.subscribe(
             account.id, subject, self.jetstream.message, flags=int(t.SubscribeFlag.API)
+        )
+
+    @staticmethod
+    def _share_limits(share: AccountJetStream) -> AccountLimits:
+        from leafd.jetstream.catalogue import AccountLimits
+
+        return AccountLimits(
+            max_memory=share.max_memory,
+            max_store=share.max_store,
+            max_streams=share.max_streams,
+            max_consumers=share.max_consumers,
+            max_ack_pending=share.max_ack_pending,
+            memory_max_stream_bytes=share.mem_max_stream_bytes,
+            store_max_stream_bytes=share.disk_max_stream_bytes,
+            max_bytes_required=share.max_bytes_required,
         )
 
     def _event(self, event: t.Event) -> None:
