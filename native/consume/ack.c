@@ -33,6 +33,7 @@ void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq)
     if (consumer_seq >= consumer->next_sequence) consumer_seq = consumer->next_sequence - 1;
     if (consumer_seq > consumer->floor_consumer) consumer->floor_consumer = consumer_seq;
     consumer->floor_stream = seq;
+    consumer->last_acked_wall_ns = consumer->consume->now.wall_ns;
     if (seq > consumer->acked_upto) consumer->acked_upto = seq;
     state_dirty(consumer);
     retention_acked_range(consumer, first, seq);

@@ -16,6 +16,18 @@ static bool fail_at_end(reader_t *reader) {
     return false;
 }
 
+/* Of the character here, when it is a whole one of more than one byte; else 0. The error text goes into a header: whatever could
+ * end a line there must not get through. */
+static int utf8_size(const reader_t *reader) {
+    uint8_t c = *reader->at;
+    int size = c < 0xc2 || c >= 0xf5 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    if (reader->end - reader->at < size) return 0;
+    for (int i = 1; i < size; i++) {
+        if ((reader->at[i] & 0xc0) != 0x80) return 0;
+    }
+    return size;
+}
+
 /* One character in single quotes, as Go shows it: UTF-8 as it is, control characters escaped. */
 static void quote(const reader_t *reader, char to[12]) {
     uint8_t c = *reader->at;
@@ -25,10 +37,8 @@ static void quote(const reader_t *reader, char to[12]) {
         (void)snprintf(to, 12, "'%c'", c);
     } else if (c == '\n' || c == '\r' || c == '\t') {
         (void)snprintf(to, 12, "'\\%c'", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
-    } else if (c >= 0xc2 && c < 0xf5) {
-        int size = c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-        if (reader->end - reader->at < size) size = (int)(reader->end - reader->at);
-        (void)snprintf(to, 12, "'%.*s'", size, (const char *)reader->at);
+    } else if (utf8_size(reader) > 0) {
+        (void)snprintf(to, 12, "'%.*s'", utf8_size(reader), (const char *)reader->at);
     } else {
         (void)snprintf(to, 12, "'\\x%02x'", c);
     }
@@ -67,8 +77,9 @@ static bool read_escape(reader_t *reader) {
         reader->at++;
         return true;
     }
-    (void)snprintf(reader->error->text, sizeof reader->error->text, "invalid escape sequence `%.*s` in string", size,
-                   (const char *)start);
+    char shown[8] = "";
+    for (int i = 0; i < size; i++) shown[i] = start[i] >= 0x20 && start[i] < 0x7f ? (char)start[i] : '?';
+    (void)snprintf(reader->error->text, sizeof reader->error->text, "invalid escape sequence `%s` in string", shown);
     return false;
 }
 

@@ -157,7 +157,18 @@ static void cut_json(void) {
             while (json_next(bytes_of(exact, size), &at, &field)) CHECK(at <= size);
         }
         CHECK(valid || error.text[0] != 0);
+        for (const char *c = error.text; !valid && *c; c++) CHECK((uint8_t)*c >= 0x20); /* it goes into a header */
         free(exact);
+    }
+}
+
+static void errors_stay_on_their_line(void) {
+    static const char *const bad[] = {"{\xc3\r\n", "{\"a\":\xe2\r\nX: y", "{\"\\\r\nX: y", "{\"\\u\r\nX: y\"}", "{\r\n\x01", "\n\x7f", "{\"a\":t\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        json_error_t error;
+        CHECK(!json_valid(text(bad[i]), &error));
+        CHECK(error.text[0] != 0);
+        for (const char *c = error.text; *c; c++) CHECK((uint8_t)*c >= 0x20);
     }
 }
 
@@ -168,6 +179,7 @@ int main(void) {
     RUN("the fields of an object come in order, nested values whole", json_fields);
     RUN("integers are 64 bits and nothing else", json_integers);
     RUN("deep nesting is refused", deep_json);
+    RUN("no error text can end the header line it is put into", errors_stay_on_their_line);
     RUN("cut and damaged JSON is refused without reading past its end", cut_json);
     return TEST_RESULT();
 }
