@@ -10,7 +10,8 @@
  * Invariants, which let the hot path be simple:
  *   - Routing never removes a subscription or frees a peer: what has to go is marked (SUBSCRIPTION_DEAD, PEER_DOOMED) and swept at
  *     the end of the tick, so that a match result stays valid while it is walked.
- *   - Targets that may publish in their turn (streams, consumers, ingest) run after all others of a message.
+ *   - Targets that may publish in their turn (streams, consumers, ingest) run after all others of a message. What JetStream itself
+ *     publishes reaches them at the next tick only (plane->deferred): no consumer, and no reader of the store, is entered twice.
  *   - Nothing here reads a clock: plane->now is set by the driver once a tick.
  * One thread (the plane's) touches all of it but exchange_t and the published counters.
  */
@@ -51,7 +52,10 @@
 #define DELIVERY_HIGH_WATER (1024u * 1024u) /* a receiver with more than this queued gets no more from consumers */
 #define DELIVERY_LOW_WATER (256u * 1024u)
 #define INTERNAL_TARGETS_MAX 64u
-#define STALL_NS (10 * NS_PER_MS)
+#define STALL_NS (10 * NS_PER_MS)         /* a producer pauses so long when a receiver is nearly cut off */
+#define PACE_NS (1 * NS_PER_MS)           /* and so long, at most, when it is merely behind              */
+#define PACE_BYTES (1024u * 1024u)        /* queued: behind. Twice the work a message once it leaves the cache */
+#define PACE_OVER_BYTES (256u * 1024u)
 #define LEAF_PENDING_FACTOR 4u           /* a link may queue more than a client: many wait behind it    */
 #define TRACE_BYTES_MAX 256u
 
@@ -199,7 +203,8 @@ struct peer {
 
 #define PUBLICATION_LOCAL 1u             /* not to leaf links                                          */
 #define PUBLICATION_FROM_LEAF 2u         /* queue members only of the groups that it names             */
-#define PUBLICATION_STORED 4u            /* a delivery from a stream: never into a stream again        */
+#define PUBLICATION_DEFER 4u             /* out of JetStream: into JetStream only at the next tick     */
+#define PUBLICATION_INSIDE 8u            /* that next tick: everybody else has had it                  */
 
 typedef struct publication {
     account_t *account;
@@ -241,6 +246,7 @@ struct plane {
     peer_t *doomed;
     peer_t *again;
     peer_t *stalled;
+    bool pace_over;                      /* a receiver caught up: paced producers go on                */
     subscription_t *dead;
     plane_listener_t *listeners;
     uint64_t next_peer;
@@ -251,6 +257,8 @@ struct plane {
 
     store_t *stores[2];
     held_t held[2];
+    held_t deferred;
+    bool deferred_full;                  /* a consumer was told DELIVERED_FULL for it                  */
     consume_t *consume;
     char *memory_directory;
     bool throttling;
@@ -307,7 +315,7 @@ void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status);
 void peer_pong(plane_t *plane, peer_t *peer);        /* a PING came                                             */
 void peer_ponged(plane_t *plane, peer_t *peer);      /* a PONG came                                             */
 void peer_chores(plane_t *plane, peer_t *peer);      /* pings, deadlines, expiry                                */
-void peer_stall(plane_t *plane, peer_t *peer);       /* slows a producer down                                   */
+void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver); /* slows it down, if the receiver is behind */
 void peer_unstall(plane_t *plane);                   /* those whose moment is over                              */
 void peer_drop_subscriptions(plane_t *plane, peer_t *peer);
 void peer_sweep(plane_t *plane);                     /* closes what is doomed                                   */
@@ -364,10 +372,12 @@ bool interest_is_announced(const route_target_t *target);
 
 /* Routes one message; returns how many targets took it (a leaf link counts as one). */
 uint32_t publish(plane_t *plane, publication_t *publication);
-/* From inside: an ack, a reply, a status. */
+/* From inside: an ack, a reply, a status; its targets inside have it at the next tick. */
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload);
 /* To one receiver of a subscription to `to`, out of a stream. */
 delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery);
+
+void publish_deferred(plane_t *plane);     /* what waits there now                                     */
 
 /* ---- permissions.c --------------------------------------------------------------------------------------------------------------- */
 

@@ -82,6 +82,29 @@ status_t held_message(held_t *held, uint64_t batch, uint32_t account, uint32_t f
     return STATUS_OK;
 }
 
+status_t held_deferred(held_t *held, uint32_t account, uint32_t flags, const bytes_t slices[5]) {
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        size += slices[i].size;
+    }
+    held_entry_t *entry = entry_push(held, 0, size);
+    if (entry == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    entry->account = account;
+    entry->flags = flags;
+    entry->subject_size = slices[0].size;
+    entry->reply_size = slices[1].size;
+    entry->header_size = slices[2].size;
+    entry->payload_size = slices[3].size;
+    entry->shown_size = slices[4].size;
+    uint8_t *at = entry->bytes;
+    for (uint32_t i = 0; i < 5; i++) {
+        at = take(at, slices[i]);
+    }
+    return STATUS_OK;
+}
+
 status_t held_event(held_t *held, uint64_t batch, void *event) {
     held_entry_t *entry = entry_push(held, batch, 0);
     if (entry == NULL) {

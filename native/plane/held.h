@@ -24,7 +24,7 @@ typedef struct held_entry {
     uint32_t reply_size;
     uint32_t header_size;
     uint32_t payload_size;
-    uint32_t reserved;
+    uint32_t shown_size; /* deferred deliveries: what a client would be shown                */
     uint8_t bytes[];
 } held_entry_t;
 
@@ -40,6 +40,8 @@ typedef struct held {
 
 LEAF_MUST_USE status_t held_message(held_t *held, uint64_t batch, uint32_t account, uint32_t flags, bytes_t subject, bytes_t reply,
                                     bytes_t header, bytes_t payload);
+/* The same with the subject that is shown, which lies behind the payload. */
+LEAF_MUST_USE status_t held_deferred(held_t *held, uint32_t account, uint32_t flags, const bytes_t slices[5]);
 LEAF_MUST_USE status_t held_event(held_t *held, uint64_t batch, void *event);
 /* The oldest entry if its batch is durable, else NULL. It stays until held_pop; pushing meanwhile does not move it. */
 const held_entry_t *held_first(const held_t *held, uint64_t durable);

@@ -255,6 +255,10 @@ void peer_flush(plane_t *plane, peer_t *peer) {
     if (status != STATUS_OK && status != STATUS_AGAIN && peer->state != PEER_DOOMED) {
         peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
     }
+    if (plane->stalled != NULL && outq_pending(&peer->conn.out) < PACE_OVER_BYTES) {
+        plane->pace_over = true;
+        plane->more = true;
+    }
     if (peer->full && outq_pending(&peer->conn.out) < DELIVERY_LOW_WATER) {
         peer->full = false;
         plane->drained = true;
@@ -262,20 +266,24 @@ void peer_flush(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* Who publishes faster than a receiver reads gets a breath less, so that the receiver is not cut off for a burst. */
-void peer_stall(plane_t *plane, peer_t *peer) {
-    if (peer->stalled_until_ns == 0) {
-        peer->stalled_until_ns = plane->now.mono_ns + STALL_NS;
-        peer->next_stalled = plane->stalled;
-        plane->stalled = peer;
-        peer_want(plane, peer);
+/* Who publishes faster than a receiver reads gets a breath less: long ones so that the receiver is not cut off for a burst, and
+ * before that short ones, so that what is queued stays small and in the processor's cache. */
+void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver) {
+    if (producer->stalled_until_ns != 0) {
+        return;
     }
+    producer->stalled_until_ns = plane->now.mono_ns + (outq_crowded(receiver) ? STALL_NS : PACE_NS);
+    producer->next_stalled = plane->stalled;
+    plane->stalled = producer;
+    peer_want(plane, producer);
 }
 
 void peer_unstall(plane_t *plane) {
+    int64_t until = plane->now.mono_ns + (plane->pace_over ? PACE_NS : 0);
+    plane->pace_over = false;
     for (peer_t **at = &plane->stalled; *at != NULL;) {
         peer_t *peer = *at;
-        if (peer->stalled_until_ns > plane->now.mono_ns) {
+        if (peer->stalled_until_ns > until) {
             at = &peer->next_stalled;
             continue;
         }

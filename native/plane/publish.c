@@ -49,8 +49,8 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
     if (LEAF_UNLIKELY(peer->permissions != NULL) && shown->reply.size != 0 && permissions_tracks(peer->permissions)) {
         permissions_track_reply(peer->permissions, shown->reply, plane->now.mono_ns);
     }
-    if (LEAF_UNLIKELY(outq_crowded(out)) && publication->origin != NULL) {
-        peer_stall(plane, publication->origin);
+    if (LEAF_UNLIKELY(outq_pending(out) > PACE_BYTES || outq_crowded(out)) && publication->origin != NULL) {
+        peer_stall(plane, publication->origin, out);
     }
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         peer_emit_failed(plane, peer, status);
@@ -87,7 +87,7 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
 
 static bool leaf_takes(const peer_t *peer, const publication_t *publication) {
     const peer_t *origin = publication->origin;
-    if (peer->state != PEER_ADMITTED || peer == origin || (publication->flags & PUBLICATION_LOCAL) != 0) {
+    if (peer->state != PEER_ADMITTED || peer == origin || (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_INSIDE)) != 0) {
         return false;
     }
     if (origin != NULL && origin->kind == CONN_LEAF) {
@@ -134,8 +134,8 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
         peer->out_bytes += size;
         plane->stats.out_msgs++;
         plane->stats.out_bytes += size;
-        if (LEAF_UNLIKELY(outq_crowded(out)) && publication->origin != NULL) {
-            peer_stall(plane, publication->origin);
+        if (LEAF_UNLIKELY(outq_pending(out) > PACE_BYTES || outq_crowded(out)) && publication->origin != NULL) {
+            peer_stall(plane, publication->origin, out);
         }
     }
     if (status != STATUS_OK) {
@@ -144,10 +144,6 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
 }
 
 /* ---- the ones inside --------------------------------------------------------------------------------------------------- */
-
-static bool internal_takes(const sink_t *sink, const publication_t *publication) {
-    return sink->target.kind != TARGET_STREAM || (publication->flags & PUBLICATION_STORED) == 0;
-}
 
 static void run_internal(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     if (!sink->in) {
@@ -192,6 +188,9 @@ typedef struct routing {
 } routing_t;
 
 static bool offer_local(routing_t *routing, route_target_t *target) {
+    if (LEAF_UNLIKELY((routing->publication->flags & PUBLICATION_INSIDE) != 0) && target->kind <= TARGET_CONTROL) {
+        return false;
+    }
     switch ((target_kind_t)target->kind) {
     case TARGET_CLIENT:
         return deliver_client(routing->plane, target->owner, routing->publication, &routing->shown);
@@ -206,7 +205,7 @@ static bool offer_local(routing_t *routing, route_target_t *target) {
     case TARGET_DIRECT:
     case TARGET_INGEST:
     default:
-        if (!internal_takes(target->owner, routing->publication) || routing->internals.count == INTERNAL_TARGETS_MAX) {
+        if (routing->internals.count == INTERNAL_TARGETS_MAX) {
             return false;
         }
         routing->internals.at[routing->internals.count++] = target->owner;
@@ -320,6 +319,38 @@ static void route_to_all(routing_t *routing, account_t *account) {
     routing->taken += routing->leafs;
 }
 
+static void defer(plane_t *plane, const publication_t *publication) {
+    const message_t *message = &publication->message;
+    bytes_t slices[5] = {message->subject, message->reply, message->header, message->payload, publication->shown};
+    uint32_t flags = (publication->flags & ~PUBLICATION_DEFER) | PUBLICATION_INSIDE;
+    /* Without memory it is as if nobody had been there. */
+    status_t status = held_deferred(&plane->deferred, publication->account->id, flags, slices);
+    (void)status;
+    plane->more = true;
+}
+
+/* Only what is there now: an answer that calls itself again waits for the next tick like everybody. */
+void publish_deferred(plane_t *plane) {
+    for (uint64_t count = plane->deferred.count; count != 0; count--) {
+        const held_entry_t *entry = held_first(&plane->deferred, 0);
+        const uint8_t *at = entry->bytes;
+        publication_t publication = {.account = account_find(plane, entry->account), .flags = entry->flags};
+        bytes_t *slices[5] = {&publication.message.subject, &publication.message.reply, &publication.message.header,
+                              &publication.message.payload, &publication.shown};
+        uint32_t sizes[5] = {entry->subject_size, entry->reply_size, entry->header_size, entry->payload_size, entry->shown_size};
+        for (uint32_t i = 0; i < 5; i++) {
+            *slices[i] = bytes_of(at, sizes[i]);
+            at += sizes[i];
+        }
+        (void)publish(plane, &publication);
+        held_pop(&plane->deferred);
+    }
+    if (plane->deferred_full) {
+        plane->deferred_full = false;
+        plane->drained = true;
+    }
+}
+
 uint32_t publish(plane_t *plane, publication_t *publication) {
     account_t *account = publication->account;
     text_t mapped;
@@ -339,6 +370,12 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
         routing.shown.subject = publication->shown;
     }
     route_to_all(&routing, account);
+    if ((publication->flags & PUBLICATION_DEFER) != 0) {
+        if (routing.internals.count != 0) {
+            defer(plane, publication);
+        }
+        return routing.taken;
+    }
     for (uint32_t i = 0; i < routing.internals.count; i++) {
         run_internal(plane, routing.internals.at[i], publication);
     }
@@ -347,7 +384,8 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
 
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload) {
     publication_t publication = {.account = account,
-                                 .message = {.subject = subject, .reply = reply, .header = header, .payload = payload}};
+                                 .message = {.subject = subject, .reply = reply, .header = header, .payload = payload},
+                                 .flags = PUBLICATION_DEFER};
     return publish(plane, &publication);
 }
 
@@ -386,6 +424,10 @@ static delivered_t look_at_receivers(const route_match_t *match, bytes_t group) 
 }
 
 delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery) {
+    if (plane->deferred.bytes > DELIVERY_HIGH_WATER) {
+        plane->deferred_full = true;
+        return DELIVERED_FULL;
+    }
     delivered_t look = look_at_receivers(route_match(account->route, delivery->to), delivery->group);
     if (look != DELIVERED) {
         return look;
@@ -393,6 +435,7 @@ delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_
     publication_t publication = {
         .account = account,
         .message = {.subject = delivery->to, .reply = delivery->reply, .header = delivery->header, .payload = delivery->payload},
-        .shown = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject};
+        .shown = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject,
+        .flags = PUBLICATION_DEFER};
     return publish(plane, &publication) == 0 ? DELIVERED_NO_INTEREST : DELIVERED;
 }

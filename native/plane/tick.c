@@ -104,6 +104,7 @@ void core_close(plane_t *plane) {
         held_free(&plane->held[i]);
         plane->stores[i] = NULL;
     }
+    held_free(&plane->deferred);
     plane->consume = NULL;
     table_free(&plane->peers);
     table_free(&plane->accounts);
@@ -247,6 +248,7 @@ static bool batch_waits(const store_t *store) {
 
 void core_settle(plane_t *plane) {
     if (plane->consume != NULL) {
+        publish_deferred(plane);
         stream_purges_step(plane);
         tick_stores(plane);
         tick_consumers(plane);
@@ -265,8 +267,8 @@ int64_t core_sleep_ns(const plane_t *plane) {
         return 0;
     }
     int64_t next = plane->next_chores_ns;
-    if (plane->stalled != NULL && plane->now.mono_ns + STALL_NS < next) {
-        next = plane->now.mono_ns + STALL_NS;
+    if (plane->stalled != NULL && plane->now.mono_ns + PACE_NS < next) {
+        next = plane->now.mono_ns + PACE_NS;
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (plane->stores[i] != NULL) {

@@ -1,0 +1,146 @@
+/* test_plane_monkey.c: many peers doing anything, lines broken at random too, with a stream and a consumer in the middle; the sanitizers watch,
+ * and when everybody has gone nothing may be left. */
+#include "plane_rig.h"
+
+#define PEERS 12
+#define STEPS 30000
+
+static uint64_t seed = 20261121;
+
+static uint32_t below(uint32_t limit) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) % limit;
+}
+
+static const char *subject(void) {
+    static const char *const all[] = {"a", "a.b", "a.*", "a.>", ">", "*.b", "s.x", "s.y.z", "_I.p", "_I.*", "$JS.ACK.S.C.1.1.1.1.0", "$JS.edge.API.STREAM.X",
+                                      "$JS.API.CONSUMER.MSG.NEXT.S.C", "$JS.edge.API.CONSUMER.MSG.NEXT.S.C", "a..b", "$KV.b.k", "$LDS.far", "$JS.API.DIRECT.GET.S",
+                                      "$JS.API.DIRECT.GET.S.s.x", "$JS.FC.S.C.1"};
+    return all[below(sizeof(all) / sizeof(all[0]))];
+}
+
+static void client_line(char *to, size_t size) {
+    switch (below(8)) {
+    case 0: snprintf(to, size, "SUB %s %u\r\n", subject(), below(30)); break;
+    case 1: snprintf(to, size, "SUB %s q%u %u\r\n", subject(), below(3), below(30)); break;
+    case 2: snprintf(to, size, "UNSUB %u\r\n", below(30)); break;
+    case 3: snprintf(to, size, "UNSUB %u %u\r\n", below(30), below(5)); break;
+    case 4: snprintf(to, size, "HPUB %s %s 12 13\r\nNATS/1.0\r\n\r\n5\r\n", subject(), subject()); break;
+    case 5: snprintf(to, size, "PUB %s %s 4\r\n+ACK\r\n", subject(), subject()); break;
+    case 6: snprintf(to, size, "PING\r\n"); break;
+    default: snprintf(to, size, "PUB %s %s 11\r\n{\"batch\":3}\r\n", subject(), subject()); break;
+    }
+}
+
+static void leaf_line(char *to, size_t size) {
+    switch (below(7)) {
+    case 0: snprintf(to, size, "LS+ %s\r\n", subject()); break;
+    case 1: snprintf(to, size, "LS+ %s q%u %u\r\n", subject(), below(3), 1 + below(4)); break;
+    case 2: snprintf(to, size, "LS- %s\r\n", subject()); break;
+    case 3: snprintf(to, size, "LS- %s q%u\r\n", subject(), below(3)); break;
+    case 4: snprintf(to, size, "LMSG %s + %s q1 q2 2\r\nhi\r\n", subject(), subject()); break;
+    case 5: snprintf(to, size, "HMSG %s $JS.ACK.S.C.1.1.1.1.0@s.x 12 13\r\nNATS/1.0\r\n\r\n1\r\n", subject()); break;
+    default: snprintf(to, size, "LMSG %s 2\r\n10\r\n", subject()); break;
+    }
+}
+
+static peer_t *newcomer(plane_t *plane) {
+    static const char *const clusters[] = {"one", "two", ""};
+    static const char *const lists[4] = {NULL, "$JS.API.>", NULL, "$KV.>"};
+    switch (below(4)) {
+    case 0: return rig_leaf(plane, below(2) != 0 ? VERDICT_SPOKE : 0, clusters[below(3)], below(2) != 0 ? lists : NULL);
+    case 1: return rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS, .response_max = 2, .max_subscriptions = 9}, lists);
+    default: return rig_client(plane);
+    }
+}
+
+static void put_stream_and_consumer(plane_t *plane) {
+    stream_config_t config = {.account = RIG_ACCOUNT, .flags = STREAM_ALLOW_DIRECT, .max_msg_size = -1, .max_msgs = 500, .max_bytes = -1,
+                              .max_msgs_per_subject = -1};
+    rig_strings_t strings = {.size = 0};
+    const char *stream[] = {"S", "{}", "edge", "s.>"}, *consumer[] = {"C", "{}", "", "", ""};
+    for (int i = 0; i < 4; i++) rig_pack(&strings, stream[i]);
+    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 1, .body = (const uint8_t *)&config,
+                                     .body_size = sizeof(config)}, &strings);
+    consumer_config_t pull = {.account = RIG_ACCOUNT, .flags = CONSUMER_DURABLE, .ack_policy = ACK_EXPLICIT, .max_deliver = -1,
+                              .ack_wait_ns = 2 * NS_PER_SECOND, .max_ack_pending = 100, .max_waiting = 64};
+    strings.size = 0;
+    for (int i = 0; i < 5; i++) rig_pack(&strings, consumer[i]);
+    rig_run(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .account = RIG_ACCOUNT, .target = 1, .arg = 1, .body = (const uint8_t *)&pull,
+                                     .body_size = sizeof(pull)}, &strings);
+}
+
+static void step(plane_t *plane, uint64_t ids[PEERS]) {
+    uint32_t who = below(PEERS);
+    peer_t *peer = peer_find(plane, ids[who]);
+    if (peer == NULL) {
+        ids[who] = newcomer(plane)->id;
+        return;
+    }
+    char line[300];
+    if (peer->kind == CONN_CLIENT) {
+        client_line(line, sizeof(line));
+    } else {
+        leaf_line(line, sizeof(line));
+    }
+    size_t size = strlen(line);
+    if (below(400) == 0) line[below((uint32_t)size)] ^= (char)(1u << below(7));
+    if (below(10) == 0) {
+        char rest[300];
+        size_t cut = below((uint32_t)size);
+        memcpy(rest, line + cut, size - cut + 1);
+        line[cut] = 0;
+        rig_say(plane, peer, line);
+        if (peer->state == PEER_ADMITTED) rig_say(plane, peer, rest);
+    } else {
+        rig_say(plane, peer, line);
+    }
+    if (below(500) == 0) peer_doom(plane, peer, CLOSE_CLIENT, BYTES_NONE);
+    if (below(3) == 0) {
+        plane->now.mono_ns += below(20) * NS_PER_MS;
+        plane->now.wall_ns += 10 * NS_PER_MS;
+        core_settle(plane);
+    }
+    peer = peer_find(plane, ids[who]);
+    if (peer != NULL && below(4) == 0) rig_heard(peer);
+}
+
+static void anything(void) {
+    char directory[] = "/tmp/leafd-test-XXXXXX";
+    CHECK(mkdtemp(directory) != NULL);
+    plane_t *plane = rig_open(directory, "edge");
+    put_stream_and_consumer(plane);
+    uint64_t ids[PEERS] = {0};
+    for (int i = 0; i < STEPS; i++) {
+        step(plane, ids);
+        if (i % 1000 == 0) route_check(account_find(plane, RIG_ACCOUNT)->route);
+        plane_event_t event;
+        while (rig_event(plane, EVENT_OPENED, &event)) {
+        }
+    }
+    for (int i = 0; i < PEERS; i++) {
+        peer_t *peer = peer_find(plane, ids[i]);
+        if (peer != NULL) peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_NONE);
+    }
+    core_settle(plane);
+    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_REMOVE, .target = 1}, NULL);
+    core_settle(plane);
+    CHECK_EQ_U64(0, plane->stats.connections);
+    CHECK_EQ_U64(0, plane->stats.subscriptions);
+    CHECK_EQ_U64(0, plane->stats.leafs);
+    CHECK_EQ_U64(0, account_find(plane, RIG_ACCOUNT)->client_count);
+    CHECK_EQ_U64(0, route_count(account_find(plane, RIG_ACCOUNT)->route));
+    peer_t *last = rig_leaf(plane, 0, "last", NULL);
+    const char *told = rig_heard(last);
+    CHECK(strstr(told, "LS+ $JS.edge.API.INFO\r\n") != NULL);
+    CHECK(strstr(told, "LS+ a") == NULL && strstr(told, "LS+ s") == NULL && strstr(told, "LS+ _I") == NULL && strstr(told, "ACK") == NULL);
+    rig_close(plane);
+    char command[100];
+    snprintf(command, sizeof(command), "rm -rf %s", directory);
+    CHECK(system(command) == 0);
+}
+
+int main(void) {
+    RUN("whatever peers do in whatever order, nothing breaks, and nothing is left when they have gone", anything);
+    return TEST_RESULT();
+}
