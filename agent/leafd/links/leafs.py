@@ -220,7 +220,10 @@ class Leafs:
             link.delay_s = max(link.delay_s, leaf.DELAY_LOOP_S)
             link.last_error = link.last_error or "loop detected"
         why = event.text or link.last_error or t.CloseReason(event.reason).name.lower()
-        self._log.info(f"{link.peer} - lid:{link.connection} - Leafnode connection closed: {why}")
+        link.last_error = link.last_error or why
+        if link.remote is None or link.bind is not None:
+            # What we dialled and was never up is the dial loop's to tell, once in a while.
+            self._log.info(f"{link.peer} - lid:{link.connection} - Leafnode connection closed: {why}")
         if link.bind is not None:
             for callback in self.on_down:
                 callback(link)
@@ -312,6 +315,8 @@ class Leafs:
                     await link.gone.wait()
                     delay_s = link.delay_s
                     status.last_error = link.last_error
+                    if link.bind is None:
+                        self._dial_failed(status, url, _advice(link.last_error))
             except OSError as error:
                 self._dial_failed(status, url, error.strerror or str(error))
             except trio.TooSlowError:
@@ -353,6 +358,17 @@ class Leafs:
             self._log.warning(f"{host}:{port} - no leaf handshake within {HANDSHAKE_TIMEOUT_S:g} s: closing")
             self._plane.close_connection(connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)
         return link
+
+
+def _advice(why: str) -> str:
+    """What a hub's refusal means for whoever can mend it."""
+    if "authorization violation" in why.lower():
+        return (
+            f"the hub refuses the login ({why}): check user and password, or credentials, of this remote at both ends"
+        )
+    if "authentication timeout" in why.lower():
+        return f"{why}: the hub waited in vain for our login"
+    return f"the hub closed the connection: {why}"
 
 
 async def _first_of(event: trio.Event, scope: trio.CancelScope) -> None:
