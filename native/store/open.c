@@ -214,6 +214,20 @@ static status_t replay(opening_t *opening) {
     return fail(opening, status, what, 0);
 }
 
+/* Names of new files are durable only when their directory is. Where it cannot be synced (some file systems) there is nothing to do. */
+static void sync_directory(const store_t *store) {
+    int fd = open(store->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    char path[4096];
+    if (path_of(store, "..", path) == STATUS_OK && (fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+}
+
 static int hex(uint8_t c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -367,6 +381,9 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
         status = open_journal(&opening);
     }
     if (status == STATUS_OK) {
+        if (store->journal.created) {
+            sync_directory(store);
+        }
         status = start(&opening);
     }
     if (status != STATUS_OK) {

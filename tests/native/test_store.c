@@ -658,6 +658,27 @@ static void memory_store(void) {
     rig_close(&rig);
 }
 
+static void synced_at_the_interval(void) {
+    open_rig();
+    rig_close(&rig);
+    rig = (rig_t){.options.sync_interval_ns = 3600 * NS_PER_SECOND};
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    for (int i = 0; i < 50; i++) {
+        rig_put(&rig, stream, "a", "x");
+        rig_sync(&rig);
+    }
+    CHECK_EQ_U64(50, store_stream_visible(stream));
+    plane_stats_t stats = {0};
+    store_stats(rig.store, &stats);
+    CHECK_EQ_U64(0, stats.journal_syncs);
+    CHECK(stats.journal_batches >= 50);
+    rig_crash(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_U64(50, state_of(stream).messages);
+    rig_close(&rig);
+}
+
 static uint64_t hook_appended;
 static uint64_t hook_removed;
 static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
@@ -725,6 +746,7 @@ int main(void) {
     RUN("subjects longer than a key are told apart", long_subjects);
     RUN("more subjects than the cache holds keep their heads", many_subjects);
     RUN("a memory store is durable at once and empty after a restart", memory_store);
+    RUN("with a sync interval batches are not synced one by one, and a killed process loses nothing", synced_at_the_interval);
     RUN("the hooks hear of every message in and out", hooks_hear_everything);
     return TEST_RESULT();
 }
