@@ -247,14 +247,17 @@ void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
 }
 
 /* As the reference: the floor follows the lowest pending message when the one just above it went, and jumps to what was delivered
- * when nothing is left; what used up its deliveries and was not acknowledged holds it. */
+ * when nothing is left; what used up its deliveries and was not acknowledged holds it. "Just above" is the lowest one in
+ * general; by consumer sequence, as the reference has it, only while something exhausted may lie below: after a crash there are
+ * gaps in those sequences, and a consumer that is never idle would keep its old floor for ever. */
 void consumer_move_floor(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
     pending_t *pending = &consumer->pending;
-    if (pending->count + pending->exhausted == 0) {
+    const pending_row_t *head = pending->count > 0 ? pending_row(pending, pending->head) : NULL;
+    bool lowest = pending->exhausted == 0 ? !head || seq < head->seq : consumer_seq == consumer->floor_consumer + 1;
+    if (!head && pending->exhausted == 0) {
         consumer->floor_consumer = consumer->next_sequence - 1;
         consumer->floor_stream = consumer->delivered_stream;
-    } else if (consumer_seq == consumer->floor_consumer + 1) {
-        const pending_row_t *head = pending->count > 0 ? pending_row(pending, pending->head) : NULL;
+    } else if (lowest) {
         consumer->floor_consumer = head ? head->consumer_seq - 1 : consumer_seq;
         consumer->floor_stream = head ? head->seq - 1 : seq;
     }

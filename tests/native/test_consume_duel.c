@@ -65,11 +65,11 @@ static void model_drop(uint64_t seq) {
     model.count = kept;
 }
 
-static bool model_empty(void) {
+static bool model_any_used_up(void) {
     for (uint64_t seq = 1; seq <= model.last; seq++) {
-        if (model.used_up[seq]) return false;
+        if (model.used_up[seq]) return true;
     }
-    return model.count == 0;
+    return false;
 }
 
 static void model_jump(void) {
@@ -78,9 +78,11 @@ static void model_jump(void) {
 }
 
 static void model_move_floor(uint64_t seq, uint64_t consumer_seq) {
-    if (model_empty()) {
+    bool held = model_any_used_up();
+    bool lowest = held ? consumer_seq == model.floor_consumer + 1 : model.count == 0 || seq < model.rows[0].seq;
+    if (model.count == 0 && !held) {
         model_jump();
-    } else if (consumer_seq == model.floor_consumer + 1) {
+    } else if (lowest) {
         model.floor_stream = model.count > 0 ? model.rows[0].seq - 1 : seq;
         model.floor_consumer = model.count > 0 ? model.rows[0].consumer_seq - 1 : consumer_seq;
     }
@@ -205,7 +207,7 @@ static void restart(void) {
     for (uint32_t i = 0; i < model.count; i++) {
         model.rows[i].queued = false; /* the queue is not kept: its wait goes on */
     }
-    if (model_empty()) model_jump();
+    if (model.count == 0 && !model_any_used_up()) model_jump();
     model_expire();
 }
 

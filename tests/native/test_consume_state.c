@@ -55,6 +55,27 @@ static void acks_survive(void) {
     EXPECT_NOTHING();
 }
 
+static void floor_goes_on(void) {
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    consumer_t *consumer = rig_add(&setup);
+    rig_run();
+    rig_publish_many("s", 6);
+    rig_pull(consumer, "in", "4");
+    rig_ack(consumer, 2, 2, "");
+    rig_restart(); /* 3 and 4 come again, with new consumer sequences */
+    consumer = rig_load(&setup);
+    rig_pull(consumer, "in", "4");
+    rig_ack(consumer, 1, 1, "");
+    CHECK_EQ_U64(2, rig_state(consumer).floor_stream);
+    rig_ack(consumer, 3, 5, "");
+    CHECK_EQ_U64(3, rig_state(consumer).floor_stream);
+    rig_ack(consumer, 5, 7, "");
+    rig_ack(consumer, 4, 6, "");
+    CHECK_EQ_U64(5, rig_state(consumer).floor_stream);
+    CHECK_EQ_U64(7, rig_state(consumer).floor_consumer);
+}
+
 static void deliveries_settle(void) {
     rig_start(0);
     consumer_setup_t setup = rig_setup("c");
@@ -311,6 +332,7 @@ static void newer_version(void) {
 int main(void) {
     RUN("messages acknowledged in order never get a pending record, one state a batch", in_order_writes_no_pending);
     RUN("after a crash everything acknowledged is acknowledged, whatever the order was", acks_survive);
+    RUN("after a crash the floor goes on although the consumer is never idle", floor_goes_on);
     RUN("what is in flight for a second is known after a crash", deliveries_settle);
     RUN("a delivery that was not settled is repeated after a crash", deliveries_may_repeat);
     RUN("delivery counts and exhausted messages survive", delivery_counts_survive);
