@@ -196,6 +196,9 @@ def session(master: str) -> SparkSession:
     if master:
         builder = builder.master(master)
     if master.startswith("local"):
+        # Spark asks the resolver for this machine's name before it reads any setting; not every machine has one there.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
         # One machine: no more shuffle partitions than it has cores, nothing to look at, nobody else to listen to.
         local = {
             "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
