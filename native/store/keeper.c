@@ -6,6 +6,7 @@
 #include "store/keeper.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -16,6 +17,7 @@
 
 #define DELETE_STEP 50000
 #define RETRY_MS 500
+#define GIVE_BACK_NS INT64_C(4000000000)
 #define FREE_COUNT_FROM 8 /* free pages are counted when used pages are over n/16 of the map */
 
 static void wake(int fd) {
@@ -266,12 +268,26 @@ static void fall_back(keeper_t *keeper) {
     keeper->applied_chain = keeper->committed_chain;
 }
 
+/* A checkpoint leaves LMDB's dirty pages in malloc's hands; they go back to the system, but not each second under load. */
+static void give_back(keeper_t *keeper) {
+#ifdef __GLIBC__
+    int64_t now = elapsed_ns();
+    if (now - keeper->gave_back_at > GIVE_BACK_NS) {
+        keeper->gave_back_at = now;
+        malloc_trim(0);
+    }
+#else
+    (void)keeper;
+#endif
+}
+
 static void keeper_step(keeper_t *keeper) {
     status_t status = apply_handed(keeper);
     uint64_t wanted = atomic_load_explicit(&keeper->wanted, memory_order_acquire);
     bool due = status == STATUS_OK && wanted > keeper->committed && keeper->applied >= wanted;
     if (due) {
         status = checkpoint(keeper);
+        give_back(keeper);
     }
     if (status != STATUS_OK) {
         fall_back(keeper);

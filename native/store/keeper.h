@@ -53,6 +53,7 @@ typedef struct keeper {
     uint64_t committed_number;
     uint32_t committed_chain;
     bool writing;
+    int64_t gave_back_at;
     pthread_t journal_thread;
     pthread_t keeper_thread;
     bool journal_running;
