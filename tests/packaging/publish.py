@@ -1,6 +1,7 @@
 """A client small enough to run anywhere: publishes to a stream and reads the acknowledgements, or counts what is there.
 
 publish.py publish COUNT    makes stream BOX where it is missing, publishes COUNT messages, prints the last sequence
+publish.py max_payload      prints what INFO says of it
 publish.py count            prints how many messages the stream holds
 """
 
@@ -17,6 +18,7 @@ class Client:
     def __init__(self) -> None:
         self.socket = socket.create_connection(("127.0.0.1", 4222), 10)
         self.file = self.socket.makefile("rwb")
+        self.info = dict(json.loads(self.file.readline().removeprefix(b"INFO ")))
         self.file.write(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB reply 1\r\n')
 
     def request(self, subject: str, body: bytes) -> dict[str, object]:
@@ -38,6 +40,8 @@ def main() -> None:
         for number in range(int(sys.argv[2])):
             last = client.request("box.value", b"value %d" % number)["seq"]
         print(last)
+    elif sys.argv[1] == "max_payload":
+        print(client.info["max_payload"])
     else:
         state = client.request("$JS.API.STREAM.INFO.BOX", b"")["state"]
         assert isinstance(state, dict)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.packaging import machine
 ROOT = Path(__file__).resolve().parent.parent.parent
 CLIENT = Path(__file__).with_name("publish.py")
 EXPOSURE_MAX = 1.5
+WATCHDOG_SECONDS = 3
 # What a hub or a developer needs, and an edge box does not.
 FOREIGN = ("pyspark", "py4j", "pyarrow", "pandas", "lmdb", "pytest", "meson")
 
@@ -39,6 +41,10 @@ def clean(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[m
     machine.bring_tools()
     root = tmp_path_factory.mktemp("machine") / "root"
     machine.make_root(root, package)
+    # The unit's watchdog is patient; the test is not.
+    extra = root / "etc/systemd/system/leafd.service.d/watchdog.conf"
+    extra.parent.mkdir(parents=True)
+    extra.write_text(f"[Service]\nWatchdogSec={WATCHDOG_SECONDS}\n")
     with machine.machine(root) as running:
         yield running
 
@@ -113,6 +119,33 @@ def test_service_is_ready_after_installation(clean: machine.Machine) -> None:
 
     assert "0" != field(status, "Uid").split()[0]
     assert 0 == int(field(status, "CapEff"), 16)
+
+
+def test_reload_takes_a_new_configuration(clean: machine.Machine) -> None:
+    """After `systemctl reload` the same process keeps to the changed configuration."""
+    if not clean.booted:
+        pytest.skip("systemd does not boot here, and it is its command that is tried")
+    configuration = clean.root / "etc/leafd/leafd.conf"
+    process = clean.show("MainPID")
+    configuration.write_text(f"{configuration.read_text()}\nmax_payload: 12345\n")
+    clean.run("systemctl", "reload", "leafd.service")
+
+    machine.wait_for("the new max_payload", lambda: client(clean, "max_payload") == 12345, 10)
+    assert process == clean.show("MainPID")
+
+
+def test_watchdog_is_fed_and_bites(clean: machine.Machine) -> None:
+    """A running daemon stays for many times the watchdog's limit; one that hangs is replaced."""
+    if not clean.booted:
+        pytest.skip("systemd does not boot here, so there is nobody who watches")
+    process = clean.show("MainPID")
+    time.sleep(2.5 * WATCHDOG_SECONDS)
+    assert process == clean.show("MainPID")
+
+    clean.run("sh", "-c", f"kill -STOP {process}")
+
+    machine.wait_for("another process", lambda: clean.show("MainPID") not in ("0", process), 60)
+    machine.wait_for("an active service", lambda: clean.show("ActiveState") == "active", 30)
 
 
 def test_acknowledged_messages_survive_kill_9(clean: machine.Machine) -> None:
