@@ -314,6 +314,20 @@ def test_system_services() -> None:
         assert "NATS/1.0 503" == request(server, "a", "$SYS.REQ.SERVER.PING.VARZ")
 
 
+def test_jetstream_of_accounts_without() -> None:
+    """They are told that they have none, under the plain and the domain's subjects, as by the reference."""
+    text = ACCOUNTS.replace("  S {", "  B { users: [ {user: n, password: n} ] }\n  S {")
+    with running(LEAFD, text) as server:
+        for user in ("n", "s"):
+            for subject in ("$JS.API.INFO", "$JS.edge.API.INFO"):
+                answer = request(server, user, subject)
+                assert isinstance(answer, dict)
+                assert (503, 10039) == (answer["error"]["code"], answer["error"]["err_code"])
+        names = request(server, "n", "$JS.API.STREAM.NAMES")
+        assert isinstance(names, dict)
+        assert 10039 == names["error"]["err_code"]
+
+
 # ---- signals
 
 

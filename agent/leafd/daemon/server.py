@@ -48,7 +48,6 @@ VERSION: Final = "2.15.1"
 """The protocol level clients gate their features on; the version of this program is another matter."""
 API_LEVEL: Final = 5
 API_ALL: Final = "$JS.API.>"
-API_INFO: Final = "$JS.API.INFO"
 CLIENT_LISTENER: Final = 1
 LEAF_LISTENER: Final = 2
 SECOND: Final = 1_000_000_000
@@ -100,7 +99,7 @@ class Server:
         self.leaf_policy = compile_leaf_policy(config)
         self.remotes = self._remotes()
         self._loops: dict[int, str] = {}
-        self._subscriptions: dict[int, int] = {}
+        self._subscriptions: dict[int, list[int]] = {}
         self._memory: MemoryDirectory | None = None
         self.store: Path | None = None
         self.limits = t.Limits()
@@ -274,20 +273,32 @@ class Server:
             flags |= t.AccountFlag.JETSTREAM
         if account.system:
             flags |= t.AccountFlag.SYSTEM
-        served = account.jetstream is not None or account.system
-        self.plane.account(account.id, account.name, self.domain if served else "", int(flags))
+        self.plane.account(account.id, account.name, self.domain, int(flags))
         if self.jetstream is None:
             return
         share = account.jetstream
         limits = self._share_limits(share) if share is not None else None
         self.jetstream.add_account(account.id, account.name, limits, enabled=share is not None, system=account.system)
-        if account.id in self._subscriptions:
-            self.plane.unsubscribe(account.id, self._subscriptions.pop(account.id))
-        # An account without JetStream is told so when it asks for its info, and hears nothing else.
-        subject = API_ALL if served else API_INFO
-        self._subscriptions[account.id] = self.plane.subscribe(
-            account.id, subject, self.jetstream.message, flags=int(t.SubscribeFlag.API)
-        )
+        self._unsubscribe(account)
+        # Accounts without JetStream ask, too, and are told that they have none. The plane maps the domain's subjects
+        # only
+        # for those that have it.
+        wanted = [(API_ALL, self.jetstream.message)]
+        if share is None and self.domain:
+            wanted.append((f"$JS.{self.domain}.API.>", self._without_domain))
+        self._subscriptions[account.id] = [
+            self.plane.subscribe(account.id, subject, handler, flags=int(t.SubscribeFlag.API))
+            for subject, handler in wanted
+        ]
+
+    def _without_domain(self, message: t.Message) -> None:
+        if self.jetstream is not None:
+            subject = message.subject.replace(f"$JS.{self.domain}.API.", "$JS.API.", 1)
+            self.jetstream.message(replace(message, subject=subject))
+
+    def _unsubscribe(self, account: Account) -> None:
+        for subscription in self._subscriptions.pop(account.id, []):
+            self.plane.unsubscribe(account.id, subscription)
 
     @staticmethod
     def _share_limits(share: AccountJetStream) -> AccountLimits:
@@ -423,8 +434,7 @@ class Server:
         for link in self.leafs.links():
             if link.account == account.name:
                 self.plane.close_connection(link.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
-        if account.id in self._subscriptions:
-            self.plane.unsubscribe(account.id, self._subscriptions.pop(account.id))
+        self._unsubscribe(account)
         if self.jetstream is not None:
             self.jetstream.add_account(account.id, account.name, enabled=False)
         self.plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
