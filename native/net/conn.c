@@ -133,7 +133,8 @@ static status_t register_wanted(conn_t *conn, loop_t *loop, bool writing) {
     if (LEAF_LIKELY(conn->registered && conn->wanted == wanted)) {
         return STATUS_OK;
     }
-    status_t status = conn->registered ? loop_change(loop, conn->fd, wanted, conn->tag) : loop_add(loop, conn->fd, wanted, conn->tag);
+    status_t status =
+        conn->registered ? loop_change(loop, conn->fd, wanted, conn->tag) : loop_add(loop, conn->fd, wanted, conn->tag);
     if (status == STATUS_OK) {
         conn->registered = true;
         conn->wanted = wanted;

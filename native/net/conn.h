@@ -60,8 +60,8 @@ bytes_t conn_rest(const conn_t *conn);
 /* The first `used` bytes of input were acted on; the others are kept. */
 LEAF_MUST_USE status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used);
 
-/* Writes what the queue holds: one writev in the usual case. STATUS_OK: all gone; STATUS_AGAIN: a backlog stays and the loop is told to
- * report when the socket takes more; STATUS_CLOSED: the peer is gone. */
+/* Writes what the queue holds: one writev in the usual case. STATUS_OK: all gone; STATUS_AGAIN: a backlog stays and the loop
+ * is told to report when the socket takes more; STATUS_CLOSED: the peer is gone. */
 LEAF_MUST_USE status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns);
 
 /* Shall the loop report input of this connection? Registers it on first use. */

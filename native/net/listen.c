@@ -92,20 +92,16 @@ status_t listener_accept(listener_t *listener, int *fd, char peer[LISTEN_PEER_SI
             return STATUS_OK;
         }
         switch (errno) {
-        case EAGAIN:
-            return STATUS_AGAIN;
+        case EAGAIN: return STATUS_AGAIN;
         case EMFILE:
         case ENFILE:
         case ENOBUFS:
-        case ENOMEM:
-            return refuse(listener);
+        case ENOMEM: return refuse(listener);
         case EBADF:
         case EINVAL:
         case ENOTSOCK:
-        case EOPNOTSUPP:
-            return STATUS_IO;
-        default:
-            break; /* that connection died before it was taken (ECONNABORTED, EINTR, network errors): the next one */
+        case EOPNOTSUPP: return STATUS_IO;
+        default: break; /* that connection died before it was taken (ECONNABORTED, EINTR, network errors): the next one */
         }
     }
     return STATUS_AGAIN;

@@ -1,7 +1,7 @@
 /* listen.h: taking connections off a listening socket, a bounded number in a tick, whatever the state of the machine.
  *
- * When the process has no descriptor left, a spare one is given up to take the connection and close it at once: otherwise it would
- * stay in the backlog and epoll would report it for ever.
+ * When the process has no descriptor left, a spare one is given up to take the connection and close it at once: otherwise it
+ * would stay in the backlog and epoll would report it for ever.
  */
 #ifndef LEAFD_NET_LISTEN_H
 #define LEAFD_NET_LISTEN_H

@@ -1,4 +1,5 @@
-/* loop.c: see loop.h. epoll_wait's millisecond is fine enough: what has to be quick (acks, deliveries) wakes through a descriptor. */
+/* loop.c: see loop.h. epoll_wait's millisecond is fine enough: what has to be quick (acks, deliveries) wakes through a
+ * descriptor. */
 #include "net/loop.h"
 
 #include <errno.h>
@@ -22,9 +23,9 @@ void loop_close(loop_t *loop) {
 }
 
 static status_t control(loop_t *loop, int operation, int fd, uint32_t events, void *tag) {
-    struct epoll_event event = {
-        .events = ((events & LOOP_READ) != 0 ? (uint32_t)EPOLLIN : 0u) | ((events & LOOP_WRITE) != 0 ? (uint32_t)EPOLLOUT : 0u),
-        .data.ptr = tag};
+    struct epoll_event event = {.events = ((events & LOOP_READ) != 0 ? (uint32_t)EPOLLIN : 0u)
+                                          | ((events & LOOP_WRITE) != 0 ? (uint32_t)EPOLLOUT : 0u),
+                                .data.ptr = tag};
     if (epoll_ctl(loop->epoll_fd, operation, fd, &event) == 0) {
         return STATUS_OK;
     }
@@ -64,8 +65,9 @@ uint32_t loop_wait(loop_t *loop, int64_t sleep_ns, loop_ready_t *ready, uint32_t
     for (int i = 0; i < count; i++) {
         uint32_t from = events[i].events;
         ready[i].tag = events[i].data.ptr;
-        ready[i].events = ((from & (uint32_t)EPOLLIN) != 0 ? LOOP_READ : 0u) | ((from & (uint32_t)EPOLLOUT) != 0 ? LOOP_WRITE : 0u) |
-                          ((from & (uint32_t)(EPOLLERR | EPOLLHUP)) != 0 ? LOOP_ERROR : 0u);
+        ready[i].events = ((from & (uint32_t)EPOLLIN) != 0 ? LOOP_READ : 0u)
+                          | ((from & (uint32_t)EPOLLOUT) != 0 ? LOOP_WRITE : 0u)
+                          | ((from & (uint32_t)(EPOLLERR | EPOLLHUP)) != 0 ? LOOP_ERROR : 0u);
     }
     return (uint32_t)count;
 }

@@ -25,21 +25,21 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-#define OUTQ_MARK_BYTES 1024             /* frames between two marks are together at least so long                 */
-#define OUTQ_CONTROL_MAX (256u * 1024u)  /* urgent bytes that may wait; more means the peer floods us with PINGs   */
-#define OUTQ_KEEP_BYTES (64u * 1024u)    /* capacity kept while the connection is busy                             */
+#define OUTQ_MARK_BYTES 1024            /* frames between two marks are together at least so long                 */
+#define OUTQ_CONTROL_MAX (256u * 1024u) /* urgent bytes that may wait; more means the peer floods us with PINGs   */
+#define OUTQ_KEEP_BYTES (64u * 1024u)   /* capacity kept while the connection is busy                             */
 #define OUTQ_IOVECS 3
 
 typedef struct outq {
-    buffer_t data;         /* emit into this, then outq_end()                                       */
-    uint64_t sent;         /* bytes of data already written; data.at[sent] is the next one          */
-    uint64_t last_mark;    /* offset in data of the last mark (or 0)                                 */
-    uint64_t *marks;       /* offsets in data where a frame ends, ascending                         */
-    uint32_t mark_first;   /* marks before this one are behind `sent`                               */
+    buffer_t data;       /* emit into this, then outq_end()                                       */
+    uint64_t sent;       /* bytes of data already written; data.at[sent] is the next one          */
+    uint64_t last_mark;  /* offset in data of the last mark (or 0)                                 */
+    uint64_t *marks;     /* offsets in data where a frame ends, ascending                         */
+    uint32_t mark_first; /* marks before this one are behind `sent`                               */
     uint32_t mark_count;
     uint32_t mark_capacity;
-    bool backlog;          /* the last flush left data behind                                       */
-    bool busy;             /* something was queued since the last outq_idle                         */
+    bool backlog; /* the last flush left data behind                                       */
+    bool busy;    /* something was queued since the last outq_idle                         */
     buffer_t control;
     uint64_t control_sent;
     uint64_t max_pending;

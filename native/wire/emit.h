@@ -9,8 +9,8 @@
 
 typedef struct message {
     bytes_t subject;
-    bytes_t reply;   /* may be empty */
-    bytes_t header;  /* whole block, may be empty */
+    bytes_t reply;  /* may be empty */
+    bytes_t header; /* whole block, may be empty */
     bytes_t payload;
 } message_t;
 

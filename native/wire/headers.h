@@ -15,8 +15,10 @@ bool headers_next(bytes_t block, uint32_t *cursor, bytes_t *name, bytes_t *value
 bool headers_has_prefix(bytes_t block, bytes_t prefix);
 /* Copies block to out without the fields whose name `drop` accepts; an inline status in the first line is removed when
  * strip_status. Appends nothing when no field is left and *empty is set. */
-LEAF_MUST_USE status_t headers_copy_without(buffer_t *out, bytes_t block, bool (*drop)(bytes_t name), bool strip_status, bool *empty);
-/* Adds "name: value\r\n" before the closing blank line of the block that ends at out's end (starts one when block_start == size). */
+LEAF_MUST_USE status_t headers_copy_without(buffer_t *out, bytes_t block, bool (*drop)(bytes_t name), bool strip_status,
+                                            bool *empty);
+/* Adds "name: value\r\n" before the closing blank line of the block that ends at out's end (starts one when block_start ==
+ * size). */
 LEAF_MUST_USE status_t headers_append(buffer_t *out, uint64_t block_start, bytes_t name, bytes_t value);
 
 #endif

@@ -17,11 +17,11 @@ typedef enum op_kind {
     OP_PING,
     OP_PONG,
     OP_OK,
-    OP_ERR,     /* body = text between the quotes                                           leaf (soliciting)          */
-    OP_PUB,     /* subject, reply, payload                                                  client                     */
-    OP_HPUB,    /* subject, reply, header, payload                                          client                     */
-    OP_SUB,     /* subject, queue, sid                                                      client                     */
-    OP_UNSUB,   /* sid, max (0 = none)                                                      client                     */
+    OP_ERR,        /* body = text between the quotes                                           leaf (soliciting)          */
+    OP_PUB,        /* subject, reply, payload                                                  client                     */
+    OP_HPUB,       /* subject, reply, header, payload                                          client                     */
+    OP_SUB,        /* subject, queue, sid                                                      client                     */
+    OP_UNSUB,      /* sid, max (0 = none)                                                      client                     */
     OP_LEAF_SUB,   /* LS+ subject [queue weight]                                            leaf                       */
     OP_LEAF_UNSUB, /* LS- subject [queue]                                                   leaf                       */
     OP_LEAF_MSG,   /* LMSG subject [reply] size | subject + reply q.. size | subject '|' q.. size   leaf               */
@@ -35,13 +35,13 @@ typedef struct op {
     op_kind_t kind;
     bytes_t subject;
     bytes_t reply;
-    bytes_t queue;       /* SUB, LS+, LS-                                                          */
-    bytes_t sid;         /* client's own text, at most 64 bytes                                    */
-    bytes_t body;        /* CONNECT, INFO: JSON; ERR: text                                         */
-    bytes_t header;      /* whole header block "NATS/1.0...\r\n\r\n", empty when there is none     */
-    bytes_t payload;     /* without header                                                         */
-    uint64_t max;        /* UNSUB: deliveries; 0 = at once                                         */
-    uint32_t weight;     /* LS+ with a queue                                                       */
+    bytes_t queue;   /* SUB, LS+, LS-                                                          */
+    bytes_t sid;     /* client's own text, at most 64 bytes                                    */
+    bytes_t body;    /* CONNECT, INFO: JSON; ERR: text                                         */
+    bytes_t header;  /* whole header block "NATS/1.0...\r\n\r\n", empty when there is none     */
+    bytes_t payload; /* without header                                                         */
+    uint64_t max;    /* UNSUB: deliveries; 0 = at once                                         */
+    uint32_t weight; /* LS+ with a queue                                                       */
     uint32_t queue_count;
     bytes_t queues[OP_QUEUES_MAX]; /* LMSG/HMSG with targets                                       */
 } op_t;

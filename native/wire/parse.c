@@ -4,7 +4,8 @@
  * looks at 16 bytes a step; other ops go through the table of rows. There is no state but how far a line without its end has been
  * searched: a call with more bytes starts at the op's first byte again, at most once a line and once a payload.
  *
- * Answers to odd lines follow nats-server 2.15.1, which was asked: an op name may be wrong from its first byte on, whole line or not; PING,
+ * Answers to odd lines follow nats-server 2.15.1, which was asked: an op name may be wrong from its first byte on, whole line
+ * or not; PING,
  * PONG and +OK ignore the rest of their line; a line ends at LF with or without CR; CR inside a line separates words; numbers
  * have one to nine digits; the control-line limit counts from the first argument to before the CRLF, blanks included.
  * Deliberately different: PING with an endless tail is cut off at the control-line limit too, a sid is at most
@@ -25,9 +26,9 @@
 #define STEP 16
 
 typedef enum rest_rule {
-    REST_WORDS = 0,   /* a blank must follow the name                          */
-    REST_TEXT_BLANK,  /* the same, and the rest of the line is one text        */
-    REST_TEXT,        /* the rest is one text, blanks before it are skipped    */
+    REST_WORDS = 0,  /* a blank must follow the name                          */
+    REST_TEXT_BLANK, /* the same, and the rest of the line is one text        */
+    REST_TEXT,       /* the rest is one text, blanks before it are skipped    */
     REST_IGNORED,
 } rest_rule_t;
 
@@ -41,6 +42,7 @@ typedef struct verb {
 
 #define BOTH (WIRE_CLIENT | WIRE_LEAF)
 
+/* clang-format off */
 static const verb_t verbs[] = {
     {"pub", 3, WIRE_CLIENT, OP_PUB, REST_WORDS},
     {"hpub", 4, WIRE_CLIENT, OP_HPUB, REST_WORDS},
@@ -57,6 +59,7 @@ static const verb_t verbs[] = {
     {"+ok", 3, BOTH, OP_OK, REST_IGNORED},
     {"-err", 4, BOTH, OP_ERR, REST_TEXT_BLANK},
 };
+/* clang-format on */
 
 #define VERB_COUNT (sizeof verbs / sizeof verbs[0])
 
@@ -336,8 +339,7 @@ static bool act_line(const words_t *words, op_t *op) {
         op->subject = at[0];
         op->queue = words->count == 2 ? at[1] : BYTES_NONE;
         return true;
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -345,8 +347,7 @@ static bool act_line(const words_t *words, op_t *op) {
 static inline wire_verdict_t parse_words(wire_parser_t *parser, bytes_t input, op_kind_t kind, uint32_t name_size, op_t *op,
                                          uint32_t *used, wire_error_t *error) {
     words_t words;
-    if (parser->searched > name_size &&
-        memchr(input.at + parser->searched, '\n', input.size - parser->searched) == NULL) {
+    if (parser->searched > name_size && memchr(input.at + parser->searched, '\n', input.size - parser->searched) == NULL) {
         return line_more(parser, input, name_size, error);
     }
     if (LEAF_UNLIKELY(!cut_words(input, name_size, &words))) {

@@ -1,4 +1,5 @@
-/* test_conn.c: a connection over a socket pair: input in any pieces, messages larger than the scratch buffer, verdicts, write backlog. */
+/* test_conn.c: a connection over a socket pair: input in any pieces, messages larger than the scratch buffer, verdicts, write
+ * backlog. */
 #include "net/conn.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* test_emit.c: frames byte for byte as nats-server 2.15.1 sends them, all or nothing at a buffer's bound, and readable for the parser. */
+/* test_emit.c: frames byte for byte as nats-server 2.15.1 sends them, all or nothing at a buffer's bound, and readable for the
+ * parser. */
 #include "wire/emit.h"
 
 #include <stdlib.h>
@@ -10,13 +11,13 @@ static bytes_t text(const char *c) {
     return bytes_of(c, (uint32_t)strlen(c));
 }
 
-#define EMITTED(expected, call)                       \
-    do {                                              \
-        buffer_t out;                                 \
-        buffer_init(&out, 1 << 20);                   \
-        CHECK_EQ_I64(STATUS_OK, call);                \
-        CHECK_TEXT(expected, out.at, out.size);       \
-        buffer_free(&out);                            \
+#define EMITTED(expected, call)                                                                                                  \
+    do {                                                                                                                         \
+        buffer_t out;                                                                                                            \
+        buffer_init(&out, 1 << 20);                                                                                              \
+        CHECK_EQ_I64(STATUS_OK, call);                                                                                           \
+        CHECK_TEXT(expected, out.at, out.size);                                                                                  \
+        buffer_free(&out);                                                                                                       \
     } while (0)
 
 static void client_frames(void) {

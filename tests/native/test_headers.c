@@ -9,7 +9,8 @@ static bytes_t text(const char *c) {
     return bytes_of(c, (uint32_t)strlen(c));
 }
 
-static const char *const block = "NATS/1.0\r\nNats-Msg-Id: abc\r\nX-Other:no blank\r\nx-other: \t two \t\r\nEmpty:\r\nNats-Rollup: sub\r\n\r\n";
+static const char *const block =
+    "NATS/1.0\r\nNats-Msg-Id: abc\r\nX-Other:no blank\r\nx-other: \t two \t\r\nEmpty:\r\nNats-Rollup: sub\r\n\r\n";
 
 static const char *found(const char *in, const char *name) {
     static char result[100];
@@ -47,9 +48,17 @@ static void first_of_two_counts(void) {
 }
 
 static void odd_blocks_have_no_fields(void) {
-    static const char *const odd[] = {"", "a", "NATS/1.0", "NATS/1.0\r\n", "NATS/1.0\r\n\r\n", "ABCD/1.0\r\nA: 1\r\n\r\n",
-                                      "NATS/1.0\r\nA: 1", "NATS/1.0\r\nno colon\r\n\r\n", "NATS/1.0\r\n: 1\r\n\r\n",
-                                      "NATS/1.0\r\n\r\nA: 1\r\n\r\n", "NATS/1.0\nA: 1\n\n"};
+    static const char *const odd[] = {"",
+                                      "a",
+                                      "NATS/1.0",
+                                      "NATS/1.0\r\n",
+                                      "NATS/1.0\r\n\r\n",
+                                      "ABCD/1.0\r\nA: 1\r\n\r\n",
+                                      "NATS/1.0\r\nA: 1",
+                                      "NATS/1.0\r\nno colon\r\n\r\n",
+                                      "NATS/1.0\r\n: 1\r\n\r\n",
+                                      "NATS/1.0\r\n\r\nA: 1\r\n\r\n",
+                                      "NATS/1.0\nA: 1\n\n"};
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         if (headers_has_prefix(text(odd[i]), BYTES_NONE)) {
             FAIL("row %zu has a field", i);
@@ -100,7 +109,8 @@ static void copy_is_all_or_nothing(void) {
         bool empty;
         status_t status = headers_copy_without(&out, text(block), drop_nats, false, &empty);
         CHECK(status == STATUS_OK || out.size == 1);
-        CHECK(status == (max >= 1 + strlen(block) - strlen("Nats-Msg-Id: abc\r\nNats-Rollup: sub\r\n") ? STATUS_OK : STATUS_FULL));
+        CHECK(status
+              == (max >= 1 + strlen(block) - strlen("Nats-Msg-Id: abc\r\nNats-Rollup: sub\r\n") ? STATUS_OK : STATUS_FULL));
         buffer_free(&out);
     }
 }

@@ -67,7 +67,8 @@ static void queue_sized(outq_t *outq, uint32_t size) {
     CHECK_EQ_I64(STATUS_OK, outq_end(outq));
 }
 
-/* The peer's bytes as frames: every '[' is closed before the next one opens. Returns how many; *urgent_at: bytes before "[PING]". */
+/* The peer's bytes as frames: every '[' is closed before the next one opens. Returns how many; *urgent_at: bytes before
+ * "[PING]". */
 static uint32_t frames(uint64_t *urgent_at) {
     uint32_t count = 0;
     bool open = false;

@@ -117,7 +117,8 @@ static const row_t leaf_rows[] = {
     {"HMSG foo | q1 q2 12 14\r\nNATS/1.0\r\n\r\nab\r\n",
      "HMSG subject=foo for=q1 for=q2 header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
     {"HMSG foo 15 14\r\n", "bad: silent\n"},
-    {"INFO {\"a\":1} \r\nPING\r\nPONG\r\n-ERR 'Loop detected'\r\n", "INFO body={\"a\":1} \nPING\nPONG\nERR body=Loop detected\nend\n"},
+    {"INFO {\"a\":1} \r\nPING\r\nPONG\r\n-ERR 'Loop detected'\r\n",
+     "INFO body={\"a\":1} \nPING\nPONG\nERR body=Loop detected\nend\n"},
     {"PUB foo 2\r\nab\r\n", "bad: unknown operation\n"},
     {"SUB foo 1\r\n", "bad: unknown operation\n"},
 };

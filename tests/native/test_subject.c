@@ -81,7 +81,8 @@ static void random_subject(char *to, bool wildcards) {
 }
 
 static void validity_as_the_reference(void) {
-    static const char *const good[] = {"a", "a.b", "foo.*", "foo.>", ">", "*", "*.*", "foo*.x", "foo.a>b", "foo.>x", "a.**", "foo\001bar", "f\303\244"};
+    static const char *const good[] = {"a",      "a.b",     "foo.*",  "foo.>", ">",          "*",        "*.*",
+                                       "foo*.x", "foo.a>b", "foo.>x", "a.**",  "foo\001bar", "f\303\244"};
     static const char *const wrong[] = {"", ".", "a.", ".a", "a..b", ">.a", "a.>.b", "a b", "a\tb", "a\r", "a\n.b"};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         if (!subject_valid_pattern(text(good[i]))) {

@@ -37,8 +37,8 @@ static inline void transcript_number(buffer_t *out, const char *name, uint64_t v
 }
 
 static inline void transcript_op(buffer_t *out, const op_t *op) {
-    static const char *const names[OP_KIND_COUNT] = {"NONE", "CONNECT", "INFO", "PING", "PONG", "OK", "ERR", "PUB",
-                                                     "HPUB", "SUB", "UNSUB", "LS+", "LS-", "LMSG", "HMSG"};
+    static const char *const names[OP_KIND_COUNT] = {"NONE", "CONNECT", "INFO",  "PING", "PONG", "OK",   "ERR", "PUB",
+                                                     "HPUB", "SUB",     "UNSUB", "LS+",  "LS-",  "LMSG", "HMSG"};
     transcript_text(out, names[op->kind]);
     transcript_field(out, "subject", op->subject);
     transcript_field(out, "reply", op->reply);
@@ -57,16 +57,11 @@ static inline void transcript_op(buffer_t *out, const op_t *op) {
 
 static inline const char *transcript_error(wire_error_t error) {
     switch (error) {
-    case WIRE_ERROR_UNKNOWN_OPERATION:
-        return "bad: unknown operation\n";
-    case WIRE_ERROR_SILENT:
-        return "bad: silent\n";
-    case WIRE_ERROR_MAX_PAYLOAD:
-        return "bad: max payload\n";
-    case WIRE_ERROR_MAX_CONTROL_LINE:
-        return "bad: max control line\n";
-    case WIRE_ERROR_NONE:
-        break;
+    case WIRE_ERROR_UNKNOWN_OPERATION: return "bad: unknown operation\n";
+    case WIRE_ERROR_SILENT: return "bad: silent\n";
+    case WIRE_ERROR_MAX_PAYLOAD: return "bad: max payload\n";
+    case WIRE_ERROR_MAX_CONTROL_LINE: return "bad: max control line\n";
+    case WIRE_ERROR_NONE: break;
     }
     return "bad without a reason\n";
 }
@@ -91,7 +86,8 @@ static inline void transcript_check_slices(const op_t *op, bytes_t input) {
 
 /* Feeds `input` as it would come over a socket in pieces of `step` bytes (0 = all at once). Checks on the way that slices lie
  * inside what was given, that progress is made, and that the parser never asks for less than it has. */
-static inline void transcript_of(buffer_t *out, wire_kind_t kind, uint32_t max_payload, uint32_t max_line, bytes_t input, uint32_t step) {
+static inline void transcript_of(buffer_t *out, wire_kind_t kind, uint32_t max_payload, uint32_t max_line, bytes_t input,
+                                 uint32_t step) {
     wire_parser_t parser;
     wire_parser_init(&parser, kind, max_payload, max_line);
     parser.headers = true;

@@ -47,7 +47,8 @@ static void wait_for(int fd, short events) {
 
 void client_open(client_t *client, int port) {
     *client = (client_t){.fd = socket(AF_INET, SOCK_STREAM, 0), .in = malloc(INPUT_SIZE), .out = malloc(OUTPUT_SIZE)};
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (client->fd < 0 || client->in == NULL || client->out == NULL) {
         die("no socket or no memory");
     }
@@ -189,8 +190,8 @@ static size_t message(client_t *client, const char *line, const char *end, frame
     if ((size_t)(client->in + client->in_end - body) < size + 2 || header_size > size) {
         return 0;
     }
-    *frame = (frame_t){.subject = words[0], .sid = words[1], .header = {body, header_size},
-                       .payload = {body + header_size, size - header_size}};
+    *frame = (frame_t){
+        .subject = words[0], .sid = words[1], .header = {body, header_size}, .payload = {body + header_size, size - header_size}};
     if (count == 3 + numbers) {
         frame->reply = words[2];
     }

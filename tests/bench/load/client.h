@@ -1,4 +1,5 @@
-/* client.h: a NATS client small and fast enough not to be what is measured: one blocking or polled socket, no allocation a message.
+/* client.h: a NATS client small and fast enough not to be what is measured: one blocking or polled socket, no allocation a
+ * message.
  *
  * Shares no code with the daemon on purpose: a mistake in its parser must not hide in the tool that judges it. Anything
  * unexpected (an -ERR, a closed connection, nothing for half a minute) ends the process with a line on stderr.

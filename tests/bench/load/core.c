@@ -1,5 +1,5 @@
-/* core.c: scenarios without JetStream: publish to one subscriber, request and reply. Publisher and subscriber are threads of their
- * own, as they would be processes of their own. */
+/* core.c: scenarios without JetStream: publish to one subscriber, request and reply. Publisher and subscriber are threads of
+ * their own, as they would be processes of their own. */
 #include "load.h"
 
 #include <pthread.h>
@@ -80,7 +80,8 @@ result_t run_core(const options_t *options) {
     client_format(&reader.client, "SUB %s 1\r\n", options->subject);
     client_sync(&reader.client);
     char line[512];
-    reader.frame_size = (size_t)snprintf(line, sizeof line, "MSG %s 1 %u\r\n", options->subject, options->size) + options->size + 2;
+    reader.frame_size =
+        (size_t)snprintf(line, sizeof line, "MSG %s 1 %u\r\n", options->subject, options->size) + options->size + 2;
 
     client_t publisher;
     client_open(&publisher, options->port);

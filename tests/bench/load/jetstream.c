@@ -1,5 +1,5 @@
-/* jetstream.c: scenarios with a stream. One thread with epoll for all publishing connections: acks and messages of 128 B cost it a
- * fraction of a microsecond each. */
+/* jetstream.c: scenarios with a stream. One thread with epoll for all publishing connections: acks and messages of 128 B cost
+ * it a fraction of a microsecond each. */
 #include "load.h"
 
 #include <stdio.h>
@@ -46,8 +46,8 @@ static size_t put_decimal(char *to, uint64_t v) {
 /* Sends as many messages as in_flight allows. */
 static void publish_more(publisher_t *publisher, const options_t *options, const char *payload) {
     char line[512];
-    size_t subject_size = (size_t)snprintf(line, sizeof line, "PUB %s.%u _INBOX.load%u.", options->subject, publisher->number,
-                                           publisher->number);
+    size_t subject_size =
+        (size_t)snprintf(line, sizeof line, "PUB %s.%u _INBOX.load%u.", options->subject, publisher->number, publisher->number);
     while (publisher->sent < publisher->to_send && publisher->sent - publisher->acked < options->in_flight) {
         size_t at = subject_size;
         at += put_decimal(line + at, publisher->sent);
@@ -135,7 +135,8 @@ result_t run_publish(const options_t *options) {
 
 /* ---- consume ---------------------------------------------------------------------------------------------------- */
 
-/* The stream sequence in $JS.ACK.stream.consumer.delivered.sequence... or $JS.ACK.domain.account.stream.consumer.delivered.seq... */
+/* The stream sequence in $JS.ACK.stream.consumer.delivered.sequence... or
+ * $JS.ACK.domain.account.stream.consumer.delivered.seq... */
 static uint64_t stream_sequence(slice_t reply) {
     unsigned dots = 0;
     for (size_t i = 0; i < reply.size; i++) {
@@ -173,7 +174,8 @@ result_t run_push(const options_t *options) {
     client_format(&client, "SUB %s 1\r\nSUB _INBOX.create 2\r\n", options->subject);
     client_sync(&client);
     double started = seconds_now();
-    client_format(&client, "PUB %s _INBOX.create %zu\r\n%s\r\n", options->api_subject, strlen(options->api_body), options->api_body);
+    client_format(&client, "PUB %s _INBOX.create %zu\r\n%s\r\n", options->api_subject, strlen(options->api_body),
+                  options->api_body);
     client_flush_all(&client);
     uint64_t seen = 0, last = 0;
     while (seen < options->messages) {
@@ -203,7 +205,8 @@ result_t run_push(const options_t *options) {
 static void pull(client_t *client, const options_t *options, uint32_t count) {
     char body[128];
     int size = snprintf(body, sizeof body, "{\"batch\":%u,\"expires\":20000000000}", count);
-    client_format(client, "PUB $JS.API.CONSUMER.MSG.NEXT.%s.%s _INBOX.pull %d\r\n%s\r\n", options->stream, options->consumer, size, body);
+    client_format(client, "PUB $JS.API.CONSUMER.MSG.NEXT.%s.%s _INBOX.pull %d\r\n%s\r\n", options->stream, options->consumer,
+                  size, body);
 }
 
 static void ack(client_t *client, slice_t reply) {

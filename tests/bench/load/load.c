@@ -25,12 +25,12 @@ static const scenario_t scenarios[] = {
 };
 
 static const struct option names[] = {
-    {"port", required_argument, NULL, 'p'},       {"messages", required_argument, NULL, 'm'},
-    {"size", required_argument, NULL, 's'},       {"connections", required_argument, NULL, 'c'},
-    {"in-flight", required_argument, NULL, 'f'},  {"batch", required_argument, NULL, 'b'},
-    {"subject", required_argument, NULL, 'j'},    {"stream", required_argument, NULL, 't'},
-    {"consumer", required_argument, NULL, 'n'},   {"api-subject", required_argument, NULL, 'a'},
-    {"api-body", required_argument, NULL, 'y'},   {NULL, 0, NULL, 0},
+    {"port", required_argument, NULL, 'p'},      {"messages", required_argument, NULL, 'm'},
+    {"size", required_argument, NULL, 's'},      {"connections", required_argument, NULL, 'c'},
+    {"in-flight", required_argument, NULL, 'f'}, {"batch", required_argument, NULL, 'b'},
+    {"subject", required_argument, NULL, 'j'},   {"stream", required_argument, NULL, 't'},
+    {"consumer", required_argument, NULL, 'n'},  {"api-subject", required_argument, NULL, 'a'},
+    {"api-body", required_argument, NULL, 'y'},  {NULL, 0, NULL, 0},
 };
 
 static uint32_t small(const char *text) {
@@ -57,13 +57,21 @@ static void take(options_t *options, int name, const char *value) {
 static double seconds_used(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
+           + (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
 int main(int count, char **values) {
-    options_t options = {.messages = 100000, .size = 128, .connections = 1, .in_flight = 1, .batch = 500, .subject = "bench",
-                         .stream = "", .consumer = "", .api_subject = "", .api_body = ""};
+    options_t options = {.messages = 100000,
+                         .size = 128,
+                         .connections = 1,
+                         .in_flight = 1,
+                         .batch = 500,
+                         .subject = "bench",
+                         .stream = "",
+                         .consumer = "",
+                         .api_subject = "",
+                         .api_body = ""};
     int name;
     while ((name = getopt_long(count, values, "", names, NULL)) != -1) {
         take(&options, name, optarg);
