@@ -1,5 +1,13 @@
 /* env.c: see env.h. The only file that includes lmdb.h.
  *
+ * Messages lie in a database for each stream ("m" and the id in hex), not all in one: keys that are appended in the midst of a tree
+ * leave every page half full behind them (measured with 8 streams of 128 B messages: 3.1 bytes of file a byte of payload against 2.1,
+ * and the keeper's CPU doubled). The keeper opens a new one inside its write transaction; the plane hears of it by a count that is
+ * published after the commit. When MESSAGE_DBS_MAX are in use, further streams share the database "messages".
+ *
+ *     index    0 .. DB_COUNT-1          the databases of keys.h
+ *              DB_COUNT + slot          the messages of slots[slot], slot < published
+ *
  * A cursor for each database stays open over the plane's read transaction and is renewed with it, so a sequential reader pays
  * mdb_cursor_get(MDB_NEXT) and not a descent from the root. Messages and id order are put through a kept write cursor: LMDB then
  * finds the page of the last put without a descent when the next key lands on it.
@@ -8,6 +16,7 @@
 
 #include <errno.h>
 #include <lmdb.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -18,15 +27,34 @@
 
 #define SPACE_LOW (UINT64_C(1) << 20)
 
+#define MESSAGE_DBS_MAX 1024
+#define DBS_MAX (DB_COUNT + MESSAGE_DBS_MAX)
+#define ROUTE_SIZE (4 * MESSAGE_DBS_MAX)
+#define MESSAGE_DB_NAME_SIZE 9 /* "m0000002a" */
+
+/* From stream id to slot + 1; 0 = empty. Each thread has its own. */
+typedef struct route {
+    uint16_t at[ROUTE_SIZE];
+    uint32_t count;
+} route_t;
+
 struct env {
     MDB_env *env;
-    MDB_dbi dbs[DB_COUNT];
-    MDB_txn *read;
-    MDB_cursor *readers[DB_COUNT];
-    bool reader_fresh[DB_COUNT];
-    MDB_txn *write;
-    MDB_cursor *writers[DB_COUNT];
+    MDB_dbi dbs[DBS_MAX];
+    uint32_t slots[MESSAGE_DBS_MAX]; /* stream ids; written before they are published */
+    _Atomic uint32_t published;
     uint32_t page_size;
+    /* plane */
+    MDB_txn *read;
+    MDB_cursor *readers[DBS_MAX];
+    uint64_t reader_renewals[DBS_MAX];
+    uint64_t renewals;
+    route_t read_route;
+    /* keeper */
+    MDB_txn *write;
+    MDB_cursor *writers[DBS_MAX];
+    route_t write_route;
+    uint32_t opened; /* slots in use, those of the open transaction included */
 };
 
 static const char *const db_names[DB_COUNT] = {"meta", "records", "messages", "heads", "ids", "id_order", "expiry"};
@@ -64,20 +92,120 @@ static bytes_t bytes_from(MDB_val val) {
     return bytes_of(val.mv_data, (uint32_t)val.mv_size);
 }
 
+/* ---- which database ---- */
+
+static uint32_t route_place(const env_t *env, const route_t *route, uint32_t stream) {
+    uint32_t i = stream * UINT32_C(2654435761) % ROUTE_SIZE;
+    while (route->at[i] != 0 && env->slots[route->at[i] - 1] != stream) {
+        i = (i + 1) % ROUTE_SIZE;
+    }
+    return i;
+}
+
+static void route_add(const env_t *env, route_t *route, uint32_t slot) {
+    route->at[route_place(env, route, env->slots[slot])] = (uint16_t)(slot + 1);
+    route->count++;
+}
+
+static uint32_t index_in(const env_t *env, const route_t *route, store_db_t db, bytes_t key) {
+    if (db != DB_MESSAGES || key.size < 4) {
+        return db;
+    }
+    uint16_t slot = route->at[route_place(env, route, load_be32(key.at))];
+    return slot != 0 ? DB_COUNT + slot - 1u : DB_MESSAGES;
+}
+
+/* Takes in what the keeper has published since. */
+static void route_catch_up(const env_t *env, route_t *route, uint32_t published) {
+    while (route->count < published) {
+        route_add(env, route, route->count);
+    }
+}
+
+static void message_db_name(uint32_t stream, char name[MESSAGE_DB_NAME_SIZE + 1]) {
+    snprintf(name, MESSAGE_DB_NAME_SIZE + 1, "m%08x", stream);
+}
+
+static int open_message_db(env_t *env, MDB_txn *txn, uint32_t stream) {
+    char name[MESSAGE_DB_NAME_SIZE + 1];
+    message_db_name(stream, name);
+    int code = mdb_dbi_open(txn, name, MDB_CREATE, &env->dbs[DB_COUNT + env->opened]);
+    if (code == 0) {
+        env->slots[env->opened] = stream;
+        route_add(env, &env->write_route, env->opened);
+        env->opened++;
+    }
+    return code;
+}
+
+/* Opens the message databases that are there; one that a removed stream left empty goes. */
+static int open_message_dbs(env_t *env, MDB_txn *txn) {
+    MDB_cursor *cursor;
+    MDB_dbi names;
+    int code = mdb_dbi_open(txn, NULL, 0, &names);
+    if (code != 0 || (code = mdb_cursor_open(txn, names, &cursor)) != 0) {
+        return code;
+    }
+    uint32_t streams[MESSAGE_DBS_MAX];
+    uint32_t count = 0;
+    MDB_val k;
+    MDB_val v;
+    while ((code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
+        char name[MESSAGE_DB_NAME_SIZE + 1] = {0};
+        unsigned int stream;
+        if (k.mv_size == MESSAGE_DB_NAME_SIZE && count < MESSAGE_DBS_MAX) {
+            memcpy(name, k.mv_data, MESSAGE_DB_NAME_SIZE);
+            if (sscanf(name, "m%08x", &stream) == 1) {
+                streams[count++] = stream;
+            }
+        }
+    }
+    mdb_cursor_close(cursor);
+    code = code == MDB_NOTFOUND ? 0 : code;
+    for (uint32_t i = 0; code == 0 && i < count; i++) {
+        char name[MESSAGE_DB_NAME_SIZE + 1];
+        MDB_dbi dbi;
+        MDB_stat stat;
+        message_db_name(streams[i], name);
+        code = mdb_dbi_open(txn, name, 0, &dbi);
+        if (code == 0) {
+            code = mdb_stat(txn, dbi, &stat);
+        }
+        if (code == 0) {
+            code = stat.ms_entries == 0 ? mdb_drop(txn, dbi, 1) : open_message_db(env, txn, streams[i]);
+        }
+    }
+    return code;
+}
+
+static void forget_opened(env_t *env) {
+    env->opened = atomic_load_explicit(&env->published, memory_order_relaxed);
+    memset(&env->write_route, 0, sizeof env->write_route);
+    route_catch_up(env, &env->write_route, env->opened);
+}
+
 static status_t open_databases(env_t *env) {
     MDB_txn *txn;
     int code = mdb_txn_begin(env->env, NULL, 0, &txn);
     if (code != 0) {
         return translate(code);
     }
-    for (int db = 0; db < DB_COUNT; db++) {
+    for (int db = 0; code == 0 && db < DB_COUNT; db++) {
         code = mdb_dbi_open(txn, db_names[db], MDB_CREATE, &env->dbs[db]);
-        if (code != 0) {
-            mdb_txn_abort(txn);
-            return translate(code);
-        }
     }
-    return translate(mdb_txn_commit(txn));
+    if (code == 0) {
+        code = open_message_dbs(env, txn);
+    }
+    if (code != 0) {
+        mdb_txn_abort(txn);
+        return translate(code);
+    }
+    code = mdb_txn_commit(txn);
+    if (code == 0) {
+        atomic_store_explicit(&env->published, env->opened, memory_order_release);
+        route_catch_up(env, &env->read_route, env->opened);
+    }
+    return translate(code);
 }
 
 status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size) {
@@ -90,7 +218,7 @@ status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t *
     }
     int code = mdb_env_create(&env->env);
     if (code == 0) {
-        code = mdb_env_set_maxdbs(env->env, DB_COUNT);
+        code = mdb_env_set_maxdbs(env->env, DBS_MAX + 1);
     }
     if (code == 0) {
         code = mdb_env_set_mapsize(env->env, (size_t)map_size);
@@ -124,7 +252,7 @@ void env_close(env_t *env) {
     if (env == NULL) {
         return;
     }
-    for (int db = 0; db < DB_COUNT; db++) {
+    for (int db = 0; db < DBS_MAX; db++) {
         if (env->readers[db] != NULL) {
             mdb_cursor_close(env->readers[db]);
         }
@@ -144,38 +272,43 @@ void env_close(env_t *env) {
 /* ---- reading ---- */
 
 status_t env_renew(env_t *env) {
+    uint32_t published = atomic_load_explicit(&env->published, memory_order_acquire);
     mdb_txn_reset(env->read);
-    for (int db = 0; db < DB_COUNT; db++) {
-        env->reader_fresh[db] = false;
+    env->renewals++;
+    int code = mdb_txn_renew(env->read);
+    if (code == 0) {
+        route_catch_up(env, &env->read_route, published);
     }
-    return translate(mdb_txn_renew(env->read));
+    return translate(code);
 }
 
 status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     MDB_val k = val_of(key);
     MDB_val v;
-    int code = mdb_get(env->read, env->dbs[db], &k, &v);
+    int code = mdb_get(env->read, env->dbs[index_in(env, &env->read_route, db, key)], &k, &v);
     if (code == 0) {
         *value = bytes_from(v);
     }
     return translate(code);
 }
 
-static status_t reader(env_t *env, store_db_t db, MDB_cursor **cursor) {
+static status_t reader(env_t *env, uint32_t index, MDB_cursor **cursor) {
     int code = 0;
-    if (env->readers[db] == NULL) {
-        code = mdb_cursor_open(env->read, env->dbs[db], &env->readers[db]);
-    } else if (!env->reader_fresh[db]) {
-        code = mdb_cursor_renew(env->read, env->readers[db]);
+    if (env->readers[index] == NULL) {
+        code = mdb_cursor_open(env->read, env->dbs[index], &env->readers[index]);
+    } else if (env->reader_renewals[index] != env->renewals) {
+        code = mdb_cursor_renew(env->read, env->readers[index]);
     }
-    env->reader_fresh[db] = code == 0;
-    *cursor = env->readers[db];
+    if (code == 0) {
+        env->reader_renewals[index] = env->renewals;
+    }
+    *cursor = env->readers[index];
     return translate(code);
 }
 
-static status_t cursor_get(env_t *env, store_db_t db, MDB_cursor_op op, bytes_t key, bytes_t *found, bytes_t *value) {
+static status_t cursor_get(env_t *env, uint32_t index, MDB_cursor_op op, bytes_t key, bytes_t *found, bytes_t *value) {
     MDB_cursor *cursor = NULL;
-    status_t status = reader(env, db, &cursor);
+    status_t status = reader(env, index, &cursor);
     if (status != STATUS_OK) {
         return status;
     }
@@ -190,22 +323,23 @@ static status_t cursor_get(env_t *env, store_db_t db, MDB_cursor_op op, bytes_t 
 }
 
 status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
-    return cursor_get(env, db, MDB_SET_RANGE, key, found, value);
+    return cursor_get(env, index_in(env, &env->read_route, db, key), MDB_SET_RANGE, key, found, value);
 }
 
-status_t env_next(env_t *env, store_db_t db, bytes_t *found, bytes_t *value) {
-    return cursor_get(env, db, MDB_NEXT, BYTES_NONE, found, value);
+status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
+    return cursor_get(env, index_in(env, &env->read_route, db, key), MDB_NEXT, BYTES_NONE, found, value);
 }
 
 status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
-    status_t status = cursor_get(env, db, MDB_SET_RANGE, key, found, value);
+    uint32_t index = index_in(env, &env->read_route, db, key);
+    status_t status = cursor_get(env, index, MDB_SET_RANGE, key, found, value);
     if (status == STATUS_OK && bytes_equal(*found, key)) {
         return STATUS_OK;
     }
     if (status == STATUS_OK) {
-        return cursor_get(env, db, MDB_PREV, BYTES_NONE, found, value);
+        return cursor_get(env, index, MDB_PREV, BYTES_NONE, found, value);
     }
-    return status == STATUS_NOT_FOUND ? cursor_get(env, db, MDB_LAST, BYTES_NONE, found, value) : status;
+    return status == STATUS_NOT_FOUND ? cursor_get(env, index, MDB_LAST, BYTES_NONE, found, value) : status;
 }
 
 /* ---- writing ---- */
@@ -215,20 +349,48 @@ status_t env_write_begin(env_t *env) {
     return translate(mdb_txn_begin(env->env, NULL, 0, &env->write));
 }
 
-static status_t writer(env_t *env, store_db_t db, MDB_cursor **cursor) {
-    if (env->writers[db] == NULL) {
-        int code = mdb_cursor_open(env->write, env->dbs[db], &env->writers[db]);
+static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
+    if (env->writers[index] == NULL) {
+        int code = mdb_cursor_open(env->write, env->dbs[index], &env->writers[index]);
         if (code != 0) {
             return translate(code);
         }
     }
-    *cursor = env->writers[db];
+    *cursor = env->writers[index];
     return STATUS_OK;
+}
+
+/* A stream's first put gives it a database of its own, unless it has begun in the shared one. */
+static status_t index_for_put(env_t *env, store_db_t db, bytes_t key, uint32_t *index) {
+    *index = index_in(env, &env->write_route, db, key);
+    if (db != DB_MESSAGES || *index != DB_MESSAGES || env->opened == MESSAGE_DBS_MAX) {
+        return STATUS_OK;
+    }
+    MDB_cursor *cursor = NULL;
+    status_t status = writer(env, DB_MESSAGES, &cursor);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    MDB_val k = val_of(bytes_of(key.at, 4));
+    MDB_val v;
+    int code = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
+    if (code == 0 && k.mv_size >= 4 && memcmp(k.mv_data, key.at, 4) == 0) {
+        return STATUS_OK;
+    }
+    if (code == 0 || code == MDB_NOTFOUND) {
+        code = open_message_db(env, env->write, load_be32(key.at));
+        *index = index_in(env, &env->write_route, db, key);
+    }
+    return translate(code);
 }
 
 status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     MDB_cursor *cursor = NULL;
-    status_t status = writer(env, db, &cursor);
+    uint32_t index = 0;
+    status_t status = index_for_put(env, db, key, &index);
+    if (status == STATUS_OK) {
+        status = writer(env, index, &cursor);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -239,14 +401,18 @@ status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
 
 status_t env_write_delete(env_t *env, store_db_t db, bytes_t key) {
     MDB_val k = val_of(key);
-    int code = mdb_del(env->write, env->dbs[db], &k, NULL);
+    int code = mdb_del(env->write, env->dbs[index_in(env, &env->write_route, db, key)], &k, NULL);
     return code == MDB_NOTFOUND ? STATUS_OK : translate(code);
 }
 
 status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit, uint64_t *done) {
     MDB_cursor *cursor = NULL;
+    uint32_t index = index_in(env, &env->write_route, db, from);
     *done = 0;
-    status_t status = writer(env, db, &cursor);
+    if (index >= DB_COUNT && from.size == 4) {
+        return translate(mdb_drop(env->write, env->dbs[index], 0)); /* all of a stream: no need to look at each */
+    }
+    status_t status = writer(env, index, &cursor);
     if (status != STATUS_OK) {
         return status;
     }
@@ -254,7 +420,7 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
     MDB_val k = val_of(from);
     MDB_val v;
     int code = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
-    while (code == 0 && mdb_cmp(env->write, env->dbs[db], &k, &end) < 0) {
+    while (code == 0 && mdb_cmp(env->write, env->dbs[index], &k, &end) < 0) {
         if (*done == limit) {
             return STATUS_AGAIN;
         }
@@ -271,27 +437,21 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
 status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     MDB_val k = val_of(key);
     MDB_val v;
-    int code = mdb_get(env->write, env->dbs[db], &k, &v);
+    int code = mdb_get(env->write, env->dbs[index_in(env, &env->write_route, db, key)], &k, &v);
     if (code == 0) {
         *value = bytes_from(v);
     }
     return translate(code);
 }
 
-static void forget_writers(env_t *env) {
-    for (int db = 0; db < DB_COUNT; db++) {
-        env->writers[db] = NULL;
-    }
-}
-
 /* LMDB frees a write transaction's cursors itself only in part; they are closed before its end, as its manual asks. */
 static void close_writers(env_t *env) {
-    for (int db = 0; db < DB_COUNT; db++) {
-        if (env->writers[db] != NULL) {
-            mdb_cursor_close(env->writers[db]);
+    for (uint32_t index = 0; index < DB_COUNT + env->opened; index++) {
+        if (env->writers[index] != NULL) {
+            mdb_cursor_close(env->writers[index]);
+            env->writers[index] = NULL;
         }
     }
-    forget_writers(env);
 }
 
 /* LMDB reports a short write as EIO; the file system (or the process's limit on file sizes) says what it was. */
@@ -314,6 +474,11 @@ status_t env_write_commit(env_t *env) {
     close_writers(env);
     int code = mdb_txn_commit(env->write);
     env->write = NULL;
+    if (code == 0) {
+        atomic_store_explicit(&env->published, env->opened, memory_order_release);
+    } else {
+        forget_opened(env);
+    }
     return code == EIO && out_of_space(env) ? STATUS_NO_SPACE : translate(code);
 }
 
@@ -324,6 +489,7 @@ void env_write_abort(env_t *env) {
     close_writers(env);
     mdb_txn_abort(env->write);
     env->write = NULL;
+    forget_opened(env);
 }
 
 void env_usage(env_t *env, env_usage_t *usage) {

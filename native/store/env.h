@@ -29,9 +29,10 @@ void env_close(env_t *env);
 /* ---- plane thread ---- */
 LEAF_MUST_USE status_t env_renew(env_t *env);
 LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
-/* The first entry at or after key / the next one / the last one at or before key. One cursor for each database, kept between calls. */
+/* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key. One cursor for
+ * each database, kept between calls. Messages: only those of the stream that key begins with are sure to be found. */
 LEAF_MUST_USE status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
-LEAF_MUST_USE status_t env_next(env_t *env, store_db_t db, bytes_t *found, bytes_t *value);
+LEAF_MUST_USE status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 
 /* ---- keeper thread (and the opening thread before it) ---- */

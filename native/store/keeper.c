@@ -16,7 +16,8 @@
 #include "base/check.h"
 
 #define DELETE_STEP 50000
-#define RETRY_MS 500
+#define RETRY_MS 200      /* after a refusal by the disk, doubling .. */
+#define RETRY_MS_MAX 3200 /* .. up to this: each try applies again what no checkpoint covers */
 #define GIVE_BACK_NS INT64_C(4000000000)
 #define FREE_COUNT_FROM 8 /* free pages are counted when used pages are over n/16 of the map */
 
@@ -56,6 +57,21 @@ static int64_t elapsed_ns(void) {
     struct timespec at;
     check(clock_gettime(CLOCK_MONOTONIC, &at) == 0);
     return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+}
+
+/* Waits out a refusal: news do not shorten it, only the end does. */
+static void back_off(int fd, const _Atomic bool *stop, int ms) {
+    int64_t until = elapsed_ns() + (int64_t)ms * 1000000;
+    for (int64_t left = until - elapsed_ns(); left > 0; left = until - elapsed_ns()) {
+        if (atomic_load_explicit(stop, memory_order_acquire)) {
+            return;
+        }
+        sleep_on(fd, (int)(left / 1000000) + 1);
+    }
+}
+
+static int longer(int ms) {
+    return ms * 2 < RETRY_MS_MAX ? ms * 2 : RETRY_MS_MAX;
 }
 
 /* ---- journal thread ---- */
@@ -124,7 +140,7 @@ static void *journal_main(void *context) {
             return NULL;
         }
         if (trouble) {
-            sleep_on(keeper->journal_fd, RETRY_MS);
+            back_off(keeper->journal_fd, &keeper->stop_journal, RETRY_MS);
         } else if (!more) {
             int timeout = state.unsynced ? (int)(keeper->sync_interval_ns / 1000000) + 1 : -1;
             sleep_on(keeper->journal_fd, timeout);
@@ -301,6 +317,7 @@ static void keeper_step(keeper_t *keeper) {
 
 static void *keeper_main(void *context) {
     keeper_t *keeper = context;
+    int retry_ms = RETRY_MS;
     for (;;) {
         bool stopping = atomic_load_explicit(&keeper->stop_keeper, memory_order_acquire);
         keeper_step(keeper);
@@ -308,7 +325,13 @@ static void *keeper_main(void *context) {
         if (stopping) {
             break;
         }
-        sleep_on(keeper->keeper_fd, trouble ? RETRY_MS : -1);
+        if (trouble) {
+            back_off(keeper->keeper_fd, &keeper->stop_keeper, retry_ms);
+            retry_ms = longer(retry_ms);
+        } else {
+            retry_ms = RETRY_MS;
+            sleep_on(keeper->keeper_fd, -1);
+        }
     }
     fall_back(keeper);
     return NULL;

@@ -82,11 +82,11 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t
 static status_t home_step(store_stream_t *stream, uint64_t from, uint64_t *seq, bytes_t *key, bytes_t *value) {
     store_t *store = stream->store;
     status_t status;
+    store_key_t wanted;
+    key_message(&wanted, stream->id, from);
     if (store->cursor_stream == stream->id && store->cursor_seq != 0 && store->cursor_seq + 1 == from) {
-        status = env_next(store->env, DB_MESSAGES, key, value);
+        status = env_next(store->env, DB_MESSAGES, key_bytes(&wanted), key, value);
     } else {
-        store_key_t wanted;
-        key_message(&wanted, stream->id, from);
         status = env_seek(store->env, DB_MESSAGES, key_bytes(&wanted), key, value);
     }
     store->cursor_seq = 0;

@@ -120,7 +120,7 @@ static void home_take(merge_t *merge, status_t status, bytes_t key) {
 static void home_step(merge_t *merge) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    status_t status = env_next(merge->store->env, DB_RECORDS, &key, &value);
+    status_t status = env_next(merge->store->env, DB_RECORDS, BYTES_NONE, &key, &value);
     home_take(merge, status, key);
 }
 

@@ -185,7 +185,7 @@ static void home_settle(walk_t *walk, status_t status, bytes_t key, bytes_t valu
             walk->home_open = true;
             return;
         }
-        status = env_next(store->env, DB_HEADS, &key, &value);
+        status = env_next(store->env, DB_HEADS, BYTES_NONE, &key, &value);
     }
 }
 
@@ -209,7 +209,7 @@ static void home_open(walk_t *walk) {
 static void home_next(walk_t *walk) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    status_t status = env_next(walk->stream->store->env, DB_HEADS, &key, &value);
+    status_t status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
     home_settle(walk, status, key, value, literal_prefix(walk->pattern));
 }
 

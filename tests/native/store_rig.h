@@ -58,6 +58,9 @@ static inline void rig_open(rig_t *rig) {
     if (rig->options.journal_size == 0) {
         rig->options.journal_size = 1 << 20;
     }
+    if (rig->options.max_bytes == 0) {
+        rig->options.max_bytes = 1 << 30; /* a map that fits beside a sanitizer's shadow */
+    }
     snprintf(rig->root, sizeof rig->root, "/tmp/leafd-store-test.XXXXXX");
     CHECK(mkdtemp(rig->root) != NULL);
     snprintf(rig->directory, sizeof rig->directory, "%s/0", rig->root);

@@ -16,7 +16,7 @@ static char directory[96];
 static store_t *open_store(void) {
     store_t *store;
     char reason[512];
-    store_options_t options = {.directory = directory, .journal_size = 1 << 20};
+    store_options_t options = {.directory = directory, .journal_size = 1 << 20, .max_bytes = 1 << 30};
     if (store_open(&options, &store, reason, sizeof reason) != STATUS_OK) {
         FAIL("%s", reason);
     }

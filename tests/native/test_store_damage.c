@@ -162,7 +162,7 @@ static void flipped_record(void) {
 static void check_refusal(status_t expected, const char *directory, const char *word) {
     char reason[512];
     store_t *store;
-    store_options_t options = {.directory = directory, .journal_size = 1 << 20};
+    store_options_t options = {.directory = directory, .journal_size = 1 << 20, .max_bytes = 1 << 30};
     CHECK_EQ_I64(expected, store_open(&options, &store, reason, sizeof reason));
     CHECK(store == NULL);
     if (strstr(reason, word) == NULL || strstr(reason, directory) == NULL || strchr(reason, '\n') != NULL) {
@@ -252,7 +252,7 @@ static void full_disk(void) {
     rig_sync(&rig);
     limit_files(0);
     appended_t done = {.verdict = APPEND_NO_SPACE};
-    for (int i = 0; i < 5000 && done.verdict != APPEND_STORED; i++) {
+    for (int i = 0; i < 10000 && done.verdict != APPEND_STORED; i++) {
         usleep(1000);
         store_tick(rig.store, rig.now);
         done = rig_put(&rig, stream, "disk", "again");
