@@ -260,11 +260,15 @@ static void interest_start(plane_t *plane, account_t *account) {
     interest_announce_domain(plane, account);
 }
 
-static void find_mates(account_t *account) {
+/* Only links of that cluster can be concerned: a hub of thousands of leafs, each a cluster of its own, walks the list once. */
+static void find_mates(account_t *account, const peer_t *changed) {
+    uint32_t count = 0;
+    for (const peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
+        count += same_cluster(peer, changed);
+    }
     for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
-        peer->has_mates = false;
-        for (const peer_t *other = account->leafs; other != NULL; other = other->next_leaf) {
-            peer->has_mates = peer->has_mates || (other != peer && same_cluster(other, peer));
+        if (same_cluster(peer, changed)) {
+            peer->has_mates = count > 1;
         }
     }
 }
@@ -277,7 +281,7 @@ void interest_leaf_joined(plane_t *plane, peer_t *peer) {
     peer->next_leaf = account->leafs;
     account->leafs = peer;
     account->leaf_count++;
-    find_mates(account);
+    find_mates(account, peer);
     if (peer->lds.size != 0) {
         tell(plane, peer, peer->lds, BYTES_NONE, 1);
     }
@@ -304,5 +308,5 @@ void interest_leaf_left(plane_t *plane, peer_t *peer) {
     }
     *at = peer->next_leaf;
     account->leaf_count--;
-    find_mates(account);
+    find_mates(account, peer);
 }
