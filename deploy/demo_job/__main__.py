@@ -149,6 +149,7 @@ async def send_while_things_break(world: World, given: argparse.Namespace, bars:
     work = [publisher.run() for publisher in (*publishers.values(), *senders)]
     work += faults.all_of(world.link, CUT_STATION, world.leaves[KILLED_STATION], world.hub)
     sending = asyncio.gather(*work)
+    counting = asyncio.create_task(watch.count())
     try:
         await watch.until(sending.done, 3600.0)
         await sending
@@ -163,9 +164,10 @@ async def send_while_things_break(world: World, given: argparse.Namespace, bars:
         await commands_arrive(world, at_leaf, bars)
         await watch.until(lambda: False, SETTLE_SECONDS)
     finally:
-        sending.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await sending
+        for task in (sending, counting):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
         await watch.close()
         world.record = watch.record
     world.checks.append(
@@ -344,7 +346,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(f"stores, logs and tables: {directory}", soft_wrap=True)
     else:
         for path in (*(node.directory for node in world.nodes), world.tables, directory / "spark.log"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         if given.report:
             directory.rmdir()
     console.print("[bold green]all checks passed[/bold green]" if passed else "[bold red]there are failures[/bold red]")

@@ -44,6 +44,8 @@ class Watch:
         self.record = Record()
         self.at_hub = dict.fromkeys(STATIONS, 0)
         self._counter = Counter(hub.url, "TELEMETRY")
+        self._counted = 0.0
+        self._acknowledged = dict.fromkeys(STATIONS, 0)  # as they were when the hub was last counted
         self._publishers = publishers
         self._on_progress = on_progress
         self._began = asyncio.get_running_loop().time()
@@ -52,18 +54,27 @@ class Watch:
     def now(self) -> float:
         return asyncio.get_running_loop().time() - self._began
 
-    async def sample(self) -> None:
-        """One sample; while the hub is down its last known counts stand, as they do on its disk."""
-        counts = await self._counter.counts()
-        if counts is not None:
-            for station in STATIONS:
-                self.at_hub[station] = sum(n for subject, n in counts.items() if subject.split(".")[1] == station)
-                self._on_progress(station, self.at_hub[station])
+    async def count(self) -> None:
+        """Ask the hub, again and again. While it is down its last known counts stand, as they do on its disk."""
+        while True:
+            counts = await self._counter.counts()
+            if counts is not None:
+                self._counted = self.now
+                for station in STATIONS:
+                    self._acknowledged[station] = self._publishers[station].acknowledged
+                    self.at_hub[station] = sum(n for subject, n in counts.items() if subject.split(".")[1] == station)
+                    self._on_progress(station, self.at_hub[station])
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+    def sample(self) -> None:
+        """One sample of what is known now: a hub that does not answer must not leave a hole in the record."""
         self.record.times.append(self.now)
+        fresh = self.now - self._counted < 2 * SAMPLE_SECONDS
         for station in STATIONS:
+            # Both numbers from one instant, or the rows published since the count would look like a backlog.
+            stored = self._acknowledged[station] if fresh else self._publishers[station].acknowledged
             # The hub may have a row before its acknowledgement has come back to the publisher.
-            behind = self._publishers[station].acknowledged - self.at_hub[station]
-            self.record.backlog[station].append(max(0, behind))
+            self.record.backlog[station].append(max(0, stored - self.at_hub[station]))
 
     async def until(self, done: Callable[[], bool], seconds: float) -> bool:
         """Sample until it is done; False if it wasn't within the time."""
@@ -71,9 +82,9 @@ class Watch:
         while not done():
             if self.now > deadline:
                 return False
-            await self.sample()
+            self.sample()
             await asyncio.sleep(SAMPLE_SECONDS)
-        await self.sample()
+        self.sample()
         return True
 
     async def close(self) -> None:
