@@ -635,6 +635,95 @@ static void many_subjects(void) {
     rig_close(&rig);
 }
 
+/* Streams come and go beside each other; what is left is what the arrays say, after every restart. */
+static void streams_side_by_side(void) {
+    enum { IDS = 40 };
+    static uint64_t last[IDS];
+    static bool open[IDS];
+    memset(last, 0, sizeof last);
+    memset(open, 0, sizeof open);
+    open_rig();
+    unsigned seed = 5;
+    store_stream_t *streams[IDS] = {NULL};
+    for (int step = 0; step < 6000; step++) {
+        uint32_t i = (uint32_t)rand_r(&seed) % IDS;
+        if (!open[i]) {
+            streams[i] = rig_stream(&rig, i, rig_config());
+            open[i] = true;
+        } else if (rand_r(&seed) % 200 == 0) {
+            CHECK_EQ_I64(STATUS_OK, store_stream_remove(streams[i]));
+            open[i] = false;
+            last[i] = 0;
+            continue;
+        }
+        CHECK_EQ_U64(++last[i], rig_put(&rig, streams[i], "s.x", "payload").seq);
+        if (step % 50 == 0) {
+            rig_sync(&rig);
+        }
+        if (step % 700 == 0) {
+            rig_checkpoint(&rig);
+        }
+        if (step % 1000 == 999) {
+            rig_sync(&rig);
+            rig_crash(&rig);
+            for (uint32_t j = 0; j < IDS; j++) {
+                streams[j] = open[j] ? rig_stream(&rig, j, rig_config()) : NULL;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < IDS; i++) {
+        stored_message_t message;
+        uint64_t from = 0;
+        for (uint64_t seq = 1; open[i] && seq <= last[i]; seq++) {
+            CHECK_EQ_I64(STATUS_OK, store_next(streams[i], (filters_t){0}, &from, UINT64_MAX, 1, &message));
+            CHECK_EQ_U64(seq, message.seq);
+            from++;
+        }
+    }
+    rig_close(&rig);
+}
+
+/* Like this a large removal is applied in steps; a kill in between must not show. */
+static void large_purge(void) {
+    open_rig();
+    rig_close(&rig);
+    rig = (rig_t){.options.journal_size = 8 << 20};
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    for (uint32_t i = 1; i <= 120000; i++) {
+        CHECK_EQ_U64(i, rig_put(&rig, stream, i % 3 == 0 ? "p.a" : "p.b", "x").seq);
+        while (!store_room(rig.store)) {
+            rig_sync(&rig);
+        }
+        if (i % 4000 == 0) {
+            rig_sync(&rig);
+        }
+    }
+    rig_checkpoint(&rig);
+    uint64_t total = 0;
+    uint64_t steps = 0;
+    bool more = true;
+    while (more) {
+        uint64_t purged;
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, BYTES_NONE, 110001, 0, &purged, &more));
+        total += purged;
+        steps++;
+        rig_sync(&rig);
+    }
+    CHECK_EQ_U64(110000, total);
+    CHECK(steps > 10);
+    rig_crash(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_U64(10000, state_of(stream).messages);
+    CHECK_EQ_U64(110001, state_of(stream).first_seq);
+    rig_checkpoint(&rig);
+    rig_reopen(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    bytes_t filter = text("p.a");
+    CHECK_EQ_U64(40000 - 36666, store_count(stream, (filters_t){&filter, 1}, 0));
+    rig_close(&rig);
+}
+
 static void memory_store(void) {
     open_rig();
     rig_close(&rig);
@@ -745,6 +834,8 @@ int main(void) {
     RUN("a removed stream leaves nothing behind, even for its own id", removed_stream_leaves_nothing);
     RUN("subjects longer than a key are told apart", long_subjects);
     RUN("more subjects than the cache holds keep their heads", many_subjects);
+    RUN("streams come and go side by side, over checkpoints and kills", streams_side_by_side);
+    RUN("a large purge goes in steps and is whole after a kill", large_purge);
     RUN("a memory store is durable at once and empty after a restart", memory_store);
     RUN("with a sync interval batches are not synced one by one, and a killed process loses nothing", synced_at_the_interval);
     RUN("the hooks hear of every message in and out", hooks_hear_everything);
