@@ -34,7 +34,6 @@ class Record:
     times: list[float] = field(default_factory=list)
     backlog: dict[str, list[int]] = field(default_factory=lambda: {station: [] for station in STATIONS})
     faults: list[Fault] = field(default_factory=list)
-    caught_up: float = 0.0  # when the last row had reached the hub
 
 
 class Watch:

@@ -55,10 +55,14 @@ class Publisher:
         self._broken = False
         self._highest = 0  # behind the newest message that was ever sent
 
+    @property
+    def done(self) -> bool:
+        return self.acknowledged == len(self._messages)
+
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while self.acknowledged < len(self._messages):
+        while not self.done:
             try:
                 client = await connect(self._url)
             except (OSError, nats.errors.Error, TimeoutError):
@@ -83,7 +87,7 @@ class Publisher:
         self._heard = loop.time()
         await client.subscribe(f"{inbox}.*", cb=self._acknowledge)
         sent = self.acknowledged
-        while self.acknowledged < len(self._messages) and not client.is_closed and not self._broken:
+        while not self.done and not client.is_closed and not self._broken:
             if self._refused:
                 raise RuntimeError(f"{self.name}: {self._refused}")
             due = min(len(self._messages), int(len(self._messages) * (loop.time() - began) / self._seconds) + 1)

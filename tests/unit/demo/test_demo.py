@@ -129,7 +129,7 @@ def test_a_cut_link_passes_nothing_until_it_is_joined() -> None:
 
 def test_the_report_stands_alone(tmp_path: Path) -> None:
     """One well-formed file that loads nothing and holds both charts, the checks and the outages."""
-    record = Record(times=[0.0, 5.0, 10.0], caught_up=10.0, faults=[Fault("JFK", "JFK's link cut", 2.0, 6.0)])
+    record = Record(times=[0.0, 5.0, 10.0], faults=[Fault("JFK", "JFK's link cut", 2.0, 6.0)])
     for station in STATIONS:
         record.backlog[station] = [0, 900, 0]
     daily = {(station, f"2013-01-0{day}"): DAY for station in STATIONS for day in (1, 2, 3)}
