@@ -81,7 +81,7 @@ class JetStream:
         """Makes an account known, or changes its limits. enabled: it has JetStream; others hear that they lack it."""
         known = self.catalogue.by_name.get(name)
         if known is not None:
-            known.limits, known.enabled, known.system = limits or AccountLimits(), enabled, system
+            known.limits, known.enabled, known.system = limits or AccountLimits(), enabled and not system, system
             return known
         account = Account(account_id, name, limits or AccountLimits(), enabled=enabled and not system, system=system)
         self.catalogue.add_account(account)
