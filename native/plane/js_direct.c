@@ -279,7 +279,15 @@ static bool answer_message(const direct_t *direct, const stored_message_t *messa
 
 static status_t find_next(const direct_t *direct, filters_t filters, uint64_t *from, stored_message_t *out) {
     uint64_t upto = store_stream_visible(direct->stream->store);
-    status_t status;
+    status_t status = STATUS_OK;
+    if (filters.count == 1 && !subject_has_wildcard(filters.patterns[0])) {
+        /* One look at the subject's head: behind its newest message there is nothing to scan for. */
+        status = store_last_by_subject(direct->stream->store, filters.patterns[0], upto, out);
+        if (status != STATUS_OK || out->seq < *from) {
+            return status == STATUS_OK ? STATUS_NOT_FOUND : status;
+        }
+        upto = out->seq;
+    }
     do {
         status = store_next(direct->stream->store, filters, from, upto, SCAN_STEP, out);
     } while (status == STATUS_AGAIN);

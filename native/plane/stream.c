@@ -383,7 +383,15 @@ static void stream_purge(plane_t *plane, const plane_command_t *command, stream_
 
 static status_t next_by_subject(stream_t *stream, uint64_t from, bytes_t subject, uint64_t visible, stored_message_t *out) {
     filters_t filters = {.patterns = &subject, .count = subject.size == 0 ? 0 : 1};
-    status_t status;
+    status_t status = STATUS_OK;
+    if (subject.size != 0) {
+        /* The newest match is found by the subjects' heads: a subject that is not there, or no more, costs no scan. */
+        status = store_last_by_subject(stream->store, subject, visible, out);
+        if (status != STATUS_OK || out->seq < from) {
+            return status == STATUS_OK ? STATUS_NOT_FOUND : status;
+        }
+        visible = out->seq;
+    }
     do {
         status = store_next(stream->store, filters, &from, visible, SCAN_BUDGET, out);
     } while (status == STATUS_AGAIN);
