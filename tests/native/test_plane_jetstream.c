@@ -164,6 +164,23 @@ static void over_a_link(void) {
     close_and_remove(plane);
 }
 
+static void delivered_into_its_own_ack(void) {
+    plane_t *plane = open_fresh("");
+    put_stream(plane, stream_defaults, "s.>", false);
+    put_consumer(plane);
+    peer_t *leaf = rig_leaf(plane, 0, "l", NULL);
+    rig_feed(plane, leaf, "LMSG s.x 4\r\n+ACK\r\n");
+    settle_until_durable(plane);
+    rig_feed(plane, leaf, "LMSG $JS.API.CONSUMER.MSG.NEXT.S.C $JS.ACK.S.C.1.1.1.1.0 1\r\n1\r\n");
+    for (int i = 0; i < 5; i++) settle_until_durable(plane);
+    consumer_state_t state;
+    consumer_snapshot(seat_find(stream_find(plane, 1), 1)->consumer, plane->now, &state);
+    CHECK_EQ_U64(1, state.delivered_stream);
+    CHECK_EQ_U64(0, state.ack_pending);
+    CHECK_EQ_U64(1, state.floor_stream);
+    close_and_remove(plane);
+}
+
 static void still_there(void) {
     plane_t *plane = open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
@@ -194,6 +211,7 @@ int main(void) {
     RUN("publish answers, good and bad, are the reference's", answers);
     RUN("a pulled message comes with its own subject; its double ack is answered; missing consumers are a 503", delivered_and_acked);
     RUN("a link is told domain, stream and ack subjects, and carries requests and deliveries", over_a_link);
+    RUN("a message that is delivered to its own ack subject is acknowledged, one tick later", delivered_into_its_own_ack);
     RUN("streams and messages are there after closing and opening", still_there);
     return TEST_RESULT();
 }
