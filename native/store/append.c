@@ -9,6 +9,7 @@
 
 #define HEADER_MAX 65535
 #define EVICTION_SLACK 8192 /* room for what the limits will write in the same call */
+#define RESERVE_PART 8      /* this part of the ring is left to deletions, acks and consumer states when publishers fill it */
 
 typedef struct entry {
     store_stream_t *stream;
@@ -79,6 +80,12 @@ static append_verdict_t discard_new(const entry_t *entry) {
     return APPEND_STORED;
 }
 
+/* What a batch can hold at all, so that a message that never fits is not told to come again. */
+static uint64_t message_max(const store_t *store) {
+    uint64_t batch = store->batches.size / 2 - store->batches.size / RESERVE_PART - 128 * 1024;
+    return batch < STORE_MESSAGE_MAX ? batch : STORE_MESSAGE_MAX;
+}
+
 /* Steps 2 to 16 of the reference's order that are the store's. */
 static bool admit(entry_t *entry, int64_t age_now, appended_t *out) {
     const append_t *append = entry->append;
@@ -88,7 +95,7 @@ static bool admit(entry_t *entry, int64_t age_now, appended_t *out) {
     *out = refuse(APPEND_STORED);
     if ((config->flags & STREAM_SEALED) != 0) {
         out->verdict = APPEND_SEALED;
-    } else if (size + append->subject.size > STORE_MESSAGE_MAX || append->subject.size > UINT16_MAX) {
+    } else if (size + append->subject.size > message_max(stream->store) || append->subject.size > UINT16_MAX) {
         out->verdict = APPEND_TOO_LARGE;
     } else if (config->max_msg_size >= 0 && size > (uint64_t)config->max_msg_size) {
         out->verdict = APPEND_TOO_LARGE;
@@ -127,7 +134,7 @@ static bool space_for(const entry_t *entry) {
     if (places_reserve(&entry->stream->places) != STATUS_OK) {
         return false;
     }
-    return overlay_fits(store, need_of(entry));
+    return overlay_fits(store, need_of(entry) + store->batches.size / RESERVE_PART);
 }
 
 static void write_message(entry_t *entry) {

@@ -346,6 +346,8 @@ status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, b
 
 status_t env_write_begin(env_t *env) {
     check(env->write == NULL);
+    int dead; /* readers of other processes (tools) that died: their snapshots would keep pages from being used again */
+    (void)mdb_reader_check(env->env, &dead);
     return translate(mdb_txn_begin(env->env, NULL, 0, &env->write));
 }
 

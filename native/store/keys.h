@@ -15,6 +15,8 @@
  *  ID_ORDER    stream 4, seq 8                         born 8, message id
  *  EXPIRY      stream 4, expires 8, seq 8              -
  *
+ * - Messages lie in a database for each stream (env.c says why); the key has the stream all the same, for the shared database of
+ *   those over the limit and for the checksum.
  * - LMDB's keys end at 511 bytes. A subject or id over KEY_TEXT_MAX is cut to a prefix plus a 16-byte hash, and the value then
  *   carries the whole text behind the numbers.
  * - ts is the stamp that people see (wall clock, never backwards within a stream); born is the store's own age clock

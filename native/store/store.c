@@ -262,6 +262,9 @@ uint64_t store_durable(const store_t *store) {
 
 bool store_room(const store_t *store) {
     const batches_t *batches = &store->batches;
+    if (store->space_trouble || store->io_trouble) {
+        return true; /* publishers are to hear that they are refused, not to hang */
+    }
     return batch_open_size(batches) < batches->size / 8 && batches_used(batches) < batches->size / 4 * 3;
 }
 

@@ -12,6 +12,9 @@
  * What waits for durability (acks, API replies) is kept by plane/ under the batch number that store_batch() gave at the time
  * of the change. The store sends nothing to anybody.
  *
+ * Changes that find no room in the ring of batches say STATUS_FULL (appends: APPEND_NO_SPACE) and have done nothing. Publishers
+ * are refused while an eighth of the ring is left, so deletions and records meet that only when the disk has refused all for long.
+ *
  * Two stores may live in a process (file and memory streams): the memory one has no journal; its batches are durable at once.
  * Times come in as moment_t; the store asks no clock. A stamp never runs backwards within a stream.
  */
@@ -146,7 +149,7 @@ typedef struct appended {
 /* Evaluates in the reference's order (jetstream.md 4.2) and appends to the open batch. Never fails half. */
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now);
 
-LEAF_MUST_USE status_t store_delete(store_stream_t *stream, uint64_t seq); /* STATUS_NOT_FOUND                           */
+LEAF_MUST_USE status_t store_delete(store_stream_t *stream, uint64_t seq); /* STATUS_NOT_FOUND; STATUS_FULL: no room, later       */
 /* One bounded step; *more: call again with the same arguments (next tick). filter empty = all. */
 LEAF_MUST_USE status_t store_purge(store_stream_t *stream, bytes_t filter, uint64_t below_seq, uint64_t keep, uint64_t *purged,
                                    bool *more);

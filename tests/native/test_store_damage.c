@@ -271,6 +271,35 @@ static void full_disk(void) {
     rig_close(&rig);
 }
 
+static void too_large_for_the_journal(void) {
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    static uint8_t payload[600 << 10];
+    append_t append = {.subject = text("big"), .payload = bytes_of(payload, sizeof payload)};
+    CHECK_EQ_U64(APPEND_TOO_LARGE, store_append(stream, &append, rig.now).verdict);
+    append.payload.size = 200 << 10;
+    CHECK_EQ_U64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
+    rig_close(&rig);
+}
+
+static void publishers_leave_room(void) {
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    static uint8_t payload[10000];
+    append_t append = {.subject = text("fill"), .payload = bytes_of(payload, sizeof payload)};
+    appended_t done;
+    uint64_t last = 0;
+    while ((done = store_append(stream, &append, rig.now)).verdict == APPEND_STORED) {
+        last = done.seq;
+    }
+    CHECK_EQ_U64(APPEND_NO_SPACE, done.verdict);
+    for (uint64_t seq = 1; seq <= last; seq++) { /* no tick in between: all in the room that publishers had to leave */
+        CHECK_EQ_I64(STATUS_OK, store_delete(stream, seq));
+        CHECK_EQ_I64(STATUS_OK, store_record_put(rig.store, RECORD_CONTROL, text("state"), bytes_of(payload, 500)));
+    }
+    rig_close(&rig);
+}
+
 static void store_limit(void) {
     rig = (rig_t){.options.max_bytes = 1000};
     rig_open(&rig);
@@ -376,6 +405,8 @@ int main(void) {
     RUN("a newer format is refused in one line", newer_format);
     RUN("a directory that cannot be made is refused in one line", not_a_directory);
     RUN("a full disk refuses publishers, nothing else, and heals by itself", full_disk);
+    RUN("a message that no batch can hold is too large, not without space", too_large_for_the_journal);
+    RUN("publishers leave room for deletions and states in the ring", publishers_leave_room);
     RUN("the store's own limit refuses publishers until something goes", store_limit);
     RUN("a write or sync that fails is tried again, and nothing is durable before", writes_and_syncs_fail);
     RUN("short writes are completed", short_writes);
