@@ -5,6 +5,9 @@
  *   JOURNAL_START  the circle: batches, each beginning on a 4 KiB boundary, so that writing one never writes again a block that
  *                  holds an acknowledged one (a torn write of a block could take that one along)
  *
+ * Through the page cache: O_DIRECT, which the alignment would allow, was measured and was neither cheaper nor faster, with one message in
+ * flight and with thousands.
+ *
  * Replay walks from the position that home's "applied" record names. A batch is valid there when its header says that position and the
  * next number, its chain is the crc of the batch before, and its crc holds: a torn tail fails the crc, an old lap the
  * position, a leftover of a tail that an earlier start has cut off the chain. The first one that is not valid is the end.

@@ -15,7 +15,7 @@
 #include "store/core.h"
 
 #define FIRST_POSITION UINT64_C(65536) /* a multiple of every alignment; 0 means "none" in places */
-#define MEMORY_RING (UINT64_C(16) << 20)
+#define MEMORY_RING (UINT64_C(32) << 20)
 #define MEMORY_ALIGNMENT 64
 #define MAP_UNLIMITED (UINT64_C(1) << 40)
 #define MAP_MAX_32 (UINT64_C(1) << 30)
