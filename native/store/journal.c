@@ -25,9 +25,11 @@ static status_t status_of(int error) {
     return error == ENOSPC || error == EDQUOT || error == EFBIG ? STATUS_NO_SPACE : STATUS_IO;
 }
 
-static status_t write_all(int fd, const uint8_t *at, uint64_t size, uint64_t offset) {
+/* direct_fd (-1: none) takes whole blocks only; the rest of a write that was cut short within one goes through fd. */
+static status_t write_all(int fd, int direct_fd, const uint8_t *at, uint64_t size, uint64_t offset) {
     while (size > 0) {
-        ssize_t done = io->write_at(fd, at, (size_t)size, (off_t)offset);
+        bool whole = direct_fd >= 0 && (offset | size) % JOURNAL_ALIGNMENT == 0;
+        ssize_t done = io->write_at(whole ? direct_fd : fd, at, (size_t)size, (off_t)offset);
         if (done < 0 && errno == EINTR) {
             continue;
         }
@@ -70,7 +72,7 @@ static status_t fill(int fd, uint64_t size, const uint8_t store_id[STORE_ID_SIZE
     }
     status_t status = STATUS_OK;
     for (uint64_t at = 0; status == STATUS_OK && at < size; at += CHUNK) {
-        status = write_all(fd, zeros, size - at < CHUNK ? size - at : CHUNK, JOURNAL_START + at);
+        status = write_all(fd, -1, zeros, size - at < CHUNK ? size - at : CHUNK, JOURNAL_START + at);
     }
     if (status == STATUS_OK) {
         status = io->sync(fd) == 0 ? STATUS_OK : status_of(errno);
@@ -81,7 +83,7 @@ static status_t fill(int fd, uint64_t size, const uint8_t store_id[STORE_ID_SIZE
         store_be64(zeros + 16, size);
         memcpy(zeros + 24, store_id, STORE_ID_SIZE);
         store_be32(zeros + 12, crc32c(0, zeros + 16, JOURNAL_START - 16));
-        status = write_all(fd, zeros, JOURNAL_START, 0);
+        status = write_all(fd, -1, zeros, JOURNAL_START, 0);
     }
     if (status == STATUS_OK) {
         status = io->sync(fd) == 0 ? STATUS_OK : status_of(errno);
@@ -135,7 +137,7 @@ status_t journal_open(journal_t *journal, const char *directory, uint64_t size, 
                       size_t reason_size) {
     char path[4096];
     const char *complaint = NULL;
-    *journal = (journal_t){.fd = -1};
+    *journal = (journal_t){.fd = -1, .direct_fd = -1};
     int length = snprintf(path, sizeof path, "%s/journal", directory);
     if (length < 0 || (size_t)length >= sizeof path) {
         snprintf(reason, reason_size, "the path of the store directory %s is too long", directory);
@@ -157,11 +159,18 @@ status_t journal_open(journal_t *journal, const char *directory, uint64_t size, 
     if (status != STATUS_OK) {
         snprintf(reason, reason_size, "cannot use the journal %s: %s", path, complaint);
         journal_close(journal);
+        return status;
     }
-    return status;
+    /* -1 where the file system cannot (tmpfs, some overlays): then the page cache it is. */
+    journal->direct_fd = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
+    return STATUS_OK;
 }
 
 void journal_close(journal_t *journal) {
+    if (journal->direct_fd >= 0) {
+        close(journal->direct_fd);
+        journal->direct_fd = -1;
+    }
     if (journal->fd >= 0) {
         close(journal->fd);
         journal->fd = -1;
@@ -170,10 +179,12 @@ void journal_close(journal_t *journal) {
 
 status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position, uint64_t size) {
     uint64_t place = position % journal->size;
+    /* Whole blocks: what lies between a batch's end and the next boundary belongs to nobody. */
+    size = (size + JOURNAL_ALIGNMENT - 1) & ~(uint64_t)(JOURNAL_ALIGNMENT - 1);
     uint64_t first = journal->size - place < size ? journal->size - place : size;
-    status_t status = write_all(journal->fd, at, first, JOURNAL_START + place);
+    status_t status = write_all(journal->fd, journal->direct_fd, at, first, JOURNAL_START + place);
     if (status == STATUS_OK && first < size) {
-        status = write_all(journal->fd, at + first, size - first, JOURNAL_START);
+        status = write_all(journal->fd, journal->direct_fd, at + first, size - first, JOURNAL_START);
     }
     return status;
 }

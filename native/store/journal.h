@@ -5,8 +5,8 @@
  *   JOURNAL_START  the circle: batches, each beginning on a 4 KiB boundary, so that writing one never writes again a block that
  *                  holds an acknowledged one (a torn write of a block could take that one along)
  *
- * Through the page cache: O_DIRECT, which the alignment would allow, was measured and was neither cheaper nor faster, with one message in
- * flight and with thousands.
+ * Written past the page cache (O_DIRECT) where the file system can: the same time on the disk, a third less of the processor for
+ * a batch (4 KiB: 35 us instead of 50, 100 KiB: 55 instead of 80), and no second copy of the journal in memory.
  *
  * Replay walks from the position that home's "applied" record names. A batch is valid there when its header says that position and the
  * next number, its chain is the crc of the batch before, and its crc holds: a torn tail fails the crc, an old lap the
@@ -37,6 +37,7 @@ void journal_io_replace(const journal_io_t *io);
 
 typedef struct journal {
     int fd;
+    int direct_fd; /* O_DIRECT, for writing; -1: not to be had */
     uint64_t size;
     bool created; /* by this open: there is nothing to replay */
 } journal_t;

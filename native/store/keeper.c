@@ -127,6 +127,7 @@ static void journal_step(keeper_t *keeper, journal_state_t *state, bool stopping
 }
 
 static void *journal_main(void *context) {
+    (void)pthread_setname_np(pthread_self(), "leafd-journal");
     keeper_t *keeper = context;
     journal_state_t state = {.written = atomic_load(&keeper->durable), .synced_at = elapsed_ns()};
     for (;;) {
@@ -316,6 +317,7 @@ static void keeper_step(keeper_t *keeper) {
 }
 
 static void *keeper_main(void *context) {
+    (void)pthread_setname_np(pthread_self(), "leafd-keeper");
     keeper_t *keeper = context;
     int retry_ms = RETRY_MS;
     for (;;) {
