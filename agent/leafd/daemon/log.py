@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
-from typing import TextIO
+from typing import Final, TextIO
 
 from leafd.errors import StartError
+from leafd.native_types import Trace
 
 
 class Log:
@@ -78,3 +80,13 @@ class Log:
         now_ns = time.time_ns()
         parts = time.gmtime(now_ns // 1_000_000_000) if self.utc else time.localtime(now_ns // 1_000_000_000)
         return f"{time.strftime('%Y/%m/%d %H:%M:%S', parts)}.{now_ns // 1000 % 1_000_000:06d}"
+
+
+# The end of the text counts as the closing quote: long lines are cut, and a half secret is one, too.
+_SECRETS: Final = re.compile(r'("(?:pass|auth_token|jwt|sig|user_token)"\s*:\s*)"(?:[^"\\]|\\.)*("|$)')
+
+
+def traced(event: Trace) -> str:
+    """A protocol line as the trace shows it, without what a CONNECT proves itself with."""
+    shown = _SECRETS.sub(r'\1"[REDACTED]"', event.text)
+    return f"cid:{event.connection} - <<- [{shown}]"

@@ -32,8 +32,6 @@ def run(loaded: Loaded, flags: Flags) -> int:
     log = Log(config.log_file, debug=config.debug, trace=config.trace, times=config.logtime, utc=config.logtime_utc)
     for warning in loaded.warnings:
         log.warning(warning)
-    if config.trace:
-        log.warning("trace: protocol lines are not written in this build")
     log.info("Starting leafd")
     if flags.config:
         log.info(f"Using configuration file: {flags.config}")

@@ -32,7 +32,7 @@ from leafd.config.schema.server import Server as Config
 from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, Clients, Terms, frame
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.listeners import address_of, bind, reachable
-from leafd.daemon.log import Log
+from leafd.daemon.log import Log, traced
 from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
 from leafd.links.leaf import Identity, Login, Remote
 from leafd.links.leafs import Leafs
@@ -333,7 +333,7 @@ class Server:
             case t.Alarm():
                 self.log.warning(event.text)
             case t.Trace():
-                self.log.trace(event.text)
+                self.log.trace(traced(event))
 
     def _leaf_timeout_s(self) -> float:
         authorization = self.config.leafnodes.authorization if self.config.leafnodes else None
