@@ -32,6 +32,7 @@ static const refusal_t refused_source = {400, 10227, "message stream source head
 static const refusal_t refused_counter = {400, 10168, "message counters is disabled", {NULL, 0}};
 static const refusal_t refused_schedule = {400, 10188, "message schedules is disabled", {NULL, 0}};
 static const refusal_t refused_atomic = {400, 10174, "atomic publish is disabled", {NULL, 0}};
+static const refusal_t refused_fast_batch = {400, 10205, "batch publish is disabled", {NULL, 0}};
 static const refusal_t refused_rollup = {500, 10111, "rollup not permitted", {NULL, 0}};
 static const refusal_t refused_space = {503, 10023, "insufficient resources", {NULL, 0}};
 static const refusal_t refused_messages = {503, 10077, "maximum messages exceeded", {NULL, 0}};
@@ -194,7 +195,9 @@ static void read_field(intake_t *intake, const stream_t *stream, bytes_t name, b
     } else if (bytes_equal(rest, BYTES_LITERAL("Incr"))) {
         refuse(intake, 6, &refused_counter);
     } else if (bytes_equal(rest, BYTES_LITERAL("Batch-Id"))) {
-        refuse(intake, 0, &refused_atomic);
+        if (value.size != 0) {
+            refuse(intake, 0, &refused_atomic);
+        }
     } else if (bytes_equal(rest, BYTES_LITERAL("Schedule"))) {
         refuse(intake, 11, &refused_schedule);
     } else if (bytes_equal(rest, BYTES_LITERAL("Stream-Source"))) {
@@ -237,6 +240,13 @@ static bytes_t stored_header(plane_t *plane, bytes_t header) {
 
 /* ---- the publish ----------------------------------------------------------------------------------------------------------- */
 
+/* A message of a fast batch says so in its reply subject alone: "<inbox>.<id>.<flow>.<gap>.<sequence>.<operation>.$FI". Taken for an ordinary
+ * publish, a ping or an end of batch would be stored as a message. */
+static bool in_fast_batch(bytes_t reply) {
+    const bytes_t end = BYTES_LITERAL(".$FI");
+    return reply.size > end.size && memcmp(reply.at + reply.size - end.size, end.at, end.size) == 0;
+}
+
 /* What the store would refuse first, so that it wins over what the headers say. */
 static const refusal_t *refused_outright(const stream_t *stream, const message_t *message) {
     uint64_t size = (uint64_t)message->header.size + message->payload.size;
@@ -245,6 +255,9 @@ static const refusal_t *refused_outright(const stream_t *stream, const message_t
     }
     if (stream->config.max_msg_size >= 0 && size > (uint64_t)stream->config.max_msg_size) {
         return &refused_size;
+    }
+    if (LEAF_UNLIKELY(in_fast_batch(message->reply))) {
+        return &refused_fast_batch;
     }
     return message->header.size > HEADER_BYTES_MAX ? &refused_header : NULL;
 }
