@@ -55,6 +55,30 @@ void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publica
 
 consume_out_t js_consume_out(plane_t *plane);
 
+/* ---- js_publish.c -------------------------------------------------------------------------------------------------------- */
+
+/* Why a message was not taken, as a PubAck tells it. */
+typedef struct refusal {
+    uint32_t code;          /* 0 = none                                                             */
+    uint32_t err_code;
+    const char *text;
+    bytes_t detail;         /* behind the text                                                      */
+    bool quoted;            /* the detail is shown in quotes                                        */
+} refusal_t;
+
+typedef struct taken {
+    refusal_t refusal;      /* code 0: taken, and appended says as what. Slices live as long as the message and this */
+    appended_t appended;
+    uint8_t digits[20];
+} taken_t;
+
+/* Reads the headers, checks, appends. Answers nobody. */
+void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken);
+/* What the store would refuse first, so that it wins over what the headers say. NULL: nothing. */
+const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message);
+void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, const refusal_t *refusal);
+void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...}                                   */
+
 /* Holds a message until the stream's open batch is on disk (memory streams: until the tick ends). */
 void js_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);
 

@@ -1,8 +1,9 @@
 /* js_publish.c: a message that a client publishes into a stream: its headers read once, appended, acknowledged when durable.
  *
- *     headers ("Nats-" fields only) > checks > store_append > PubAck or error
- *                                                    |
- *                                                    +-- held under the open batch's number (held.h)
+ *     js_take: headers ("Nats-" fields only) > checks > store_append
+ *     js_publish: js_take > PubAck or error
+ *                              |
+ *                              +-- held under the open batch's number (held.h)
  *
  * Order of checks and texts: jetstream.md 4.1 to 4.3. Features that this daemon does not have are refused with the reference's own "disabled"
  * errors. What does not live here: limits, dedupe, sequences (store/), what mirrors and sources take in (ingest.c).
@@ -14,30 +15,26 @@
 
 #define TTL_NEVER (-1)
 
-typedef struct refusal {
-    uint32_t code; /* 0 = none */
-    uint32_t err_code;
-    const char *text;
-    bytes_t detail; /* behind the text */
-} refusal_t;
-
-static const refusal_t refused_sealed = {400, 10109, "invalid operation on sealed stream", {NULL, 0}};
-static const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}};
-static const refusal_t refused_header = {400, 10097, "header size exceeds maximum allowed of 64k", {NULL, 0}};
-static const refusal_t refused_stream = {400, 10060, "expected stream does not match", {NULL, 0}};
-static const refusal_t refused_ttl_off = {400, 10166, "per-message TTL is disabled", {NULL, 0}};
-static const refusal_t refused_ttl = {400, 10165, "invalid per-message TTL", {NULL, 0}};
-static const refusal_t refused_subject_seq = {400, 10193, "missing sequence for expected last sequence per subject", {NULL, 0}};
-static const refusal_t refused_source = {400, 10227, "message stream source header is not allowed", {NULL, 0}};
-static const refusal_t refused_counter = {400, 10168, "message counters is disabled", {NULL, 0}};
-static const refusal_t refused_schedule = {400, 10188, "message schedules is disabled", {NULL, 0}};
-static const refusal_t refused_atomic = {400, 10174, "atomic publish is disabled", {NULL, 0}};
-static const refusal_t refused_fast_batch = {400, 10205, "batch publish is disabled", {NULL, 0}};
-static const refusal_t refused_rollup = {500, 10111, "rollup not permitted", {NULL, 0}};
-static const refusal_t refused_space = {503, 10023, "insufficient resources", {NULL, 0}};
-static const refusal_t refused_messages = {503, 10077, "maximum messages exceeded", {NULL, 0}};
-static const refusal_t refused_bytes = {503, 10077, "maximum bytes exceeded", {NULL, 0}};
-static const refusal_t refused_subject_full = {503, 10077, "maximum messages per subject exceeded", {NULL, 0}};
+static const refusal_t refused_sealed = {400, 10109, "invalid operation on sealed stream", {NULL, 0}, false};
+static const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}, false};
+static const refusal_t refused_header = {400, 10097, "header size exceeds maximum allowed of 64k", {NULL, 0}, false};
+static const refusal_t refused_stream = {400, 10060, "expected stream does not match", {NULL, 0}, false};
+static const refusal_t refused_ttl_off = {400, 10166, "per-message TTL is disabled", {NULL, 0}, false};
+static const refusal_t refused_ttl = {400, 10165, "invalid per-message TTL", {NULL, 0}, false};
+static const refusal_t refused_subject_seq = {400, 10193, "missing sequence for expected last sequence per subject", {NULL, 0}, false};
+static const refusal_t refused_source = {400, 10227, "message stream source header is not allowed", {NULL, 0}, false};
+static const refusal_t refused_counter = {400, 10168, "message counters is disabled", {NULL, 0}, false};
+static const refusal_t refused_schedule = {400, 10188, "message schedules is disabled", {NULL, 0}, false};
+static const refusal_t refused_atomic = {400, 10174, "atomic publish is disabled", {NULL, 0}, false};
+static const refusal_t refused_fast_batch = {400, 10205, "batch publish is disabled", {NULL, 0}, false};
+static const refusal_t refused_rollup = {500, 10111, "rollup not permitted", {NULL, 0}, false};
+static const refusal_t refused_rollup_value = {500, 10111, "rollup value invalid: ", {NULL, 0}, true};
+static const refusal_t refused_last_seq = {400, 10071, "wrong last sequence: ", {NULL, 0}, false};
+static const refusal_t refused_last_msg_id = {400, 10070, "wrong last msg ID: ", {NULL, 0}, false};
+static const refusal_t refused_space = {503, 10023, "insufficient resources", {NULL, 0}, false};
+static const refusal_t refused_messages = {503, 10077, "maximum messages exceeded", {NULL, 0}, false};
+static const refusal_t refused_bytes = {503, 10077, "maximum bytes exceeded", {NULL, 0}, false};
+static const refusal_t refused_subject_full = {503, 10077, "maximum messages per subject exceeded", {NULL, 0}, false};
 
 /* ---- answers ------------------------------------------------------------------------------------------------------- */
 
@@ -67,20 +64,28 @@ static void add_escaped(text_t *text, bytes_t raw) {
     }
 }
 
-static void answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, const refusal_t *refusal) {
+void js_add_refusal(text_t *text, const refusal_t *refusal) {
+    text_add_literal(text, "\"error\":{\"code\":");
+    text_add_number(text, refusal->code);
+    text_add_literal(text, ",\"err_code\":");
+    text_add_number(text, refusal->err_code);
+    text_add_literal(text, ",\"description\":\"");
+    text_add_literal(text, refusal->text);
+    if (refusal->quoted) {
+        text_add_literal(text, "\\\"");
+    }
+    add_escaped(text, refusal->detail);
+    text_add_literal(text, refusal->quoted ? "\\\"\"}" : "\"}");
+}
+
+void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, const refusal_t *refusal) {
     if (reply.size == 0 || (stream->config.flags & STREAM_NO_ACK) != 0) {
         return;
     }
     text_t text;
     text.size = 0;
-    text_add_literal(&text, "{\"error\":{\"code\":");
-    text_add_number(&text, refusal->code);
-    text_add_literal(&text, ",\"err_code\":");
-    text_add_number(&text, refusal->err_code);
-    text_add_literal(&text, ",\"description\":\"");
-    text_add_literal(&text, refusal->text);
-    add_escaped(&text, refusal->detail);
-    text_add_literal(&text, "\"}");
+    text_add_literal(&text, "{");
+    js_add_refusal(&text, refusal);
     text_add(&text, stream->error_suffix);
     (void)publish_inside(plane, stream->account, reply, BYTES_NONE, BYTES_NONE, text_bytes(&text));
 }
@@ -248,7 +253,7 @@ static bool in_fast_batch(bytes_t reply) {
 }
 
 /* What the store would refuse first, so that it wins over what the headers say. */
-static const refusal_t *refused_outright(const stream_t *stream, const message_t *message) {
+const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message) {
     uint64_t size = (uint64_t)message->header.size + message->payload.size;
     if ((stream->config.flags & STREAM_SEALED) != 0) {
         return &refused_sealed;
@@ -262,72 +267,81 @@ static const refusal_t *refused_outright(const stream_t *stream, const message_t
     return message->header.size > HEADER_BYTES_MAX ? &refused_header : NULL;
 }
 
-static void answer_number(plane_t *plane, const stream_t *stream, bytes_t reply, uint64_t number) {
-    uint8_t digits[20];
-    refusal_t refusal = {400, 10071, "wrong last sequence: ", bytes_of(digits, emit_decimal(digits, number))};
-    answer_refused(plane, stream, reply, &refusal);
-}
-
-static void answer_verdict(plane_t *plane, const stream_t *stream, bytes_t reply, const appended_t *appended) {
-    refusal_t refusal = {400, 10070, "wrong last msg ID: ", appended->last_msg_id};
-    switch (appended->verdict) {
+/* A refusal of the store in the protocol's words; its detail lives in *taken. */
+static void name_verdict(taken_t *taken) {
+    const refusal_t *refusal = NULL;
+    switch (taken->appended.verdict) {
     case APPEND_STORED:
     case APPEND_SKIPPED:
     case APPEND_DUPLICATE:
-        if (reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
-            answer_stored(plane, stream, reply, appended->seq, appended->verdict == APPEND_DUPLICATE);
-        }
         return;
     case APPEND_WRONG_LAST_SEQ:
-        answer_number(plane, stream, reply, appended->seq);
+        taken->refusal = refused_last_seq;
+        taken->refusal.detail = bytes_of(taken->digits, emit_decimal(taken->digits, taken->appended.seq));
         return;
     case APPEND_WRONG_LAST_MSG_ID:
-        answer_refused(plane, stream, reply, &refusal);
+        taken->refusal = refused_last_msg_id;
+        taken->refusal.detail = taken->appended.last_msg_id;
         return;
     case APPEND_TOO_LARGE:
-        answer_refused(plane, stream, reply, &refused_size);
-        return;
+        refusal = &refused_size;
+        break;
     case APPEND_HEADER_TOO_LARGE:
-        answer_refused(plane, stream, reply, &refused_header);
-        return;
+        refusal = &refused_header;
+        break;
     case APPEND_MAX_MSGS:
-        answer_refused(plane, stream, reply, &refused_messages);
-        return;
+        refusal = &refused_messages;
+        break;
     case APPEND_MAX_BYTES:
-        answer_refused(plane, stream, reply, &refused_bytes);
-        return;
+        refusal = &refused_bytes;
+        break;
     case APPEND_MAX_PER_SUBJECT:
-        answer_refused(plane, stream, reply, &refused_subject_full);
-        return;
+        refusal = &refused_subject_full;
+        break;
     case APPEND_SEALED:
-        answer_refused(plane, stream, reply, &refused_sealed);
-        return;
+        refusal = &refused_sealed;
+        break;
     case APPEND_NO_ROLLUP:
-        answer_refused(plane, stream, reply, &refused_rollup);
-        return;
+        refusal = &refused_rollup;
+        break;
     case APPEND_NO_SPACE:
     case APPEND_OUT_OF_ORDER:
     default:
-        answer_refused(plane, stream, reply, &refused_space);
+        refusal = &refused_space;
     }
+    taken->refusal = *refusal;
 }
 
-static bool read_intake(plane_t *plane, stream_t *stream, const message_t *message, intake_t *intake) {
-    read_headers(intake, stream, message->header, plane->now);
+static const refusal_t *read_intake(stream_t *stream, const message_t *message, intake_t *intake, moment_t now) {
+    read_headers(intake, stream, message->header, now);
     if (intake->bad_rollup.size != 0 && intake->refusal.code == 0) {
-        text_t value;
-        value.size = 0;
-        text_add(&value, intake->bad_rollup);
-        text_add_literal(&value, "\"");
-        refusal_t refusal = {500, 10111, "rollup value invalid: \\\"", text_bytes(&value)};
-        answer_refused(plane, stream, message->reply, &refusal);
-        return false;
+        intake->refusal = refused_rollup_value;
+        intake->refusal.detail = intake->bad_rollup;
     }
-    if (intake->refusal.code != 0) {
-        answer_refused(plane, stream, message->reply, &intake->refusal);
-        return false;
+    return intake->refusal.code != 0 ? &intake->refusal : NULL;
+}
+
+void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken) {
+    taken->refusal.code = 0;
+    const refusal_t *refusal = js_refused_outright(stream, message);
+    intake_t intake;
+    memset(&intake, 0, sizeof(intake));
+    intake.append.subject = message->subject;
+    intake.append.header = message->header;
+    intake.append.payload = message->payload;
+    if (message->header.size != 0 && refusal == NULL) {
+        if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))) {
+            refusal = read_intake(stream, message, &intake, plane->now);
+        }
+        intake.append.header = stored_header(plane, message->header);
     }
-    return true;
+    if (LEAF_UNLIKELY(refusal != NULL)) {
+        taken->refusal = *refusal;
+        return;
+    }
+    intake.append.skip = stream->config.retention == 1 && !consume_wanted(plane->consume, stream->id, message->subject);
+    taken->appended = store_append(stream->store, &intake.append, plane->now);
+    name_verdict(taken);
 }
 
 void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication) {
@@ -335,23 +349,11 @@ void js_publish(plane_t *plane, stream_t *stream, const publication_t *publicati
     if (publication->origin != NULL) {
         publication->origin->producer = true;
     }
-    const refusal_t *outright = refused_outright(stream, message);
-    if (LEAF_UNLIKELY(outright != NULL)) {
-        answer_refused(plane, stream, message->reply, outright);
-        return;
+    taken_t taken;
+    js_take(plane, stream, message, &taken);
+    if (LEAF_UNLIKELY(taken.refusal.code != 0)) {
+        js_answer_refused(plane, stream, message->reply, &taken.refusal);
+    } else if (message->reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
+        answer_stored(plane, stream, message->reply, taken.appended.seq, taken.appended.verdict == APPEND_DUPLICATE);
     }
-    intake_t intake;
-    memset(&intake, 0, sizeof(intake));
-    intake.append.subject = message->subject;
-    intake.append.header = message->header;
-    intake.append.payload = message->payload;
-    if (message->header.size != 0) {
-        if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-")) && !read_intake(plane, stream, message, &intake)) {
-            return;
-        }
-        intake.append.header = stored_header(plane, message->header);
-    }
-    intake.append.skip = stream->config.retention == 1 && !consume_wanted(plane->consume, stream->id, message->subject);
-    appended_t appended = store_append(stream->store, &intake.append, plane->now);
-    answer_verdict(plane, stream, message->reply, &appended);
 }
