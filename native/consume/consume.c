@@ -341,6 +341,7 @@ int64_t consume_next_deadline(const consume_t *consume) {
 }
 
 void consume_flush(consume_t *consume) {
+    for (group_t *group = consume->sweeping; group; group = group->next_sweeping) retention_flush(group);
     state_flush_orphans(consume);
     consumer_t *consumer = consume->dirty;
     consume->dirty = NULL;
@@ -348,12 +349,16 @@ void consume_flush(consume_t *consume) {
         consumer_t *next = consumer->next_dirty;
         consumer->next_dirty = NULL;
         consumer->dirty = false;
-        state_flush(consumer); /* on failure it makes itself dirty again */
+        if (retention_recorded(consumer->group)) {
+            state_flush(consumer); /* on failure it makes itself dirty again */
+        } else {
+            state_dirty(consumer);
+        }
         consumer = next;
     }
-    for (group_t *group = consume->sweeping; group; group = group->next_sweeping) retention_flush(group);
     /* Whatever the store refused is tried again a little later, not at once. */
-    consume->flush_after_ns = consume->dirty ? consume->now.mono_ns + RETRY_NS : consume->now.mono_ns;
+    bool refused = consume->dirty || consume->orphan_count > 0;
+    consume->flush_after_ns = refused ? consume->now.mono_ns + RETRY_NS : consume->now.mono_ns;
 }
 
 void consume_shutdown(consume_t *consume, moment_t now) {

@@ -233,7 +233,7 @@ void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
     uint32_t row = pending_find(&consumer->pending, seq);
     if (row == PENDING_NONE) return;
     pending_row_t gone = *pending_row(&consumer->pending, row);
-    if (gone.flags & PENDING_STORED) state_orphan(consumer, seq);
+    if (gone.flags & PENDING_STORED) (void)state_orphan(consumer, seq);
     pending_remove(&consumer->pending, row);
     if (!(gone.flags & PENDING_EXHAUSTED)) {
         consumer_advise(consumer, ADVISORY_TERMINATED, seq, gone.consumer_seq, gone.deliveries, 0,

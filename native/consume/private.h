@@ -170,7 +170,7 @@ struct consume {
     int64_t flush_after_ns; /* what is dirty waits for a flush, which may come from then on */
     group_t *sweeping;
     bool interest_changed;
-    struct orphan *orphans; /* pending records of messages that left, see state.c */
+    struct orphan *orphans; /* pending records that the next flush removes, see state.c */
     uint32_t orphan_count, orphan_capacity;
     moment_t now; /* of the running or last call */
     uint64_t random;
@@ -270,6 +270,8 @@ void retention_tick(consume_t *consume, bool *again);
 int64_t retention_deadline(const consume_t *consume);
 void retention_load(group_t *group);
 void retention_flush(group_t *group);
+/* A crash would not lose sight of what is still to be removed, so acks may become durable. */
+bool retention_recorded(const group_t *group);
 void retention_forget(group_t *group);
 
 /* ---- state.c ---- */
@@ -277,8 +279,8 @@ bool state_kept(const consumer_t *consumer);
 void state_dirty(consumer_t *consumer);                      /* acks: into the open batch             */
 void state_lazy(consumer_t *consumer);                       /* deliveries: within SETTLE_NS          */
 void state_row_changed(consumer_t *consumer, uint32_t row);  /* a stored row: delivered again, put off */
-/* Its message left the store, which is calling us now: the record goes with the next flush. */
-void state_orphan(consumer_t *consumer, uint64_t seq);
+/* Its message left the store, which is calling us now: the record goes with the next flush. false: no memory to remember it. */
+bool state_orphan(consumer_t *consumer, uint64_t seq);
 void state_row_gone(consumer_t *consumer, uint32_t row);     /* before pending_remove                  */
 void state_flush(consumer_t *consumer);
 void state_flush_orphans(consume_t *consume);

@@ -3,6 +3,10 @@
  * A single ack looks at one message at once. What concerns many (an ack-all, a consumer that goes or changes its filters) is a
  * sweep: a range of sequences per stream, looked at a bounded number a tick. A sweep that a flush finds unfinished is written
  * down (state.h), so that a crash does not leave messages behind that nobody will look at again.
+ *
+ * A removal that the store has no room for becomes a sweep too: the range then holds that message, and is tried again every RETRY_NS.
+ * What a flush writes of the group's acks waits until the range is written (retention_recorded): a crash finds either the
+ * range, or a message that was never acknowledged.
  */
 #include "consume/private.h"
 #include "consume/state.h"
@@ -38,9 +42,9 @@ static bool wanted_by_others(consumer_t *consumer, uint64_t seq) {
     return false;
 }
 
-static void let_go(group_t *group, uint64_t seq) {
-    if (store_delete(group->stream, seq) == STATUS_OK) return;
-    /* Not there: a limit was quicker. */
+/* false: the store has no room for it. A message that is not there was taken by a limit. */
+static bool let_go(group_t *group, uint64_t seq) {
+    return store_delete(group->stream, seq) != STATUS_FULL;
 }
 
 void retention_release(consumer_t *consumer, uint64_t seq) {
@@ -48,7 +52,9 @@ void retention_release(consumer_t *consumer, uint64_t seq) {
     if (retention == RETENTION_LIMITS || !consumer_counts(consumer)) return;
     if (retention == RETENTION_INTEREST && wanted_by_others(consumer, seq)) return;
     state_dirty(consumer);
-    let_go(consumer->group, seq);
+    if (LEAF_UNLIKELY(!let_go(consumer->group, seq))) {
+        retention_sweep(consumer->group, seq, seq, time_after(consumer->consume->now.mono_ns, RETRY_NS));
+    }
 }
 
 void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto) {
@@ -99,8 +105,11 @@ static bool sweep_step(group_t *group) {
         status_t status = store_next(group->stream, (filters_t){0}, &group->sweep_from, group->sweep_upto, SWEEP_BUDGET, &message);
         if (status == STATUS_AGAIN) return false;
         if (status != STATUS_OK) return true;
+        if (!wanted(group, message.seq, message.subject) && !let_go(group, message.seq)) {
+            group->sweep_after_ns = time_after(group->consume->now.mono_ns, RETRY_NS);
+            return false;
+        }
         group->sweep_from = message.seq + 1;
-        if (!wanted(group, message.seq, message.subject)) let_go(group, message.seq);
     }
     return group->sweep_from > group->sweep_upto;
 }
@@ -121,7 +130,7 @@ void retention_tick(consume_t *consume, bool *again) {
         if (retention_of(group) == RETENTION_LIMITS || sweep_step(group)) {
             unlist(group);
             if (group->sweep_stored) sweep_delete(group);
-        } else {
+        } else if (group->sweep_after_ns <= consume->now.mono_ns) {
             *again = true;
         }
     }
@@ -141,7 +150,12 @@ void retention_load(group_t *group) {
 }
 
 void retention_flush(group_t *group) {
-    if (!group->sweep_stored || group->sweep_changed) sweep_write(group);
+    if (!retention_recorded(group)) sweep_write(group);
+}
+
+bool retention_recorded(const group_t *group) {
+    if (!group->sweeping || store_stream_config(group->stream)->storage != 0) return true;
+    return group->sweep_stored && !group->sweep_changed;
 }
 
 void retention_forget(group_t *group) {

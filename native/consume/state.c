@@ -70,33 +70,42 @@ static void record_forget(store_t *store, uint32_t kind, bytes_t key) {
 void state_row_gone(consumer_t *consumer, uint32_t row) {
     const pending_row_t *here = pending_row(&consumer->pending, row);
     if (!(here->flags & PENDING_STORED) || !state_kept(consumer)) return;
+    /* Where acks remove messages, the record goes when it is known that the message will (retention.c). */
+    if (store_stream_config(consumer->stream)->retention != 0 && state_orphan(consumer, here->seq)) return;
     uint8_t key[16];
     key_make(key, consumer, here->seq);
     record_forget(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key));
 }
 
-void state_orphan(consumer_t *consumer, uint64_t seq) {
+bool state_orphan(consumer_t *consumer, uint64_t seq) {
     consume_t *consume = consumer->consume;
-    if (!state_kept(consumer)) return;
+    if (!state_kept(consumer)) return true;
     if (consume->orphan_count == consume->orphan_capacity) {
         uint32_t capacity = consume->orphan_capacity ? consume->orphan_capacity * 2 : 64;
-        if (capacity > ORPHANS_MAX) return;
+        if (capacity > ORPHANS_MAX) return false;
         orphan_t *larger = realloc(consume->orphans, capacity * sizeof *larger);
-        if (!larger) return;
+        if (!larger) return false;
         consume->orphans = larger;
         consume->orphan_capacity = capacity;
     }
     orphan_t *orphan = &consume->orphans[consume->orphan_count++];
     orphan->store = store_of(consumer);
     key_make(orphan->key, consumer, seq);
+    return true;
 }
 
 void state_flush_orphans(consume_t *consume) {
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < consume->orphan_count; i++) {
-        orphan_t *orphan = &consume->orphans[i];
-        record_forget(orphan->store, RECORD_CONSUMER_PENDING, bytes_of(orphan->key, sizeof orphan->key));
+        orphan_t orphan = consume->orphans[i];
+        const group_t *group = id_map_get(&consume->groups, load_be32(orphan.key));
+        if (group && !retention_recorded(group)) {
+            consume->orphans[kept++] = orphan;
+        } else {
+            record_forget(orphan.store, RECORD_CONSUMER_PENDING, bytes_of(orphan.key, sizeof orphan.key));
+        }
     }
-    consume->orphan_count = 0;
+    consume->orphan_count = kept;
 }
 
 /* ---- state ---- */
@@ -177,7 +186,7 @@ static bool load_row(void *context, bytes_t key, bytes_t value) {
     }
     uint64_t seq = load_be64(key.at + 8);
     if (seq < loading->first_seq || seq > consumer->settled) {
-        state_orphan(consumer, seq);
+        (void)state_orphan(consumer, seq); /* or the next start meets it again */
         return true;
     }
     moment_t now = consumer->consume->now;

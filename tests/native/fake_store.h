@@ -54,6 +54,7 @@ struct store {
     uint32_t scratch_count;
     uint32_t record_writes; /* puts and deletes so far                */
     uint32_t fail_in;       /* the n-th record write from now fails   */
+    bool full;              /* no room for a deletion                 */
     uint32_t stream_count;
     store_stream_t *streams[8];
 };
@@ -184,6 +185,7 @@ void store_stream_state(const store_stream_t *stream, stream_state_t *out) {
 status_t store_delete(store_stream_t *stream, uint64_t seq) {
     fake_invalidate(stream->store);
     if (seq == 0 || seq > stream->last || !stream->messages[seq].there) return STATUS_NOT_FOUND;
+    if (stream->store->full) return STATUS_FULL;
     fake_message_t gone = stream->messages[seq];
     stream->messages[seq] = (fake_message_t){0};
     store_hooks_t hooks = stream->store->hooks;

@@ -213,6 +213,82 @@ static void interrupted_sweep(void) {
     CHECK_EQ_I64(STATUS_NOT_FOUND, store_record_get(rig.store, RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value));
 }
 
+static void full_store(uint8_t retention) {
+    rig_start(retention);
+    consumer_t *a = named("a", "", ACK_EXPLICIT);
+    rig_publish_many("s", 3);
+    rig_pull(a, "in", "3");
+    rig.store->full = true;
+    rig_ack(a, 1, 1, "");
+    rig_ack(a, 3, 3, "");
+    rig_pass(SECOND);
+    CHECK_EQ_U64(3, stored());
+    rig.store->full = false;
+    rig_pass(SECOND);
+    CHECK_EQ_U64(1, stored()); /* what nobody acknowledged */
+    CHECK(rig.stream->messages[2].there);
+    rig_ack(a, 2, 2, "");
+    CHECK_EQ_U64(0, stored());
+    CHECK(consume_next_deadline(rig.consume) > rig.now.mono_ns + SECOND); /* it no longer tries */
+}
+
+static void full_store_interest(void) {
+    full_store(INTEREST);
+}
+
+static void full_store_work_queue(void) {
+    full_store(WORK_QUEUE);
+}
+
+static void full_store_sweep(void) {
+    rig_start(INTEREST);
+    consumer_t *a = named("a", "", ACK_EXPLICIT);
+    rig_publish_many("s", 1000);
+    rig.store->full = true;
+    consumer_remove(a, rig.now);
+    rig_pass(SECOND);
+    CHECK_EQ_U64(1000, stored());
+    rig.store->full = false;
+    rig_pass(SECOND);
+    CHECK_EQ_U64(0, stored());
+}
+
+/* A consumer with all of three messages delivered and settled, the first one acknowledged while the store was full; then the process dies. */
+static consumer_t *die_full(uint32_t fail_in) {
+    rig_start(WORK_QUEUE);
+    consumer_setup_t setup = rig_setup("a");
+    consumer_t *a = rig_add(&setup);
+    rig_publish_many("s", 3);
+    rig_pull(a, "in", "3");
+    rig_pass(2 * SECOND);
+    rig.store->full = true;
+    rig.store->fail_in = fail_in;
+    rig_ack(a, 1, 1, "");
+    CHECK_EQ_U64(3, stored());
+    rig_restart();
+    rig.store->full = false;
+    rig.store->fail_in = 0;
+    return rig_load(&setup);
+}
+
+static void full_store_restart(void) {
+    consumer_t *a = die_full(0);
+    rig_pass(10 * SECOND);
+    CHECK_EQ_U64(2, stored());
+    CHECK(!rig.stream->messages[1].there);
+    rig_ack(a, 2, 2, "");
+    CHECK_EQ_U64(1, stored());
+}
+
+static void full_store_no_record(void) {
+    consumer_t *a = die_full(1); /* the range could not be written */
+    rig_pass(10 * SECOND);
+    CHECK_EQ_U64(3, stored());
+    CHECK_EQ_U64(3, rig_state(a).ack_pending);
+    rig_ack(a, 1, 1, "");
+    CHECK_EQ_U64(2, stored());
+}
+
 int main(void) {
     RUN("an interest stream removes a message when every consumer acknowledged it", all_must_ack);
     RUN("a consumer whose filter does not match holds nothing back", filters_share);
@@ -225,6 +301,11 @@ int main(void) {
     RUN("a work queue removes on ack or TERM, and nothing when a consumer goes", work_queue);
     RUN("a limits stream removes nothing on acks", limits_stream);
     RUN("a removal that a crash interrupted is finished after the start", interrupted_sweep);
+    RUN("an acknowledged message that a full store kept goes when there is room (interest)", full_store_interest);
+    RUN("an acknowledged message that a full store kept goes when there is room (work queue)", full_store_work_queue);
+    RUN("a sweep that met a full store goes on where it was", full_store_sweep);
+    RUN("an acknowledged message that a full store kept goes after a crash, too", full_store_restart);
+    RUN("an ack is not written before what it has to remove is, so that a crash repeats it", full_store_no_record);
     rig_end();
     return TEST_RESULT();
 }
