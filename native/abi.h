@@ -258,6 +258,7 @@ typedef struct stream_config {
 #define STREAM_ALLOW_DIRECT 64
 #define STREAM_ALLOW_TTL 128
 #define STREAM_MIRROR 256
+#define STREAM_ALLOW_BATCHED 512
 
 typedef struct stream_state {
     uint64_t messages;

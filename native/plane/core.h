@@ -228,6 +228,7 @@ typedef struct plane_listener {
 
 typedef struct purge_job purge_job_t;    /* stream.c                                                   */
 typedef struct ingest ingest_t;          /* ingest.c                                                   */
+typedef struct fast_batches fast_batches_t; /* js_fast.c                                               */
 
 #define STORE_FILE 0
 #define STORE_MEMORY 1
@@ -267,6 +268,7 @@ struct plane {
     bool more;                           /* something is left to do without waiting                    */
     purge_job_t *purges;
     ingest_t *ingests;
+    fast_batches_t *fast;                /* NULL until the first fast batch                            */
     buffer_t scratch;                    /* for a header block or reply being composed                 */
     int64_t next_chores_ns;
 
@@ -430,6 +432,7 @@ bytes_t bytes_copy(bytes_t bytes);        /* malloc; BYTES_NONE when empty or wi
 void bytes_release(bytes_t *bytes);
 void hash8(bytes_t text, uint8_t out[8]); /* links-and-accounts.md, common helpers                       */
 uint32_t random_below(plane_t *plane, uint32_t limit);
+bool decimal_parse(bytes_t text, uint64_t *out); /* digits alone, at least one, no overflow                    */
 /* "-ERR" and other short texts on the stack. */
 typedef struct text {
     uint32_t size;
@@ -438,6 +441,7 @@ typedef struct text {
 void text_add(text_t *text, bytes_t part);
 void text_add_literal(text_t *text, const char *part);
 void text_add_number(text_t *text, uint64_t number);
+void text_add_escaped(text_t *text, bytes_t raw); /* as inside of a JSON string                                */
 static inline bytes_t text_bytes(const text_t *text) {
     return bytes_of(text->at, text->size);
 }

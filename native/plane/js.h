@@ -34,6 +34,7 @@ struct stream {
     sink_t *subjects;
     uint32_t subject_count;
     sink_t direct[2];       /* $JS.API.DIRECT.GET.<stream> and .>                                   */
+    uint32_t fast_count;    /* open fast batches, js_fast.c                                         */
     consumer_seat_t *seats;
     uint32_t seat_count;
 };
@@ -78,6 +79,13 @@ void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message);
 void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, const refusal_t *refusal);
 void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...}                                   */
+
+/* ---- js_fast.c ----------------------------------------------------------------------------------------------------------- */
+
+bool js_in_fast_batch(bytes_t reply);                 /* the message says that it belongs to one                */
+void js_fast(plane_t *plane, stream_t *stream, const message_t *message);
+void js_fast_chores(plane_t *plane);                  /* drops what was silent for long                         */
+void js_fast_forget(plane_t *plane, const stream_t *stream);
 
 /* Holds a message until the stream's open batch is on disk (memory streams: until the tick ends). */
 void js_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);

@@ -1,7 +1,7 @@
 /* js_publish.c: a message that a client publishes into a stream: its headers read once, appended, acknowledged when durable.
  *
  *     js_take: headers ("Nats-" fields only) > checks > store_append
- *     js_publish: js_take > PubAck or error
+ *     js_publish: js_take > PubAck or error        (js_fast.c: what a fast batch answers)
  *                              |
  *                              +-- held under the open batch's number (held.h)
  *
@@ -26,7 +26,6 @@ static const refusal_t refused_source = {400, 10227, "message stream source head
 static const refusal_t refused_counter = {400, 10168, "message counters is disabled", {NULL, 0}, false};
 static const refusal_t refused_schedule = {400, 10188, "message schedules is disabled", {NULL, 0}, false};
 static const refusal_t refused_atomic = {400, 10174, "atomic publish is disabled", {NULL, 0}, false};
-static const refusal_t refused_fast_batch = {400, 10205, "batch publish is disabled", {NULL, 0}, false};
 static const refusal_t refused_rollup = {500, 10111, "rollup not permitted", {NULL, 0}, false};
 static const refusal_t refused_rollup_value = {500, 10111, "rollup value invalid: ", {NULL, 0}, true};
 static const refusal_t refused_last_seq = {400, 10071, "wrong last sequence: ", {NULL, 0}, false};
@@ -54,16 +53,6 @@ static void answer_stored(plane_t *plane, const stream_t *stream, bytes_t reply,
     js_hold(plane, stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
-static void add_escaped(text_t *text, bytes_t raw) {
-    for (uint32_t i = 0; i < raw.size; i++) {
-        uint8_t c = raw.at[i];
-        if (c == '"' || c == '\\') {
-            text_add_literal(text, "\\");
-        }
-        text_add(text, c < ' ' ? BYTES_LITERAL("?") : bytes_of(&raw.at[i], 1));
-    }
-}
-
 void js_add_refusal(text_t *text, const refusal_t *refusal) {
     text_add_literal(text, "\"error\":{\"code\":");
     text_add_number(text, refusal->code);
@@ -74,7 +63,7 @@ void js_add_refusal(text_t *text, const refusal_t *refusal) {
     if (refusal->quoted) {
         text_add_literal(text, "\\\"");
     }
-    add_escaped(text, refusal->detail);
+    text_add_escaped(text, refusal->detail);
     text_add_literal(text, refusal->quoted ? "\\\"\"}" : "\"}");
 }
 
@@ -108,25 +97,10 @@ static void refuse(intake_t *intake, uint32_t rank, const refusal_t *refusal) {
     }
 }
 
-static bool decimal(bytes_t text, uint64_t *out) {
-    uint64_t value = 0;
-    if (text.size == 0) {
-        return false;
-    }
-    for (uint32_t i = 0; i < text.size; i++) {
-        uint8_t digit = (uint8_t)(text.at[i] - '0');
-        if (digit > 9 || __builtin_mul_overflow(value, (uint64_t)10, &value) || __builtin_add_overflow(value, (uint64_t)digit, &value)) {
-            return false;
-        }
-    }
-    *out = value;
-    return true;
-}
-
 /* An expected sequence that is no number never matches. */
 static uint64_t expected(bytes_t value) {
     uint64_t number;
-    return decimal(value, &number) ? number : UINT64_MAX;
+    return decimal_parse(value, &number) ? number : UINT64_MAX;
 }
 
 static bool same_word(bytes_t text, const char *word) {
@@ -138,7 +112,7 @@ static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, mo
     int64_t ns = 0;
     bool never = bytes_equal(value, BYTES_LITERAL("never"));
     bool good = never;
-    if (!never && decimal(value, &seconds)) {
+    if (!never && decimal_parse(value, &seconds)) {
         good = seconds > 0 && seconds < INT64_MAX / (uint64_t)NS_PER_SECOND;
         ns = good ? (int64_t)seconds * NS_PER_SECOND : 0;
     } else if (!never) {
@@ -245,26 +219,13 @@ static bytes_t stored_header(plane_t *plane, bytes_t header) {
 
 /* ---- the publish ----------------------------------------------------------------------------------------------------------- */
 
-/* A message of a fast batch says so in its reply subject alone: "<inbox>.<id>.<flow>.<gap>.<sequence>.<operation>.$FI". Taken for an ordinary
- * publish, a ping or an end of batch would be stored as a message. */
-static bool in_fast_batch(bytes_t reply) {
-    const bytes_t end = BYTES_LITERAL(".$FI");
-    return reply.size > end.size && memcmp(reply.at + reply.size - end.size, end.at, end.size) == 0;
-}
-
 /* What the store would refuse first, so that it wins over what the headers say. */
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message) {
     uint64_t size = (uint64_t)message->header.size + message->payload.size;
     if ((stream->config.flags & STREAM_SEALED) != 0) {
         return &refused_sealed;
     }
-    if (stream->config.max_msg_size >= 0 && size > (uint64_t)stream->config.max_msg_size) {
-        return &refused_size;
-    }
-    if (LEAF_UNLIKELY(in_fast_batch(message->reply))) {
-        return &refused_fast_batch;
-    }
-    return message->header.size > HEADER_BYTES_MAX ? &refused_header : NULL;
+    return stream->config.max_msg_size >= 0 && size > (uint64_t)stream->config.max_msg_size ? &refused_size : NULL;
 }
 
 /* A refusal of the store in the protocol's words; its detail lives in *taken. */
@@ -330,7 +291,9 @@ void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t
     intake.append.header = message->header;
     intake.append.payload = message->payload;
     if (message->header.size != 0 && refusal == NULL) {
-        if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))) {
+        if (message->header.size > HEADER_BYTES_MAX) {
+            refusal = &refused_header;
+        } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))) {
             refusal = read_intake(stream, message, &intake, plane->now);
         }
         intake.append.header = stored_header(plane, message->header);
@@ -348,6 +311,10 @@ void js_publish(plane_t *plane, stream_t *stream, const publication_t *publicati
     const message_t *message = &publication->message;
     if (publication->origin != NULL) {
         publication->origin->producer = true;
+    }
+    if (LEAF_UNLIKELY(js_in_fast_batch(message->reply))) {
+        js_fast(plane, stream, message);
+        return;
     }
     taken_t taken;
     js_take(plane, stream, message, &taken);

@@ -1,4 +1,4 @@
-/* small.c: copies of byte slices, short texts on the stack, hash8, the random choice of queue members. */
+/* small.c: copies of byte slices, short texts on the stack, numbers, hash8, the random choice of queue members. */
 #include <stdlib.h>
 
 #include "plane/core.h"
@@ -36,6 +36,31 @@ void text_add_literal(text_t *text, const char *part) {
 void text_add_number(text_t *text, uint64_t number) {
     uint8_t digits[20];
     text_add(text, bytes_of(digits, emit_decimal(digits, number)));
+}
+
+void text_add_escaped(text_t *text, bytes_t raw) {
+    for (uint32_t i = 0; i < raw.size; i++) {
+        uint8_t c = raw.at[i];
+        if (c == '"' || c == '\\') {
+            text_add_literal(text, "\\");
+        }
+        text_add(text, c < ' ' ? BYTES_LITERAL("?") : bytes_of(&raw.at[i], 1));
+    }
+}
+
+bool decimal_parse(bytes_t text, uint64_t *out) {
+    uint64_t value = 0;
+    if (text.size == 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < text.size; i++) {
+        uint8_t digit = (uint8_t)(text.at[i] - '0');
+        if (digit > 9 || __builtin_mul_overflow(value, (uint64_t)10, &value) || __builtin_add_overflow(value, (uint64_t)digit, &value)) {
+            return false;
+        }
+    }
+    *out = value;
+    return true;
 }
 
 uint32_t random_below(plane_t *plane, uint32_t limit) {

@@ -132,6 +132,7 @@ void stream_free(plane_t *plane, stream_t *stream) {
         seat_free(plane, stream->seats);
     }
     stream_purges_forget(plane, stream);
+    js_fast_forget(plane, stream);
     drop_sinks(plane, stream->subjects, stream->subject_count);
     sink_remove(plane, &stream->direct[0]);
     sink_remove(plane, &stream->direct[1]);
@@ -204,6 +205,9 @@ static void stream_put(plane_t *plane, const plane_command_t *command) {
         return;
     }
     stream->config = config;
+    if ((config.flags & STREAM_ALLOW_BATCHED) == 0) {
+        js_fast_forget(plane, stream);
+    }
     strings_t strings = strings_of(command);
     bytes_t name = strings_next(&strings);
     bytes_t definition = strings_next(&strings);

@@ -114,6 +114,8 @@ void core_close(plane_t *plane) {
     buffer_free(&plane->scratch);
     free(plane->leafs_hit);
     free(plane->memory_directory);
+    free(plane->fast); /* its batches went with their streams */
+    plane->fast = NULL;
     plane->leafs_hit = NULL;
     plane->memory_directory = NULL;
 }
@@ -226,6 +228,7 @@ static void chores(plane_t *plane) {
         peer_chores(plane, peer);
     }
     ingest_chores(plane);
+    js_fast_chores(plane);
 }
 
 static void sweep_and_flush(plane_t *plane) {

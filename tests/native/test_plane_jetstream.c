@@ -206,12 +206,48 @@ static void still_there(void) {
     close_and_remove(plane);
 }
 
+static void hears_about_batch(plane_t *plane, peer_t *peer, const char *reply, const char *expected) {
+    char line[100];
+    snprintf(line, sizeof(line), "PUB s.a %s 1\r\nx\r\n", reply);
+    rig_feed(plane, peer, line);
+    settle_until_durable(plane);
+    const char *heard = rig_heard(peer);
+    CHECK(strstr(heard, expected) != NULL);
+}
+
+static void silent_batches(void) {
+    plane_t *plane = open_fresh("");
+    stream_config_t config = stream_defaults;
+    config.flags = STREAM_ALLOW_BATCHED;
+    put_stream(plane, config, "s.>", false);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    hears_about_batch(plane, a, "_I.b.9.ok.1.0.$FI", "{\"type\":\"ack\",\"seq\":0,\"msgs\":9}");
+    plane->now.mono_ns += 9 * NS_PER_SECOND;
+    hears_about_batch(plane, a, "_I.b.9.ok.1.4.$FI", "{\"type\":\"ack\",\"seq\":0,\"msgs\":9}");
+    plane->now.mono_ns += 9 * NS_PER_SECOND;
+    hears_about_batch(plane, a, "_I.b.9.ok.1.4.$FI", "{\"type\":\"ack\",\"seq\":0,\"msgs\":9}");
+    plane->now.mono_ns += 10 * NS_PER_SECOND;
+    core_settle(plane);
+    hears_about_batch(plane, a, "_I.b.9.ok.2.1.$FI", "\"err_code\":10208,\"description\":\"batch publish ID unknown\"");
+    hears_about_batch(plane, a, "_I.c.9.ok.1.0.$FI", "{\"type\":\"ack\",\"seq\":0,\"msgs\":9}");
+    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_REMOVE, .target = 1, .token = 5}, NULL);
+    settle_until_durable(plane);
+    plane_event_t removed;
+    CHECK(rig_event(plane, EVENT_DONE, &removed));
+    put_stream(plane, config, "s.>", false);
+    hears_about_batch(plane, a, "_I.c.9.ok.2.1.$FI", "\"err_code\":10208");
+    hears_about_batch(plane, a, "_I.d.9.ok.1.0.$FI", "{\"type\":\"ack\",\"seq\":0,\"msgs\":9}");
+    close_and_remove(plane);
+}
+
 int main(void) {
     RUN("an acknowledgement is in nobody's queue before its batch is on disk", ack_after_disk);
     RUN("publish answers, good and bad, are the reference's", answers);
     RUN("a pulled message comes with its own subject; its double ack is answered; missing consumers are a 503", delivered_and_acked);
     RUN("a link is told domain, stream and ack subjects, and carries requests and deliveries", over_a_link);
     RUN("a message that is delivered to its own ack subject is acknowledged, one tick later", delivered_into_its_own_ack);
+    RUN("a fast batch is forgotten ten seconds after its last word, and with its stream", silent_batches);
     RUN("streams and messages are there after closing and opening", still_there);
     return TEST_RESULT();
 }

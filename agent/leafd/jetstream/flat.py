@@ -27,6 +27,7 @@ _STREAM_FLAGS: Final = {
     "allow_rollup_hdrs": 32,
     "allow_direct": 64,
     "allow_msg_ttl": 128,
+    "allow_batched": 512,
 }
 _STREAM_MIRROR: Final = 256
 # CONSUMER_* of abi.h.

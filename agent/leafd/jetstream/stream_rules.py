@@ -315,7 +315,6 @@ def refuse_unsupported(config: StreamConfig) -> None:
     message of a batch is refused by the plane, in the same words.
     """
     for wanted, error in (
-        (config.allow_batched, errors.BATCH_PUBLISH_DISABLED),
         (config.allow_msg_counter, errors.MESSAGE_INCREMENT_DISABLED),
         (config.allow_msg_schedules, errors.MESSAGE_SCHEDULES_DISABLED),
     ):

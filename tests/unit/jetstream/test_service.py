@@ -144,7 +144,6 @@ def test_an_update_needs_room_only_for_what_it_adds(make_bench: MakeBench) -> No
 @pytest.mark.parametrize(
     ("config", "code"),
     [
-        ({"allow_batched": True}, 10205),
         ({"allow_msg_counter": True}, 10168),
         ({"allow_msg_schedules": True}, 10188),
         ({"subject_transform": {"src": "a", "dest": "b"}}, 10052),

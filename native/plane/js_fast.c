@@ -1,0 +1,392 @@
+/* js_fast.c: fast batches. A client publishes a stretch of messages at the pace that flow messages allow; one PubAck ends it.
+ *
+ *   reply of each message:  <inbox>.<id>.<flow>.<gap>.<sequence>.<operation>.$FI        (no header; jetstream.md 4.7)
+ *
+ *      1st message            flow message: seq 0, every M             begins the batch
+ *      append                 flow message after every M messages      M moves towards what the client wants and what there is
+ *      commit, commit-eob     PubAck with the batch's id and count     ends it; eob is not stored
+ *      ping                   the last flow message again
+ *
+ *   gap or error:  gap = ok     it is told, and the batch goes on
+ *                  gap = fail   it is told, and the batch ends with what there is
+ *
+ * Flow messages and PubAcks say what is stored, so they are held like every other acknowledgement: each is true on disk when it leaves.
+ * A batch holds no messages, only where it stands; it ends after FAST_TIMEOUT_NS without a word. What does not live here: checks and the
+ * append itself (js_publish.c: js_take). Atomic batches are another thing, and refused.
+ */
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "plane/js.h"
+
+#define FAST_BUCKETS 1024u
+#define FAST_PER_STREAM_MAX 1000u
+#define FAST_TOTAL_MAX 50000u
+#define FAST_TIMEOUT_NS (10 * NS_PER_SECOND)
+#define FAST_ID_MAX 64u
+#define FAST_FLOW_DEFAULT 10u
+#define FAST_FLOW_MAX 65535u
+#define FAST_FLOW_SHARED 500u /* messages between two flow messages, over all batches of a stream */
+
+typedef enum fast_operation { FAST_START = 0, FAST_APPEND, FAST_COMMIT, FAST_COMMIT_EOB, FAST_PING } fast_operation_t;
+
+/* What a reply subject says. */
+typedef struct fast_word {
+    bytes_t id;
+    uint64_t seq;
+    uint32_t flow;
+    fast_operation_t operation;
+    bool gap_ok;
+} fast_word_t;
+
+typedef struct fast_batch {
+    struct fast_batch *next;  /* in its bucket                                       */
+    struct fast_batch *newer; /* by last word                                        */
+    struct fast_batch *older;
+    stream_t *stream;
+    uint64_t hash;
+    uint64_t last_seq;   /* of the batch, as far as it came                          */
+    uint64_t stream_seq; /* of the last one stored                                   */
+    uint64_t flow_seq;   /* of the batch, told in the last flow message              */
+    int64_t deadline_ns;
+    uint32_t every;      /* a flow message after so many                             */
+    uint32_t every_max;  /* as many as the client wants                              */
+    bool gap_ok;
+    uint32_t id_size;
+    uint8_t id[FAST_ID_MAX];
+} fast_batch_t;
+
+struct fast_batches {
+    fast_batch_t *buckets[FAST_BUCKETS];
+    fast_batch_t *newest;
+    fast_batch_t *oldest;
+    uint32_t count;
+};
+
+static const refusal_t refused_off = {400, 10205, "batch publish is disabled", {NULL, 0}, false};
+static const refusal_t refused_pattern = {400, 10206, "batch publish pattern is invalid", {NULL, 0}, false};
+static const refusal_t refused_id = {400, 10207, "batch publish ID is invalid", {NULL, 0}, false};
+static const refusal_t refused_unknown = {400, 10208, "batch publish ID unknown", {NULL, 0}, false};
+static const refusal_t refused_many = {429, 10211, "batch publish too many inflight", {NULL, 0}, false};
+
+/* ---- the reply subject ------------------------------------------------------------------------------------------------- */
+
+bool js_in_fast_batch(bytes_t reply) {
+    const bytes_t end = BYTES_LITERAL(".$FI");
+    return reply.size > end.size && memcmp(reply.at + reply.size - end.size, end.at, end.size) == 0;
+}
+
+/* Takes the last token off *subject. false: there was only one. */
+static bool last_token(bytes_t *subject, bytes_t *token) {
+    for (uint32_t i = subject->size; i > 0; i--) {
+        if (subject->at[i - 1] == '.') {
+            *token = bytes_of(subject->at + i, subject->size - i);
+            subject->size = i - 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* false: not of that form. */
+static bool read_word(bytes_t reply, fast_word_t *word) {
+    bytes_t token;
+    uint64_t number;
+    if (!last_token(&reply, &token) || !last_token(&reply, &token) || !decimal_parse(token, &number) || number > FAST_PING) {
+        return false;
+    }
+    word->operation = (fast_operation_t)number;
+    if (!last_token(&reply, &token) || !decimal_parse(token, &word->seq) || word->seq == 0 || word->seq == UINT64_MAX) {
+        return false;
+    }
+    bool first = word->seq == 1;
+    if ((word->operation == FAST_START && !first) || (first && (word->operation == FAST_APPEND || word->operation == FAST_COMMIT_EOB))) {
+        return false;
+    }
+    if (!last_token(&reply, &token)) {
+        return false;
+    }
+    word->gap_ok = bytes_equal(token, BYTES_LITERAL("ok"));
+    if ((!word->gap_ok && !bytes_equal(token, BYTES_LITERAL("fail"))) || !last_token(&reply, &token)) {
+        return false;
+    }
+    bool wanted = decimal_parse(token, &number) && number != 0;
+    word->flow = !wanted ? FAST_FLOW_DEFAULT : number > FAST_FLOW_MAX ? FAST_FLOW_MAX : (uint32_t)number;
+    return last_token(&reply, &word->id);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------------- */
+
+static text_t text_begin(void) {
+    text_t text;
+    text.size = 0;
+    return text;
+}
+
+static void answer_now(plane_t *plane, const fast_batch_t *batch, bytes_t reply, const text_t *text) {
+    (void)publish_inside(plane, batch->stream->account, reply, BYTES_NONE, BYTES_NONE, text_bytes(text));
+}
+
+static text_t flow_text(const fast_batch_t *batch, uint64_t seq) {
+    text_t text = text_begin();
+    text_add_literal(&text, "{\"type\":\"ack\",\"seq\":");
+    text_add_number(&text, seq);
+    text_add_literal(&text, ",\"msgs\":");
+    text_add_number(&text, batch->every);
+    text_add_literal(&text, "}");
+    return text;
+}
+
+static void answer_flow(plane_t *plane, const fast_batch_t *batch, bytes_t reply) {
+    text_t text = flow_text(batch, batch->flow_seq);
+    js_hold(plane, batch->stream, reply, BYTES_NONE, text_bytes(&text));
+}
+
+static void answer_gap(plane_t *plane, const fast_batch_t *batch, bytes_t reply, uint64_t seq) {
+    text_t text = text_begin();
+    text_add_literal(&text, "{\"type\":\"gap\",\"last_seq\":");
+    text_add_number(&text, batch->last_seq + 1);
+    text_add_literal(&text, ",\"seq\":");
+    text_add_number(&text, seq);
+    text_add_literal(&text, "}");
+    answer_now(plane, batch, reply, &text);
+}
+
+static void answer_error(plane_t *plane, const fast_batch_t *batch, bytes_t reply, uint64_t seq, const refusal_t *refusal) {
+    text_t text = text_begin();
+    text_add_literal(&text, "{\"type\":\"err\",\"seq\":");
+    text_add_number(&text, seq);
+    text_add_literal(&text, ",");
+    js_add_refusal(&text, refusal);
+    text_add_literal(&text, "}");
+    answer_now(plane, batch, reply, &text);
+}
+
+static void answer_end(plane_t *plane, const fast_batch_t *batch, bytes_t reply, uint64_t stream_seq, bool duplicate) {
+    text_t text = text_begin();
+    text_add(&text, batch->stream->ack_prefix);
+    text_add_number(&text, stream_seq);
+    text_add_literal(&text, duplicate ? ",\"duplicate\": true,\"batch\":\"" : ",\"batch\":\"");
+    text_add_escaped(&text, bytes_of(batch->id, batch->id_size));
+    text_add_literal(&text, "\",\"count\":");
+    text_add_number(&text, batch->last_seq);
+    text_add_literal(&text, "}");
+    js_hold(plane, batch->stream, reply, BYTES_NONE, text_bytes(&text));
+}
+
+/* ---- the batches that are open ------------------------------------------------------------------------------------------- */
+
+static fast_batch_t **bucket_of(fast_batches_t *batches, uint64_t hash) {
+    return &batches->buckets[hash % FAST_BUCKETS];
+}
+
+static void age_unlink(fast_batches_t *batches, fast_batch_t *batch) {
+    *(batch->newer != NULL ? &batch->newer->older : &batches->newest) = batch->older;
+    *(batch->older != NULL ? &batch->older->newer : &batches->oldest) = batch->newer;
+}
+
+static void age_link(fast_batches_t *batches, fast_batch_t *batch, int64_t now_ns) {
+    batch->deadline_ns = now_ns + FAST_TIMEOUT_NS;
+    batch->newer = NULL;
+    batch->older = batches->newest;
+    *(batches->newest != NULL ? &batches->newest->newer : &batches->oldest) = batch;
+    batches->newest = batch;
+}
+
+static void batch_drop(fast_batches_t *batches, fast_batch_t *batch) {
+    fast_batch_t **at = bucket_of(batches, batch->hash);
+    while (*at != batch) {
+        at = &(*at)->next;
+    }
+    *at = batch->next;
+    age_unlink(batches, batch);
+    batches->count--;
+    batch->stream->fast_count--;
+    free(batch);
+}
+
+static const refusal_t *batch_begin(plane_t *plane, stream_t *stream, const fast_word_t *word, uint64_t hash, fast_batch_t **out) {
+    if (plane->fast == NULL) {
+        plane->fast = calloc(1, sizeof(*plane->fast));
+    }
+    fast_batches_t *batches = plane->fast;
+    if (batches == NULL || stream->fast_count >= FAST_PER_STREAM_MAX || batches->count >= FAST_TOTAL_MAX) {
+        return &refused_many;
+    }
+    fast_batch_t *batch = calloc(1, sizeof(*batch));
+    if (batch == NULL) {
+        return &refused_many;
+    }
+    batch->stream = stream;
+    batch->hash = hash;
+    batch->gap_ok = word->gap_ok;
+    batch->every_max = word->flow;
+    batch->every = stream->fast_count != 0 ? 1 : word->flow < FAST_FLOW_SHARED ? word->flow : FAST_FLOW_SHARED;
+    batch->id_size = word->id.size;
+    memcpy(batch->id, word->id.at, word->id.size);
+    fast_batch_t **bucket = bucket_of(batches, hash);
+    batch->next = *bucket;
+    *bucket = batch;
+    age_link(batches, batch, plane->now.mono_ns);
+    batches->count++;
+    stream->fast_count++;
+    *out = batch;
+    return NULL;
+}
+
+static const refusal_t *batch_for(plane_t *plane, stream_t *stream, const fast_word_t *word, fast_batch_t **out) {
+    if (word->id.size > FAST_ID_MAX) {
+        return &refused_id;
+    }
+    uint64_t hash = hash_bytes(word->id.at, word->id.size) ^ stream->id;
+    if (plane->fast != NULL) {
+        for (fast_batch_t *batch = *bucket_of(plane->fast, hash); batch != NULL; batch = batch->next) {
+            if (batch->stream == stream && bytes_equal(bytes_of(batch->id, batch->id_size), word->id)) {
+                age_unlink(plane->fast, batch);
+                age_link(plane->fast, batch, plane->now.mono_ns);
+                *out = batch;
+                return NULL;
+            }
+        }
+    }
+    return word->seq == 1 ? batch_begin(plane, stream, word, hash, out) : &refused_unknown;
+}
+
+/* ---- one message --------------------------------------------------------------------------------------------------------- */
+
+/* Moves the pace by a factor of two at most towards the batch's share. */
+static void pace(fast_batch_t *batch) {
+    uint32_t share = FAST_FLOW_SHARED / batch->stream->fast_count;
+    share = share < 1 ? 1 : share > batch->every_max ? batch->every_max : share;
+    if (batch->every < share) {
+        batch->every = batch->every * 2 < share ? batch->every * 2 : share;
+    } else if (batch->every > share) {
+        batch->every = batch->every / 2 > share ? batch->every / 2 : share;
+    }
+}
+
+/* Tells of the highest multiple that was reached, if one was. */
+static bool flow(plane_t *plane, fast_batch_t *batch, bytes_t reply) {
+    uint64_t ahead = batch->last_seq - batch->flow_seq;
+    if (ahead < batch->every) {
+        return false;
+    }
+    batch->flow_seq += ahead - ahead % batch->every;
+    pace(batch);
+    answer_flow(plane, batch, reply);
+    return true;
+}
+
+static void end(plane_t *plane, fast_batch_t *batch, bytes_t reply) {
+    answer_end(plane, batch, reply, batch->stream_seq, false);
+    batch_drop(plane->fast, batch);
+}
+
+static void ping(plane_t *plane, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
+    if (word->seq > batch->last_seq) {
+        answer_gap(plane, batch, reply, word->seq + 1);
+        if (!batch->gap_ok) {
+            end(plane, batch, reply);
+            return;
+        }
+        batch->last_seq = word->seq;
+        if (flow(plane, batch, reply)) {
+            return;
+        }
+    }
+    answer_flow(plane, batch, reply);
+}
+
+static void refused(plane_t *plane, fast_batch_t *batch, const fast_word_t *word, bytes_t reply, const refusal_t *refusal) {
+    if (!batch->gap_ok && word->seq == 1) {
+        js_answer_refused(plane, batch->stream, reply, refusal);
+        batch_drop(plane->fast, batch);
+        return;
+    }
+    answer_error(plane, batch, reply, word->seq, refusal);
+    if (batch->gap_ok && word->operation != FAST_COMMIT) {
+        return;
+    }
+    batch->last_seq--;
+    end(plane, batch, reply);
+}
+
+static void append(plane_t *plane, fast_batch_t *batch, const fast_word_t *word, const message_t *message) {
+    bytes_t reply = message->reply;
+    uint64_t next = batch->last_seq + 1;
+    if (word->seq != next) {
+        answer_gap(plane, batch, reply, word->seq);
+        if (word->seq < next || !batch->gap_ok) {
+            end(plane, batch, reply);
+            return;
+        }
+    }
+    if (word->operation == FAST_COMMIT_EOB) {
+        batch->last_seq = word->seq - 1;
+        end(plane, batch, reply);
+        return;
+    }
+    batch->last_seq = word->seq;
+    if (word->seq == 1 && word->operation != FAST_COMMIT && (batch->stream->config.flags & STREAM_NO_ACK) == 0) {
+        text_t text = flow_text(batch, 0); /* says nothing of the disk, and the client waits for it */
+        answer_now(plane, batch, reply, &text);
+    }
+    taken_t taken;
+    js_take(plane, batch->stream, message, &taken);
+    if (taken.refusal.code != 0) {
+        refused(plane, batch, word, reply, &taken.refusal);
+        return;
+    }
+    bool duplicate = taken.appended.verdict == APPEND_DUPLICATE;
+    if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {
+        answer_end(plane, batch, reply, taken.appended.seq, true);
+        batch_drop(plane->fast, batch);
+    } else {
+        batch->stream_seq = duplicate ? batch->stream_seq : taken.appended.seq;
+        if (word->operation == FAST_COMMIT) {
+            end(plane, batch, reply);
+        } else {
+            (void)flow(plane, batch, reply);
+        }
+    }
+}
+
+void js_fast(plane_t *plane, stream_t *stream, const message_t *message) {
+    fast_word_t word;
+    fast_batch_t *batch = NULL;
+    const refusal_t *refusal = js_refused_outright(stream, message);
+    if (refusal == NULL && (stream->config.flags & STREAM_ALLOW_BATCHED) == 0) {
+        refusal = &refused_off;
+    }
+    if (refusal == NULL) {
+        refusal = read_word(message->reply, &word) ? batch_for(plane, stream, &word, &batch) : &refused_pattern;
+    }
+    if (refusal != NULL) {
+        js_answer_refused(plane, stream, message->reply, refusal);
+    } else if (word.operation == FAST_PING) {
+        ping(plane, batch, &word, message->reply);
+    } else {
+        append(plane, batch, &word, message);
+    }
+}
+
+/* ---- time and the end ------------------------------------------------------------------------------------------------------ */
+
+void js_fast_chores(plane_t *plane) {
+    if (plane->fast == NULL) {
+        return;
+    }
+    while (plane->fast->oldest != NULL && plane->fast->oldest->deadline_ns <= plane->now.mono_ns) {
+        batch_drop(plane->fast, plane->fast->oldest);
+    }
+}
+
+void js_fast_forget(plane_t *plane, const stream_t *stream) {
+    fast_batch_t *next = stream->fast_count != 0 ? plane->fast->oldest : NULL;
+    for (fast_batch_t *batch; (batch = next) != NULL;) {
+        next = batch->newer;
+        if (batch->stream == stream) {
+            batch_drop(plane->fast, batch);
+        }
+    }
+}
