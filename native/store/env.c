@@ -15,6 +15,7 @@
 #include "store/env.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <lmdb.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/check.h"
 
@@ -206,6 +208,24 @@ static status_t open_databases(env_t *env) {
         route_catch_up(env, &env->read_route, env->opened);
     }
     return translate(code);
+}
+
+bool env_unfinished(const char *directory) {
+    static const uint8_t zeros[64];
+    uint8_t head[sizeof zeros];
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/data.mdb", directory);
+    int fd = length > 0 && (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) {
+        return false;
+    }
+    bool unfinished = false;
+    for (off_t page = 0; page < 2; page++) {
+        ssize_t got = pread(fd, head, sizeof head, page * (off_t)sysconf(_SC_PAGESIZE));
+        unfinished |= got >= 0 && (got < (ssize_t)sizeof head || memcmp(head, zeros, sizeof head) == 0);
+    }
+    close(fd);
+    return unfinished;
 }
 
 status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size) {

@@ -9,6 +9,7 @@
 #ifndef LEAFD_STORE_ENV_H
 #define LEAFD_STORE_ENV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/bytes.h"
@@ -23,6 +24,9 @@ typedef struct env_usage {
     uint64_t free_bytes; /* known only after env_usage_exact                          */
 } env_usage_t;
 
+/* There is a file of LMDB's in directory, but power failed while it was made: LMDB writes both its first pages unsynced and
+ * refuses a file that lacks one of them. Nothing was ever committed to it. */
+bool env_unfinished(const char *directory);
 LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size);
 void env_close(env_t *env);
 

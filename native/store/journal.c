@@ -133,6 +133,20 @@ static status_t inspect(int fd, const uint8_t store_id[STORE_ID_SIZE], uint64_t 
     return STATUS_OK;
 }
 
+bool journal_exists(const char *directory) {
+    static const uint8_t zeros[8];
+    uint8_t magic[sizeof zeros] = {0};
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/journal", directory);
+    int fd = length > 0 && (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) {
+        return errno != ENOENT; /* one that cannot be read is there all the same */
+    }
+    ssize_t got = pread(fd, magic, sizeof magic, 0);
+    close(fd);
+    return got < 0 || memcmp(magic, zeros, sizeof magic) != 0;
+}
+
 status_t journal_open(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE], char *reason,
                       size_t reason_size) {
     char path[4096];

@@ -42,6 +42,8 @@ typedef struct journal {
     bool created; /* by this open: there is nothing to replay */
 } journal_t;
 
+/* Is there one in directory whose making came to its end? (Not: is it sound.) */
+bool journal_exists(const char *directory);
 /* Opens the journal in directory, or makes one of `size` bytes. An existing one keeps its size. */
 LEAF_MUST_USE status_t journal_open(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE],
                                     char *reason, size_t reason_size);

@@ -42,6 +42,23 @@ static status_t path_of(const store_t *store, const char *name, char path[4096])
     return size > 0 && size < 4096 ? STATUS_OK : STATUS_INVALID;
 }
 
+/* Names of new files are durable only when their directory is. Where it cannot be synced (some file systems) there is nothing to do. */
+static void sync_names(const char *directory) {
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+}
+
+static void sync_directory(const store_t *store) {
+    char path[4096];
+    sync_names(store->directory);
+    if (path_of(store, "..", path) == STATUS_OK) {
+        sync_names(path);
+    }
+}
+
 static status_t make_directory(opening_t *opening) {
     const char *directory = opening->store->directory;
     char path[4096];
@@ -54,7 +71,12 @@ static status_t make_directory(opening_t *opening) {
         if (directory[i] == '/' || directory[i] == 0) {
             memcpy(path, directory, i);
             path[i] = 0;
-            if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+            if (mkdir(path, 0700) == 0) {
+                if (i + sizeof "/.." <= sizeof path) {
+                    memcpy(path + i, "/..", sizeof "/..");
+                    sync_names(path);
+                }
+            } else if (errno != EEXIST) {
                 int error = errno;
                 return fail(opening, error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO, "cannot make the store directory", error);
             }
@@ -107,7 +129,7 @@ static void empty_directory(const store_t *store) {
     char path[4096];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (path_of(store, names[i], path) == STATUS_OK) {
-            (void)unlink(path); /* a memory store begins empty; what cannot go shows when the environment is opened */
+            (void)unlink(path); /* what cannot go shows when the environment is opened */
         }
     }
 }
@@ -126,6 +148,9 @@ static status_t new_format(opening_t *opening) {
     status_t status = env_write_put(opening->store->env, DB_META, key, bytes_of(value, sizeof value));
     if (status == STATUS_OK) {
         status = keeper_commit(opening->store->env, FIRST_POSITION, 0, 0);
+        if (!opening->store->options.memory) {
+            sync_directory(opening->store); /* home's name before there is a journal that says it belongs to it */
+        }
     } else {
         env_write_abort(opening->store->env);
     }
@@ -214,20 +239,6 @@ static status_t replay(opening_t *opening) {
     return fail(opening, status, what, 0);
 }
 
-/* Names of new files are durable only when their directory is. Where it cannot be synced (some file systems) there is nothing to do. */
-static void sync_directory(const store_t *store) {
-    int fd = open(store->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-    char path[4096];
-    if (path_of(store, "..", path) == STATUS_OK && (fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-}
-
 static int hex(uint8_t c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -267,7 +278,9 @@ static status_t open_home(opening_t *opening) {
     uint64_t map = 0;
     uint64_t ring = store->options.memory ? MEMORY_RING : store->options.journal_size;
     size_map(store, &map, ring);
-    if (store->options.memory) {
+    /* A memory store begins empty. So does one that power failed on while it was made: the journal comes last, and nothing was
+     * acknowledged without one. */
+    if (store->options.memory || (!journal_exists(store->directory) && env_unfinished(store->directory))) {
         empty_directory(store);
     }
     status_t status = env_open(store->directory, map, store->options.memory, &store->env, opening->reason, opening->reason_size);
