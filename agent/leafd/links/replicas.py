@@ -8,6 +8,7 @@ What does not live here: the state of one slot (replica.py), names (origin.py), 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -85,7 +86,8 @@ class Replicas:
         self._slots: dict[tuple[int, int], _Active] = {}
         self._progress: dict[tuple[int, str], int] = {}
         self._identities: dict[bytes, str] = {}
-        self._jobs_in, self._jobs_out = trio.open_memory_channel[Callable[[], Awaitable[None]]](4096)
+        # Not unbounded in fact: a slot has one order under way, and a restart or an end behind it.
+        self._jobs_in, self._jobs_out = trio.open_memory_channel[Callable[[], Awaitable[None]]](math.inf)
         self._wake = trio.Event()
 
     # ---- at start
@@ -177,8 +179,8 @@ class Replicas:
             try:
                 await job()
             except t.PlaneError as error:
-                # The stream went away between the order and now, or the plane is stopping; the machine retries what
-                # lives.
+                # The stream went away between the order and now, or the plane is stopping. A request that was not sent
+                # is repeated when its answer does not come.
                 self._log.warning(f"mirror or source: {error}")
 
     def _job(self, job: Callable[[], Awaitable[None]]) -> None:
@@ -224,16 +226,23 @@ class Replicas:
             return
         name, filters, destination = slot.origin.index
         active.consumer = order.consumer
-        await self._plane.ingest_start(
-            slot.stream,
-            slot.number,
-            mirror=slot.mirror,
-            last_sequence=order.last_sequence,
-            silence_ns=SILENCE_NS,
-            deliver_subject=order.deliver,
-            consumer=order.consumer,
-            source_key=("", "", "", "") if slot.mirror else (name, filters, destination, order.identity),
-        )
+        try:
+            await self._plane.ingest_start(
+                slot.stream,
+                slot.number,
+                mirror=slot.mirror,
+                last_sequence=order.last_sequence,
+                silence_ns=SILENCE_NS,
+                deliver_subject=order.deliver,
+                consumer=order.consumer,
+                source_key=("", "", "", "") if slot.mirror else (name, filters, destination, order.identity),
+            )
+        except t.PlaneError:
+            # Nobody takes in what the consumer sends, and no event would ever say so.
+            self._delete_consumer(active)
+            active.replica.lost(order.last_sequence, trio.current_time(), REFUSED_WAIT_S)
+            self._wake.set()
+            raise
         active.ingesting = True
         key = _identity_key(slot)
         if order.identity and self._identities.get(key) != order.identity:
@@ -247,10 +256,15 @@ class Replicas:
         slot = active.replica.slot
         if not active.ingesting or self._slots.get((slot.stream, slot.number)) is not active:
             return
-        last = await self._stop_ingest(active)
-        self._delete_consumer(active)
-        active.replica.lost(last, trio.current_time(), wait_s)
-        self._wake.set()
+        last = active.replica.last_sequence
+        try:
+            last = await self._stop_ingest(active)
+        finally:
+            # A position too low costs messages that are dropped on arrival; a slot that nobody asks for, all of them.
+            active.ingesting = False
+            self._delete_consumer(active)
+            active.replica.lost(last, trio.current_time(), wait_s)
+            self._wake.set()
 
     async def _stop_ingest(self, active: _Active) -> int:
         slot = active.replica.slot

@@ -38,6 +38,7 @@ class FakePlane:
         self.requests: list[tuple[float, str, dict[str, Any], str]] = []
         self.calls: list[tuple[Any, ...]] = []
         self.sequence = 0
+        self.broken: set[str] = set()
 
     def subscribe(
         self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
@@ -59,13 +60,19 @@ class FakePlane:
     ) -> None:
         self.calls.append(("publish", subject))
 
+    def fail_if_broken(self, what: str) -> None:
+        if what in self.broken:
+            raise t.PlaneError(1, f"{what}: out of memory")
+
     async def ingest_start(self, stream: int, slot: int, **parts: Any) -> None:
+        self.fail_if_broken("start")
         self.calls.append(("start", stream, slot, parts))
 
     async def ingest_stop(self, stream: int, slot: int) -> None:
         self.calls.append(("stop", stream, slot))
 
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
+        self.fail_if_broken("state")
         return t.IngestState(self.sequence, 0, 0, 0, 0, 1)
 
     async def ingest_forget(self, stream: int, key: str) -> None:
@@ -207,6 +214,49 @@ def test_a_refused_message_waits_before_it_is_asked_for_again() -> None:
 
         assert early == 1
         assert len(plane.requests) == 2
+
+    mock_run(run)
+
+
+def test_a_slot_that_the_plane_could_not_start_is_tried_again() -> None:
+    """A start that fails leaves no slot behind that counts as running and takes nothing in."""
+
+    async def run() -> None:
+        plane = FakePlane()
+        plane.broken = {"start"}
+        async with driven(plane) as replicas:
+            replicas.set_slots(10, [SLOT])
+            await trio.testing.wait_all_tasks_blocked()
+            plane.answer({"name": "c"})
+            await trio.sleep(1)
+            assert [call[0] for call in plane.calls] == ["publish"]
+            plane.broken = set()
+            await trio.sleep(2)
+            plane.answer({"name": "d"})
+            await trio.testing.wait_all_tasks_blocked()
+
+        assert [call[0] for call in plane.calls] == ["publish", "start"]
+
+    mock_run(run)
+
+
+def test_a_slot_whose_state_cannot_be_asked_for_is_started_anew() -> None:
+    """What was stored last is not known then; the slot asks from what it knew, and the store drops what it has."""
+
+    async def run() -> None:
+        plane = FakePlane()
+        async with driven(plane) as replicas:
+            replicas.set_slots(10, [SLOT])
+            await trio.testing.wait_all_tasks_blocked()
+            plane.answer({"name": "c"})
+            await trio.testing.wait_all_tasks_blocked()
+            plane.broken = {"state"}
+            replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.GAP, 0, 5))
+            await trio.testing.wait_all_tasks_blocked()
+            plane.answer({"name": "d"})
+            await trio.testing.wait_all_tasks_blocked()
+
+        assert [call[0] for call in plane.calls] == ["start", "publish", "start"]
 
     mock_run(run)
 
