@@ -7,20 +7,16 @@ given: what was acknowledged is there, once and in order.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import itertools
 import random
 from collections.abc import Coroutine
 from typing import Any
 
-import nats
 import pytest
-from nats.aio.client import Client
-from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 from nats.js.errors import NotFoundError
 
+from tests.crash.keep import Boxes, closed, connected
 from tests.servers import LEAFD, Server, running
 
 CONFIGURATION = """
@@ -30,14 +26,6 @@ jetstream { store_dir: "{store}", max_file: 1G, max_mem: 64M }
 ROUNDS = 8
 SEED = 20260101
 JOBS = 3000
-
-
-async def connected(server: Server) -> tuple[Client, JetStreamContext]:
-    async def quiet(error: Exception) -> None:
-        """The link breaks in every round; that is the point."""
-
-    client = await nats.connect(server.url, allow_reconnect=False, error_cb=quiet)
-    return client, client.jetstream(timeout=2)
 
 
 async def until_killed(work: Coroutine[Any, Any, None], server: Server, seconds: float) -> None:
@@ -52,57 +40,21 @@ async def until_killed(work: Coroutine[Any, Any, None], server: Server, seconds:
         raise ended
 
 
-async def closed(client: Client) -> None:
-    with contextlib.suppress(NatsError, OSError, asyncio.TimeoutError):
-        await asyncio.wait_for(client.close(), 2)
-
-
-async def stored(server: Server, stream: str) -> list[str]:
-    """Payloads in stream order, read by a fresh consumer from the first message on."""
-    client, js = await connected(server)
-    state = (await js.stream_info(stream)).state
-    found: list[str] = []
-    subscription = await js.subscribe(f"{stream}.>", ordered_consumer=True)
-    while len(found) < state.messages:
-        message = await subscription.next_msg(timeout=5)
-        found.append(message.data.decode())
-    await closed(client)
-    return found
-
-
 def test_acknowledged_is_there_once_and_in_order() -> None:
     """Publishers that repeat what was not acknowledged, with message ids, find each message exactly once."""
 
-    async def publish(js: JetStreamContext, box: int, acked: list[int], started: list[int]) -> None:
-        """One message after the other; goes on with the first that got no ack."""
-        for number in itertools.count(len(acked)):
-            started[0] = max(started[0], number + 1)
-            name = f"{box}:{number}"
-            ack = await js.publish(f"KEEP.{box}", name.encode(), headers={"Nats-Msg-Id": name})
-            assert ack.seq > 0
-            acked.append(number)
-
     async def scenario(server: Server) -> None:
         chance = random.Random(SEED)
-        acked: list[list[int]] = [[], [], []]
-        started = [[0], [0], [0]]
+        boxes = Boxes()
         for round_number in range(ROUNDS):
             client, js = await connected(server)
             if round_number == 0:
-                await js.add_stream(StreamConfig(name="KEEP", subjects=["KEEP.>"]))
-
-            async def everybody(js: JetStreamContext = js) -> None:
-                await asyncio.gather(*(publish(js, box, acked[box], started[box]) for box in range(3)))
-
-            await until_killed(everybody(), server, chance.uniform(0.1, 0.6))
+                await boxes.make_stream(js)
+            await until_killed(boxes.publish(js), server, chance.uniform(0.1, 0.6))
             await closed(client)
             server.start()
-            found = await stored(server, "KEEP")
-            for box in range(3):
-                numbers = [int(text.partition(":")[2]) for text in found if text.startswith(f"{box}:")]
-                assert numbers == list(range(len(numbers))), f"box {box} has gaps, doubles or disorder"
-                assert len(acked[box]) <= len(numbers) <= started[box][0]
-        assert all(len(numbers) > ROUNDS for numbers in acked)
+            await boxes.check(server)
+        assert all(len(numbers) > ROUNDS for numbers in boxes.acked)
 
     with running(LEAFD, CONFIGURATION) as server:
         asyncio.run(scenario(server))
