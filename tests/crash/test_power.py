@@ -1,12 +1,12 @@
 """The power fails under a running daemon: its file system is shut down as it stands, then mounted again.
 
-The store lies on an ext4 of its own, in a file on a loop device. The file system's shutdown call lets go of what was not
-written, its own journal included where it is told so, and answers every call from then on with EIO. Needs root and loop
-devices. As a program (in a mount namespace of its own, so that nothing stays mounted) this file is the scenario itself.
+The store lies on an ext4 of its own, in a file on a loop device. The file system's shutdown call lets go of what was
+not written, its own journal included where it is told so, and answers every call from then on with EIO. Needs root and
+loop devices. As a program (in a mount namespace of its own, so that nothing stays mounted) this is the scenario itself.
 
-What leafd's journal wrote past the page cache is not lost this way, synced or not; which sectors a disk itself may lose is
-in nobody's hand here. tests/native/test_store_powercut.c goes through that. (nats-server with its default of a sync every
-two minutes fails this test: it has lost the stream.)
+What leafd's journal wrote past the page cache is not lost this way, synced or not, and which sectors a disk itself may
+lose is in nobody's hand here: tests/native/test_store_powercut.c goes through that. (nats-server with its default of a
+sync every two minutes fails this test: it has lost the stream.)
 """
 
 from __future__ import annotations
