@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 1
+#define PLANE_ABI 2
 #define PLANE_REASON_SIZE 512      /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
@@ -247,6 +247,7 @@ typedef struct stream_config {
     int64_t max_msgs_per_subject;
     int64_t duplicate_window_ns;   /* 0 = no dedupe                                                        */
     uint64_t first_seq;            /* only on create; 0 and 1 are the same                                 */
+    int64_t marker_ttl_ns;         /* of subject delete markers; 0 = none are made                         */
 } stream_config_t;
 
 #define STREAM_NO_ACK 1

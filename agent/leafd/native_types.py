@@ -171,6 +171,7 @@ class FlatStream:
     max_msgs_per_subject: int = -1
     duplicate_window_ns: int = 0
     first_seq: int = 0
+    marker_ttl_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

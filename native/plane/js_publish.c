@@ -84,7 +84,8 @@ void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, co
 typedef struct intake {
     append_t append;
     bool has_subject_seq_subject;
-    bool bad_ttl;
+    uint32_t ttl_size; /* of the header's value that ttl_text stands for, 0 = as it came */
+    uint8_t ttl_text[20];
     bytes_t bad_rollup;
     refusal_t refusal; /* the first one in the reference's order, among those that need no store */
     uint32_t refusal_rank;
@@ -127,6 +128,12 @@ static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, mo
     if (!good) {
         refuse(intake, 17, &refused_ttl);
         return;
+    }
+    /* A marker has to outlive the messages that it stands for, unless there is only ever one. */
+    if (!never && ns / NS_PER_SECOND < stream->config.marker_ttl_ns / NS_PER_SECOND && stream->config.max_msgs_per_subject != 1) {
+        int64_t shortest = stream->config.marker_ttl_ns / NS_PER_SECOND;
+        intake->ttl_size = emit_decimal(intake->ttl_text, (uint64_t)shortest);
+        ns = shortest * NS_PER_SECOND;
     }
     intake->append.expires_ts = never || now.wall_ns > INT64_MAX - ns ? TTL_NEVER : now.wall_ns + ns;
 }
@@ -199,6 +206,21 @@ static void read_headers(intake_t *intake, const stream_t *stream, bytes_t heade
 
 static bool drop_nothing(bytes_t name) {
     return bytes_equal(name, BYTES_LITERAL("Nats-Request-Info"));
+}
+
+static bool drop_ttl(bytes_t name) {
+    return drop_nothing(name) || bytes_equal(name, BYTES_LITERAL("Nats-TTL"));
+}
+
+/* Without memory the message keeps its own. */
+static bytes_t with_ttl(plane_t *plane, bytes_t header, bytes_t ttl) {
+    bool empty = false;
+    plane->scratch.size = 0;
+    if (headers_copy_without(&plane->scratch, header, drop_ttl, true, &empty) != STATUS_OK
+        || headers_append(&plane->scratch, 0, BYTES_LITERAL("Nats-TTL"), ttl) != STATUS_OK) {
+        return header;
+    }
+    return bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
 }
 
 /* A status in the block's first line is not stored, nor is what a service import adds. */
@@ -296,7 +318,8 @@ void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t
         } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))) {
             refusal = read_intake(stream, message, &intake, plane->now);
         }
-        intake.append.header = stored_header(plane, message->header);
+        intake.append.header = intake.ttl_size == 0 ? stored_header(plane, message->header)
+                                                    : with_ttl(plane, message->header, bytes_of(intake.ttl_text, intake.ttl_size));
     }
     if (LEAF_UNLIKELY(refusal != NULL)) {
         taken->refusal = *refusal;

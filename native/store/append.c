@@ -252,6 +252,28 @@ static void after(entry_t *entry) {
     }
 }
 
+bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns) {
+    const clockwork_t *clock = &stream->store->clock;
+    append_t append = {.subject = found->message.subject, .header = header, .expires_ts = clock->wall + ttl_ns};
+    entry_t entry = {.stream = stream, .append = &append, .seq = stream->last_seq + 1};
+    entry.message = (message_t){.subject = append.subject, .header = header};
+    entry.message.ts = clock->wall < stream->last_ts ? stream->last_ts : clock->wall;
+    entry.message.born = clock->age < stream->last_born ? stream->last_born : clock->age;
+    entry.bytes = stream_message_bytes(stream, &entry.message);
+    entry.head = places_reserve(&stream->places) == STATUS_OK ? head_fetch(stream, append.subject) : NULL;
+    if (entry.head == NULL || !overlay_fits(stream->store, need_of(&entry))) {
+        return false;
+    }
+    store_it(&entry, clock->age, clock->wall);
+    store_hooks_t *hooks = &stream->store->hooks;
+    if (hooks->appended != NULL) {
+        hooks->appended(hooks->context, stream, entry.seq, append.subject);
+    }
+    message_remove(stream, found, true);
+    limits_enforce(stream, STORE_STEP);
+    return true;
+}
+
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now) {
     store_clock(stream->store, now);
     int64_t age_now = stream->store->clock.age;

@@ -221,10 +221,19 @@ void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
 /* Enforces what is over; stops for lack of room (over_limit stays set) or after `budget` messages. */
 void limits_enforce(store_stream_t *stream, uint64_t budget);
 void limits_subject(store_stream_t *stream, bytes_t subject);
-void limits_expire(store_stream_t *stream, int64_t age_now);
+/* false: something is due, but there is no room for it now. */
+bool limits_expire(store_stream_t *stream, int64_t age_now);
 int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
 bool first_load(store_stream_t *stream);         /* makes first_ts and first_born known; false: empty */
 status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found);
+
+/* ---- markers.c ---- */
+/* The message has outlived its time: it goes, or a delete marker takes its place. false: no room for that now. */
+bool marker_or_remove(store_stream_t *stream, const found_t *found);
+
+/* ---- append.c ---- */
+/* A message of the store's own takes the place of the last one of its subject, whatever the limits say. false: no room. */
+bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns);
 
 /* ---- dedupe.c ---- */
 uint64_t dedupe_need(bytes_t id);

@@ -203,29 +203,27 @@ void limits_enforce(store_stream_t *stream, uint64_t budget) {
 /* ---- age and expiry ---- */
 
 /* Walks from the oldest message on. Stamps ascend, so the first one that is young enough ends it; exempt ones are stepped over once. */
-static void expire_aged(store_stream_t *stream, int64_t age_now) {
+static bool expire_aged(store_stream_t *stream, int64_t age_now) {
     int64_t limit = age_now - stream->config.max_age_ns;
     if (first_load(stream) && stream->aged <= stream->first_seq && stream->first_born > limit) {
-        return;
+        return true;
     }
     for (uint32_t step = 0; step < AGE_STEP; step++) {
         found_t found;
         uint64_t from = stream->aged > stream->first_seq ? stream->aged : stream->first_seq;
         if (message_next(stream, from, stream->last_seq, false, &found) != STATUS_OK) {
-            return;
+            return true;
         }
         bool exempt = found.sound && (found.message.flags & MESSAGE_NEVER) != 0;
         if (found.sound && !exempt && found.message.born > limit) {
-            return;
+            return true;
         }
-        if (!exempt) {
-            if (!overlay_fits(stream->store, REMOVAL_NEED)) {
-                return;
-            }
-            message_remove(stream, &found, false); /* an exempt one of its subject may be older */
+        if (!exempt && !marker_or_remove(stream, &found)) {
+            return false;
         }
         stream->aged = found.seq + 1;
     }
+    return true;
 }
 
 /* Home's first expiry entry behind what is done. */
@@ -249,17 +247,19 @@ static status_t home_expiry(store_stream_t *stream, int64_t *expires, uint64_t *
     return STATUS_OK;
 }
 
-static void expire_one(store_stream_t *stream, uint64_t seq) {
+static bool expire_one(store_stream_t *stream, uint64_t seq) {
     found_t found;
-    if (message_find(stream, seq, false, &found) == STATUS_OK && (found.message.flags & MESSAGE_GONE) == 0) {
-        message_remove(stream, &found, false);
+    if (message_find(stream, seq, false, &found) != STATUS_OK || (found.message.flags & MESSAGE_GONE) != 0) {
+        return true;
     }
+    return marker_or_remove(stream, &found);
 }
 
-static void expire_home(store_stream_t *stream, int64_t age_now) {
+static bool expire_home(store_stream_t *stream, int64_t age_now) {
     int64_t expires = INT64_MAX;
     uint64_t seq = 0;
     bool any = false;
+    bool room = true;
     store_key_t from;
     key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq);
     for (uint32_t step = 0; step < AGE_STEP; step++) {
@@ -267,10 +267,13 @@ static void expire_home(store_stream_t *stream, int64_t age_now) {
             expires = INT64_MAX;
             break;
         }
-        if (expires > age_now || !overlay_fits(stream->store, REMOVAL_NEED)) {
+        if (expires > age_now) {
             break;
         }
-        expire_one(stream, seq);
+        room = overlay_fits(stream->store, REMOVAL_NEED) && expire_one(stream, seq);
+        if (!room) {
+            break;
+        }
         stream->expiry_done = expires;
         stream->expiry_done_seq = seq;
         any = true;
@@ -281,23 +284,22 @@ static void expire_home(store_stream_t *stream, int64_t age_now) {
         key_expiry(&to, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
         overlay_delete_range(stream->store, DB_EXPIRY, key_bytes(&from), key_bytes(&to));
     }
+    return room;
 }
 
-void limits_expire(store_stream_t *stream, int64_t age_now) {
-    if (stream->config.max_age_ns > 0 && stream->messages > 0) {
-        expire_aged(stream, age_now);
-    }
+bool limits_expire(store_stream_t *stream, int64_t age_now) {
+    bool room = stream->config.max_age_ns <= 0 || stream->messages == 0 || expire_aged(stream, age_now);
     while (stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now) {
-        if (!overlay_fits(stream->store, REMOVAL_NEED)) {
-            return;
+        /* A marker's own expiry goes into this heap meanwhile, always below the root, since it is still to come. */
+        if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, stream->expiries.at[0].seq)) {
+            return false;
         }
-        uint64_t seq = stream->expiries.at[0].seq;
         expiries_pop(&stream->expiries);
-        expire_one(stream, seq);
     }
     if (stream->expiry_next <= age_now) {
-        expire_home(stream, age_now);
+        return expire_home(stream, age_now) && room;
     }
+    return room;
 }
 
 /* The next message that max_age will take, as far as it is known without looking: where the walk stands. */

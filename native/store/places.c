@@ -79,7 +79,11 @@ void places_drop_below(places_t *places, uint64_t seq) {
     }
 }
 
-/* ---- expiries: a binary heap ---- */
+/* ---- expiries: a binary heap, by time, then by sequence ---- */
+
+static bool sooner(expiry_t a, expiry_t b) {
+    return a.expires != b.expires ? a.expires < b.expires : a.seq < b.seq;
+}
 
 status_t expiries_push(expiries_t *expiries, expiry_t entry) {
     if (expiries->count == expiries->capacity) {
@@ -92,7 +96,7 @@ status_t expiries_push(expiries_t *expiries, expiry_t entry) {
         expiries->capacity = capacity;
     }
     uint64_t i = expiries->count++;
-    while (i > 0 && expiries->at[(i - 1) / 2].expires > entry.expires) {
+    while (i > 0 && sooner(entry, expiries->at[(i - 1) / 2])) {
         expiries->at[i] = expiries->at[(i - 1) / 2];
         i = (i - 1) / 2;
     }
@@ -107,10 +111,10 @@ static void sink(expiries_t *expiries, uint64_t i) {
         if (child >= expiries->count) {
             break;
         }
-        if (child + 1 < expiries->count && expiries->at[child + 1].expires < expiries->at[child].expires) {
+        if (child + 1 < expiries->count && sooner(expiries->at[child + 1], expiries->at[child])) {
             child++;
         }
-        if (expiries->at[child].expires >= entry.expires) {
+        if (!sooner(expiries->at[child], entry)) {
             break;
         }
         expiries->at[i] = expiries->at[child];

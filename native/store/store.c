@@ -156,9 +156,10 @@ static void take_trouble(store_t *store) {
 static void background(store_t *store) {
     int64_t age_now = store->clock.age;
     int64_t next = INT64_MAX;
+    bool room = store_room(store);
     for (uint32_t i = 0; i < store->streams.count; i++) {
         store_stream_t *stream = store->streams.at[i];
-        limits_expire(stream, age_now);
+        room = limits_expire(stream, age_now) && room;
         if (stream->config.duplicate_window_ns > 0) {
             dedupe_expire(stream, age_now);
         }
@@ -173,7 +174,7 @@ static void background(store_t *store) {
     }
     next = clockwork_mono_at(&store->clock, next);
     /* What is due and found no room is tried again soon, not at once: the plane would go round at full speed until there is some. */
-    int64_t soonest = store_room(store) ? store->now_mono : store->now_mono + BACKGROUND_NS;
+    int64_t soonest = room ? store->now_mono : store->now_mono + BACKGROUND_NS;
     store->background_at = next > soonest ? next : soonest;
 }
 

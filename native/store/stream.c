@@ -180,7 +180,7 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     stream->ids_next = 0;
     stream->store->background_at = stream->store->now_mono;
     limits_enforce(stream, STORE_STEP);
-    limits_expire(stream, stream->store->clock.age);
+    (void)limits_expire(stream, stream->store->clock.age); /* or with the next tick */
 }
 
 static const uint32_t stream_record_kinds[] = {RECORD_STREAM, RECORD_CONSUMER, RECORD_SOURCE, RECORD_CONSUMER_STATE,

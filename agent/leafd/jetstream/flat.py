@@ -52,6 +52,7 @@ def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
         max_msgs_per_subject=config.max_msgs_per_subject,
         duplicate_window_ns=config.duplicate_window,
         first_seq=config.first_seq,
+        marker_ttl_ns=config.subject_delete_marker_ttl,
     )
 
 

@@ -323,7 +323,6 @@ def refuse_unsupported(config: StreamConfig) -> None:
     sources = (*config.sources, *((config.mirror,) if config.mirror else ()))
     renamed = any(transform.destination for source in sources for transform in source.subject_transforms)
     for wanted, name in (
-        (config.subject_delete_marker_ttl > 0, "subject delete markers"),
         (config.subject_transform is not None, "subject transforms"),
         (config.republish is not None, "republish"),
         (renamed, "subject transforms of mirrors and sources"),

@@ -148,7 +148,6 @@ def test_an_update_needs_room_only_for_what_it_adds(make_bench: MakeBench) -> No
         ({"allow_msg_schedules": True}, 10188),
         ({"subject_transform": {"src": "a", "dest": "b"}}, 10052),
         ({"republish": {"src": ">", "dest": "again.>"}}, 10052),
-        ({"subject_delete_marker_ttl": 2_000_000_000}, 10052),
         ({"sources": [{"name": "X", "subject_transforms": [{"src": "a", "dest": "b"}]}]}, 10052),
     ],
 )

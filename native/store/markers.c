@@ -1,0 +1,89 @@
+/* markers.c: subject delete markers. Where time takes the last message of a subject (max_age, or the message's own time to live) and the
+ * stream asks for it, an empty message with a reason takes its place, so that whoever watches the subject hears of it:
+ *
+ *     Nats-Marker-Reason: MaxAge        Nats-TTL: the marker's own time to live        Nats-Rollup: sub
+ *
+ * A message that itself says that something was deleted (a marker, a purged key) leaves none behind. Nor do deletions and purges that
+ * somebody asked for. Marker and removal are in one batch.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "store/core.h"
+
+#define REMOVAL_NEED 2048 /* as in limits.c */
+#define HEADER_SIZE 128
+#define SECONDS_TEXT 32
+
+/* The value of a field of a header block, blanks before it removed. The store stands beside wire/, which has the real reader; these two
+ * fields are all that it ever asks for, and only of messages that expire. */
+static bool field(bytes_t header, bytes_t name, bytes_t *value) {
+    const uint8_t *at = header.at;
+    const uint8_t *end = header.at + header.size;
+    while (at < end) {
+        const uint8_t *line_end = memchr(at, '\n', (size_t)(end - at));
+        line_end = line_end == NULL ? end : line_end;
+        bytes_t line = bytes_of(at, (uint32_t)(line_end - at));
+        if (line.size > name.size && bytes_starts(line, name) && line.at[name.size] == ':') {
+            const uint8_t *from = line.at + name.size + 1;
+            const uint8_t *upto = line_end > from && line_end[-1] == '\r' ? line_end - 1 : line_end;
+            while (from < upto && *from == ' ') {
+                from++;
+            }
+            *value = bytes_of(from, (uint32_t)(upto - from));
+            return true;
+        }
+        at = line_end < end ? line_end + 1 : end;
+    }
+    return false;
+}
+
+static bool says_deleted(bytes_t header) {
+    bytes_t value;
+    if (header.size == 0) {
+        return false;
+    }
+    if (field(header, BYTES_LITERAL("Nats-Marker-Reason"), &value) && value.size > 0) {
+        return true;
+    }
+    return field(header, BYTES_LITERAL("KV-Operation"), &value) && bytes_equal(value, BYTES_LITERAL("PURGE"));
+}
+
+/* Whole seconds as Go shows a duration: 5s, 1m30s, 1h0m0s. */
+static void seconds_text(int64_t seconds, char text[SECONDS_TEXT]) {
+    int size;
+    if (seconds >= 3600) {
+        size = snprintf(text, SECONDS_TEXT, "%" PRId64 "h%" PRId64 "m%" PRId64 "s", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    } else if (seconds >= 60) {
+        size = snprintf(text, SECONDS_TEXT, "%" PRId64 "m%" PRId64 "s", seconds / 60, seconds % 60);
+    } else {
+        size = snprintf(text, SECONDS_TEXT, "%" PRId64 "s", seconds);
+    }
+    check(size > 0 && size < SECONDS_TEXT);
+}
+
+static bool wanted(store_stream_t *stream, const found_t *found) {
+    head_t head;
+    if (stream->config.marker_ttl_ns < NS_PER_SECOND || !found->sound || (stream->config.flags & STREAM_SEALED) != 0) {
+        return false;
+    }
+    return head_look(stream, found->message.subject, &head) && head.count == 1 && !says_deleted(found->message.header);
+}
+
+bool marker_or_remove(store_stream_t *stream, const found_t *found) {
+    if (!overlay_fits(stream->store, REMOVAL_NEED)) {
+        return false;
+    }
+    if (!wanted(stream, found)) {
+        message_remove(stream, found, false); /* an exempt one of its subject may be older */
+        return true;
+    }
+    int64_t seconds = stream->config.marker_ttl_ns / NS_PER_SECOND;
+    char life[SECONDS_TEXT];
+    char header[HEADER_SIZE];
+    seconds_text(seconds, life);
+    int size = snprintf(header, HEADER_SIZE, "NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %s\r\nNats-Rollup: sub\r\n\r\n", life);
+    check(size > 0 && size < HEADER_SIZE);
+    return append_instead(stream, found, bytes_of(header, (uint32_t)size), seconds * NS_PER_SECOND);
+}
