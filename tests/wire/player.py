@@ -3,13 +3,16 @@
 A .wire file is a test. Its first comment is the promise. Then, a line each (A is any letter, a connection each):
 
     # conf: NAME                the server's configuration, tests/wire/conf/NAME.conf (default: that of the folder)
+    # leafs: L M                these letters connect to the leaf port ({leaf_port} of the configuration)
     # ways: lines joined        play it in these ways only; the reason stands beside it
     A> PUB foo 5                send this line and CR LF. Python's escapes work; a last \\c means: no CR LF
     A> PUB foo <json {...}>     send length, CR LF, the JSON and CR LF: nobody has to count the length
+    A> PUB foo <fill 70000>     so many bytes "x"; expected likewise
     A< MSG foo 1 5              this line must come next. <*> matches anything, <name> too, and is remembered:
                                 where <name> stands again, in A> too, it is what was matched
     A< MSG foo 1 <json {...}>   a line that ends in a length, and a payload that is this JSON; "<*>" matches any value
     A< INFO <has {...}>         JSON that has at least these fields
+    A<~ LS+ foo                 this line, and those beside it that are marked so too, in any order
     A<theirs ... / A<ours ...   a deliberate difference: the reference's line and leafd's; above it the reason
     A! closed                   the server closes the connection
     A! silent 0.3               nothing comes for so many seconds
@@ -42,10 +45,12 @@ HERE = Path(__file__).parent
 ANSWER_SECONDS_MAX = 5.0
 QUIET_SECONDS = 0.3  # recording: nothing more comes
 SPLIT_BYTES_MAX = 400  # longer sends are cut at random places instead of everywhere
+FILL_SIZE_MIN = 1000  # recording: from here on a payload of "x" is written as its size
 WAYS: tuple[str, ...] = ("lines", "joined", "split")
 
-STEP = re.compile(r"^([A-Z])(>|<ours|<theirs|<|!|\?)(?: (.*))?$")
+STEP = re.compile(r"^([A-Z])(>|<ours|<theirs|<~|<|!|\?)(?: (.*))?$")
 MARKER = re.compile(r"<(json|has) (.*)>$")
+FILL = re.compile(r"<fill (\d+)>$")
 HOLE = re.compile(r"<(\*|[a-z][a-z0-9_]*)>")
 # Fields of the server's JSON that differ from run to run.
 VOLATILE = {"created", "ts", "time", "first_ts", "last_ts", "last_active", "id", "timestamp", "pause_remaining"}
@@ -59,7 +64,7 @@ class Mismatch(AssertionError):
 class Step:
     number: int
     client: str  # a letter, or "" for wait
-    action: str  # > < <ours <theirs ! ? wait
+    action: str  # > < <~ <ours <theirs ! ? wait
     text: str
 
 
@@ -69,16 +74,20 @@ class Transcript:
     promise: str
     configuration: str
     ways: tuple[str, ...]
+    leafs: tuple[str, ...]
     steps: tuple[Step, ...]
 
 
 def read(path: Path) -> Transcript:
     promise, configuration, ways, steps = "", path.parent.name, WAYS, []
+    leafs: tuple[str, ...] = ()
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line.startswith("# conf:"):
             configuration = line.removeprefix("# conf:").strip()
         elif line.startswith("# ways:"):
             ways = tuple(line.removeprefix("# ways:").split())
+        elif line.startswith("# leafs:"):
+            leafs = tuple(line.removeprefix("# leafs:").split())
         elif line.startswith("#"):
             promise = promise or line[1:].strip()
         elif line.startswith("wait "):
@@ -88,7 +97,7 @@ def read(path: Path) -> Transcript:
             assert found, f"{path.name}:{number}: not a step: {line}"
             steps.append(Step(number, found[1], found[2], found[3] or ""))
     assert promise, f"{path.name}: the first comment is the promise"
-    return Transcript(path, promise, configuration, ways, tuple(steps))
+    return Transcript(path, promise, configuration, ways, leafs, tuple(steps))
 
 
 class Connection:
@@ -188,7 +197,8 @@ class Player:
 
     def connection(self, client: str, expecting_info: bool) -> Connection:
         if client not in self.connections:
-            self.connections[client] = Connection(self.server.port, self.way, self.cuts)
+            port = "leaf_port" if client in self.transcript.leafs else "port"
+            self.connections[client] = Connection(self.server.ports[port], self.way, self.cuts)
         connection = self.connections[client]
         if expecting_info:
             connection.fresh = False
@@ -209,6 +219,8 @@ class Player:
             connection.send(self.bytes_of(step))
         elif step.action == "!":
             self.state(step, connection)
+        elif step.action == "<~":
+            self.expect_among(step, connection)
         elif step.action == "?":
             self.recorded[step.number] = record(step.client, connection)
         else:
@@ -220,6 +232,9 @@ class Player:
         if marker:
             body = marker[2].encode()
             return text[: marker.start()].encode() + b"%d\r\n%s\r\n" % (len(body), body)
+        fill = FILL.search(text)
+        if fill:
+            return text[: fill.start()].encode() + fill[1].encode() + b"\r\n" + b"x" * int(fill[1]) + b"\r\n"
         end = b"\r\n"
         if text.endswith("\\c"):
             text, end = text[:-2], b""
@@ -232,7 +247,9 @@ class Player:
         seconds = float(argument) if what == "silent" else ANSWER_SECONDS_MAX
         try:
             while not connection.received and connection.more(seconds):
-                pass
+                if connection.received == b"PING\r\n":
+                    connection.received = b""
+                    connection.send(b"PONG\r\n")
             closed = not connection.received
         except TimeoutError:
             if what == "silent":
@@ -241,9 +258,34 @@ class Player:
         if what != "closed" or not closed:
             raise self.mismatch(step, what, "closed" if closed else repr(connection.received[:300]))
 
+    def expect_among(self, step: Step, connection: Connection) -> None:
+        """The first of a group reads for all of them: each line that comes must be one that is still wanted."""
+        steps = self.transcript.steps
+        index = steps.index(step)
+        if index > 0 and steps[index - 1].action == "<~" and steps[index - 1].client == step.client:
+            return
+        wanted = []
+        while index < len(steps) and steps[index].action == "<~" and steps[index].client == step.client:
+            wanted.append(steps[index])
+            index += 1
+        while wanted:
+            texts = " | ".join(other.text for other in wanted)
+            try:
+                real = connection.line()
+            except TimeoutError:
+                raise self.mismatch(step, texts, "nothing came") from None
+            except EOFError as ended:
+                raise self.mismatch(step, texts, f"closed after {ended.args[0]!r}") from None
+            found = next((other for other in wanted if re.fullmatch(pattern_of(other.text), real)), None)
+            if found is None:
+                raise self.mismatch(step, texts, real)
+            self.expect_line(found, found.text, real)
+            wanted.remove(found)
+
     def expect(self, step: Step, connection: Connection) -> None:
         text = HOLE.sub(lambda found: self.names.get(found[1], found[0]), step.text)
         marker = MARKER.search(text)
+        fill = FILL.search(text)
         try:
             real = connection.line()
             while real == "PING" and text != "PING":
@@ -255,6 +297,8 @@ class Player:
                 if not size.isdigit():
                     raise self.mismatch(step, text, real)
                 real = f"{real.removesuffix(size)}{connection.payload(int(size)).decode()}"
+            if fill and real.endswith(f" {fill[1]}"):
+                real = f"{real.removesuffix(fill[1])}{filled(connection.payload(int(fill[1])))}"
         except TimeoutError:
             raise self.mismatch(step, text, "nothing came") from None
         except EOFError as ended:
@@ -289,6 +333,11 @@ class Player:
     def mismatch(self, step: Step, expected: str, real: str, more: str = "") -> Mismatch:
         where = f"{self.transcript.path.name}:{step.number} ({self.way}, {self.server.kind})"
         return Mismatch(f"{where}: {more}\n  expected {step.client}< {expected}\n  came     {step.client}< {real}")
+
+
+def filled(payload: bytes) -> str:
+    """How a transcript writes a long payload of nothing but "x"; other ones as they are."""
+    return f"<fill {len(payload)}>" if payload.strip(b"x") == b"" else payload.decode("latin-1")
 
 
 def pattern_of(text: str) -> str:
@@ -347,6 +396,16 @@ def visible(line: str) -> str:
     return f"{shown[:-1]}\\x20" if shown.endswith(" ") else shown
 
 
+def unordered(steps: list[str]) -> list[str]:
+    """The interest of a link comes as a map gives it: two or more lines of it beside each other are in no order."""
+    told = ["< LS+ " in step for step in steps]
+    beside = [False, *told, False]
+    return [
+        step.replace("< LS+ ", "<~ LS+ ", 1) if told[i] and (beside[i] or beside[i + 2]) else step
+        for i, step in enumerate(steps)
+    ]
+
+
 def record(client: str, connection: Connection) -> list[str]:
     """Everything that comes until it is quiet, as steps."""
     steps: list[str] = []
@@ -354,7 +413,7 @@ def record(client: str, connection: Connection) -> list[str]:
         try:
             line = connection.line(QUIET_SECONDS)
         except TimeoutError:
-            return steps
+            return unordered(steps)
         except EOFError as ended:
             if ended.args[0]:
                 steps.append(f"{client}< {ended.args[0]!r} and no end of line")
@@ -370,11 +429,16 @@ def record(client: str, connection: Connection) -> list[str]:
             line = "Nats-Time-Stamp: <*>"
             opening = max(index for index, step in enumerate(steps) if step.startswith(f"{client}< HMSG "))
             steps[opening] = re.sub(r" \d+ \d+$", " <*> <*>", steps[opening])
+        line = re.sub(r"^(LS[+-] \$LDS\.)\S+", r"\1<*>", line)  # which server this is, for the detection of loops
+        line = re.sub(r"(\$JS\.FC\.\S+\.)\w{4}(?= |$)", r"\1<*>", line)  # which flow control request this is
         # The stamp in an acknowledgement's subject.
         line = re.sub(r"(\$JS\.ACK\.\S+?\.\d+\.\d+\.\d+\.)\d{19}(\.\d+)", r"\1<*>\2", line)
         size = line.rsplit(" ", 1)[-1]
         if line.startswith("MSG ") and size.isdigit() and int(size) > 1:
             payload = connection.payload(int(size)).decode("latin-1")
+            if len(payload) > FILL_SIZE_MIN and payload.strip("x") == "":
+                steps.append(f"{client}< {line.removesuffix(size)}<fill {size}>")
+                continue
             try:
                 value = json.loads(payload)
             except ValueError:
