@@ -27,12 +27,12 @@ die() { say "$*"; exit 1; }
 
 # --- system packages --------------------------------------------------------
 
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"
-    elif command -v sudo >/dev/null 2>&1; then sudo "$@"
-    else die "these packages need root, and there is no sudo here. As root: apt-get install $missing"
-    fi
-}
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+# Asked before the first command whose output goes to the log: a complaint would go there too.
+can_be_root() { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null 2>&1; }
+
+name_packages() { printf '%s\n' "$missing" | sed "s/java-runtime/$(java_package)/"; }
 
 need() {  # need PACKAGE: remember it once
     case " $missing " in *" $1 "*) ;; *) missing="${missing:+$missing }$1" ;; esac
@@ -97,9 +97,11 @@ system_packages() {
     if [ -n "$missing" ]; then
         command -v apt-get >/dev/null 2>&1 || die "missing: $missing (Debian's names; on this system \
 install their counterparts with its own package manager, then run this again)"
+        can_be_root || die "packages are missing, to install them needs root, and there is no sudo here. \
+As root: apt-get install $(name_packages)   Then run this again"
         say "system packages are missing; asking apt-get for its newest lists"
         as_root apt-get -q update >>"$log" 2>&1 || say "apt-get update failed; trying with the lists at hand"
-        missing=$(printf '%s\n' "$missing" | sed "s/java-runtime/$(java_package)/")
+        missing=$(name_packages)
         say "installing $missing"
         # shellcheck disable=SC2086  # a list of names
         as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $missing \
