@@ -114,8 +114,9 @@ void plane_release(plane_t *plane, uint32_t count);                             
 
 /* Commands: streams. target = stream id (given by Python, never reused while its data exists). */
 #define COMMAND_STREAM_PUT 40      /* create, load or update: body = stream_config_t, extra = strings: name, definition
-                                      (JSON, kept verbatim as the durable record), domain, subject..; completion's payload =
-                                      stream_state_t. arg = 1: loading at start, the definition is already stored          */
+                                      (JSON, kept verbatim as the durable record), domain, source and destination of the subject
+                                      transform, source and destination of what is published again (an empty destination: none),
+                                      subject..; completion's payload = stream_state_t. STATUS_INVALID: no such transform. arg = 1: loading at start, the definition is already stored          */
 #define COMMAND_STREAM_REMOVE 41   /* with its consumers, messages, definition                                             */
 #define COMMAND_STREAM_STATE 42    /* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too; arg2 =
                                       offset of the first subject (in byte order), at most 100,000 come.
@@ -138,9 +139,9 @@ void plane_release(plane_t *plane, uint32_t count);                             
 
 /* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..). */
 #define COMMAND_INGEST_START 80    /* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of
-                                      Nats-Stream-Source: name[:hash], filter, destination, identity (mirrors: four empty ones).
-                                      The stored progress (RECORD_SOURCE) has the key "name filter destination"; what is at or
-                                      below max(last_sequence, stored progress) is dropped                                 */
+                                      Nats-Stream-Source: name[:hash], filter, destination, identity (mirrors: four empty ones),
+                                      the key of the stored progress (RECORD_SOURCE), then source and destination of each subject
+                                      transform. What is at or below max(last_sequence, stored progress) is dropped        */
 #define COMMAND_INGEST_STOP 81     /* no EVENT_INGEST of this slot comes after its completion                              */
 #define COMMAND_INGEST_STATE 82    /* completion's payload = ingest_state_t                                                */
 #define COMMAND_INGEST_FORGET 83   /* drop the stored progress of that slot's key (extra = strings: key)                   */
@@ -260,6 +261,7 @@ typedef struct stream_config {
 #define STREAM_ALLOW_TTL 128
 #define STREAM_MIRROR 256
 #define STREAM_ALLOW_BATCHED 512
+#define STREAM_REPUBLISH_HEADERS 1024 /* what is published again goes without its payload                    */
 
 typedef struct stream_state {
     uint64_t messages;

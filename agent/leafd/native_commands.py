@@ -207,10 +207,14 @@ class Commands(ABC):
         definition: bytes,
         domain: str,
         subjects: Iterable[str],
+        transform: tuple[str, str] = ("", ""),
+        republish: tuple[str, str] = ("", ""),
         loading: bool = False,
     ) -> t.StreamState:
-        """Creates, updates or (loading) takes up a stored stream. definition is kept verbatim as the durable record."""
-        extra = pack_strings([_name(name), definition, _name(domain), *(_name(s) for s in subjects)])
+        """Creates, updates or (loading) takes up a stored stream. definition is kept verbatim as the durable record.
+        transform, republish: source and destination; an empty destination is none."""
+        texts = (*transform, *republish, *subjects)
+        extra = pack_strings([_name(name), definition, _name(domain), *(_name(text) for text in texts)])
         done = await self._request(
             "STREAM_PUT",
             f"stream {name}",
@@ -351,14 +355,17 @@ class Commands(ABC):
         silence_ns: int,
         deliver_subject: str,
         consumer: str,
-        source_key: tuple[str, str, str, str] = ("", "", "", ""),
+        source: t.IngestSource,
+        transforms: Iterable[tuple[str, str]] = (),
     ) -> None:
-        """Takes up what arrives on deliver_subject. source_key: the constant parts of Nats-Stream-Source (name, filter,
-        destination, identity)."""
+        """Takes up what arrives on deliver_subject. transforms: source and destination of each; the first one that is
+        for a message's subject renames it."""
         config = self._encode(
             "ingest_config_t", {"mirror": int(mirror), "last_sequence": last_sequence, "silence_ns": silence_ns}
         )
-        extra = pack_strings([_name(deliver_subject), _name(consumer), *(_name(part) for part in source_key)])
+        parts = (source.name, source.filters, source.destinations, source.identity, source.key)
+        texts = (deliver_subject, consumer, *parts, *(text for pair in transforms for text in pair))
+        extra = pack_strings([_name(text) for text in texts])
         await self._request(
             "INGEST_START",
             "starting an ingest",

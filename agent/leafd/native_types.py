@@ -238,6 +238,18 @@ class ConsumerState:
 
 
 @dataclass(frozen=True, slots=True)
+class IngestSource:
+    """The constant parts of a source's Nats-Stream-Source header, and the key of its stored progress; a mirror has
+    neither."""
+
+    name: str = ""
+    filters: str = ""
+    destinations: str = ""
+    identity: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class IngestState:
     """ingest_state_t: progress of one mirror or source slot."""
 

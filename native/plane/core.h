@@ -431,6 +431,7 @@ void stats_publish(plane_t *plane);
 bytes_t bytes_copy(bytes_t bytes);        /* malloc; BYTES_NONE when empty or without memory             */
 void bytes_release(bytes_t *bytes);
 void hash8(bytes_t text, uint8_t out[8]); /* links-and-accounts.md, common helpers                       */
+uint64_t plane_random(plane_t *plane);
 uint32_t random_below(plane_t *plane, uint32_t limit);
 bool decimal_parse(bytes_t text, uint64_t *out); /* digits alone, at least one, no overflow                    */
 /* "-ERR" and other short texts on the stack. */

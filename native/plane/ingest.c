@@ -16,7 +16,9 @@
 #include "plane/js.h"
 #include "wire/headers.h"
 
-#define INGEST_KEY_MAX 500u /* + 4 is a record key that LMDB takes */
+#define INGEST_KEY_MAX 500u        /* + 4 is a record key that LMDB takes                             */
+#define INGEST_TEXT_MAX 3072u      /* of a source's header, which the origin's subject is added to    */
+#define INGEST_TRANSFORMS_MAX 1024u
 
 struct ingest {
     ingest_t *next;
@@ -25,12 +27,13 @@ struct ingest {
     uint32_t slot;
     bool mirror;
     bool running;              /* false: out of step, waits for a new start                          */
-    bool interest_retention;
     bytes_t consumer;          /* own copies                                                         */
     bytes_t key;
     bytes_t source_name;
     bytes_t source_tail;       /* " <filter> <destination> "                                         */
     bytes_t identity;          /* " <identity>" or empty                                             */
+    transform_t **transforms;  /* the first one that is for the subject renames it                   */
+    uint32_t transform_count;
     uint64_t last_seq;         /* origin sequence stored last                                        */
     uint64_t consumer_seq;     /* delivered last                                                     */
     uint64_t lag;
@@ -60,6 +63,10 @@ static void ingest_free(plane_t *plane, ingest_t **place) {
     bytes_release(&ingest->source_name);
     bytes_release(&ingest->source_tail);
     bytes_release(&ingest->identity);
+    for (uint32_t i = 0; i < ingest->transform_count; i++) {
+        transform_free(ingest->transforms[i]);
+    }
+    free(ingest->transforms);
     free(ingest);
 }
 
@@ -190,8 +197,20 @@ static bool ingest_settle(plane_t *plane, ingest_t *ingest, appended_t appended,
     }
 }
 
+static bytes_t ingest_renamed(plane_t *plane, const ingest_t *ingest, bytes_t subject, text_t *out) {
+    for (uint32_t i = 0; i < ingest->transform_count; i++) {
+        bytes_t renamed = js_transformed(plane, ingest->transforms[i], subject, out);
+        if (renamed.at != subject.at) {
+            return renamed;
+        }
+    }
+    return subject;
+}
+
+/* subject: at the origin, which a source's header tells. */
 static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject, const message_t *message) {
-    append_t append = {.subject = subject, .payload = message->payload};
+    text_t renamed;
+    append_t append = {.subject = ingest_renamed(plane, ingest, subject, &renamed), .payload = message->payload};
     plane->scratch.size = 0;
     status_t status;
     if (ingest->mirror) {
@@ -209,13 +228,12 @@ static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ac
                 append.msg_id = id;
             }
         }
-        append.skip = ingest->interest_retention && !consume_wanted(plane->consume, ingest->stream->id, subject);
     }
     if (status != STATUS_OK) {
         ingest_fail(plane, ingest, INGEST_REFUSED, status);
         return;
     }
-    appended_t appended = store_append(ingest->stream->store, &append, plane->now);
+    appended_t appended = append.subject.size == 0 ? (appended_t){.verdict = APPEND_TOO_LARGE} : js_append(plane, ingest->stream, &append);
     if (!ingest_settle(plane, ingest, appended, ack->stream_seq)) {
         ingest_fail(plane, ingest, INGEST_REFUSED, appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL);
         return;
@@ -309,30 +327,46 @@ static uint64_t stored_progress(plane_t *plane, const stream_t *stream, bytes_t 
     return status == STATUS_OK && value.size >= 8 ? load_be64(value.at) : 0;
 }
 
-/* The header's constant parts, put together once. */
-static void ingest_name(ingest_t *ingest, bytes_t name, bytes_t filter, bytes_t destination, bytes_t identity) {
+/* The header's constant parts, put together once. parts: name, filter, destination, identity, key. */
+static void ingest_name(ingest_t *ingest, const bytes_t parts[5]) {
     text_t text;
     text.size = 0;
     text_add_literal(&text, " ");
-    text_add(&text, filter);
+    text_add(&text, parts[1]);
     text_add_literal(&text, " ");
-    text_add(&text, destination);
+    text_add(&text, parts[2]);
     text_add_literal(&text, " ");
-    ingest->source_name = bytes_copy(name);
+    ingest->source_name = bytes_copy(parts[0]);
     ingest->source_tail = bytes_copy(text_bytes(&text));
+    ingest->key = bytes_copy(parts[4]);
     text.size = 0;
-    text_add(&text, name);
-    text_add_literal(&text, " ");
-    text_add(&text, filter);
-    text_add_literal(&text, " ");
-    text_add(&text, destination);
-    ingest->key = bytes_copy(text_bytes(&text));
-    text.size = 0;
-    if (identity.size != 0) {
+    if (parts[3].size != 0) {
         text_add_literal(&text, " ");
-        text_add(&text, identity);
+        text_add(&text, parts[3]);
     }
     ingest->identity = bytes_copy(text_bytes(&text));
+}
+
+/* Pairs of source and destination; one without a destination is only a filter. */
+static status_t ingest_transforms(ingest_t *ingest, strings_t *strings) {
+    if (!strings_more(strings)) {
+        return STATUS_OK;
+    }
+    ingest->transforms = calloc(INGEST_TRANSFORMS_MAX, sizeof(transform_t *));
+    status_t status = ingest->transforms == NULL ? STATUS_NO_MEMORY : STATUS_OK;
+    while (status == STATUS_OK && strings_more(strings)) {
+        bytes_t source = strings_next(strings);
+        bytes_t destination = strings_next(strings);
+        if (destination.size == 0) {
+            continue;
+        }
+        transform_t *transform;
+        status = ingest->transform_count == INGEST_TRANSFORMS_MAX ? STATUS_FULL : transform_new(source, destination, &transform);
+        if (status == STATUS_OK) {
+            ingest->transforms[ingest->transform_count++] = transform;
+        }
+    }
+    return status;
 }
 
 static status_t ingest_start(plane_t *plane, stream_t *stream, const plane_command_t *command) {
@@ -344,11 +378,13 @@ static status_t ingest_start(plane_t *plane, stream_t *stream, const plane_comma
     strings_t strings = strings_of(command);
     bytes_t deliver = strings_next(&strings);
     bytes_t consumer = strings_next(&strings);
-    bytes_t name = strings_next(&strings);
-    bytes_t filter = strings_next(&strings);
-    bytes_t destination = strings_next(&strings);
-    bytes_t identity = strings_next(&strings);
-    if (deliver.size == 0 || consumer.size == 0 || (uint64_t)name.size + filter.size + destination.size + 2 > INGEST_KEY_MAX) {
+    bytes_t parts[5]; /* of the source's header, and the key */
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < 5; i++) {
+        parts[i] = strings_next(&strings);
+        size += parts[i].size;
+    }
+    if (deliver.size == 0 || consumer.size == 0 || parts[4].size > INGEST_KEY_MAX || size > INGEST_TEXT_MAX) {
         return STATUS_INVALID;
     }
     ingest_t **old = ingest_place(plane, stream, command->arg);
@@ -363,11 +399,10 @@ static status_t ingest_start(plane_t *plane, stream_t *stream, const plane_comma
     ingest->slot = (uint32_t)command->arg;
     ingest->mirror = config.mirror != 0;
     ingest->running = true;
-    ingest->interest_retention = stream->config.retention == 1;
     ingest->silence_ns = config.silence_ns;
     ingest->started_ns = plane->now.mono_ns;
     ingest->consumer = bytes_copy(consumer);
-    ingest_name(ingest, name, filter, destination, identity);
+    ingest_name(ingest, parts);
     uint64_t stored;
     if (ingest->mirror) {
         stream_state_t state;
@@ -379,7 +414,10 @@ static status_t ingest_start(plane_t *plane, stream_t *stream, const plane_comma
     ingest->last_seq = stored > config.last_sequence ? stored : config.last_sequence;
     ingest->next = plane->ingests;
     plane->ingests = ingest;
-    status_t status = sink_add(plane, stream->account, &ingest->sink, TARGET_INGEST, deliver, ingest, 0);
+    status_t status = ingest_transforms(ingest, &strings);
+    if (status == STATUS_OK) {
+        status = sink_add(plane, stream->account, &ingest->sink, TARGET_INGEST, deliver, ingest, 0);
+    }
     if (status != STATUS_OK) {
         ingest_free(plane, &plane->ingests);
     }

@@ -6,6 +6,7 @@
 #ifndef LEAFD_PLANE_JS_H
 #define LEAFD_PLANE_JS_H
 
+#include "base/transform.h"
 #include "plane/core.h"
 
 #define STREAM_SUBJECTS_MAX 4096u
@@ -21,6 +22,8 @@ typedef struct consumer_seat {
     struct consumer_seat *next_seat;
 } consumer_seat_t;
 
+typedef struct rewrite rewrite_t; /* js_append.c                                                    */
+
 struct stream {
     uint32_t id;
     uint32_t which_store;
@@ -33,6 +36,7 @@ struct stream {
     bytes_t error_suffix;   /* ,"stream":"S","domain":"D","seq":0}                                  */
     sink_t *subjects;
     uint32_t subject_count;
+    rewrite_t *rewrite;     /* NULL: stored under the subject it came with, not published again     */
     sink_t direct[2];       /* $JS.API.DIRECT.GET.<stream> and .>                                   */
     uint32_t fast_count;    /* open fast batches, js_fast.c                                         */
     consumer_seat_t *seats;
@@ -86,6 +90,17 @@ bool js_in_fast_batch(bytes_t reply);                 /* the message says that i
 void js_fast(plane_t *plane, stream_t *stream, const message_t *message);
 void js_fast_chores(plane_t *plane);                  /* drops what was silent for long                         */
 void js_fast_forget(plane_t *plane, const stream_t *stream);
+
+/* ---- js_append.c --------------------------------------------------------------------------------------------------------- */
+
+/* Stores a message, renamed and published again as its stream wants it. Changes the append's subject and skip. */
+appended_t js_append(plane_t *plane, stream_t *stream, append_t *append);
+/* texts: source and destination of the stored subject, then those of what is published again; an empty destination is none, and *out NULL
+ * when both are. STATUS_INVALID: no such transform. */
+LEAF_MUST_USE status_t rewrite_new(const bytes_t texts[4], bool headers_only, rewrite_t **out);
+void rewrite_free(rewrite_t *rewrite);
+/* The subject's new name, in out; itself when the transform is not for it; empty when the name is too long. */
+bytes_t js_transformed(plane_t *plane, const transform_t *transform, bytes_t subject, text_t *out);
 
 /* Holds a message until the stream's open batch is on disk (memory streams: until the tick ends). */
 void js_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);

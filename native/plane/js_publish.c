@@ -325,8 +325,7 @@ void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t
         taken->refusal = *refusal;
         return;
     }
-    intake.append.skip = stream->config.retention == 1 && !consume_wanted(plane->consume, stream->id, message->subject);
-    taken->appended = store_append(stream->store, &intake.append, plane->now);
+    taken->appended = js_append(plane, stream, &intake.append);
     name_verdict(taken);
 }
 

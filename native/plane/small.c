@@ -63,13 +63,17 @@ bool decimal_parse(bytes_t text, uint64_t *out) {
     return true;
 }
 
-uint32_t random_below(plane_t *plane, uint32_t limit) {
+uint64_t plane_random(plane_t *plane) {
     uint64_t x = plane->random;
     x ^= x << 13;
     x ^= x >> 7;
     x ^= x << 17;
     plane->random = x;
-    return (uint32_t)(((x >> 32) * limit) >> 32);
+    return x;
+}
+
+uint32_t random_below(plane_t *plane, uint32_t limit) {
+    return (uint32_t)(((plane_random(plane) >> 32) * limit) >> 32);
 }
 
 /* ---- SHA-256 of a short text, for hash8 only ------------------------------------------------------------------------ */

@@ -140,6 +140,7 @@ void stream_free(plane_t *plane, stream_t *stream) {
     bytes_release(&stream->domain);
     bytes_release(&stream->ack_prefix);
     bytes_release(&stream->error_suffix);
+    rewrite_free(stream->rewrite);
     free(stream);
 }
 
@@ -193,14 +194,24 @@ static void stream_put(plane_t *plane, const plane_command_t *command) {
         return;
     }
     memcpy(&config, command->body, sizeof(config));
+    strings_t strings = strings_of(command);
+    bytes_t name = strings_next(&strings);
+    bytes_t definition = strings_next(&strings);
+    bytes_t domain = strings_next(&strings);
+    bytes_t transforms[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        transforms[i] = strings_next(&strings);
+    }
+    rewrite_t *rewrite;
+    status_t status = rewrite_new(transforms, (config.flags & STREAM_REPUBLISH_HEADERS) != 0, &rewrite);
     stream_t *stream = stream_find(plane, command->target);
-    status_t status = STATUS_OK;
-    if (stream == NULL) {
+    if (status == STATUS_OK && stream == NULL) {
         status = make_stream(plane, command, &config, &stream);
-    } else {
+    } else if (status == STATUS_OK) {
         store_stream_configure(stream->store, &config, plane->now);
     }
     if (status != STATUS_OK) {
+        rewrite_free(rewrite);
         command_done(plane, command, status);
         return;
     }
@@ -208,10 +219,8 @@ static void stream_put(plane_t *plane, const plane_command_t *command) {
     if ((config.flags & STREAM_ALLOW_BATCHED) == 0) {
         js_fast_forget(plane, stream);
     }
-    strings_t strings = strings_of(command);
-    bytes_t name = strings_next(&strings);
-    bytes_t definition = strings_next(&strings);
-    bytes_t domain = strings_next(&strings);
+    rewrite_free(stream->rewrite);
+    stream->rewrite = rewrite;
     set_texts(stream, name, domain);
     status = set_subjects(plane, stream, &strings);
     if (status == STATUS_OK) {

@@ -141,7 +141,9 @@ static void release(plane_t *plane, uint32_t which) {
     held_t *held = &plane->held[which];
     uint64_t durable = releasable(plane->stores[which]);
     const held_entry_t *entry;
-    while ((entry = held_first(held, durable)) != NULL) {
+    /* What a released message stores in its turn (its subject is a stream's) waits for a batch of its own. */
+    uint64_t count = held->count;
+    for (; count != 0 && (entry = held_first(held, durable)) != NULL; count--) {
         if (entry->event != NULL) {
             event_post(&plane->exchange, entry->event);
         } else {
@@ -156,6 +158,7 @@ static void release(plane_t *plane, uint32_t which) {
         }
         held_pop(held);
     }
+    plane->more = plane->more || held->count > count;
 }
 
 static void report_alarms(plane_t *plane, store_t *store) {

@@ -34,11 +34,12 @@ static void settle_until_durable(plane_t *plane) {
     FAIL("the journal does not answer");
 }
 
-static void put_stream(plane_t *plane, stream_config_t config, const char *subject, bool loading) {
+/* rewrites: source and destination of the transform, and of what is published again; NULL: neither. */
+static void put_rewriting(plane_t *plane, stream_config_t config, const char *subject, const char *const rewrites[4], bool loading) {
     rig_strings_t strings = {.size = 0};
     rig_pack(&strings, "S");
     rig_pack(&strings, "{\"name\":\"S\"}");
-    rig_pack(&strings, "");
+    for (int i = 0; i < 5; i++) rig_pack(&strings, i == 0 || rewrites == NULL ? "" : rewrites[i - 1]);
     rig_pack(&strings, subject);
     rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 1, .token = 900, .arg = loading,
                                      .body = (const uint8_t *)&config, .body_size = sizeof(config)}, &strings);
@@ -47,6 +48,10 @@ static void put_stream(plane_t *plane, stream_config_t config, const char *subje
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_EQ_I64(0, event.status);
     CHECK_EQ_U64(sizeof(stream_state_t), event.payload_size);
+}
+
+static void put_stream(plane_t *plane, stream_config_t config, const char *subject, bool loading) {
+    put_rewriting(plane, config, subject, NULL, loading);
 }
 
 static void put_consumer(plane_t *plane) {
@@ -164,6 +169,76 @@ static void over_a_link(void) {
     close_and_remove(plane);
 }
 
+static void again_after_disk(void) {
+    static const char *const rewrites[4] = {"s.*", "t.$1", "t.*", "again.$1"};
+    plane_t *plane = open_fresh("");
+    plane->now.wall_ns = INT64_C(1700000000123456789);
+    put_rewriting(plane, stream_defaults, "s.>", rewrites, false);
+    peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, VERDICT_SPOKE, "hub", NULL);
+    rig_feed(plane, a, "SUB again.> 1\r\nSUB _I.> 2\r\n");
+    rig_feed(plane, leaf, "LS+ again.*\r\n");
+    (void)rig_heard(leaf);
+    uint64_t batch = store_batch(plane->stores[STORE_FILE]);
+    rig_say(plane, a, "PUB s.x _I.1 2\r\nhi\r\nPUB s.x.y _I.1 2\r\nno\r\n");
+    RIG_HEARD("", a);
+    const char *heard = "";
+    while (heard[0] == 0) {
+        core_settle(plane);
+        heard = rig_heard(a);
+        if (heard[0] != 0) CHECK(store_durable(plane->stores[STORE_FILE]) >= batch);
+    }
+    CHECK_TEXT("HMSG again.x 1 137 139\r\nNATS/1.0\r\nNats-Stream: S\r\nNats-Subject: t.x\r\nNats-Sequence: 1\r\nNats-Time-Stamp: 2023-11-14T22:13:20.123456789Z\r\n"
+               "Nats-Last-Sequence: 0\r\n\r\nhi\r\n"
+               "MSG _I.1 2 22\r\n{\"stream\":\"S\",\"seq\":1}\r\nMSG _I.1 2 22\r\n{\"stream\":\"S\",\"seq\":2}\r\n", heard, strlen(heard));
+    heard = rig_heard(leaf);
+    CHECK_TEXT("HMSG again.x 137 139\r\nNATS/1.0\r\nNats-Stream: S\r\nNats-Subject: t.x\r\nNats-Sequence: 1\r\nNats-Time-Stamp: 2023-11-14T22:13:20.123456789Z\r\n"
+               "Nats-Last-Sequence: 0\r\n\r\nhi\r\n", heard, strlen(heard));
+    close_and_remove(plane);
+}
+
+static void a_transform_that_is_none(void) {
+    static const char *const rewrites[4] = {"s.*", "t.$2", "", ""};
+    plane_t *plane = open_fresh("");
+    put_stream(plane, stream_defaults, "s.>", false);
+    rig_strings_t strings = {.size = 0};
+    const char *parts[] = {"S", "{}", "", rewrites[0], rewrites[1], rewrites[2], rewrites[3], "u.>"};
+    for (int i = 0; i < 8; i++) rig_pack(&strings, parts[i]);
+    stream_config_t config = stream_defaults;
+    config.max_msgs = 1;
+    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 1, .token = 902,
+                                     .body = (const uint8_t *)&config, .body_size = sizeof(config)}, &strings);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    CHECK_EQ_I64(STATUS_INVALID, event.status);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "PUB s.a 1\r\nx\r\nPUB s.a 1\r\nx\r\nPUB u.a 1\r\nx\r\n");
+    stream_state_t state;
+    store_stream_state(stream_find(plane, 1)->store, &state);
+    CHECK_EQ_U64(2, state.messages);
+    close_and_remove(plane);
+}
+
+static void again_into_another_stream(void) {
+    static const char *const rewrites[4] = {"", "", "s.>", "r.>"};
+    plane_t *plane = open_fresh("");
+    put_rewriting(plane, stream_defaults, "s.>", rewrites, false);
+    rig_strings_t strings = {.size = 0};
+    const char *parts[] = {"R", "{}", "", "", "", "r.>", "x.>", "r.>"};
+    for (int i = 0; i < 8; i++) rig_pack(&strings, parts[i]);
+    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 2, .body = (const uint8_t *)&stream_defaults,
+                                     .body_size = sizeof(stream_defaults)}, &strings);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB x.> 1\r\nPUB s.a 1\r\nx\r\n");
+    const char *heard = "";
+    for (int i = 0; i < 100000 && heard[0] == 0; i++) {
+        core_settle(plane);
+        heard = rig_heard(a);
+    }
+    CHECK(bytes_starts(rig_text(heard), BYTES_LITERAL("HMSG x.a 1 ")));
+    CHECK_EQ_U64(1, store_stream_visible(stream_find(plane, 2)->store));
+    close_and_remove(plane);
+}
+
 static void delivered_into_its_own_ack(void) {
     plane_t *plane = open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
@@ -246,6 +321,9 @@ int main(void) {
     RUN("publish answers, good and bad, are the reference's", answers);
     RUN("a pulled message comes with its own subject; its double ack is answered; missing consumers are a 503", delivered_and_acked);
     RUN("a link is told domain, stream and ack subjects, and carries requests and deliveries", over_a_link);
+    RUN("what is published again leaves after the disk and before the ack, to clients and links", again_after_disk);
+    RUN("a transform that does not compile changes nothing of the stream", a_transform_that_is_none);
+    RUN("what another stream stores of it, and publishes again, is on disk before that", again_into_another_stream);
     RUN("a message that is delivered to its own ack subject is acknowledged, one tick later", delivered_into_its_own_ack);
     RUN("a fast batch is forgotten ten seconds after its last word, and with its stream", silent_batches);
     RUN("streams and messages are there after closing and opening", still_there);

@@ -58,8 +58,8 @@ static void put_stream_and_consumer(plane_t *plane) {
     stream_config_t config = {.account = RIG_ACCOUNT, .flags = STREAM_ALLOW_DIRECT, .max_msg_size = -1, .max_msgs = 500, .max_bytes = -1,
                               .max_msgs_per_subject = -1};
     rig_strings_t strings = {.size = 0};
-    const char *stream[] = {"S", "{}", "edge", "s.>"}, *consumer[] = {"C", "{}", "", "", ""};
-    for (int i = 0; i < 4; i++) rig_pack(&strings, stream[i]);
+    const char *stream[] = {"S", "{}", "edge", "s.x", "s.y.{{random(5)}}", "s.>", "again.{{partition(3)}}.>", "s.>"}, *consumer[] = {"C", "{}", "", "", ""};
+    for (int i = 0; i < 8; i++) rig_pack(&strings, stream[i]);
     rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 1, .body = (const uint8_t *)&config,
                                      .body_size = sizeof(config)}, &strings);
     consumer_config_t pull = {.account = RIG_ACCOUNT, .flags = CONSUMER_DURABLE, .ack_policy = ACK_EXPLICIT, .max_deliver = -1,

@@ -140,8 +140,8 @@ static void whole(void) {
                                     .extra_size = used});
     stream_config_t config = {.account = 1, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
     used = 0;
-    const char *parts[] = {"S", "{}", "", "s.>"};
-    for (int i = 0; i < 4; i++) pack(strings, &used, parts[i]);
+    const char *parts[] = {"S", "{}", "", "", "", "", "", "s.>"};
+    for (int i = 0; i < 8; i++) pack(strings, &used, parts[i]);
     submit(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = 1, .target = 1, .token = 2, .body = (const uint8_t *)&config,
                                     .body_size = sizeof(config), .extra = strings, .extra_size = used});
     submit(plane, (plane_command_t){.op = COMMAND_LISTEN, .target = 1, .token = 3, .arg = (uint64_t)listener, .arg2 = CONN_CLIENT});

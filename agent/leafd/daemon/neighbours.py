@@ -88,14 +88,12 @@ def slots_of(stream: Stream, domain: str) -> Iterator[Slot]:
 
 
 def _slot(stream: Stream, source: StreamSource, number: int, domain: str, *, shared: bool) -> Slot:
-    filters = (
-        (source.filter_subject,) if source.filter_subject else tuple(one.source for one in source.subject_transforms)
-    )
     origin = Origin(
         stream=source.name,
         api=source.external.api if source.external else "",
         deliver=source.external.deliver if source.external else "",
-        filters=tuple(one for one in filters if one),
+        filter=source.filter_subject,
+        transforms=tuple((one.source, one.destination) for one in source.subject_transforms),
         start_seq=source.opt_start_seq,
         start_time=format_time(source.opt_start_time) if source.opt_start_time is not None else "",
     )

@@ -30,6 +30,7 @@ _STREAM_FLAGS: Final = {
     "allow_batched": 512,
 }
 _STREAM_MIRROR: Final = 256
+_STREAM_REPUBLISH_HEADERS: Final = 1024
 # CONSUMER_* of abi.h.
 _DURABLE: Final = 1
 _PUSH: Final = 2
@@ -39,9 +40,11 @@ _CONSUMER_FLAGS: Final = {"flow_control": 4, "headers_only": 8, "mem_storage": 1
 def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
     """stream_config_t of a checked configuration."""
     flags = sum(flag for name, flag in _STREAM_FLAGS.items() if getattr(config, name))
+    flags |= _STREAM_MIRROR if config.mirror is not None else 0
+    flags |= _STREAM_REPUBLISH_HEADERS if config.republish is not None and config.republish.headers_only else 0
     return t.FlatStream(
         account=account,
-        flags=flags | (_STREAM_MIRROR if config.mirror is not None else 0),
+        flags=flags,
         storage=int(config.storage == MEMORY),
         retention=_RETENTION.index(config.retention),
         discard=_DISCARD.index(config.discard),

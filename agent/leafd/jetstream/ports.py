@@ -31,6 +31,8 @@ class JetStreamPlane(Protocol):
         definition: bytes,
         domain: str,
         subjects: Iterable[str],
+        transform: tuple[str, str] = ...,
+        republish: tuple[str, str] = ...,
         loading: bool = False,
     ) -> t.StreamState: ...
     async def stream_remove(self, stream: int) -> None: ...

@@ -16,7 +16,7 @@ from leafd.jetstream.models.stream import SourceConsumer, StreamConfig, StreamSo
 from leafd.jetstream.subjects import (
     INVALID_SUBJECT,
     TransformError,
-    check_transform,
+    check_mapping,
     collide,
     literal,
     subset,
@@ -94,7 +94,7 @@ def _check_mirror_transforms(mirror: StreamSource) -> None:
         if transform.source and not valid_subject(transform.source):
             raise errors.MIRROR_INVALID_SUBJECT_FILTER.error(err=f"{INVALID_SUBJECT} {transform.source}")
         try:
-            check_transform(transform.source, transform.destination)
+            check_mapping(transform.source, transform.destination)
         except TransformError as error:
             raise errors.MIRROR_INVALID_TRANSFORM_DESTINATION.error(err=error) from None
         for other in (*transforms[:index], *transforms[index + 1 :]):
@@ -148,7 +148,7 @@ def _check_source_transforms(source: StreamSource) -> None:
         if transform.source and not valid_subject(transform.source):
             raise errors.SOURCE_INVALID_SUBJECT_FILTER.error(err=f"{INVALID_SUBJECT} {transform.source}")
         try:
-            check_transform(transform.source, transform.destination)
+            check_mapping(transform.source, transform.destination)
         except TransformError as error:
             raise errors.SOURCE_INVALID_TRANSFORM_DESTINATION.error(err=error) from None
     for index, transform in enumerate(transforms):

@@ -18,11 +18,12 @@ from leafd.jetstream import errors
 from leafd.jetstream.catalogue import AccountLimits, Settings
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.gotime import SECOND, format_duration
-from leafd.jetstream.models.stream import FILE, LIMITS, MEMORY, WORKQUEUE, Placement, StreamConfig
-from leafd.jetstream.source_rules import check_cycle, check_mirror, check_prefixes, check_sources
+from leafd.jetstream.models.stream import FILE, LIMITS, MEMORY, WORKQUEUE, Placement, StreamConfig, StreamSource
+from leafd.jetstream.source_rules import check_cycle, check_mirror, check_prefixes, check_sources, index_name
 from leafd.jetstream.subjects import (
     INVALID_SUBJECT,
     TransformError,
+    check_mapping,
     check_transform,
     collide,
     subset,
@@ -34,6 +35,7 @@ NAME_SIZE_MAX: Final = 255
 DESCRIPTION_SIZE_MAX: Final = 4 * 1024
 METADATA_SIZE_MAX: Final = 128 * 1024
 REPLICAS_MAX: Final = 5
+SOURCE_HEADER_SIZE_MAX: Final = 2048
 WINDOW_DEFAULT: Final = 120 * SECOND
 SHORTEST: Final = SECOND // 10
 
@@ -253,7 +255,7 @@ def _with_transforms(config: StreamConfig, pedantic: bool) -> StreamConfig:
         if transform.source and not valid_subject(transform.source):
             raise errors.STREAM_TRANSFORM_INVALID_SOURCE.error(err=f"{INVALID_SUBJECT} {transform.source}")
         try:
-            check_transform(transform.source, transform.destination)
+            check_mapping(transform.source, transform.destination)
         except TransformError as error:
             raise errors.STREAM_TRANSFORM_INVALID_DESTINATION.error(err=error) from None
     republish = config.republish
@@ -308,6 +310,11 @@ def check_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
     return new
 
 
+def _header_size(source: StreamSource) -> int:
+    """Bytes that every message of the source carries in its Nats-Stream-Source, beside its own."""
+    return sum(len(part.encode()) for part in index_name(source))
+
+
 def refuse_unsupported(config: StreamConfig) -> None:
     """What is not done here yet is refused, never ignored, in the reference's words for features that are off.
 
@@ -321,12 +328,9 @@ def refuse_unsupported(config: StreamConfig) -> None:
         if wanted:
             raise error.error()
     sources = (*config.sources, *((config.mirror,) if config.mirror else ()))
-    renamed = any(transform.destination for source in sources for transform in source.subject_transforms)
     for wanted, name in (
-        (config.subject_transform is not None, "subject transforms"),
-        (config.republish is not None, "republish"),
-        (renamed, "subject transforms of mirrors and sources"),
         (any(source.consumer is not None for source in sources), "durable consumers of mirrors and sources"),
+        (any(_header_size(source) > SOURCE_HEADER_SIZE_MAX for source in config.sources), "so many subject transforms"),
     ):
         if wanted:
             raise invalid(f"{name} not supported by this server yet")

@@ -51,6 +51,7 @@ def refused(error: t.PlaneError, row: Row) -> ApiError:
 
 async def put(context: Context, stream: Stream, *, loading: bool = False) -> t.StreamState:
     """Makes the plane hold the stream as it is described; returns when that is durable."""
+    transform, republish = stream.config.subject_transform, stream.config.republish
     return await context.plane.stream_put(
         stream.id,
         flat_stream(stream.account.id, stream.config),
@@ -58,6 +59,8 @@ async def put(context: Context, stream: Stream, *, loading: bool = False) -> t.S
         definition=stream_definition(stream),
         domain=context.settings.domain,
         subjects=stream.config.subjects,
+        transform=(transform.source, transform.destination) if transform is not None else ("", ""),
+        republish=(republish.source, republish.destination) if republish is not None else ("", ""),
         loading=loading,
     )
 

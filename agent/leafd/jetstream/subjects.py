@@ -13,20 +13,31 @@ INVALID_SUBJECT: Final = "invalid subject"
 _BLANK: Final = frozenset("\t\n\f\r ")
 _NAME_BANNED: Final = frozenset(" \t\r\n\f.*>\\/")
 _MAPPING: Final = "invalid mapping destination"
+# In the order in which the reference looks for them; the first letter of each word may be a capital.
 _FUNCTIONS: Final = {
     "wildcard": "index",
     "partition": "partition",
-    "splitfromleft": "index-number",
-    "splitfromright": "index-number",
-    "slicefromleft": "index-number",
-    "slicefromright": "index-number",
-    "left": "index-number",
+    "split-from-left": "index-number",
+    "split-from-right": "index-number",
+    "slice-from-left": "index-number",
+    "slice-from-right": "index-number",
     "right": "index-number",
+    "left": "index-number",
     "split": "index-text",
     "random": "number",
 }
-_CALL: Final = re.compile(r"\{\{\s*([A-Za-z]+)\s*\((.*)\)\s*\}\}")
-_INDEX: Final = re.compile(r"[+-]?\d+")
+_SPACES: Final = r"[\t\n\f\r ]*"
+_CALLS: Final = {
+    name: re.compile(
+        rf"\{{\{{{_SPACES}"
+        + "".join(f"[{word[0]}{word[0].upper()}]{word[1:]}" for word in name.split("-"))
+        + rf"{_SPACES}\((.*)\){_SPACES}\}}\}}"
+    )
+    for name in _FUNCTIONS
+}
+_COMMA: Final = re.compile(rf",{_SPACES}")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_INT32_MAX: Final = (1 << 31) - 1
 
 
 class TransformError(Exception):
@@ -78,37 +89,50 @@ def subset(subject: str, of: str) -> bool:
     return len(inner) == len(outer)
 
 
+def check_mapping(source: str, destination: str) -> None:
+    """Raises TransformError unless messages that match source can be stored under destination."""
+    rest = False
+    for token in destination.split(".") if destination else ():
+        if not token or rest:
+            raise TransformError(f"{_MAPPING}: invalid transform" + (f" in {token}" if token else ""))
+        if _is_call(token):
+            if _function(token) is None:
+                raise TransformError(f"{_MAPPING}: unknown function in {token}")
+        elif _BLANK.intersection(token):
+            raise TransformError(f"{_MAPPING}: invalid transform")
+        rest = token == ">"
+    check_transform(source, destination)
+
+
 def check_transform(source: str, destination: str) -> None:
-    """Raises TransformError unless messages matching source can be renamed to destination."""
+    """Raises TransformError unless subjects that match source can be renamed to destination: the plane's rules
+    (native/base/transform.c) in the reference's words."""
     if not destination:
         return
-    for token in destination.split("."):
-        if token.startswith("{{") and token.endswith("}}") and len(token) > 4:
-            call = _CALL.fullmatch(token)
-            if call is None or call[1].lower() not in _FUNCTIONS:
-                raise TransformError(f"{_MAPPING}: unknown function in {token}")
-    source = source or ">"
-    if not valid_subject(source) or not valid_subject(destination):
+    source_tokens, tokens = (source or ">").split("."), destination.split(".")
+    if not all(source_tokens) or not all(tokens) or ">" in source_tokens[:-1] or ">" in tokens[:-1]:
         raise TransformError(INVALID_SUBJECT)
-    source_tokens, tokens = source.split("."), destination.split(".")
     if "*" in tokens or (">" in source_tokens) != (">" in tokens):
         raise TransformError(INVALID_SUBJECT)
     wildcards = source_tokens.count("*")
-    has_wildcards = wildcards > 0 or ">" in source_tokens
     for token in tokens:
-        _check_token(token, wildcards, has_wildcards)
+        _check_token(token, wildcards, has_wildcards=wildcards > 0 or ">" in source_tokens)
 
 
-def _check_token(token: str, wildcards: int, has_wildcards: bool) -> None:
-    if len(token) > 1 and token[0] == "$" and _INDEX.fullmatch(token[1:]):
-        indexes = [int(token[1:])]
-        name = "wildcard"
-    else:
-        call = _CALL.fullmatch(token)
-        if call is None:
+def _check_token(token: str, wildcards: int, *, has_wildcards: bool) -> None:
+    if len(token) > 1 and token[0] == "$":
+        index = _number(token[1:])
+        if index is None:
             return
-        name = call[1].lower()
-        indexes = _indexes(token, name, [part.strip(" ") for part in call[2].split(",")])
+        name, indexes = "wildcard", [index]
+    elif _is_call(token):
+        found = _function(token)
+        if found is None:
+            raise TransformError(f"{_MAPPING}: unknown function in {token}")
+        name = found[0]
+        indexes = _indexes(token, _FUNCTIONS[name], _COMMA.split(found[1]))
+    else:
+        return
     if not has_wildcards:
         if name not in ("random", "partition"):
             raise TransformError(f"{_MAPPING}: wildcard index out of range in {token}")
@@ -118,19 +142,46 @@ def _check_token(token: str, wildcards: int, has_wildcards: bool) -> None:
             raise TransformError(f"{_MAPPING}: wildcard index out of range in {token}: [{index}]")
 
 
-def _indexes(token: str, name: str, arguments: list[str]) -> list[int]:
+def _is_call(token: str) -> bool:
+    return len(token) > 4 and token.startswith("{{") and token.endswith("}}")
+
+
+def _function(token: str) -> tuple[str, str] | None:
+    """The name of the function in a token, and the text between its parentheses."""
+    for name, pattern in _CALLS.items():
+        found = pattern.search(token)
+        if found:
+            return name, found[1]
+    return None
+
+
+def _number(text: str) -> int | None:
+    """What Go takes for an int."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+def _indexes(token: str, shape: str, arguments: list[str]) -> list[int]:
     """The wildcard indexes among a function's arguments; raises when they are not what it takes."""
-    shape = _FUNCTIONS[name]
+
+    def wrong(why: str) -> TransformError:
+        return TransformError(f"{_MAPPING}: {why} in {token}")
+
     wanted = {"index": 1, "number": 1, "index-number": 2, "index-text": 2}.get(shape)
-    given = 0 if arguments == [""] else len(arguments)
-    if given < (wanted or 1):
-        raise TransformError(f"{_MAPPING}: not enough arguments passed to the function in {token}")
+    given = 0 if shape == "index" and arguments == [""] else len(arguments)
+    if wanted is not None and (given < wanted or (given > wanted and shape == "number")):
+        raise wrong("not enough arguments passed to the function")
     if wanted is not None and given > wanted:
-        why = "not enough" if shape == "number" else "too many"
-        raise TransformError(f"{_MAPPING}: {why} arguments passed to the function in {token}")
-    numbers = arguments[:1] if shape == "index-text" else arguments
-    if not all(_INDEX.fullmatch(argument) for argument in numbers):
-        raise TransformError(f"{_MAPPING}: function argument is invalid or in the wrong format in {token}")
-    if shape == "partition":
-        return [int(argument) for argument in arguments[1:]]
-    return [] if shape == "number" else [int(arguments[0])]
+        raise wrong("too many arguments passed to the function")
+    numbers = [_number(one.strip(" ")) for one in (arguments[:1] if shape == "index-text" else arguments)]
+    bad = shape == "index-text" and " " in arguments[1]
+    if shape in ("number", "partition"):
+        bad = numbers[0] is not None and numbers[0] > _INT32_MAX
+    elif shape == "index-number":
+        bad = numbers[1] is None or not -_INT32_MAX - 1 <= numbers[1] <= _INT32_MAX
+    if bad or None in numbers:
+        raise wrong("function argument is invalid or in the wrong format")
+    whole = [number for number in numbers if number is not None]
+    return whole[1:] if shape in ("number", "partition") else whole[:1]

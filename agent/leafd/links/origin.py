@@ -12,11 +12,18 @@ from typing import Final
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 DEFAULT_API: Final = "$JS.API"
+KEY_SIZE_MAX: Final = 500
 
 
 def hash8(text: str) -> str:
     """First 8 bytes of SHA-256 in base 62: the reference's short name for a longer one."""
     return "".join(_ALPHABET[byte % 62] for byte in hashlib.sha256(text.encode()).digest()[:8])
+
+
+def bounded(text: str, size_max: int) -> str:
+    """The text, or when its bytes are too many for a key of the store, something shorter that stands for it alone."""
+    body = text.encode()
+    return text if len(body) <= size_max else f"sha256 {hashlib.sha256(body).hexdigest()}"
 
 
 def random8() -> str:
@@ -28,13 +35,15 @@ def random8() -> str:
 class Origin:
     """One stream that a local stream takes from, as its configuration says.
 
-    filters: subjects wanted, empty = all; start_seq, start_time (RFC 3339): only for the very first start.
+    filter: the subject wanted, empty = all; or transforms, each the subjects it takes and what they become here (empty
+    = as they are). start_seq, start_time (RFC 3339): only for the very first start.
     """
 
     stream: str
     api: str = ""
     deliver: str = ""
-    filters: tuple[str, ...] = ()
+    filter: str = ""
+    transforms: tuple[tuple[str, str], ...] = ()
     start_seq: int = 0
     start_time: str = ""
 
@@ -53,14 +62,19 @@ class Origin:
     def index(self) -> tuple[str, str, str]:
         """Name, filter and destination as Nats-Stream-Source carries them; joined by blanks they key the progress."""
         name = f"{self.stream}:{hash8(self.api)}" if self.api else self.stream
-        filters = "\f".join(self.filters) or ">"
-        destinations = "\f".join(">" for _ in self.filters) or ">"
-        return name, filters, destinations
+        pairs = self.transforms or ((self.filter, ""),)
+        return name, "\f".join(source or ">" for source, _ in pairs), "\f".join(to or ">" for _, to in pairs)
 
     @property
     def key(self) -> str:
         """The key of the stored progress."""
-        return " ".join(self.index)
+        return bounded(" ".join(self.index), KEY_SIZE_MAX)
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The subjects wanted, empty = all."""
+        wanted = tuple(source for source, _ in self.transforms) or (self.filter,)
+        return wanted if all(wanted) else ()
 
     def create_subject(self, consumer: str) -> str:
         """Where the consumer create goes: the filter is in the subject when there is exactly one."""

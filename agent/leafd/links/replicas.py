@@ -17,13 +17,15 @@ import trio
 
 from leafd import native_types as t
 from leafd.links.leafs import Link, Log
-from leafd.links.origin import random8
+from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, Replica, Run, Slot, State
 
 SILENCE_NS: Final = 5_000_000_000
 REFUSED_WAIT_S: Final = 2.0
 # Interest of a peer follows its handshake within a round trip or so; asked again at POLL_S when it was too early.
 _IDENTITY_RECORD: Final = b"source-identity/"
+# With the prefix and a stream's number it is a key that the store takes.
+_IDENTITY_KEY_SIZE_MAX: Final = 480
 
 
 class ReplicaPlane(Protocol):
@@ -49,7 +51,8 @@ class ReplicaPlane(Protocol):
         silence_ns: int,
         deliver_subject: str,
         consumer: str,
-        source_key: tuple[str, str, str, str] = ...,
+        source: t.IngestSource,
+        transforms: Iterable[tuple[str, str]] = ...,
     ) -> None: ...
     async def ingest_stop(self, stream: int, slot: int) -> None: ...
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState: ...
@@ -224,7 +227,6 @@ class Replicas:
         slot = active.replica.slot
         if self._slots.get((slot.stream, slot.number)) is not active or active.replica.state is not State.RUNNING:
             return
-        name, filters, destination = slot.origin.index
         active.consumer = order.consumer
         try:
             await self._plane.ingest_start(
@@ -235,7 +237,8 @@ class Replicas:
                 silence_ns=SILENCE_NS,
                 deliver_subject=order.deliver,
                 consumer=order.consumer,
-                source_key=("", "", "", "") if slot.mirror else (name, filters, destination, order.identity),
+                source=_source_of(slot, order.identity),
+                transforms=slot.origin.transforms,
             )
         except t.PlaneError:
             # Nobody takes in what the consumer sends, and no event would ever say so.
@@ -299,7 +302,14 @@ class Replicas:
 
 
 def _identity_key(slot: Slot) -> bytes:
-    return _IDENTITY_RECORD + f"{slot.stream}/{slot.origin.key}".encode()
+    return _IDENTITY_RECORD + f"{slot.stream}/{bounded(slot.origin.key, _IDENTITY_KEY_SIZE_MAX)}".encode()
+
+
+def _source_of(slot: Slot, identity: str) -> t.IngestSource:
+    if slot.mirror:
+        return t.IngestSource()
+    name, filters, destinations = slot.origin.index
+    return t.IngestSource(name, filters, destinations, identity, slot.origin.key)
 
 
 def _header(block: bytes, name: str) -> str:

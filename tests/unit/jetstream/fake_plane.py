@@ -33,6 +33,8 @@ class FakeStream:
     name: str
     definition: bytes
     subjects: tuple[str, ...]
+    transform: tuple[str, str]
+    republish: tuple[str, str]
     messages: list[FakeMessage] = field(default_factory=list)
     last_seq: int = 0
     last_ts: int = 0
@@ -140,12 +142,14 @@ class FakePlane:
         definition: bytes,
         domain: str,
         subjects: Iterable[str],
+        transform: tuple[str, str] = ("", ""),
+        republish: tuple[str, str] = ("", ""),
         loading: bool = False,
     ) -> t.StreamState:
         """Creates or replaces."""
         self._call("stream_put")
         held = self.streams.get(stream)
-        fresh = FakeStream(config, name, definition, tuple(subjects))
+        fresh = FakeStream(config, name, definition, tuple(subjects), transform, republish)
         if held is not None:
             fresh.messages, fresh.last_seq, fresh.last_ts = held.messages, held.last_seq, held.last_ts
         self.streams[stream] = fresh

@@ -146,15 +146,26 @@ def test_an_update_needs_room_only_for_what_it_adds(make_bench: MakeBench) -> No
     [
         ({"allow_msg_counter": True}, 10168),
         ({"allow_msg_schedules": True}, 10188),
-        ({"subject_transform": {"src": "a", "dest": "b"}}, 10052),
-        ({"republish": {"src": ">", "dest": "again.>"}}, 10052),
-        ({"sources": [{"name": "X", "subject_transforms": [{"src": "a", "dest": "b"}]}]}, 10052),
+        ({"sources": [{"name": "X", "subject_transforms": [{"src": "a" * 2048, "dest": "b"}]}]}, 10052),
     ],
 )
 def test_features_that_are_missing_are_refused(bench: Bench, config: dict[str, Any], code: int) -> None:
     """What would be stored and not done is refused, so that no client relies on it."""
     assert code == bench.code("STREAM.CREATE.S", {"name": "S"} | config)
     assert 0 == len(bench.plane.streams)
+
+
+def test_the_plane_is_told_of_transform_and_republish(bench: Bench) -> None:
+    """Both go along with every change, as they were checked: without a source it is everything."""
+    republish = {"dest": "again.>", "headers_only": True}
+    bench.stream("S", subjects=["a.*"], subject_transform={"src": "a.*", "dest": "b.$1"}, republish=republish)
+    held = bench.plane.streams[1]
+    assert (("a.*", "b.$1"), (">", "again.>")) == (held.transform, held.republish)
+    assert 1024 == held.config.flags & 1024
+
+    assert 0 == bench.code("STREAM.UPDATE.S", {"name": "S", "subjects": ["a.*"]})
+    held = bench.plane.streams[1]
+    assert (("", ""), ("", ""), 0) == (held.transform, held.republish, held.config.flags & 1024)
 
 
 def test_a_stream_may_allow_atomic_batches(bench: Bench) -> None:

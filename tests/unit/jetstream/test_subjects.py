@@ -7,6 +7,7 @@ import itertools
 import pytest
 from leafd.jetstream.subjects import (
     TransformError,
+    check_mapping,
     check_transform,
     collide,
     literal,
@@ -74,6 +75,7 @@ def test_what_is_no_name(name: str) -> None:
 def test_transforms_that_work(source: str, destination: str) -> None:
     """Functions, numbers of wildcards, and the tail carried over."""
     check_transform(source, destination)
+    check_mapping(source, destination)
 
 
 @pytest.mark.parametrize(
@@ -87,10 +89,26 @@ def test_transforms_that_work(source: str, destination: str) -> None:
          "invalid mapping destination: not enough arguments passed to the function in {{wildcard()}}"),
         ("a.*", "b.{{split(1)}}",
          "invalid mapping destination: not enough arguments passed to the function in {{split(1)}}"),
+        ("a.*", "b.{{WILDCARD(1)}}", "invalid mapping destination: unknown function in {{WILDCARD(1)}}"),
+        ("a.*", "b.{{wildcard(1,2)}}",
+         "invalid mapping destination: too many arguments passed to the function in {{wildcard(1,2)}}"),
+        ("a.*", "b.{{random(1,2)}}",
+         "invalid mapping destination: not enough arguments passed to the function in {{random(1,2)}}"),
+        ("a.*", "b.{{partition()}}",
+         "invalid mapping destination: function argument is invalid or in the wrong format in {{partition()}}"),
+        ("a.*", "b.{{partition(2147483648,1)}}",
+         "invalid mapping destination: function argument is invalid or in the wrong format in "
+         "{{partition(2147483648,1)}}"),
+        ("a.*", "b.{{split(1,- )}}",
+         "invalid mapping destination: function argument is invalid or in the wrong format in {{split(1,- )}}"),
+        ("a.b", "b.$1", "invalid mapping destination: wildcard index out of range in $1"),
+        ("a.*", "b..c", "invalid mapping destination: invalid transform"),
+        ("a.>", "b.>.c", "invalid mapping destination: invalid transform in c"),
+        ("a.b", "b. c", "invalid mapping destination: invalid transform"),
     ],
 )  # fmt: skip
 def test_transforms_that_do_not(source: str, destination: str, why: str) -> None:
     """The words are the reference's."""
     with pytest.raises(TransformError) as caught:
-        check_transform(source, destination)
+        check_mapping(source, destination)
     assert why == str(caught.value)

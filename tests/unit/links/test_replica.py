@@ -36,8 +36,21 @@ def test_hash8_is_the_references() -> None:
 
 def test_index_name_is_the_references() -> None:
     """Captured: `ORDERS:bTMUkJQk 3 orders.> > orders.3`."""
-    assert replace(ORIGIN, filters=("orders.>",)).index == ("ORDERS:bTMUkJQk", "orders.>", ">")
+    assert replace(ORIGIN, filter="orders.>").index == ("ORDERS:bTMUkJQk", "orders.>", ">")
     assert Origin("C").index == ("C", ">", ">")
+    renamed = replace(ORIGIN, transforms=(("a.>", "b.>"), ("c.*", "")))
+    assert renamed.index == ("ORDERS:bTMUkJQk", "a.>\fc.*", "b.>\f>")
+    assert renamed.filters == ("a.>", "c.*")
+
+
+def test_a_key_that_the_store_would_not_take_is_hashed() -> None:
+    """Each other list of transforms has another key, however long it is; what fits is kept readable."""
+    pairs = tuple((f"subject.number.{number}.>", f"{number}.>") for number in range(50))
+    one, other = replace(ORIGIN, transforms=pairs), replace(ORIGIN, transforms=pairs[:-1])
+
+    assert len(one.key) < 100
+    assert one.key != other.key
+    assert replace(ORIGIN, transforms=pairs[:1]).key == "ORDERS:bTMUkJQk subject.number.0.> 0.>"
 
 
 def test_first_start_takes_everything() -> None:
@@ -64,7 +77,7 @@ def test_restart_goes_on_behind_what_is_stored() -> None:
 
 def test_a_single_filter_is_in_the_subject() -> None:
     """ACLs at the origin can then see what is asked for."""
-    slot = replace(SLOT, origin=replace(ORIGIN, filters=("orders.eu",)))
+    slot = replace(SLOT, origin=replace(ORIGIN, filter="orders.eu"))
     order, request = ask(Replica(slot, 0, ""), 0.0)
 
     assert order.subject == "$JS.hub.API.CONSUMER.CREATE.ORDERS.JS_SRC_x.orders.eu"

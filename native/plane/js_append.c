@@ -1,0 +1,154 @@
+/* js_append.c: the last step into a stream's store, the same for what clients publish and what mirrors and sources take in.
+ *
+ *     subject transform > is it wanted (interest) > store_append > republish, held with the batch
+ *
+ * A stream that neither renames nor republishes has no rewrite_t and pays one branch. What is published again leaves like an
+ * acknowledgement: when the message is on disk, in front of its PubAck. The reference's order and headers (its stream.go); a transform
+ * that gives a name no client could publish stores it all the same, and is not published again.
+ */
+#include <stdlib.h>
+
+#include "base/subject.h"
+#include "base/transform.h"
+#include "plane/js.h"
+#include "plane/time_text.h"
+
+struct rewrite {
+    transform_t *stored_as;  /* NULL: as it came */
+    transform_t *republish;  /* NULL: not published again */
+    bool headers_only;
+    buffer_t header;         /* of the message that is published again; kept for the next one */
+};
+
+static status_t rewrite_part(bytes_t source, bytes_t destination, transform_t **out) {
+    return destination.size == 0 ? STATUS_OK : transform_new(source, destination, out);
+}
+
+status_t rewrite_new(const bytes_t texts[4], bool headers_only, rewrite_t **out) {
+    *out = NULL;
+    if (texts[1].size == 0 && texts[3].size == 0) {
+        return STATUS_OK;
+    }
+    rewrite_t *rewrite = calloc(1, sizeof(*rewrite));
+    if (rewrite == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    rewrite->headers_only = headers_only;
+    buffer_init(&rewrite->header, HEADER_BYTES_MAX + sizeof(text_t));
+    status_t status = rewrite_part(texts[0], texts[1], &rewrite->stored_as);
+    if (status == STATUS_OK) {
+        status = rewrite_part(texts[2], texts[3], &rewrite->republish);
+    }
+    if (status != STATUS_OK) {
+        rewrite_free(rewrite);
+        return status;
+    }
+    *out = rewrite;
+    return STATUS_OK;
+}
+
+void rewrite_free(rewrite_t *rewrite) {
+    if (rewrite != NULL) {
+        transform_free(rewrite->stored_as);
+        transform_free(rewrite->republish);
+        buffer_free(&rewrite->header);
+        free(rewrite);
+    }
+}
+
+bytes_t js_transformed(plane_t *plane, const transform_t *transform, bytes_t subject, text_t *out) {
+    uint32_t size;
+    switch (transform_apply(transform, subject, plane_random(plane), out->at, SUBJECT_BYTES_MAX, &size)) {
+    case STATUS_OK:
+        out->size = size;
+        return text_bytes(out);
+    case STATUS_NOT_FOUND:
+        return subject;
+    default:
+        return BYTES_NONE;
+    }
+}
+
+/* ---- publishing again -------------------------------------------------------------------------------------------------- */
+
+static bool add(buffer_t *out, bytes_t text) {
+    return buffer_append(out, text.at, text.size) == STATUS_OK;
+}
+
+static bool add_field(buffer_t *out, bytes_t name, bytes_t value) {
+    return add(out, name) && add(out, value) && add(out, BYTES_LITERAL("\r\n"));
+}
+
+static bool add_number_field(buffer_t *out, bytes_t name, uint64_t number) {
+    uint8_t digits[20];
+    return add_field(out, name, bytes_of(digits, emit_decimal(digits, number)));
+}
+
+/* The stored header block, and behind its fields where the message stands in the stream. */
+static bool republish_header(rewrite_t *rewrite, const stream_t *stream, const append_t *append, const appended_t *appended,
+                             uint64_t last_seq) {
+    uint8_t stamp[TIME_TEXT_MAX];
+    buffer_t *out = &rewrite->header;
+    out->size = 0;
+    return add(out, append->header.size < 2 ? BYTES_LITERAL("NATS/1.0\r\n") : bytes_of(append->header.at, append->header.size - 2))
+        && add_field(out, BYTES_LITERAL("Nats-Stream: "), stream->name)
+        && add_field(out, BYTES_LITERAL("Nats-Subject: "), append->subject)
+        && add_number_field(out, BYTES_LITERAL("Nats-Sequence: "), appended->seq)
+        && add_field(out, BYTES_LITERAL("Nats-Time-Stamp: "), bytes_of(stamp, time_format(appended->ts, stamp)))
+        && add_number_field(out, BYTES_LITERAL("Nats-Last-Sequence: "), last_seq)
+        && (!rewrite->headers_only || add_number_field(out, BYTES_LITERAL("Nats-Msg-Size: "), append->payload.size))
+        && add(out, BYTES_LITERAL("\r\n"));
+}
+
+/* The newest message of that very subject; 0 when there is none. */
+static uint64_t last_of_subject(stream_t *stream, bytes_t subject) {
+    stored_message_t last;
+    return store_last_by_subject(stream->store, subject, UINT64_MAX, &last) == STATUS_OK ? last.seq : 0;
+}
+
+static appended_t append_and_republish(plane_t *plane, stream_t *stream, const append_t *append) {
+    rewrite_t *rewrite = stream->rewrite;
+    text_t name;
+    uint32_t size;
+    if (transform_apply(rewrite->republish, append->subject, plane_random(plane), name.at, SUBJECT_BYTES_MAX, &size) != STATUS_OK
+        || !subject_valid_literal(bytes_of(name.at, size))) {
+        return store_append(stream->store, append, plane->now);
+    }
+    uint64_t last_seq = last_of_subject(stream, append->subject);
+    appended_t appended = store_append(stream->store, append, plane->now);
+    if (appended.verdict == APPEND_STORED && republish_header(rewrite, stream, append, &appended, last_seq)) {
+        js_hold(plane, stream, bytes_of(name.at, size), bytes_of(rewrite->header.at, (uint32_t)rewrite->header.size),
+                rewrite->headers_only ? BYTES_NONE : append->payload);
+    }
+    return appended;
+}
+
+/* ---- appending --------------------------------------------------------------------------------------------------------- */
+
+/* A stream of interest takes only what a consumer wants; a mirror takes what its origin has. */
+static bool nobody_wants(const plane_t *plane, const stream_t *stream, const append_t *append) {
+    return stream->config.retention == 1 && append->force_seq == 0 && !consume_wanted(plane->consume, stream->id, append->subject);
+}
+
+static appended_t append_rewritten(plane_t *plane, stream_t *stream, append_t *append) {
+    text_t name;
+    if (stream->rewrite->stored_as != NULL) {
+        append->subject = js_transformed(plane, stream->rewrite->stored_as, append->subject, &name);
+        if (append->subject.size == 0) {
+            return (appended_t){.verdict = APPEND_TOO_LARGE};
+        }
+    }
+    append->skip = nobody_wants(plane, stream, append);
+    if (stream->rewrite->republish != NULL) {
+        return append_and_republish(plane, stream, append);
+    }
+    return store_append(stream->store, append, plane->now);
+}
+
+appended_t js_append(plane_t *plane, stream_t *stream, append_t *append) {
+    if (LEAF_UNLIKELY(stream->rewrite != NULL)) {
+        return append_rewritten(plane, stream, append);
+    }
+    append->skip = nobody_wants(plane, stream, append);
+    return store_append(stream->store, append, plane->now);
+}
