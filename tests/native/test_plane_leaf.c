@@ -1,8 +1,30 @@
 /* test_plane_leaf.c: leaf links of the core: what they are told, what crosses, what never does (links-and-accounts 2.3 to 2.6). */
 #include "plane_rig.h"
 
+/* Each promise has a plane of its own. */
+static plane_t *plane;
+static void (*promise)(void);
+
+static void on_a_plane(void) {
+    plane = rig_open(NULL, "");
+    promise();
+    rig_close(plane);
+}
+
+#define RUN_LINKED(text, function)                               \
+    do {                                                         \
+        promise = function;                                      \
+        RUN(text, on_a_plane);                                   \
+    } while (0)
+
+/* A link that was told what is wanted so far; that is not of interest. */
+static peer_t *joined(uint32_t flags, const char *cluster, const char *const lists[4]) {
+    peer_t *peer = rig_leaf(plane, flags, cluster, lists);
+    rig_heard(peer);
+    return peer;
+}
+
 static void told_once(void) {
-    plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB early 1\r\n");
     peer_t *hub = rig_leaf(plane, VERDICT_SPOKE, "hub", NULL);
@@ -22,13 +44,10 @@ static void told_once(void) {
     const char *heard = rig_heard(hub);
     CHECK(strstr(heard, "LS- q w\r\n") != NULL);
     CHECK(strstr(heard, "LS- early\r\n") != NULL);
-    rig_close(plane);
 }
 
 static void between_spokes(void) {
-    plane_t *plane = rig_open(NULL, "");
-    peer_t *one = rig_leaf(plane, 0, "one", NULL), *two = rig_leaf(plane, 0, "two", NULL), *mate = rig_leaf(plane, 0, "two", NULL);
-    rig_heard(one), rig_heard(two), rig_heard(mate);
+    peer_t *one = joined(0, "one", NULL), *two = joined(0, "two", NULL), *mate = joined(0, "two", NULL);
     rig_feed(plane, two, "LS+ t\r\n");
     RIG_HEARD("LS+ t\r\n", one);
     RIG_HEARD("", two);
@@ -42,14 +61,10 @@ static void between_spokes(void) {
     RIG_HEARD("", two);
     rig_feed(plane, two, "LS- t\r\n");
     RIG_HEARD("LS- t\r\n", one);
-    rig_close(plane);
 }
 
 static void not_between_hubs(void) {
-    plane_t *plane = rig_open(NULL, "");
-    peer_t *hub = rig_leaf(plane, VERDICT_SPOKE, "h1", NULL), *other = rig_leaf(plane, VERDICT_SPOKE, "h2", NULL);
-    peer_t *spoke = rig_leaf(plane, 0, "s", NULL);
-    rig_heard(hub), rig_heard(other), rig_heard(spoke);
+    peer_t *hub = joined(VERDICT_SPOKE, "h1", NULL), *other = joined(VERDICT_SPOKE, "h2", NULL), *spoke = joined(0, "s", NULL);
     rig_feed(plane, hub, "LS+ h\r\n");
     RIG_HEARD("", other);
     RIG_HEARD("LS+ h\r\n", spoke);
@@ -58,11 +73,9 @@ static void not_between_hubs(void) {
     RIG_HEARD("LS+ s\r\n", other);
     rig_feed(plane, other, "LS+ s\r\nLMSG h 1\r\nx\r\n");
     RIG_HEARD("", hub);
-    rig_close(plane);
 }
 
 static void queues_over_links(void) {
-    plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", NULL);
     rig_feed(plane, a, "SUB work g 1\r\n");
     rig_feed(plane, leaf, "LS+ work g 3\r\nLS+ work h 1\r\nLS+ work\r\n");
@@ -74,11 +87,9 @@ static void queues_over_links(void) {
     RIG_HEARD("", a);
     rig_feed(plane, leaf, "LMSG work + r g 1\r\ny\r\n");
     RIG_HEARD("MSG work 1 r 1\r\ny\r\n", a);
-    rig_close(plane);
 }
 
 static void stored_subject_behind_the_ack(void) {
-    plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", NULL), *far = rig_leaf(plane, 0, "f", NULL);
     rig_feed(plane, a, "SUB _I.x 1\r\n");
     rig_feed(plane, far, "LS+ _I.x\r\n");
@@ -86,42 +97,33 @@ static void stored_subject_behind_the_ack(void) {
     rig_feed(plane, leaf, "LMSG _I.x $JS.ACK.O@S.C.1.1.1.99.0@orders.z 1\r\nx\r\n");
     RIG_HEARD("MSG orders.z 1 $JS.ACK.O@S.C.1.1.1.99.0 1\r\nx\r\n", a);
     RIG_HEARD("LMSG _I.x $JS.ACK.O@S.C.1.1.1.99.0@orders.z 1\r\nx\r\n", far);
-    rig_close(plane);
 }
 
 static void loop(void) {
-    plane_t *plane = rig_open(NULL, "");
-    peer_t *leaf = rig_leaf(plane, 0, "l", NULL);
-    rig_heard(leaf);
+    peer_t *leaf = joined(0, "l", NULL);
     rig_say(plane, leaf, "LS+ $LDS.other\r\nLS+ $LDS.own\r\n");
     RIG_HEARD("-ERR 'Loop detected for leafnode account=\"A\". Delaying attempt to reconnect for 30s'\r\n", leaf);
     core_settle(plane);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_CLOSED, &event));
     CHECK_EQ_U64(CLOSE_LOOP, event.code);
-    rig_close(plane);
 }
 
 static void denied(void) {
-    plane_t *plane = rig_open(NULL, "");
     static const char *const lists[4] = {NULL, "out.no", NULL, "in.no"};
-    peer_t *a = rig_client(plane), *hub = rig_leaf(plane, VERDICT_SPOKE, "h", lists);
-    rig_heard(hub);
+    peer_t *a = rig_client(plane), *hub = joined(VERDICT_SPOKE, "h", lists);
     rig_feed(plane, a, "SUB in.no 1\r\nSUB in.yes 2\r\n");
     RIG_HEARD("LS+ in.yes\r\n", hub);
     rig_feed(plane, hub, "LS+ out.*\r\nLMSG in.no 1\r\nx\r\nLMSG in.yes 1\r\ny\r\n");
     RIG_HEARD("MSG in.yes 2 1\r\ny\r\n", a);
     rig_feed(plane, a, "PUB out.no 1\r\nx\r\nPUB out.yes 1\r\ny\r\n");
     RIG_HEARD("LMSG out.yes 1\r\ny\r\n", hub);
-    peer_t *spoke = rig_leaf(plane, 0, "s", lists);
-    rig_heard(spoke);
+    peer_t *spoke = joined(0, "s", lists);
     rig_say(plane, spoke, "LS+ out.no\r\n");
     RIG_HEARD("-ERR 'Permissions Violation for Subscription to \"out.no\"'\r\n", spoke);
-    rig_close(plane);
 }
 
 static void link_counts_as_taken(void) {
-    plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", NULL);
     rig_feed(plane, leaf, "LS+ svc\r\nLS+ *\r\n");
     rig_feed(plane, a, "SUB _I 1\r\nPUB svc _I 0\r\n\r\n");
@@ -129,14 +131,11 @@ static void link_counts_as_taken(void) {
     const char *heard = rig_heard(leaf);
     CHECK(strstr(heard, "LMSG svc _I 0\r\n\r\n") != NULL);
     CHECK(strstr(strstr(heard, "LMSG svc") + 1, "LMSG svc") == NULL);
-    rig_close(plane);
 }
 
 static void interest_duel(void) {
-    plane_t *plane = rig_open(NULL, "");
     peer_t *clients[3] = {rig_client(plane), rig_client(plane), rig_client(plane)};
-    peer_t *leaf = rig_leaf(plane, 0, "l", NULL);
-    rig_heard(leaf);
+    peer_t *leaf = joined(0, "l", NULL);
     bool in[3][40] = {{false}};
     int told[40] = {0};
     uint64_t seed = 7;
@@ -155,18 +154,17 @@ static void interest_duel(void) {
         }
         for (int i = 0; i < 40; i++) CHECK_EQ_I64(in[0][i] || in[1][i] || in[2][i], told[i]);
     }
-    rig_close(plane);
 }
 
 int main(void) {
-    RUN("a subject is told once whatever the number of subscriptions, a queue group with its weight", told_once);
-    RUN("a hub carries interest and messages between spokes, never back and never to the same cluster", between_spokes);
-    RUN("what one hub wants is not told to another", not_between_hubs);
-    RUN("a member here wins; a link serves the groups it is named, and is named the groups it serves", queues_over_links);
-    RUN("the stored subject travels behind the ack subject and is shown to the client", stored_subject_behind_the_ack);
-    RUN("the own loop subject coming back closes the link", loop);
-    RUN("deny lists hold in both directions and for interest", denied);
-    RUN("a message crosses a link once, and that counts as delivered", link_counts_as_taken);
-    RUN("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
+    RUN_LINKED("a subject is told once whatever the number of subscriptions, a queue group with its weight", told_once);
+    RUN_LINKED("a hub carries interest and messages between spokes, never back and never to the same cluster", between_spokes);
+    RUN_LINKED("what one hub wants is not told to another", not_between_hubs);
+    RUN_LINKED("a member here wins; a link serves the groups it is named, and is named the groups it serves", queues_over_links);
+    RUN_LINKED("the stored subject travels behind the ack subject and is shown to the client", stored_subject_behind_the_ack);
+    RUN_LINKED("the own loop subject coming back closes the link", loop);
+    RUN_LINKED("deny lists hold in both directions and for interest", denied);
+    RUN_LINKED("a message crosses a link once, and that counts as delivered", link_counts_as_taken);
+    RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
     return TEST_RESULT();
 }

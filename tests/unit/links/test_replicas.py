@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -104,178 +105,113 @@ def link_to(domain: str, account: int = 2) -> Link:
     return Link(5, "h:1", machine, bind=bind)
 
 
-def mock_run(test: Callable[[], Any]) -> None:
-    trio.run(test, clock=trio.testing.MockClock(autojump_threshold=0))
+def on_mock_clock(test: Callable[[FakePlane, Replicas], Awaitable[None]]) -> Callable[[], None]:
+    """A test with a plane and driven replicas of its own, where sleeping takes no time."""
+
+    async def play() -> None:
+        plane = FakePlane()
+        async with driven(plane) as replicas:
+            await test(plane, replicas)
+
+    @functools.wraps(test)
+    def run() -> None:
+        trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0))
+
+    del run.__wrapped__  # pytest would look for fixtures called plane and replicas
+    return run
 
 
-def test_a_new_source_asks_and_starts() -> None:
+async def take_up(plane: FakePlane, replicas: Replicas, slot: Slot = SLOT, consumer: str = "c") -> None:
+    """The slot asks, its origin answers with a consumer, and the ingest runs."""
+    replicas.set_slots(slot.stream, [slot])
+    await trio.testing.wait_all_tasks_blocked()
+    plane.answer({"name": consumer})
+    await trio.testing.wait_all_tasks_blocked()
+
+
+@on_mock_clock
+async def test_a_new_source_asks_and_starts(plane: FakePlane, replicas: Replicas) -> None:
     """A slot that is set is asked for, and the answer's consumer is taken up with the header's constant parts."""
+    replicas.load_progress(10, ORIGIN.key, 7)
+    replicas.set_slots(10, [SLOT])
+    await trio.testing.wait_all_tasks_blocked()
+    plane.answer({"name": "JS_SRC_x-1"}, b"NATS/1.0\r\nNats-Stream-Identity: ID\r\n\r\n")
+    await trio.testing.wait_all_tasks_blocked()
 
-    async def run() -> None:
-        plane = FakePlane()
-        async with driven(plane) as replicas:
-            replicas.load_progress(10, ORIGIN.key, 7)
-            replicas.set_slots(10, [SLOT])
-            await trio.testing.wait_all_tasks_blocked()
-            plane.answer({"name": "JS_SRC_x-1"}, b"NATS/1.0\r\nNats-Stream-Identity: ID\r\n\r\n")
-            await trio.testing.wait_all_tasks_blocked()
-
-        assert plane.requests[0][2]["config"]["opt_start_seq"] == 8
-        start = plane.calls[0]
-        assert start[:3] == ("start", 10, 1)
-        assert start[3]["consumer"] == "JS_SRC_x-1"
-        assert start[3]["last_sequence"] == 7
-        assert start[3]["source"] == t.IngestSource("ORDERS:bTMUkJQk", ">", ">", "ID", "ORDERS:bTMUkJQk > >")
-        assert plane.calls[1][0] == "record"
-
-    mock_run(run)
+    assert plane.requests[0][2]["config"]["opt_start_seq"] == 8
+    start = plane.calls[0]
+    assert start[:3] == ("start", 10, 1)
+    assert start[3]["consumer"] == "JS_SRC_x-1"
+    assert start[3]["last_sequence"] == 7
+    assert start[3]["source_key"] == ("ORDERS:bTMUkJQk", ">", ">", "ID")
+    assert plane.calls[1][0] == "record"
 
 
-def test_an_unreachable_origin_is_asked_again_until_it_hears() -> None:
+@on_mock_clock
+async def test_an_unreachable_origin_is_asked_again_until_it_hears(plane: FakePlane, replicas: Replicas) -> None:
     """Four requests a second cost nothing while nobody is there, and the first one heard starts the catch-up."""
+    plane.reachable = False
+    replicas.set_slots(10, [SLOT])
+    await trio.sleep(2.05)
+    asked = len(plane.requests)
+    plane.reachable = True
+    await trio.sleep(0.3)
+    plane.answer({"name": "c"})
+    await trio.sleep(60)
 
-    async def run() -> None:
-        plane = FakePlane()
-        plane.reachable = False
-        async with driven(plane) as replicas:
-            replicas.set_slots(10, [SLOT])
-            await trio.sleep(2.05)
-            asked = len(plane.requests)
-            plane.reachable = True
-            await trio.sleep(0.3)
-            plane.answer({"name": "c"})
-            await trio.sleep(60)
-
-            assert 8 <= asked <= 12
-            assert len(plane.requests) == asked + 1
-
-    mock_run(run)
+    assert 8 <= asked <= 12
+    assert len(plane.requests) == asked + 1
 
 
-def test_a_returning_link_restarts_its_own_domains_slots_only() -> None:
+@on_mock_clock
+async def test_a_returning_link_restarts_its_own_domains_slots_only(plane: FakePlane, replicas: Replicas) -> None:
     """A link to one hub must not make every other source start over."""
+    other = Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.other.API"), "leaf", "JS_SRC_y")
+    for slot in (SLOT, other):
+        await take_up(plane, replicas, slot, f"c{slot.stream}")
+    plane.sequence = 99
+    before = len(plane.requests)
+    replicas.link_up(link_to("hub"))
+    await trio.testing.wait_all_tasks_blocked()
 
-    async def run() -> None:
-        plane = FakePlane()
-        other = Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.other.API"), "leaf", "JS_SRC_y")
-        async with driven(plane) as replicas:
-            for slot in (SLOT, other):
-                replicas.set_slots(slot.stream, [slot])
-                await trio.testing.wait_all_tasks_blocked()
-                plane.answer({"name": f"c{slot.stream}"})
-                await trio.testing.wait_all_tasks_blocked()
-            plane.sequence = 99
-            before = len(plane.requests)
-            replicas.link_up(link_to("hub"))
-            await trio.testing.wait_all_tasks_blocked()
-
-            again = plane.requests[before:]
-            assert [request[1] for request in again] == ["$JS.hub.API.CONSUMER.CREATE.ORDERS"]
-            assert again[0][2]["config"]["opt_start_seq"] == 100
-            assert ("stop", 10, 1) in plane.calls
-            assert ("publish", "$JS.hub.API.CONSUMER.DELETE.ORDERS.c10") in plane.calls
-
-    mock_run(run)
+    again = plane.requests[before:]
+    assert [request[1] for request in again] == ["$JS.hub.API.CONSUMER.CREATE.ORDERS"]
+    assert again[0][2]["config"]["opt_start_seq"] == 100
+    assert ("stop", 10, 1) in plane.calls
+    assert ("publish", "$JS.hub.API.CONSUMER.DELETE.ORDERS.c10") in plane.calls
 
 
-def test_a_gap_makes_the_consumer_anew_behind_what_is_stored() -> None:
+@on_mock_clock
+async def test_a_gap_makes_the_consumer_anew_behind_what_is_stored(plane: FakePlane, replicas: Replicas) -> None:
     """EVENT_INGEST with a gap stops the ingest, deletes the consumer and asks from the stored sequence on."""
+    await take_up(plane, replicas)
+    plane.sequence = 41
+    replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.GAP, 0, 41))
+    await trio.testing.wait_all_tasks_blocked()
 
-    async def run() -> None:
-        plane = FakePlane()
-        async with driven(plane) as replicas:
-            replicas.set_slots(10, [SLOT])
-            await trio.testing.wait_all_tasks_blocked()
-            plane.answer({"name": "c"})
-            await trio.testing.wait_all_tasks_blocked()
-            plane.sequence = 41
-            replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.GAP, 0, 41))
-            await trio.testing.wait_all_tasks_blocked()
-
-        assert plane.requests[-1][2]["config"]["opt_start_seq"] == 42
-
-    mock_run(run)
+    assert plane.requests[-1][2]["config"]["opt_start_seq"] == 42
 
 
-def test_a_refused_message_waits_before_it_is_asked_for_again() -> None:
+@on_mock_clock
+async def test_a_refused_message_waits_before_it_is_asked_for_again(plane: FakePlane, replicas: Replicas) -> None:
     """A full local stream must not be hammered."""
+    await take_up(plane, replicas)
+    replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.REFUSED, -2, 4))
+    await trio.sleep(1.9)
+    early = len(plane.requests)
+    await trio.sleep(0.2)
 
-    async def run() -> None:
-        plane = FakePlane()
-        async with driven(plane) as replicas:
-            replicas.set_slots(10, [SLOT])
-            await trio.testing.wait_all_tasks_blocked()
-            plane.answer({"name": "c"})
-            await trio.testing.wait_all_tasks_blocked()
-            replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.REFUSED, -2, 4))
-            await trio.sleep(1.9)
-            early = len(plane.requests)
-            await trio.sleep(0.2)
-
-        assert early == 1
-        assert len(plane.requests) == 2
-
-    mock_run(run)
+    assert early == 1
+    assert len(plane.requests) == 2
 
 
-def test_a_slot_that_the_plane_could_not_start_is_tried_again() -> None:
-    """A start that fails leaves no slot behind that counts as running and takes nothing in."""
-
-    async def run() -> None:
-        plane = FakePlane()
-        plane.broken = {"start"}
-        async with driven(plane) as replicas:
-            replicas.set_slots(10, [SLOT])
-            await trio.testing.wait_all_tasks_blocked()
-            plane.answer({"name": "c"})
-            await trio.sleep(1)
-            assert [call[0] for call in plane.calls] == ["publish"]
-            plane.broken = set()
-            await trio.sleep(2)
-            plane.answer({"name": "d"})
-            await trio.testing.wait_all_tasks_blocked()
-
-        assert [call[0] for call in plane.calls] == ["publish", "start"]
-
-    mock_run(run)
-
-
-def test_a_slot_whose_state_cannot_be_asked_for_is_started_anew() -> None:
-    """What was stored last is not known then; the slot asks from what it knew, and the store drops what it has."""
-
-    async def run() -> None:
-        plane = FakePlane()
-        async with driven(plane) as replicas:
-            replicas.set_slots(10, [SLOT])
-            await trio.testing.wait_all_tasks_blocked()
-            plane.answer({"name": "c"})
-            await trio.testing.wait_all_tasks_blocked()
-            plane.broken = {"state"}
-            replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.GAP, 0, 5))
-            await trio.testing.wait_all_tasks_blocked()
-            plane.answer({"name": "d"})
-            await trio.testing.wait_all_tasks_blocked()
-
-        assert [call[0] for call in plane.calls] == ["start", "publish", "start"]
-
-    mock_run(run)
-
-
-def test_removing_the_stream_stops_and_tells_the_origin() -> None:
+@on_mock_clock
+async def test_removing_the_stream_stops_and_tells_the_origin(plane: FakePlane, replicas: Replicas) -> None:
     """Nothing more is asked for, and the origin's consumer is deleted."""
+    await take_up(plane, replicas)
+    replicas.remove_stream(10)
+    await trio.sleep(30)
 
-    async def run() -> None:
-        plane = FakePlane()
-        async with driven(plane) as replicas:
-            replicas.set_slots(10, [SLOT])
-            await trio.testing.wait_all_tasks_blocked()
-            plane.answer({"name": "c"})
-            await trio.testing.wait_all_tasks_blocked()
-            replicas.remove_stream(10)
-            await trio.sleep(30)
-
-        assert len(plane.requests) == 1
-        assert ("publish", "$JS.hub.API.CONSUMER.DELETE.ORDERS.c") in plane.calls
-        assert ("stop", 10, 1) in plane.calls
-
-    mock_run(run)
+    assert len(plane.requests) == 1
+    assert ("publish", "$JS.hub.API.CONSUMER.DELETE.ORDERS.c") in plane.calls
+    assert ("stop", 10, 1) in plane.calls
