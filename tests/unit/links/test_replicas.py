@@ -206,6 +206,34 @@ async def test_a_refused_message_waits_before_it_is_asked_for_again(plane: FakeP
 
 
 @on_mock_clock
+async def test_a_slot_that_the_plane_could_not_start_is_tried_again(plane: FakePlane, replicas: Replicas) -> None:
+    """A start that fails leaves no slot behind that counts as running and takes nothing in."""
+    plane.broken = {"start"}
+    await take_up(plane, replicas)
+    await trio.sleep(1)
+    assert [call[0] for call in plane.calls] == ["publish"]
+    plane.broken = set()
+    await trio.sleep(2)
+    plane.answer({"name": "d"})
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert [call[0] for call in plane.calls] == ["publish", "start"]
+
+
+@on_mock_clock
+async def test_a_slot_whose_state_cannot_be_asked_for_is_started_anew(plane: FakePlane, replicas: Replicas) -> None:
+    """What was stored last is not known then; the slot asks from what it knew, and the store drops what it has."""
+    await take_up(plane, replicas)
+    plane.broken = {"state"}
+    replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.GAP, 0, 5))
+    await trio.testing.wait_all_tasks_blocked()
+    plane.answer({"name": "d"})
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert [call[0] for call in plane.calls] == ["start", "publish", "start"]
+
+
+@on_mock_clock
 async def test_removing_the_stream_stops_and_tells_the_origin(plane: FakePlane, replicas: Replicas) -> None:
     """Nothing more is asked for, and the origin's consumer is deleted."""
     await take_up(plane, replicas)
