@@ -143,7 +143,7 @@ async def test_a_new_source_asks_and_starts(plane: FakePlane, replicas: Replicas
     assert start[:3] == ("start", 10, 1)
     assert start[3]["consumer"] == "JS_SRC_x-1"
     assert start[3]["last_sequence"] == 7
-    assert start[3]["source_key"] == ("ORDERS:bTMUkJQk", ">", ">", "ID")
+    assert start[3]["source"] == t.IngestSource("ORDERS:bTMUkJQk", ">", ">", "ID", "ORDERS:bTMUkJQk > >")
     assert plane.calls[1][0] == "record"
 
 
