@@ -141,6 +141,13 @@ def booted(root: Path) -> Iterator[Machine]:
         log.close()
 
 
+def propagation() -> str:
+    """How a mount namespace of our own is to be made: where we are in a plain chroot ourselves, "/" is no mount point
+    whose mounts could be kept private."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return "private" if any(line.split()[4] == "/" for line in mounts) else "unchanged"
+
+
 @contextlib.contextmanager
 def bare(root: Path) -> Iterator[Machine]:
     """The service's command in a chroot as its user, in a network of its own, with us in systemd's place."""
@@ -154,7 +161,17 @@ def bare(root: Path) -> Iterator[Machine]:
         listener.settimeout(BOOT_SECONDS_MAX)
         process = subprocess.Popen(
             # (Python, because a minimal machine has no program that brings the loopback interface up.)
-            ["unshare", "--net", "--mount", sys.executable, "-c", LOOPBACK_UP, str(root)]
+            [
+                "unshare",
+                "--net",
+                "--mount",
+                "--propagation",
+                propagation(),
+                sys.executable,
+                "-c",
+                LOOPBACK_UP,
+                str(root),
+            ]
             + ["chroot", "--userspec=leafd:leafd", str(root), "/usr/bin/leafd", "-c", "/etc/leafd/leafd.conf"],
             env={"PATH": os.environ["PATH"], "NOTIFY_SOCKET": "/run/notify", "STATE_DIRECTORY": "/var/lib/leafd"},
         )
@@ -170,6 +187,8 @@ def bare(root: Path) -> Iterator[Machine]:
                 process.wait(10)
             process.kill()
             process.wait()
+            if propagation() == "unchanged":  # then the daemon's /proc may be mounted here, too
+                subprocess.run(["umount", "--lazy", root / "proc"], capture_output=True)
 
 
 @contextlib.contextmanager
