@@ -74,6 +74,9 @@ void consumer_remove(consumer_t *consumer, moment_t now);
 consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id);
 void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now); /* all its consumers                   */
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out);
+/* One bounded step of counting what is left; true: that is known, and a snapshot is cheap. Nothing is delivered before, so the count is
+ * that of the moment when it is known first, and every delivery's count follows from it. */
+bool consumer_counted(consumer_t *consumer);
 void consumer_set_owner(consumer_t *consumer, void *owner);
 void *consumer_owner(const consumer_t *consumer);
 const consumer_setup_t *consumer_setup(const consumer_t *consumer);

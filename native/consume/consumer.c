@@ -143,7 +143,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     consumer->setup = fresh;
     derive(consumer);
     if (!same_filters(old.filters, consumer->setup.filters)) {
-        consumer->left_known = false;
+        consumer_recount(consumer);
         retention_sweep(consumer->group, 0, 0, now.mono_ns);
     }
     shift_due(consumer, &old);
@@ -165,6 +165,7 @@ void consumer_destroy(consumer_t *consumer) {
         free(request);
     }
     pending_free(&consumer->pending);
+    store_tally_close(consumer->tally);
     free(consumer->selection.seqs);
     free(consumer->text);
     free(consumer);
@@ -190,11 +191,29 @@ bool consumer_matches(const consumer_t *consumer, bytes_t subject) {
     return false;
 }
 
+void consumer_recount(consumer_t *consumer) {
+    store_tally_close(consumer->tally);
+    consumer->tally = NULL;
+    consumer->left_known = false;
+}
+
+static bool count_step(consumer_t *consumer, uint32_t budget) {
+    if (consumer->left_known) return true;
+    if (!consumer->tally) consumer->tally = store_tally_open(consumer->stream, consumer->setup.filters, consumer->cursor);
+    if (!consumer->tally || !store_tally_step(consumer->tally, budget)) return false; /* without memory: at the next turn */
+    consumer->left = store_tally_now(consumer->tally) + consumer->selection.count - consumer->selection.next;
+    store_tally_close(consumer->tally);
+    consumer->tally = NULL;
+    consumer->left_known = true; /* from here on the store's hooks keep it */
+    return true;
+}
+
+bool consumer_counted(consumer_t *consumer) {
+    return count_step(consumer, COUNT_BUDGET);
+}
+
 uint64_t consumer_left(consumer_t *consumer) {
-    if (!consumer->left_known) {
-        consumer->left = store_count(consumer->stream, consumer->setup.filters, consumer->cursor);
-        consumer->left += consumer->selection.count - consumer->selection.next;
-        consumer->left_known = true;
+    while (!count_step(consumer, UINT32_MAX)) {
     }
     return consumer->left;
 }
@@ -374,7 +393,7 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     consumer->settled = consumer->acked_upto = seq - 1;
     consumer->floor_consumer = 0;
     consumer->last_delivered_wall_ns = consumer->last_acked_wall_ns = 0;
-    consumer->left_known = false;
+    consumer_recount(consumer);
     consumer->expiry_due_ns = NEVER;
     state_dirty(consumer);
     consumer_ready(consumer);

@@ -325,6 +325,13 @@ static turn_t nothing_found(consumer_t *consumer, found_t found, uint32_t *budge
 turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
     uint32_t messages = *budget < QUANTUM_MESSAGES ? *budget : QUANTUM_MESSAGES;
     uint64_t bytes = 0;
+    if (LEAF_UNLIKELY(!consumer->left_known)) {
+        if (!consumer_has_demand(consumer)) return TURN_IDLE;
+        /* Even when that was the last step: who waits for the count takes it before anything is delivered. */
+        (void)consumer_counted(consumer);
+        *budget -= *budget < COUNT_BUDGET / 4 ? *budget : COUNT_BUDGET / 4;
+        return TURN_MORE;
+    }
     memcpy(consumer->consume->reply, consumer->ack_prefix, consumer->prefix_size);
     for (; messages > 0 && bytes < QUANTUM_BYTES; messages--, --*budget) {
         if (!consumer_has_demand(consumer)) return TURN_IDLE;

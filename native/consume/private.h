@@ -27,6 +27,7 @@
 #define TICK_MESSAGES 8192             /* all consumers together, then the plane looks at its sockets    */
 #define TICK_TIMERS 4096               /* timers fired in one tick                                       */
 #define SCAN_BUDGET 4096               /* messages that a filter may pass over in one turn               */
+#define COUNT_BUDGET 8192              /* messages looked at to count what is left, in one turn          */
 #define SWEEP_BUDGET 512               /* messages looked at for retention in one tick and stream        */
 #define SETTLE_NS (1 * NS_PER_SECOND)  /* deliveries and progress of ack none are stored this late       */
 #define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* after the last loaded consumer, before an old sweep goes on */
@@ -116,6 +117,7 @@ struct consumer {
     int64_t last_delivered_wall_ns, last_acked_wall_ns;
     uint64_t left;     /* matching messages not delivered yet, valid when left_known */
     bool left_known;
+    store_tally_t *tally; /* that count, while it is being made             */
     bool filter_all;   /* no filter at all */
     bool ended;        /* the last look found nothing up to the visible end: for no_wait and replay */
     pending_t pending;
@@ -209,7 +211,8 @@ static inline bool consumer_counts(const consumer_t *consumer) { /* as interest 
 }
 bool consumer_matches(const consumer_t *consumer, bytes_t subject);
 bool consumer_selects(const consumer_t *consumer, uint64_t seq); /* last per subject, not delivered yet */
-uint64_t consumer_left(consumer_t *consumer);
+uint64_t consumer_left(consumer_t *consumer); /* counts to the end if that was not done                            */
+void consumer_recount(consumer_t *consumer);
 void consumer_appended(consumer_t *consumer, uint64_t seq, bytes_t subject);
 void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject);
 bool consumer_paused(const consumer_t *consumer);

@@ -312,6 +312,7 @@ static bool over_limits(consumer_t *consumer, const asked_t *asked, bytes_t repl
 }
 
 static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
+    if (!consumer->left_known && !consumer_counted(consumer)) return false; /* its turn comes with the count, and answers it */
     uint64_t there = consumer_left(consumer) + consumer->pending.queued;
     if (asked->expires_ns == 0 && (there == 0 || consumer_paused(consumer))) {
         refuse(consumer, reply, "404 No Messages");

@@ -48,7 +48,7 @@ bool consumer_select(consumer_t *consumer, uint64_t above) {
     filters_t filters = consumer->setup.filters;
     if (filters.count == 0) filters = (filters_t){.patterns = &everything, .count = 1};
     for (uint32_t i = 0; i < filters.count && !selecting.failed; i++) {
-        store_subjects(consumer->stream, filters.patterns[i], BYTES_NONE, select_subject, &selecting);
+        if (store_subjects(consumer->stream, filters.patterns[i], select_subject, &selecting) != STATUS_OK) selecting.failed = true;
     }
     if (selecting.failed) {
         selection->count = 0;

@@ -195,6 +195,61 @@ consume_out_t js_consume_out(plane_t *plane) {
     };
 }
 
+/* ---- what waits for a count ------------------------------------------------------------------------------------------------ */
+
+/* A consumer's state has the number of messages that are left. When that has to be counted first, the command waits; nothing is delivered
+ * before, so its answer is the state "before any delivery" all the same. */
+typedef struct state_job {
+    job_t job;
+    plane_command_t command; /* without body and extra                       */
+    bool durable;            /* answered when the open batch is on disk      */
+    uint64_t seq;            /* of a reset                                   */
+} state_job_t;
+
+static bool state_step(plane_t *plane, job_t *base) {
+    state_job_t *job = (state_job_t *)base;
+    const consumer_seat_t *seat = seat_find(base->stream, job->command.arg);
+    if (seat == NULL) {
+        command_done(plane, &job->command, STATUS_NOT_FOUND);
+        return true;
+    }
+    if (!consumer_counted(seat->consumer)) {
+        return false;
+    }
+    consumer_state_t state;
+    consumer_snapshot(seat->consumer, plane->now, &state);
+    if (job->durable) {
+        plane->more = true;
+        command_done_durable(plane, &job->command, base->stream->which_store, job->seq, bytes_of(&state, sizeof(state)));
+    } else {
+        command_answer(plane, &job->command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+    }
+    return true;
+}
+
+static void state_end(plane_t *plane, job_t *base, status_t status) {
+    state_job_t *job = (state_job_t *)base;
+    if (status != STATUS_OK) {
+        command_done(plane, &job->command, status);
+    }
+    free(job);
+}
+
+static void answer_state(plane_t *plane, const plane_command_t *command, const consumer_seat_t *seat, bool durable, uint64_t seq) {
+    state_job_t *job = calloc(1, sizeof(*job));
+    if (job == NULL) {
+        command_done(plane, command, STATUS_NO_MEMORY);
+        return;
+    }
+    job->job = (job_t){.stream = seat->stream, .step = state_step, .end = state_end};
+    job->command = *command;
+    job->command.body = job->command.extra = NULL;
+    job->command.body_size = job->command.extra_size = 0;
+    job->durable = durable;
+    job->seq = seq;
+    job_start(plane, &job->job);
+}
+
 /* ---- commands ----------------------------------------------------------------------------------------------------------------- */
 
 typedef struct consumer_parts {
@@ -310,10 +365,8 @@ static void consumer_put(plane_t *plane, const plane_command_t *command, stream_
         command_done(plane, command, status);
         return;
     }
-    consumer_state_t state;
-    consumer_snapshot(seat->consumer, plane->now, &state);
     plane->more = true;
-    command_done_durable(plane, command, stream->which_store, 0, bytes_of(&state, sizeof(state)));
+    answer_state(plane, command, seat, true, 0);
 }
 
 static void consumer_end(plane_t *plane, const plane_command_t *command, consumer_seat_t *seat) {
@@ -337,10 +390,8 @@ static void consumer_again(plane_t *plane, const plane_command_t *command, consu
         command_done(plane, command, status);
         return;
     }
-    consumer_state_t state;
-    consumer_snapshot(seat->consumer, plane->now, &state);
     plane->more = true;
-    command_done_durable(plane, command, seat->stream->which_store, seq, bytes_of(&state, sizeof(state)));
+    answer_state(plane, command, seat, true, seq);
 }
 
 bool command_consumer(plane_t *plane, const plane_command_t *command) {
@@ -367,9 +418,7 @@ bool command_consumer(plane_t *plane, const plane_command_t *command) {
         consumer_pause(seat->consumer, (int64_t)command->arg2, plane->now);
         command_done(plane, command, STATUS_OK);
     } else {
-        consumer_state_t state;
-        consumer_snapshot(seat->consumer, plane->now, &state);
-        command_answer(plane, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+        answer_state(plane, command, seat, false, 0);
     }
     return true;
 }

@@ -6,6 +6,7 @@
  *     dispatch_*.c one function a protocol verb                      publish.c    one message to all who want it
  *     interest.c   what leaf links are told                          permissions.c
  *     command_*.c  one function a command of abi.h                   stream.c consumer.c js_*.c ingest.c   JetStream
+ *     jobs.c       what takes longer than a tick may, in steps        stream_jobs.c js_direct.c   who has such work
  *
  * Invariants, which let the hot path be simple:
  *   - Routing never removes a subscription or frees a peer: what has to go is marked (SUBSCRIPTION_DEAD, PEER_DOOMED) and swept at
@@ -226,7 +227,7 @@ typedef struct plane_listener {
     struct plane_listener *next;
 } plane_listener_t;
 
-typedef struct purge_job purge_job_t;    /* stream.c                                                   */
+typedef struct job job_t;                /* js.h                                                       */
 typedef struct ingest ingest_t;          /* ingest.c                                                   */
 typedef struct fast_batches fast_batches_t; /* js_fast.c                                               */
 
@@ -266,7 +267,10 @@ struct plane {
     bool interest_changed;
     bool drained;                        /* a full receiver has room again                             */
     bool more;                           /* something is left to do without waiting                    */
-    purge_job_t *purges;
+    job_t *jobs;                         /* jobs.c: oldest first                                       */
+    job_t *jobs_last;
+    uint32_t job_count;
+    uint32_t job_steps;                  /* made in this tick                                          */
     ingest_t *ingests;
     fast_batches_t *fast;                /* NULL until the first fast batch                            */
     buffer_t scratch;                    /* for a header block or reply being composed                 */

@@ -45,10 +45,51 @@ struct stream {
 
 stream_t *stream_find(plane_t *plane, uint64_t id);
 void stream_free(plane_t *plane, stream_t *stream);   /* targets, seats, memory; nothing durable                */
-void stream_purges_step(plane_t *plane);              /* bounded steps of purges that take longer than a tick   */
-void stream_purges_forget(plane_t *plane, const stream_t *stream);
+void stream_state_of(const stream_t *stream, stream_state_t *state);
 consumer_seat_t *seat_find(stream_t *stream, uint64_t id);
 void seat_free(plane_t *plane, consumer_seat_t *seat); /* unlinks, too                                           */
+
+/* ---- jobs.c ---------------------------------------------------------------------------------------------------------------- */
+
+/* Work on a stream in bounded steps; the first member of a struct of the owner's. */
+struct job {
+    job_t *next;
+    stream_t *stream;
+    bool refusable;                                           /* a client asks: may be told that there are too many  */
+    bool (*step)(plane_t *plane, job_t *job);                 /* true: over, and answered                           */
+    void (*end)(plane_t *plane, job_t *job, status_t status); /* frees it. STATUS_OK: over; STATUS_NOT_FOUND: the stream goes;
+                                                                 STATUS_FULL: too many (refusable), to be answered    */
+};
+void job_start(plane_t *plane, job_t *job); /* it may be gone when this returns */
+bool job_turn(const plane_t *plane);        /* has this tick a step left?                           */
+void job_wait(plane_t *plane, job_t *job);  /* the same for one that has made its first step */
+void jobs_step(plane_t *plane);
+void jobs_forget(plane_t *plane, const stream_t *stream);
+
+#define SEARCH_MESSAGES 8192u /* one step looks at so many messages, or subjects */
+#define SEARCH_SUBJECTS 4096u
+
+/* The newest message of a subject or pattern, or the next one from a sequence on, among those on disk. Begun with zeros but for the first
+ * three. The answer to `next` is that of the moment of the last step; to `last`, one that is there then, and none that was there
+ * all the while is newer. */
+typedef struct search {
+    bytes_t pattern; /* the caller's; empty = every message (next only) */
+    uint64_t from;
+    bool last;
+    bool bounding;
+    uint32_t tries;
+    uint64_t bound;
+    store_newest_t newest;
+} search_t;
+LEAF_MUST_USE status_t search_step(const stream_t *stream, search_t *search, stored_message_t *out); /* STATUS_AGAIN: not known yet */
+void search_end(search_t *search);
+
+/* ---- stream_jobs.c ---------------------------------------------------------------------------------------------------------- */
+
+void stream_state(plane_t *plane, const plane_command_t *command, stream_t *stream);
+void stream_purge(plane_t *plane, const plane_command_t *command, stream_t *stream);
+void message_get(plane_t *plane, const plane_command_t *command, stream_t *stream);
+void message_delete(plane_t *plane, const plane_command_t *command, stream_t *stream);
 
 /* The targets. publication: as routed. */
 void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication);
@@ -79,6 +120,8 @@ typedef struct taken {
 
 /* Reads the headers, checks, appends. Answers nobody. */
 void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken);
+/* What a rollup takes out beyond its first step goes in the steps of a job; the PubAck (reply empty: none) comes when it is done. */
+void js_roll(plane_t *plane, stream_t *stream, const taken_t *taken, bytes_t reply);
 /* What the store would refuse first, so that it wins over what the headers say. NULL: nothing. */
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message);
 void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, const refusal_t *refusal);

@@ -5,203 +5,56 @@
  *     multi_last  the last message of each subject that matches, in sequence order; ends with 204 EOB
  *
  * Only what is on disk is served. A batch ends early at max_bytes, which is never more than half of what may be queued to one
- * connection: the client goes on behind Nats-Last-Sequence. Reference: jetstream.md 1.4, 1.5.
+ * connection: the client goes on behind Nats-Last-Sequence. Reference: jetstream.md 1.4, 1.5. How requests are read: direct_request.c.
+ *
+ * An answer is made in steps, and what is not ready with the first one is a job (jobs.c). As of when:
+ *     single      the last step: nothing that matches and is nearer has been there since
+ *     batch       Nats-Num-Pending is the number when the counting ended, less what was sent since
+ *     multi_last  up_to is fixed at the first step, so what comes meanwhile is not looked at; what leaves meanwhile is not sent,
+ *                 as in the reference, which reads messages after it has selected them
  */
 #include <stdlib.h>
 
 #include "base/subject.h"
-#include "consume/json.h"
+#include "plane/direct_request.h"
 #include "plane/js.h"
 #include "plane/time_text.h"
 #include "wire/headers.h"
 
 #define API_LEVEL 5
-#define MULTI_FILTERS_MAX 64u
 #define MULTI_RESULTS_MAX 1024u
-#define SCAN_STEP 65536u
-#define REQUEST_TEXT_MAX 4096u
+#define SEND_MESSAGES 1024u           /* in one step */
+#define SEND_BYTES (1u << 20)
+#define BEFORE_STEP 256u              /* messages back along one subject's chain */
+#define NAMES_BYTES_MAX (64u << 20)
+#define DIRECT_BUSY "503 Insufficient Resources"
+typedef enum direct_stage {
+    DIRECT_SINGLE = 0,
+    DIRECT_FIRST,                     /* a batch's first message              */
+    DIRECT_COUNT,
+    DIRECT_SEND,
+    DIRECT_WALK,                      /* the subjects of multi_last           */
+    DIRECT_BEFORE,                    /* those whose last is behind up_to     */
+    DIRECT_SEND_MULTI,
+} direct_stage_t;
+
+typedef struct last_seqs last_seqs_t;
 
 typedef struct direct {
     plane_t *plane;
     stream_t *stream;
     bytes_t reply;
-    bytes_t last_by;
-    bytes_t next_by;
-    bytes_t multi[MULTI_FILTERS_MAX];
-    uint32_t multi_count;
-    bool has_multi;
-    bool has_time;
-    bool has_up_to_time;
-    bool no_header;
-    uint64_t seq;
-    int64_t start_ts;
-    uint64_t batch;
-    uint64_t max_bytes;
-    uint64_t up_to_seq;
-    int64_t up_to_ts;
-    uint32_t text_size;               /* unescaped strings of the request */
-    uint8_t text[REQUEST_TEXT_MAX];
+    direct_stage_t stage;
+    search_t search;
+    store_tally_t *tally;
+    uint64_t upto;
+    uint64_t sent;
+    uint64_t bytes;
+    uint64_t pending;
+    uint64_t last_seq;
+    last_seqs_t *multi;
+    direct_request_t asked;
 } direct_t;
-
-/* ---- the request ------------------------------------------------------------------------------------------------------ */
-
-static uint32_t hex4(const uint8_t *at) {
-    uint32_t value = 0;
-    for (uint32_t i = 0; i < 4; i++) {
-        uint8_t c = at[i];
-        uint32_t digit = c <= '9' ? (uint32_t)(c - '0') : (uint32_t)((c | 0x20) - 'a' + 10);
-        value = value * 16 + (digit & 15);
-    }
-    return value;
-}
-
-/* A JSON string between its quotes, escapes resolved into direct->text (subjects are in the basic plane: Go writes > as \u003e). */
-static bool unescape(direct_t *direct, bytes_t raw, bytes_t *out) {
-    if (raw.size > REQUEST_TEXT_MAX - direct->text_size) {
-        return false;
-    }
-    uint8_t *start = direct->text + direct->text_size;
-    uint8_t *to = start;
-    for (uint32_t i = 0; i < raw.size; i++) {
-        uint8_t c = raw.at[i];
-        if (c != '\\' || i + 1 >= raw.size) {
-            *to++ = c;
-            continue;
-        }
-        c = raw.at[++i];
-        if (c != 'u' || i + 4 >= raw.size) {
-            *to++ = c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : c;
-            continue;
-        }
-        uint32_t point = hex4(raw.at + i + 1);
-        i += 4;
-        if (point < 0x80) {
-            *to++ = (uint8_t)point;
-        } else if (point < 0x800) {
-            *to++ = (uint8_t)(0xc0 | (point >> 6));
-            *to++ = (uint8_t)(0x80 | (point & 0x3f));
-        } else {
-            *to++ = (uint8_t)(0xe0 | (point >> 12));
-            *to++ = (uint8_t)(0x80 | ((point >> 6) & 0x3f));
-            *to++ = (uint8_t)(0x80 | (point & 0x3f));
-        }
-    }
-    *out = bytes_of(start, (uint32_t)(to - start));
-    direct->text_size += out->size;
-    return true;
-}
-
-/* ["a","b"], already known to be valid JSON. */
-static bool read_filters(direct_t *direct, bytes_t array) {
-    uint32_t at = 1;
-    while (at < array.size) {
-        if (array.at[at] == ']' || array.at[at] == ',' || array.at[at] <= ' ') {
-            at++;
-            continue;
-        }
-        if (array.at[at] != '"' || direct->multi_count == MULTI_FILTERS_MAX) {
-            return false;
-        }
-        uint32_t start = ++at;
-        while (at < array.size && array.at[at] != '"') {
-            at += array.at[at] == '\\' ? 2 : 1;
-        }
-        if (at >= array.size || !unescape(direct, bytes_of(array.at + start, at - start), &direct->multi[direct->multi_count++])) {
-            return false;
-        }
-        at++;
-    }
-    return true;
-}
-
-static bool read_unsigned(const json_field_t *field, uint64_t *out) {
-    int64_t value;
-    if (field->kind == JSON_NULL) {
-        return true;
-    }
-    if (field->kind != JSON_NUMBER || !json_integer(field->value, &value) || value < 0) {
-        return false;
-    }
-    *out = (uint64_t)value;
-    return true;
-}
-
-static bool read_time(const json_field_t *field, int64_t *out, bool *has) {
-    if (field->kind == JSON_NULL) {
-        return true;
-    }
-    *has = field->kind == JSON_STRING && time_parse(field->value, out);
-    return *has;
-}
-
-static bool read_string(direct_t *direct, const json_field_t *field, bytes_t *out) {
-    return field->kind == JSON_NULL || (field->kind == JSON_STRING && unescape(direct, field->value, out));
-}
-
-static bool read_field(direct_t *direct, const json_field_t *field) {
-    if (json_named(field, "seq")) {
-        return read_unsigned(field, &direct->seq);
-    }
-    if (json_named(field, "batch")) {
-        return read_unsigned(field, &direct->batch);
-    }
-    if (json_named(field, "max_bytes")) {
-        return read_unsigned(field, &direct->max_bytes);
-    }
-    if (json_named(field, "up_to_seq")) {
-        return read_unsigned(field, &direct->up_to_seq);
-    }
-    if (json_named(field, "last_by_subj")) {
-        return read_string(direct, field, &direct->last_by);
-    }
-    if (json_named(field, "next_by_subj")) {
-        return read_string(direct, field, &direct->next_by);
-    }
-    if (json_named(field, "start_time")) {
-        return read_time(field, &direct->start_ts, &direct->has_time);
-    }
-    if (json_named(field, "up_to_time")) {
-        return read_time(field, &direct->up_to_ts, &direct->has_up_to_time);
-    }
-    if (json_named(field, "no_hdr")) {
-        direct->no_header = field->value.size == 4 && field->kind == JSON_BOOL; /* true */
-        return field->kind == JSON_BOOL || field->kind == JSON_NULL;
-    }
-    if (json_named(field, "multi_last")) {
-        direct->has_multi = field->kind == JSON_ARRAY;
-        return field->kind == JSON_NULL || (field->kind == JSON_ARRAY && read_filters(direct, field->value));
-    }
-    return true;
-}
-
-static bool read_request(direct_t *direct, bytes_t body) {
-    json_error_t error;
-    if (!json_valid(body, &error)) {
-        return false;
-    }
-    uint32_t start = 0;
-    while (start < body.size && body.at[start] <= ' ') {
-        start++;
-    }
-    if (start == body.size || body.at[start] != '{') {
-        return false;
-    }
-    uint32_t at = 0;
-    json_field_t field;
-    while (json_next(body, &at, &field)) {
-        if (!read_field(direct, &field)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool conflicting(const direct_t *direct) {
-    bool last = direct->last_by.size != 0;
-    return (direct->seq != 0 && last) || (direct->seq != 0 && direct->has_time) || (direct->has_time && last)
-        || (last && direct->next_by.size != 0) || (last && direct->batch != 0) || (last && direct->has_multi)
-        || (direct->next_by.size != 0 && direct->has_multi) || (direct->up_to_seq != 0 && direct->has_up_to_time);
-}
 
 /* ---- answers ------------------------------------------------------------------------------------------------------------ */
 
@@ -242,7 +95,7 @@ typedef struct batch_place {
 static bool answer_message(const direct_t *direct, const stored_message_t *message, const batch_place_t *place) {
     plane_t *plane = direct->plane;
     account_t *account = direct->stream->account;
-    if (direct->no_header) {
+    if (direct->asked.no_header) {
         publish_inside(plane, account, direct->reply, BYTES_NONE, BYTES_NONE, message->payload);
         return true;
     }
@@ -275,148 +128,138 @@ static bool answer_message(const direct_t *direct, const stored_message_t *messa
     return true;
 }
 
-/* ---- looking up --------------------------------------------------------------------------------------------------------- */
+/* ---- one, and a batch ----------------------------------------------------------------------------------------------------- */
 
-static status_t find_next(const direct_t *direct, filters_t filters, uint64_t *from, stored_message_t *out) {
-    uint64_t upto = store_stream_visible(direct->stream->store);
-    status_t status = STATUS_OK;
-    if (filters.count == 1 && !subject_has_wildcard(filters.patterns[0])) {
-        /* One look at the subject's head: behind its newest message there is nothing to scan for. */
-        status = store_last_by_subject(direct->stream->store, filters.patterns[0], upto, out);
-        if (status != STATUS_OK || out->seq < *from) {
-            return status == STATUS_OK ? STATUS_NOT_FOUND : status;
-        }
-        upto = out->seq;
+static bool over(const direct_t *direct, const char *status) {
+    if (status != NULL) {
+        answer_status(direct, status);
     }
-    do {
-        status = store_next(direct->stream->store, filters, from, upto, SCAN_STEP, out);
-    } while (status == STATUS_AGAIN);
-    return status;
+    return true;
 }
 
-static uint64_t start_of(const direct_t *direct) {
-    if (!direct->has_time) {
-        return direct->seq;
-    }
-    uint64_t seq = 0;
-    return store_seq_at_time(direct->stream->store, direct->start_ts, &seq) == STATUS_OK ? seq : UINT64_MAX;
-}
-
-static void get_single(const direct_t *direct) {
-    store_stream_t *store = direct->stream->store;
-    uint64_t visible = store_stream_visible(store);
+static bool step_single(direct_t *direct) {
     stored_message_t message;
-    status_t status;
-    uint64_t from = start_of(direct);
-    if (direct->last_by.size != 0) {
-        status = store_last_by_subject(store, direct->last_by, visible, &message);
-    } else if (direct->next_by.size != 0) {
-        status = find_next(direct, (filters_t){&direct->next_by, 1}, &from, &message);
-    } else if (direct->has_time) {
-        status = find_next(direct, (filters_t){NULL, 0}, &from, &message);
-    } else {
-        status = direct->seq > visible ? STATUS_NOT_FOUND : store_read(store, direct->seq, &message);
+    store_stream_t *store = direct->stream->store;
+    status_t status = STATUS_NOT_FOUND;
+    if (direct->search.last || direct->asked.next_by.size != 0 || direct->asked.has_time) {
+        status = search_step(direct->stream, &direct->search, &message);
+    } else if (direct->asked.seq <= store_stream_visible(store)) {
+        status = store_read(store, direct->asked.seq, &message);
     }
-    if (status != STATUS_OK || !answer_message(direct, &message, NULL)) {
-        answer_status(direct, "404 Message Not Found");
+    if (status == STATUS_AGAIN) {
+        return false;
     }
+    bool answered = status == STATUS_OK && answer_message(direct, &message, NULL);
+    return over(direct, answered ? NULL : "404 Message Not Found");
 }
 
 static uint64_t bytes_bound(const direct_t *direct) {
     uint64_t most = direct->plane->limits.max_pending / 2;
-    return direct->max_bytes != 0 && direct->max_bytes < most ? direct->max_bytes : most;
+    return direct->asked.max_bytes != 0 && direct->asked.max_bytes < most ? direct->asked.max_bytes : most;
 }
 
-static void get_batch(const direct_t *direct) {
-    filters_t filters = {&direct->next_by, direct->next_by.size != 0 ? 1 : 0};
-    uint64_t from = start_of(direct);
-    uint64_t bound = bytes_bound(direct);
-    uint64_t bytes = 0;
-    uint64_t sent = 0;
-    batch_place_t place = {0, 0};
+static uint64_t size_of(const stored_message_t *message) {
+    return (uint64_t)message->subject.size + message->header.size + message->payload.size;
+}
+
+static bool step_first(direct_t *direct) {
     stored_message_t message;
-    if (find_next(direct, filters, &from, &message) != STATUS_OK) {
-        answer_status(direct, "404 Message Not Found");
-        return;
-    }
-    place.pending = store_count(direct->stream->store, filters, message.seq);
-    from = message.seq;
-    while (sent < direct->batch && bytes < bound && find_next(direct, filters, &from, &message) == STATUS_OK) {
-        place.pending -= place.pending != 0;
-        uint64_t seq = message.seq;
-        bytes += (uint64_t)message.subject.size + message.header.size + message.payload.size;
-        if (!answer_message(direct, &message, &place)) {
-            break;
-        }
-        place.last_seq = seq;
-        sent++;
-        from = seq + 1;
-    }
-    answer_end(direct, place.pending, place.last_seq, 0);
-}
-
-typedef struct last_seqs {
-    uint64_t from;
-    uint64_t upto;
-    uint32_t count;
-    bool too_many;
-    bool beyond;                       /* a subject's last is behind upto: its last before has to be looked up */
-    uint64_t seqs[MULTI_RESULTS_MAX];
-} last_seqs_t;
-
-static bool collect_last(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
-    last_seqs_t *all = context;
-    (void)subject;
-    (void)count;
-    if (last_seq > all->upto) {
-        all->beyond = true;
-        return true;
-    }
-    if (last_seq < all->from) {
-        return true;
-    }
-    if (all->count == MULTI_RESULTS_MAX) {
-        all->too_many = true;
+    status_t status = search_step(direct->stream, &direct->search, &message);
+    if (status == STATUS_AGAIN) {
         return false;
     }
-    all->seqs[all->count++] = last_seq;
+    filters_t filters = {&direct->asked.next_by, direct->asked.next_by.size != 0 ? 1 : 0};
+    direct->tally = status == STATUS_OK ? store_tally_open(direct->stream->store, filters, message.seq) : NULL;
+    if (direct->tally == NULL) {
+        return over(direct, "404 Message Not Found");
+    }
+    direct->stage = DIRECT_COUNT;
+    return false;
+}
+
+static bool step_count(direct_t *direct) {
+    if (store_tally_step(direct->tally, SEARCH_MESSAGES)) {
+        direct->pending = store_tally_now(direct->tally);
+        store_tally_close(direct->tally);
+        direct->tally = NULL;
+        direct->stage = DIRECT_SEND;
+    }
+    return false;
+}
+
+static bool end_batch(const direct_t *direct) {
+    answer_end(direct, direct->pending, direct->last_seq, direct->upto);
     return true;
 }
 
-typedef struct beyond {
-    uint64_t upto;
-    buffer_t *out;
-    uint32_t count;
-} beyond_t;
-
-static bool collect_beyond(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
-    beyond_t *all = context;
-    (void)count;
-    if (last_seq <= all->upto) {
-        return true;
+static bool step_send(direct_t *direct) {
+    uint64_t bound = bytes_bound(direct);
+    uint64_t stop = direct->bytes + SEND_BYTES;
+    for (uint32_t i = 0; i < SEND_MESSAGES && direct->bytes < stop; i++) {
+        stored_message_t message;
+        if (direct->sent == direct->asked.batch || direct->bytes >= bound) {
+            return end_batch(direct);
+        }
+        status_t status = search_step(direct->stream, &direct->search, &message);
+        if (status == STATUS_AGAIN) {
+            return false;
+        }
+        if (status != STATUS_OK) {
+            return end_batch(direct);
+        }
+        uint64_t seq = message.seq;
+        direct->pending -= direct->pending != 0;
+        direct->bytes += size_of(&message);
+        batch_place_t place = {direct->pending, direct->last_seq};
+        if (!answer_message(direct, &message, &place)) {
+            return end_batch(direct);
+        }
+        direct->last_seq = seq;
+        direct->sent++;
+        direct->search.from = seq + 1;
     }
-    uint8_t size[4];
-    store_be32(size, subject.size);
-    all->count++;
-    return all->count <= MULTI_RESULTS_MAX && buffer_append(all->out, size, 4) == STATUS_OK
-        && buffer_append(all->out, subject.at, subject.size) == STATUS_OK;
+    return false;
 }
 
-/* Subjects whose last message came after upto: what was their last then? */
-static void resolve_beyond(const direct_t *direct, bytes_t filter, last_seqs_t *all) {
-    buffer_t names;
-    buffer_init(&names, 16u << 20);
-    beyond_t beyond = {all->upto, &names, 0};
-    store_subjects(direct->stream->store, filter, BYTES_NONE, collect_beyond, &beyond);
-    for (uint64_t at = 0; at + 4 <= names.size && !all->too_many;) {
-        bytes_t subject = bytes_of(names.at + at + 4, load_be32(names.at + at));
-        at += 4 + (uint64_t)subject.size;
-        stored_message_t message;
-        if (store_last_by_subject(direct->stream->store, subject, all->upto, &message) == STATUS_OK) {
-            (void)collect_last(all, subject, 1, message.seq);
-        }
+/* ---- the last of many subjects -------------------------------------------------------------------------------------------- */
+
+struct last_seqs {
+    store_walk_t *walk;
+    uint32_t filter;
+    uint32_t count;
+    uint32_t next;                    /* to be sent                                                       */
+    bool too_many;
+    bool failed;
+    buffer_t names;                   /* subjects of the last step whose last is behind up_to: size 4, bytes */
+    uint64_t names_at;
+    uint64_t chain_at;
+    uint64_t seqs[MULTI_RESULTS_MAX];
+};
+
+static void collect(direct_t *direct, uint64_t seq) {
+    last_seqs_t *all = direct->multi;
+    if (seq < direct->asked.seq) {
+        return;
     }
-    buffer_free(&names);
+    all->too_many = all->too_many || all->count == MULTI_RESULTS_MAX;
+    if (!all->too_many) {
+        all->seqs[all->count++] = seq;
+    }
+}
+
+static bool collect_last(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
+    direct_t *direct = context;
+    last_seqs_t *all = direct->multi;
+    (void)count;
+    if (last_seq <= direct->upto) {
+        collect(direct, last_seq);
+    } else {
+        uint8_t size[4];
+        store_be32(size, subject.size);
+        all->failed = all->failed || buffer_append(&all->names, size, 4) != STATUS_OK
+                   || buffer_append(&all->names, subject.at, subject.size) != STATUS_OK;
+    }
+    return !all->too_many && !all->failed;
 }
 
 static int by_number(const void *left, const void *right) {
@@ -425,23 +268,10 @@ static int by_number(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-static uint64_t multi_upto(const direct_t *direct) {
-    uint64_t visible = store_stream_visible(direct->stream->store);
-    if (direct->has_up_to_time) {
-        uint64_t seq = 0;
-        bool found = store_seq_at_time(direct->stream->store, direct->up_to_ts, &seq) == STATUS_OK;
-        return found && seq <= visible ? seq - (seq != 0) : visible;
-    }
-    return direct->up_to_seq != 0 && direct->up_to_seq < visible ? direct->up_to_seq : visible;
-}
-
-static void collect_all(const direct_t *direct, last_seqs_t *all) {
-    for (uint32_t i = 0; i < direct->multi_count && !all->too_many; i++) {
-        all->beyond = false;
-        store_subjects(direct->stream->store, direct->multi[i], BYTES_NONE, collect_last, all);
-        if (all->beyond) {
-            resolve_beyond(direct, direct->multi[i], all);
-        }
+static bool collected(direct_t *direct) {
+    last_seqs_t *all = direct->multi;
+    if (all->count == 0) {
+        return over(direct, "404 No Results");
     }
     qsort(all->seqs, all->count, sizeof(*all->seqs), by_number);
     uint32_t distinct = 0;
@@ -451,35 +281,206 @@ static void collect_all(const direct_t *direct, last_seqs_t *all) {
         }
     }
     all->count = distinct;
+    direct->pending = distinct;
+    direct->stage = DIRECT_SEND_MULTI;
+    return false;
 }
 
-static void get_multi(const direct_t *direct) {
-    last_seqs_t all = {.from = direct->seq, .upto = multi_upto(direct)};
-    collect_all(direct, &all);
-    if (all.too_many) {
-        answer_status(direct, "413 Too Many Results");
-        return;
+/* One slice of the subjects of one filter. */
+static status_t walk_some(direct_t *direct) {
+    last_seqs_t *all = direct->multi;
+    if (all->walk == NULL) {
+        all->walk = store_walk_open(direct->stream->store, direct->asked.multi[all->filter]);
+        if (all->walk == NULL) {
+            return STATUS_NO_MEMORY;
+        }
     }
-    if (all.count == 0) {
-        answer_status(direct, "404 No Results");
-        return;
+    status_t status = store_walk_step(all->walk, SEARCH_SUBJECTS, collect_last, direct);
+    if (status == STATUS_OK) {
+        store_walk_close(all->walk);
+        all->walk = NULL;
+        all->filter++;
     }
-    uint64_t bound = bytes_bound(direct);
-    uint64_t bytes = 0;
-    batch_place_t place = {all.count, 0};
-    for (uint32_t i = 0; i < all.count && bytes < bound && (direct->batch == 0 || i < direct->batch); i++) {
-        stored_message_t message;
-        place.pending--;
-        if (store_read(direct->stream->store, all.seqs[i], &message) != STATUS_OK) {
+    return all->failed ? STATUS_NO_MEMORY : status;
+}
+
+static bool step_walk(direct_t *direct) {
+    last_seqs_t *all = direct->multi;
+    bool literal = true;
+    while (literal && all->filter < direct->asked.multi_count) {
+        literal = !subject_has_wildcard(direct->asked.multi[all->filter]);
+        status_t status = walk_some(direct);
+        if (all->too_many) {
+            return over(direct, "413 Too Many Results");
+        }
+        if (status != STATUS_OK && status != STATUS_AGAIN) {
+            return over(direct, DIRECT_BUSY);
+        }
+    }
+    if (all->names.size != 0) {
+        direct->stage = DIRECT_BEFORE;
+    } else if (all->walk == NULL && all->filter == direct->asked.multi_count) {
+        return collected(direct);
+    }
+    return false;
+}
+
+/* What was their last at up_to? */
+static bool step_before(direct_t *direct) {
+    last_seqs_t *all = direct->multi;
+    uint32_t budget = SEARCH_SUBJECTS;
+    while (all->names_at + 4 <= all->names.size && budget-- > 0) {
+        bytes_t subject = bytes_of(all->names.at + all->names_at + 4, load_be32(all->names.at + all->names_at));
+        status_t status = store_newest_of(direct->stream->store, subject, direct->upto, BEFORE_STEP, &all->chain_at);
+        if (status == STATUS_AGAIN) {
+            budget -= budget < BEFORE_STEP ? budget : BEFORE_STEP;
             continue;
         }
-        bytes += (uint64_t)message.subject.size + message.header.size + message.payload.size;
-        if (!answer_message(direct, &message, &place)) {
-            break;
+        if (status == STATUS_OK) {
+            collect(direct, all->chain_at);
         }
-        place.last_seq = all.seqs[i];
+        if (all->too_many) {
+            return over(direct, "413 Too Many Results");
+        }
+        all->chain_at = 0;
+        all->names_at += 4 + (uint64_t)subject.size;
     }
-    answer_end(direct, place.pending, place.last_seq, all.upto);
+    if (all->names_at + 4 > all->names.size) {
+        all->names.size = all->names_at = 0;
+        direct->stage = DIRECT_WALK;
+    }
+    return false;
+}
+
+static bool step_send_multi(direct_t *direct) {
+    last_seqs_t *all = direct->multi;
+    uint64_t bound = bytes_bound(direct);
+    uint64_t stop = direct->bytes + SEND_BYTES;
+    while (direct->bytes < stop) {
+        if (all->next == all->count || direct->bytes >= bound || (direct->asked.batch != 0 && all->next == direct->asked.batch)) {
+            return end_batch(direct);
+        }
+        uint64_t seq = all->seqs[all->next++];
+        stored_message_t message;
+        direct->pending--;
+        if (store_read(direct->stream->store, seq, &message) != STATUS_OK) {
+            continue;
+        }
+        direct->bytes += size_of(&message);
+        batch_place_t place = {direct->pending, direct->last_seq};
+        if (!answer_message(direct, &message, &place)) {
+            return end_batch(direct);
+        }
+        direct->last_seq = seq;
+    }
+    return false;
+}
+
+static uint64_t multi_upto(const direct_t *direct) {
+    uint64_t visible = store_stream_visible(direct->stream->store);
+    if (direct->asked.has_up_to_time) {
+        uint64_t seq = 0;
+        bool found = store_seq_at_time(direct->stream->store, direct->asked.up_to_ts, &seq) == STATUS_OK;
+        return found && seq <= visible ? seq - (seq != 0) : visible;
+    }
+    return direct->asked.up_to_seq != 0 && direct->asked.up_to_seq < visible ? direct->asked.up_to_seq : visible;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct direct_job {
+    job_t job;
+    direct_t direct;
+} direct_job_t;
+
+static void direct_end(direct_t *direct) {
+    search_end(&direct->search);
+    store_tally_close(direct->tally);
+    if (direct->multi != NULL) {
+        store_walk_close(direct->multi->walk);
+        buffer_free(&direct->multi->names);
+        free(direct->multi);
+    }
+}
+
+/* Goes on until a stage wants another step; true: it is answered. */
+static bool direct_step(direct_t *direct) {
+    static bool (*const stages[])(direct_t *direct) = {step_single, step_first,  step_count,     step_send,
+                                                       step_walk,   step_before, step_send_multi};
+    direct_stage_t stage;
+    do {
+        stage = direct->stage;
+        if (stages[stage](direct)) {
+            return true;
+        }
+    } while (direct->stage > stage);
+    return false;
+}
+
+static bool job_step(plane_t *plane, job_t *job) {
+    (void)plane;
+    return direct_step(&((direct_job_t *)job)->direct);
+}
+
+static void job_end(plane_t *plane, job_t *job, status_t status) {
+    (void)plane;
+    direct_job_t *own = (direct_job_t *)job;
+    if (status == STATUS_FULL) {
+        answer_status(&own->direct, DIRECT_BUSY);
+    }
+    direct_end(&own->direct);
+    bytes_release(&own->direct.reply);
+    free(own);
+}
+
+/* The first step is made where the request lies; what takes longer moves into a job of its own. cheap: one look is all it takes. */
+static void direct_run(direct_t *direct, bool cheap) {
+    plane_t *plane = direct->plane;
+    if ((cheap || job_turn(plane)) && direct_step(direct)) {
+        plane->job_steps += direct->bytes > SEND_BYTES / 4;
+        direct_end(direct);
+        return;
+    }
+    plane->job_steps++;
+    direct_job_t *own = malloc(sizeof(*own));
+    bytes_t reply = bytes_copy(direct->reply);
+    if (own == NULL || reply.size == 0) {
+        bytes_release(&reply);
+        free(own);
+        answer_status(direct, DIRECT_BUSY);
+        direct_end(direct);
+        return;
+    }
+    own->job = (job_t){.stream = direct->stream, .refusable = true, .step = job_step, .end = job_end};
+    own->direct = *direct;
+    own->direct.reply = reply;
+    direct_request_moved(&own->direct.asked, &direct->asked);
+    own->direct.search.pattern = own->direct.search.last ? own->direct.asked.last_by : own->direct.asked.next_by;
+    job_wait(plane, &own->job);
+}
+
+static void get_multi(direct_t *direct) {
+    direct->multi = calloc(1, sizeof(*direct->multi));
+    if (direct->multi == NULL) {
+        answer_status(direct, DIRECT_BUSY);
+        return;
+    }
+    buffer_init(&direct->multi->names, NAMES_BYTES_MAX);
+    direct->upto = multi_upto(direct);
+    direct->stage = DIRECT_WALK;
+    direct_run(direct, false);
+}
+
+static void get_messages(direct_t *direct) {
+    const direct_request_t *asked = &direct->asked;
+    uint64_t from = asked->seq;
+    if (asked->has_time && store_seq_at_time(direct->stream->store, asked->start_ts, &from) != STATUS_OK) {
+        from = UINT64_MAX;
+    }
+    bool last = asked->last_by.size != 0;
+    direct->search = (search_t){.pattern = last ? asked->last_by : asked->next_by, .from = from, .last = last};
+    direct->stage = asked->batch != 0 ? DIRECT_FIRST : DIRECT_SINGLE;
+    direct_run(direct, asked->batch == 0 && (last ? !subject_has_wildcard(asked->last_by) : asked->next_by.size == 0));
 }
 
 /* ---- the target ---------------------------------------------------------------------------------------------------------- */
@@ -493,20 +494,19 @@ static bool level_too_high(bytes_t header) {
 }
 
 static void direct_body(direct_t *direct, bytes_t body) {
+    const direct_request_t *asked = &direct->asked;
     if (body.size == 0) {
         answer_status(direct, "408 Empty Request");
-    } else if (!read_request(direct, body)) {
+    } else if (!direct_request_read(&direct->asked, body)) {
         answer_status(direct, "408 Malformed Request");
-    } else if (direct->seq == 0 && direct->last_by.size == 0 && direct->next_by.size == 0 && !direct->has_multi && !direct->has_time) {
+    } else if (asked->seq == 0 && asked->last_by.size == 0 && asked->next_by.size == 0 && !asked->has_multi && !asked->has_time) {
         answer_status(direct, "408 Empty Request");
-    } else if (conflicting(direct)) {
+    } else if (direct_request_conflicts(asked)) {
         answer_status(direct, "408 Bad Request");
-    } else if (direct->has_multi) {
+    } else if (asked->has_multi) {
         get_multi(direct);
-    } else if (direct->batch != 0) {
-        get_batch(direct);
     } else {
-        get_single(direct);
+        get_messages(direct);
     }
 }
 
@@ -516,7 +516,7 @@ void js_direct(plane_t *plane, stream_t *stream, const publication_t *publicatio
         return;
     }
     direct_t direct;
-    memset(&direct, 0, offsetof(direct_t, text));
+    memset(&direct, 0, offsetof(direct_t, asked.text));
     direct.plane = plane;
     direct.stream = stream;
     direct.reply = message->reply;
@@ -532,14 +532,15 @@ void js_direct(plane_t *plane, stream_t *stream, const publication_t *publicatio
         return;
     }
     /* $JS.API.DIRECT.GET.<stream>.<subject>: the newest on that subject; the body may only ask for no headers. */
-    if (message->payload.size != 0 && !read_request(&direct, message->payload)) {
+    if (message->payload.size != 0 && !direct_request_read(&direct.asked, message->payload)) {
         answer_status(&direct, "408 Malformed Request");
         return;
     }
-    if (direct.seq != 0 || direct.last_by.size != 0 || direct.next_by.size != 0 || direct.has_multi || direct.has_time || direct.batch != 0) {
+    const direct_request_t *asked = &direct.asked;
+    if (asked->seq != 0 || asked->last_by.size != 0 || asked->next_by.size != 0 || asked->has_multi || asked->has_time || asked->batch != 0) {
         answer_status(&direct, "408 Bad Request");
         return;
     }
-    direct.last_by = bytes_of(tail.at + stream->name.size + 1, tail.size - stream->name.size - 1);
-    get_single(&direct);
+    direct.asked.last_by = bytes_of(tail.at + stream->name.size + 1, tail.size - stream->name.size - 1);
+    get_messages(&direct);
 }

@@ -337,6 +337,9 @@ static void append(plane_t *plane, fast_batch_t *batch, const fast_word_t *word,
         refused(plane, batch, word, reply, &taken.refusal);
         return;
     }
+    if (taken.appended.rolling != 0) {
+        js_roll(plane, batch->stream, &taken, BYTES_NONE);
+    }
     bool duplicate = taken.appended.verdict == APPEND_DUPLICATE;
     if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {
         answer_end(plane, batch, reply, taken.appended.seq, true);

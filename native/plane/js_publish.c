@@ -8,6 +8,8 @@
  * Order of checks and texts: jetstream.md 4.1 to 4.3. Features that this daemon does not have are refused with the reference's own "disabled"
  * errors. What does not live here: limits, dedupe, sequences (store/), what mirrors and sources take in (ingest.c).
  */
+#include <stdlib.h>
+
 #include "base/subject.h"
 #include "consume/duration.h"
 #include "plane/js.h"
@@ -329,6 +331,63 @@ void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t
     name_verdict(taken);
 }
 
+/* ---- a long rollup ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct roll_job {
+    job_t job;
+    store_purge_t purge;
+    bytes_t subject; /* own copies */
+    bytes_t reply;
+} roll_job_t;
+
+static bool roll_step(plane_t *plane, job_t *job) {
+    roll_job_t *roll = (roll_job_t *)job;
+    uint64_t purged;
+    bool more = false;
+    status_t status = store_purge(job->stream->store, &roll->purge, &purged, &more);
+    if (status == STATUS_OK && more) {
+        return false;
+    }
+    if (roll->reply.size != 0 && status == STATUS_OK) {
+        answer_stored(plane, job->stream, roll->reply, roll->purge.below_seq, false);
+    } else if (roll->reply.size != 0) {
+        js_answer_refused(plane, job->stream, roll->reply, &refused_space);
+    }
+    return true;
+}
+
+static void roll_end(plane_t *plane, job_t *job, status_t status) {
+    roll_job_t *roll = (roll_job_t *)job;
+    if (status == STATUS_FULL && roll->reply.size != 0) {
+        js_answer_refused(plane, job->stream, roll->reply, &refused_space);
+    }
+    store_purge_end(&roll->purge);
+    bytes_release(&roll->subject);
+    bytes_release(&roll->reply);
+    free(roll);
+}
+
+void js_roll(plane_t *plane, stream_t *stream, const taken_t *taken, bytes_t reply) {
+    roll_job_t *roll = calloc(1, sizeof(*roll));
+    stored_message_t message; /* its subject may have been transformed */
+    if (roll == NULL || store_read(stream->store, taken->appended.seq, &message) != STATUS_OK) {
+        free(roll);
+        js_answer_refused(plane, stream, reply, &refused_space);
+        return;
+    }
+    roll->job = (job_t){.stream = stream, .refusable = true, .step = roll_step, .end = roll_end};
+    roll->subject = taken->appended.rolling == 1 ? bytes_copy(message.subject) : BYTES_NONE;
+    roll->reply = bytes_copy(reply);
+    roll->purge = (store_purge_t){.filter = roll->subject, .below_seq = taken->appended.seq};
+    if (taken->appended.rolling == 1 && roll->subject.size == 0) {
+        roll_end(plane, &roll->job, STATUS_FULL); /* no memory: without its subject it would take out all */
+        return;
+    }
+    job_start(plane, &roll->job);
+}
+
+/* ---- the target ------------------------------------------------------------------------------------------------------------- */
+
 void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication) {
     const message_t *message = &publication->message;
     if (publication->origin != NULL) {
@@ -342,6 +401,8 @@ void js_publish(plane_t *plane, stream_t *stream, const publication_t *publicati
     js_take(plane, stream, message, &taken);
     if (LEAF_UNLIKELY(taken.refusal.code != 0)) {
         js_answer_refused(plane, stream, message->reply, &taken.refusal);
+    } else if (LEAF_UNLIKELY(taken.appended.rolling != 0)) {
+        js_roll(plane, stream, &taken, (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
     } else if (message->reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
         answer_stored(plane, stream, message->reply, taken.appended.seq, taken.appended.verdict == APPEND_DUPLICATE);
     }

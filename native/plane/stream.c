@@ -1,22 +1,11 @@
-/* stream.c: streams in the plane: their subjects, and the commands that make, read, purge and end them.
+/* stream.c: streams in the plane: their subjects, and the commands that make and end them.
  *
- * A purge may take longer than a tick may: it is a job that goes on in bounded steps, and its command is completed at the end.
- * What does not live here: validation (control), storage (store/), consumers' commands (consumer.c).
+ * What does not live here: what a stream is asked for and what is purged (stream_jobs.c), validation (control), storage (store/),
+ * consumers' commands (consumer.c).
  */
 #include <stdlib.h>
 
 #include "plane/js.h"
-
-#define SUBJECTS_LISTED_MAX 100000u
-#define SCAN_BUDGET 65536u
-
-struct purge_job {
-    purge_job_t *next;
-    stream_t *stream;
-    plane_command_t command; /* body and extra are not kept */
-    bytes_t filter;          /* own copy                    */
-    uint64_t purged;
-};
 
 stream_t *stream_find(plane_t *plane, uint64_t id) {
     return table_find(&plane->streams, id);
@@ -131,7 +120,7 @@ void stream_free(plane_t *plane, stream_t *stream) {
     while (stream->seats != NULL) {
         seat_free(plane, stream->seats);
     }
-    stream_purges_forget(plane, stream);
+    jobs_forget(plane, stream);
     js_fast_forget(plane, stream);
     drop_sinks(plane, stream->subjects, stream->subject_count);
     sink_remove(plane, &stream->direct[0]);
@@ -150,7 +139,7 @@ static void stream_key(uint64_t id, uint8_t key[4]) {
     store_be32(key, (uint32_t)id);
 }
 
-static void state_of(const stream_t *stream, stream_state_t *state) {
+void stream_state_of(const stream_t *stream, stream_state_t *state) {
     memset(state, 0, sizeof(*state));
     store_stream_state(stream->store, state);
     state->consumers = 0;
@@ -236,7 +225,7 @@ static void stream_put(plane_t *plane, const plane_command_t *command) {
         return;
     }
     stream_state_t state;
-    state_of(stream, &state);
+    stream_state_of(stream, &state);
     command_done_durable(plane, command, stream->which_store, 0, bytes_of(&state, sizeof(state)));
 }
 
@@ -253,218 +242,6 @@ static void stream_remove(plane_t *plane, const plane_command_t *command, stream
         return;
     }
     command_done_durable(plane, command, which, 0, BYTES_NONE);
-}
-
-/* ---- state ------------------------------------------------------------------------------------------------------------------ */
-
-typedef struct listing {
-    buffer_t *out;
-    uint64_t skip;
-    uint64_t matched;
-    uint64_t listed;
-    bool failed;
-} listing_t;
-
-static bool list_deleted(void *context, uint64_t seq) {
-    listing_t *listing = context;
-    uint8_t le[8];
-    for (uint32_t i = 0; i < 8; i++) {
-        le[i] = (uint8_t)(seq >> (8 * i));
-    }
-    listing->failed = buffer_append(listing->out, le, 8) != STATUS_OK;
-    listing->listed++;
-    return !listing->failed;
-}
-
-static bool list_subject(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
-    (void)last_seq;
-    listing_t *listing = context;
-    if (listing->matched++ < listing->skip || listing->listed >= SUBJECTS_LISTED_MAX) {
-        return true;
-    }
-    uint8_t head[4], tail[8];
-    for (uint32_t i = 0; i < 8; i++) {
-        tail[i] = (uint8_t)(count >> (8 * i));
-    }
-    for (uint32_t i = 0; i < 4; i++) {
-        head[i] = (uint8_t)(subject.size >> (8 * i));
-    }
-    listing->failed = buffer_append(listing->out, head, 4) != STATUS_OK || buffer_append(listing->out, subject.at, subject.size) != STATUS_OK
-                   || buffer_append(listing->out, tail, 8) != STATUS_OK;
-    listing->listed++;
-    return !listing->failed;
-}
-
-static void stream_state(plane_t *plane, const plane_command_t *command, stream_t *stream) {
-    stream_state_t state;
-    state_of(stream, &state);
-    strings_t strings = strings_of(command);
-    bytes_t filter = strings_next(&strings);
-    buffer_t *out = &plane->scratch;
-    out->size = 0;
-    status_t status = buffer_append(out, &state, sizeof(state));
-    listing_t listing = {.out = out};
-    if (status == STATUS_OK && command->arg == 1) {
-        store_deleted(stream->store, list_deleted, &listing);
-        state.deleted_count = listing.listed;
-    }
-    if (status == STATUS_OK && filter.size != 0) {
-        listing = (listing_t){.out = out, .skip = command->arg2, .failed = listing.failed};
-        store_subjects(stream->store, filter, BYTES_NONE, list_subject, &listing);
-        state.subjects_matched = listing.matched;
-    }
-    if (status != STATUS_OK || listing.failed || out->size > UINT32_MAX) {
-        command_done(plane, command, STATUS_NO_MEMORY);
-        return;
-    }
-    memcpy(out->at, &state, sizeof(state));
-    command_answer(plane, command, STATUS_OK, 0, 0, bytes_of(out->at, (uint32_t)out->size));
-    buffer_trim(out, 0);
-}
-
-/* ---- purge --------------------------------------------------------------------------------------------------------------------- */
-
-/* true: the job is over. */
-static bool purge_step(plane_t *plane, purge_job_t *job) {
-    uint64_t purged = 0;
-    bool more = false;
-    status_t status = store_purge(job->stream->store, job->filter, job->command.arg, job->command.arg2, &purged, &more);
-    job->purged += purged;
-    if (status == STATUS_OK && more) {
-        plane->more = true;
-        return false;
-    }
-    if (status != STATUS_OK) {
-        command_done(plane, &job->command, status);
-    } else {
-        command_done_durable(plane, &job->command, job->stream->which_store, job->purged, BYTES_NONE);
-    }
-    return true;
-}
-
-static void purge_free(purge_job_t *job) {
-    bytes_release(&job->filter);
-    free(job);
-}
-
-void stream_purges_step(plane_t *plane) {
-    for (purge_job_t **at = &plane->purges; *at != NULL;) {
-        purge_job_t *job = *at;
-        if (purge_step(plane, job)) {
-            *at = job->next;
-            purge_free(job);
-        } else {
-            at = &job->next;
-        }
-    }
-}
-
-void stream_purges_forget(plane_t *plane, const stream_t *stream) {
-    for (purge_job_t **at = &plane->purges; *at != NULL;) {
-        purge_job_t *job = *at;
-        if (job->stream != stream) {
-            at = &job->next;
-            continue;
-        }
-        command_done(plane, &job->command, STATUS_NOT_FOUND);
-        *at = job->next;
-        purge_free(job);
-    }
-}
-
-static void stream_purge(plane_t *plane, const plane_command_t *command, stream_t *stream) {
-    purge_job_t *job = calloc(1, sizeof(*job));
-    if (job == NULL) {
-        command_done(plane, command, STATUS_NO_MEMORY);
-        return;
-    }
-    strings_t strings = strings_of(command);
-    job->stream = stream;
-    job->command = *command;
-    job->command.body = job->command.extra = NULL;
-    job->command.body_size = job->command.extra_size = 0;
-    job->filter = bytes_copy(strings_next(&strings));
-    if (purge_step(plane, job)) {
-        purge_free(job);
-        return;
-    }
-    job->next = plane->purges;
-    plane->purges = job;
-}
-
-/* ---- one message ------------------------------------------------------------------------------------------------------------------ */
-
-static status_t next_by_subject(stream_t *stream, uint64_t from, bytes_t subject, uint64_t visible, stored_message_t *out) {
-    filters_t filters = {.patterns = &subject, .count = subject.size == 0 ? 0 : 1};
-    status_t status = STATUS_OK;
-    if (subject.size != 0) {
-        /* The newest match is found by the subjects' heads: a subject that is not there, or no more, costs no scan. */
-        status = store_last_by_subject(stream->store, subject, visible, out);
-        if (status != STATUS_OK || out->seq < from) {
-            return status == STATUS_OK ? STATUS_NOT_FOUND : status;
-        }
-        visible = out->seq;
-    }
-    do {
-        status = store_next(stream->store, filters, &from, visible, SCAN_BUDGET, out);
-    } while (status == STATUS_AGAIN);
-    return status;
-}
-
-static status_t find_message(stream_t *stream, const message_query_t *query, bytes_t subject, stored_message_t *out) {
-    uint64_t visible = store_stream_visible(stream->store);
-    uint64_t from = query->sequence == 0 ? 1 : query->sequence;
-    if (query->start_ts != 0 && (query->mode == QUERY_NEXT_BY_SUBJECT || query->mode == QUERY_START_TIME)) {
-        status_t status = store_seq_at_time(stream->store, query->start_ts, &from);
-        if (status != STATUS_OK) {
-            return status;
-        }
-    }
-    switch (query->mode) {
-    case QUERY_SEQUENCE:
-        return query->sequence > visible ? STATUS_NOT_FOUND : store_read(stream->store, query->sequence, out);
-    case QUERY_LAST_BY_SUBJECT:
-        return store_last_by_subject(stream->store, subject, visible, out);
-    case QUERY_NEXT_BY_SUBJECT:
-        return next_by_subject(stream, from, subject, visible, out);
-    case QUERY_START_TIME:
-        return next_by_subject(stream, from, BYTES_NONE, visible, out);
-    default:
-        return STATUS_INVALID;
-    }
-}
-
-static void message_get(plane_t *plane, const plane_command_t *command, stream_t *stream) {
-    message_query_t query;
-    if (command->body_size != sizeof(query)) {
-        command_done(plane, command, STATUS_INVALID);
-        return;
-    }
-    memcpy(&query, command->body, sizeof(query));
-    strings_t strings = strings_of(command);
-    stored_message_t message;
-    status_t status = find_message(stream, &query, strings_next(&strings), &message);
-    if (status != STATUS_OK) {
-        command_done(plane, command, status);
-        return;
-    }
-    event_entry_t *entry = event_new(EVENT_DONE, message.subject, BYTES_NONE, message.header, message.payload);
-    if (entry != NULL) {
-        entry->event.token = command->token;
-        entry->event.target = command->target;
-        entry->event.arg = message.seq;
-        entry->event.arg2 = (uint64_t)message.ts;
-    }
-    event_post(&plane->exchange, entry);
-}
-
-static void message_delete(plane_t *plane, const plane_command_t *command, stream_t *stream) {
-    status_t status = store_delete(stream->store, command->arg);
-    if (status != STATUS_OK) {
-        command_done(plane, command, status);
-        return;
-    }
-    command_done_durable(plane, command, stream->which_store, 0, BYTES_NONE);
 }
 
 /* ---- records of control ---------------------------------------------------------------------------------------------------------------- */

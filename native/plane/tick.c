@@ -255,7 +255,7 @@ static bool batch_waits(const store_t *store) {
 void core_settle(plane_t *plane) {
     if (plane->consume != NULL) {
         publish_deferred(plane);
-        stream_purges_step(plane);
+        jobs_step(plane);
         tick_stores(plane);
         tick_consumers(plane);
         throttle(plane);

@@ -151,7 +151,7 @@ static void write_message(entry_t *entry) {
         head->first = entry->seq;
         stream->subjects++;
         /* Without memory for the note the subject is not listed until it has gone home; nothing else needs it. */
-        (void)!newcomers_push(&stream->newcomers, position);
+        (void)!births_push(&stream->births, position);
     }
     head->last = entry->seq;
     head->count++;
@@ -238,18 +238,23 @@ static void after(entry_t *entry) {
     if (hooks->appended != NULL) {
         hooks->appended(hooks->context, stream, entry->seq, append->subject);
     }
+    if (LEAF_UNLIKELY(stream->tallies != NULL)) {
+        tallies_appended(stream, entry->seq, append->subject);
+    }
     if (stream->config.max_msgs_per_subject > 0) {
         limits_subject(stream, append->subject);
     }
     limits_enforce(stream, STORE_STEP);
-    if (append->rollup != 0) {
-        uint64_t purged;
-        bool more = true;
-        while (more) {
-            bytes_t filter = append->rollup == 1 ? append->subject : BYTES_NONE;
-            more = store_purge(stream, filter, entry->seq, 0, &purged, &more) == STATUS_OK && more && purged > 0;
-        }
-    }
+}
+
+/* What a rollup takes out in one step. false: there is more. */
+static bool roll(const entry_t *entry) {
+    store_purge_t purge = {.filter = entry->append->rollup == 1 ? entry->append->subject : BYTES_NONE, .below_seq = entry->seq};
+    uint64_t purged;
+    bool more = false;
+    status_t status = store_purge(entry->stream, &purge, &purged, &more);
+    store_purge_end(&purge);
+    return status == STATUS_OK && !more;
 }
 
 bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns) {
@@ -308,5 +313,6 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
     }
     store_it(&entry, age_now, now.wall_ns);
     after(&entry);
+    out.rolling = append->rollup != 0 && !roll(&entry) ? append->rollup : 0;
     return out;
 }

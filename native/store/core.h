@@ -49,13 +49,29 @@ typedef struct expiries {
     uint64_t capacity;
 } expiries_t;
 
-/* Young-born subjects: positions of the message ops that brought them; some may be gone again. */
+/* Positions of young ops. */
 typedef struct newcomers {
     uint64_t *at;
     uint64_t count;
     uint64_t capacity;
     uint64_t boundary; /* the first so many are covered by the running checkpoint */
 } newcomers_t;
+
+/* Young-born subjects: the message ops that brought them; some may be gone again. In runs, which walk.c sorts when it needs them; no run
+ * goes across what a checkpoint covers and what it does not. */
+#define BIRTH_RUN 1024
+typedef struct run {
+    uint64_t end; /* index behind its last; it begins where the one before ends */
+    bool sorted;
+    bool closed;
+} run_t;
+
+typedef struct births {
+    newcomers_t list;
+    run_t *runs;
+    uint32_t run_count;
+    uint32_t run_capacity;
+} births_t;
 
 struct store_stream {
     store_t *store;
@@ -90,7 +106,7 @@ struct store_stream {
     places_t places;
     uint64_t boundary; /* messages below this are covered by the running checkpoint                 */
     uint64_t deletes[2]; /* notes of deleted messages in young: current, previous                     */
-    newcomers_t newcomers;
+    births_t births;
     /* background work */
     uint64_t aged;       /* below this every message was looked at for max_age and is exempt or gone */
     expiries_t expiries;
@@ -99,9 +115,7 @@ struct store_stream {
     int64_t expiry_next; /* home's next one on the age clock, INT64_MAX = none, 0 = not known          */
     uint64_t ids_done;     /* home's id order below this is done                                         */
     int64_t ids_next;    /* the next id's end of window on the age clock, likewise                     */
-    uint64_t purge_at;     /* where a purge in steps goes on, and which one it is                        */
-    uint64_t purge_mark;
-    uint64_t purge_left;
+    store_tally_t *tallies; /* counts that are to stay exact, see tally.c                                */
     bool purged_empty; /* purged before it had a message: the reference then says first 1, not 0 */
 };
 
@@ -197,6 +211,10 @@ void expiries_pop(expiries_t *expiries);
 void expiries_drop_below(expiries_t *expiries, uint64_t seq);
 status_t newcomers_push(newcomers_t *newcomers, uint64_t position);
 void newcomers_drop(newcomers_t *newcomers);
+status_t births_push(births_t *births, uint64_t position);
+void births_rotate(births_t *births);
+void births_drop(births_t *births);
+void births_free(births_t *births);
 
 /* ---- read.c ---- */
 typedef struct found {
@@ -209,6 +227,8 @@ typedef struct found {
 status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found);
 /* The first one alive at or after from, up to upto. A corrupt one is found too (sound false). */
 status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found);
+/* The same in slices: STATUS_AGAIN with *from moved on when *budget steps (over deleted ones, too) were not enough. */
+status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget, found_t *found);
 /* The last one alive at or below upto. */
 status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found);
 /* The one before `message` on its subject that still lives; floor: do not go below. */
@@ -245,6 +265,8 @@ int64_t dedupe_deadline(store_stream_t *stream);
 /* ---- subjects.c ---- */
 /* The head as it is now; false: no message on that subject. */
 bool head_look(store_stream_t *stream, bytes_t subject, head_t *head);
+/* The same for who goes through many: what is not in the cache does not come into it. */
+bool head_peek(store_stream_t *stream, bytes_t subject, head_t *head);
 /* The cache's entry, for a change: a zero head when there is none yet. NULL: no memory. Valid until the next call of these. */
 head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject);
 void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */
@@ -252,6 +274,14 @@ void heads_settle(store_t *store);                             /* changed heads 
 bool filters_match(filters_t filters, bytes_t subject);
 /* Newest of the subjects that match: the highest sequence, 0 = none. */
 uint64_t subjects_last(store_stream_t *stream, bytes_t pattern);
+
+/* ---- walk.c ---- */
+/* Was the subject examined already (as one that is there, or as none)? */
+bool walk_passed(const store_walk_t *walk, bytes_t subject);
+
+/* ---- tally.c ---- */
+void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);
+void tallies_removed(store_stream_t *stream, const found_t *found);
 
 /* ---- store.c ---- */
 void store_clock(store_t *store, moment_t now);

@@ -114,6 +114,9 @@ void message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     } else {
         write_deletion(stream, found, link);
     }
+    if (LEAF_UNLIKELY(stream->tallies != NULL)) {
+        tallies_removed(stream, found);
+    }
     if (store->hooks.removed != NULL) {
         bytes_t subject = found->sound ? found->message.subject : BYTES_NONE;
         store->hooks.removed(store->hooks.context, stream, found->seq, subject);

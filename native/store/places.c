@@ -177,3 +177,57 @@ void newcomers_drop(newcomers_t *newcomers) {
     }
     newcomers->boundary = 0;
 }
+
+/* ---- births: newcomers in runs ---- */
+
+status_t births_push(births_t *births, uint64_t position) {
+    run_t *last = births->run_count > 0 ? &births->runs[births->run_count - 1] : NULL;
+    uint64_t begin = births->run_count > 1 ? births->runs[births->run_count - 2].end : 0;
+    if (last == NULL || last->closed || last->end - begin == BIRTH_RUN) {
+        if (births->run_count == births->run_capacity) {
+            uint32_t capacity = births->run_capacity > 0 ? births->run_capacity * 2 : 16;
+            run_t *larger = realloc(births->runs, capacity * sizeof *larger);
+            if (larger == NULL) {
+                return STATUS_NO_MEMORY;
+            }
+            births->runs = larger;
+            births->run_capacity = capacity;
+        }
+        last = &births->runs[births->run_count];
+        *last = (run_t){.end = births->list.count};
+        births->run_count++;
+    }
+    status_t status = newcomers_push(&births->list, position);
+    if (status == STATUS_OK) {
+        last->end++;
+        last->sorted = false;
+    }
+    return status;
+}
+
+void births_rotate(births_t *births) {
+    births->list.boundary = births->list.count;
+    if (births->run_count > 0) {
+        births->runs[births->run_count - 1].closed = true;
+    }
+}
+
+void births_drop(births_t *births) {
+    uint64_t boundary = births->list.boundary;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < births->run_count; i++) {
+        run_t run = births->runs[i];
+        if (run.end > boundary) {
+            run.end -= boundary;
+            births->runs[kept++] = run;
+        }
+    }
+    births->run_count = kept;
+    newcomers_drop(&births->list);
+}
+
+void births_free(births_t *births) {
+    free(births->list.at);
+    free(births->runs);
+    *births = (births_t){0};
+}

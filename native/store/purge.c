@@ -1,10 +1,13 @@
-/* purge.c: messages out by request: one by sequence, or many by subject, sequence and keep, in steps. */
+/* purge.c: messages out by request: one by sequence, or many by subject, sequence and keep, in steps, of which each
+ * goes on where the one before stopped. */
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/subject.h"
 #include "store/core.h"
 
 #define REMOVAL_NEED 2048
+#define PURGE_STEP 2048 /* messages that one step takes out or looks at      */
+#define CHAIN_MAX 256   /* messages of one subject that are gone through back its chain */
+#define CHAIN_COST 8    /* when a step back is shorter than so many forward            */
 
 status_t store_delete(store_stream_t *stream, uint64_t seq) {
     found_t found;
@@ -22,89 +25,134 @@ status_t store_delete(store_stream_t *stream, uint64_t seq) {
     return STATUS_OK;
 }
 
-typedef struct purge {
-    store_stream_t *stream;
-    bytes_t filter;
-    uint64_t below;
-    uint64_t left; /* how many may still go */
-    bool all;      /* no filter: from the front */
-} purge_t;
-
-static bool takes(const purge_t *purge, const found_t *found) {
-    if (purge->all) {
-        return true;
-    }
-    return found->sound && subject_matches(found->message.subject, purge->filter);
+static bool takes_all(const store_purge_t *purge) {
+    return purge->filter.size == 0 || (purge->filter.size == 1 && purge->filter.at[0] == '>');
 }
 
-/* Which purge this is, so that the next step goes on where the last one stopped. */
-static uint64_t mark_of(bytes_t filter, uint64_t below, uint64_t keep) {
-    return (hash_bytes(filter.at, filter.size) ^ below * UINT64_C(0x9E3779B97F4A7C15) ^ keep * UINT64_C(0xD6E8FEB86659FD93)) | 1;
-}
-
-static uint64_t start_of(store_stream_t *stream, const purge_t *purge, uint64_t mark) {
+static status_t begin(store_stream_t *stream, store_purge_t *purge) {
+    bool all = takes_all(purge);
     head_t head;
-    if (purge->all) {
-        return stream->first_seq;
+    purge->at = stream->first_seq;
+    purge->upto = stream->last_seq;
+    if (purge->below_seq != 0 && purge->below_seq - 1 < purge->upto) {
+        purge->upto = purge->below_seq - 1;
     }
-    if (stream->purge_mark == mark) {
-        return stream->purge_at;
+    if (!all && !subject_has_wildcard(purge->filter) && head_look(stream, purge->filter, &head)) {
+        purge->at = head.first > purge->at ? head.first : purge->at;
     }
-    if (!subject_has_wildcard(purge->filter) && head_look(stream, purge->filter, &head)) {
-        return head.first;
+    if (purge->keep > 0) {
+        purge->tally = store_tally_open(stream, (filters_t){.patterns = &purge->filter, .count = all ? 0 : 1}, 0);
+        if (purge->tally == NULL) {
+            return STATUS_NO_MEMORY;
+        }
     }
-    return stream->first_seq;
+    purge->begun = true;
+    return STATUS_OK;
 }
 
-/* How many a new purge may take. Only a `keep` needs the exact number; otherwise it ends where nothing matches any more. */
-static uint64_t limit_of(store_stream_t *stream, const purge_t *purge, uint64_t keep) {
-    filters_t filters = {.patterns = &purge->filter, .count = purge->all ? 0 : 1};
+/* May another one go? Only a `keep` needs the number of those that match; one subject is through when its head says so. */
+static bool goes_on(store_stream_t *stream, const store_purge_t *purge, bool literal) {
     head_t head;
-    if (keep > 0) {
-        uint64_t matching = store_count(stream, filters, 0);
-        return matching > keep ? matching - keep : 0;
+    if (purge->keep > 0 && store_tally_now(purge->tally) <= purge->keep) {
+        return false;
     }
-    if (!purge->all && !subject_has_wildcard(purge->filter)) {
-        return head_look(stream, purge->filter, &head) ? head.count : 0;
-    }
-    return UINT64_MAX;
+    return !literal || (head_look(stream, purge->filter, &head) && head.first <= purge->upto);
 }
 
-status_t store_purge(store_stream_t *stream, bytes_t filter, uint64_t below_seq, uint64_t keep, uint64_t *purged, bool *more) {
-    purge_t purge = {.stream = stream, .filter = filter, .below = below_seq == 0 ? UINT64_MAX : below_seq};
-    purge.all = filter.size == 0 || (filter.size == 1 && filter.at[0] == '>');
-    *purged = 0;
-    *more = false;
-    uint64_t mark = mark_of(filter, below_seq, keep);
-    purge.left = stream->purge_mark == mark ? stream->purge_left : limit_of(stream, &purge, keep);
-    uint64_t from = start_of(stream, &purge, mark);
-    uint64_t upto = purge.below - 1;
-    for (uint32_t step = 0; purge.left > 0; step++) {
-        found_t found;
-        stream->purge_mark = mark;
-        stream->purge_at = from;
-        stream->purge_left = purge.left;
-        if (step == STORE_STEP || !overlay_fits(stream->store, REMOVAL_NEED)) {
-            *more = true;
+static status_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_t *budget, found_t *found) {
+    bool all = takes_all(purge);
+    while (*budget > 0) {
+        status_t status = message_next_some(stream, &purge->at, purge->upto, false, budget, found);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        purge->at = found->seq + 1;
+        if (all || (found->sound && subject_matches(found->message.subject, purge->filter))) {
             return STATUS_OK;
         }
-        if (message_next(stream, from, upto, false, &found) != STATUS_OK) {
-            break;
+    }
+    return STATUS_AGAIN;
+}
+
+/* One subject with few messages, wide apart: its chain knows them all. STATUS_AGAIN: no room in the batch; STATUS_NOT_FOUND: not such a
+ * subject, or its chain is broken. */
+static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
+    uint64_t seqs[CHAIN_MAX];
+    uint32_t count = 0;
+    head_t head;
+    found_t found;
+    if (!head_look(stream, purge->filter, &head) || head.count > CHAIN_MAX || head.last - head.first < head.count * CHAIN_COST) {
+        return STATUS_NOT_FOUND;
+    }
+    status_t status = message_find(stream, head.last, false, &found);
+    for (uint64_t left = head.count; left > 0; left--) {
+        if (status != STATUS_OK) {
+            return STATUS_NOT_FOUND;
         }
-        from = found.seq + 1;
-        if (takes(&purge, &found)) {
+        seqs[count] = found.seq;
+        count += found.seq <= purge->upto;
+        status = message_chain(stream, &found.message, head.first, &found);
+    }
+    while (count > 0 && goes_on(stream, purge, true)) {
+        if (!overlay_fits(stream->store, REMOVAL_NEED)) {
+            return STATUS_AGAIN;
+        }
+        if (message_find(stream, seqs[--count], false, &found) == STATUS_OK) {
             message_remove(stream, &found, true);
-            purge.left--;
             ++*purged;
         }
     }
-    stream->purge_mark = 0;
-    stream->purged_empty = stream->purged_empty || (purge.all && stream->last_seq == 0);
-    if (purge.all && keep == 0 && below_seq > stream->last_seq + 1 && overlay_fits(stream->store, REMOVAL_NEED)) {
+    return STATUS_OK;
+}
+
+/* false: the budget or the room in the batch did not suffice. */
+static bool take_out(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
+    bool literal = !takes_all(purge) && !subject_has_wildcard(purge->filter);
+    uint32_t budget = PURGE_STEP;
+    status_t chained = literal ? take_chain(stream, purge, purged) : STATUS_NOT_FOUND;
+    if (chained != STATUS_NOT_FOUND) {
+        return chained == STATUS_OK;
+    }
+    while (goes_on(stream, purge, literal)) {
+        found_t found;
+        if (!overlay_fits(stream->store, REMOVAL_NEED)) {
+            return false;
+        }
+        status_t status = next_taken(stream, purge, &budget, &found);
+        if (status != STATUS_OK) {
+            return status != STATUS_AGAIN;
+        }
+        message_remove(stream, &found, true);
+        ++*purged;
+    }
+    return true;
+}
+
+void store_purge_end(store_purge_t *purge) {
+    store_tally_close(purge->tally);
+    purge->tally = NULL;
+}
+
+status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more) {
+    *purged = 0;
+    *more = false;
+    status_t status = purge->begun ? STATUS_OK : begin(stream, purge);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    *more = purge->tally != NULL && !store_tally_step(purge->tally, STORE_STEP);
+    *more = *more || !take_out(stream, purge, purged);
+    if (*more) {
+        return STATUS_OK;
+    }
+    store_purge_end(purge);
+    bool all = takes_all(purge);
+    stream->purged_empty = stream->purged_empty || (all && stream->last_seq == 0);
+    if (all && purge->keep == 0 && purge->below_seq > stream->last_seq + 1 && overlay_fits(stream->store, REMOVAL_NEED)) {
         /* Beyond the end: the stream goes on at that sequence, as the reference does. */
         stream_touch(stream);
-        stream->last_seq = below_seq - 1;
-        stream->first_seq = below_seq;
+        stream->last_seq = purge->below_seq - 1;
+        stream->first_seq = purge->below_seq;
         stream->first_known = false;
     }
     return STATUS_OK;

@@ -102,19 +102,23 @@ static status_t home_step(store_stream_t *stream, uint64_t from, uint64_t *seq, 
     return STATUS_OK;
 }
 
-static status_t next_home(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found) {
-    while (from <= upto) {
+static status_t next_home(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget, found_t *found) {
+    while (*from <= upto) {
         uint64_t seq = 0;
         bytes_t key = BYTES_NONE;
         bytes_t value = BYTES_NONE;
-        status_t status = home_step(stream, from, &seq, &key, &value);
+        if (*budget == 0) {
+            return STATUS_AGAIN;
+        }
+        --*budget;
+        status_t status = home_step(stream, *from, &seq, &key, &value);
         if (status != STATUS_OK) {
             return status;
         }
         if (seq > upto) {
             return STATUS_NOT_FOUND;
         }
-        from = seq + 1;
+        *from = seq + 1;
         if (deleted(stream, seq, key, found) != STATUS_AGAIN) {
             continue;
         }
@@ -127,24 +131,17 @@ static status_t next_home(store_stream_t *stream, uint64_t from, uint64_t upto, 
     return STATUS_NOT_FOUND;
 }
 
-status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found) {
-    from = from < stream->first_seq ? stream->first_seq : from;
-    upto = upto > stream->last_seq ? stream->last_seq : upto;
-    if (from > upto || stream->messages == 0) {
-        return STATUS_NOT_FOUND;
-    }
-    uint64_t young = places_first(&stream->places);
-    if (from < young && stream->home_hidden_until == 0) {
-        status_t status = next_home(stream, from, upto < young ? upto : young - 1, verify, found);
-        if (status != STATUS_NOT_FOUND) {
-            return status;
-        }
-    }
-    for (uint64_t i = places_find(&stream->places, from); i < stream->places.end; i++) {
+static status_t next_young(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t *budget, found_t *found) {
+    for (uint64_t i = places_find(&stream->places, *from); i < stream->places.end; i++) {
         place_t place = places_get(&stream->places, i);
         if (place.seq > upto) {
             break;
         }
+        if (*budget == 0) {
+            *from = place.seq;
+            return STATUS_AGAIN;
+        }
+        --*budget;
         store_key_t key;
         key_message(&key, stream->id, place.seq);
         if (deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
@@ -153,6 +150,31 @@ status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool
         }
     }
     return STATUS_NOT_FOUND;
+}
+
+status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget, found_t *found) {
+    *from = *from < stream->first_seq ? stream->first_seq : *from;
+    upto = upto > stream->last_seq ? stream->last_seq : upto;
+    if (*from > upto || stream->messages == 0) {
+        return STATUS_NOT_FOUND;
+    }
+    uint64_t young = places_first(&stream->places);
+    if (*from < young && stream->home_hidden_until == 0) {
+        status_t status = next_home(stream, from, upto < young ? upto : young - 1, verify, budget, found);
+        if (status != STATUS_NOT_FOUND) {
+            return status;
+        }
+    }
+    return next_young(stream, from, upto, budget, found);
+}
+
+status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found) {
+    status_t status;
+    do {
+        uint32_t budget = UINT32_MAX;
+        status = message_next_some(stream, &from, upto, verify, &budget, found);
+    } while (status == STATUS_AGAIN);
+    return status;
 }
 
 static status_t back_home(store_stream_t *stream, uint64_t upto, found_t *found) {
@@ -281,9 +303,9 @@ status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, u
     if (!narrow(stream, filters, from, &last)) {
         return STATUS_NOT_FOUND;
     }
-    for (uint32_t looked = 0; looked < budget; looked++) {
+    while (budget > 0) {
         found_t found;
-        status_t status = message_next(stream, *from, last, true, &found);
+        status_t status = message_next_some(stream, from, last, true, &budget, &found);
         if (status != STATUS_OK) {
             return status;
         }
@@ -321,24 +343,27 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq) {
     return *seq <= stream->last_seq ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
-void store_deleted(store_stream_t *stream, bool (*visit)(void *context, uint64_t seq), void *context) {
-    if (stream->messages == 0) {
-        return;
-    }
-    uint64_t left = stream->last_seq - stream->first_seq + 1 - stream->messages;
-    uint64_t seq = stream->first_seq;
-    while (left > 0) {
+status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget, bool (*visit)(void *context, uint64_t seq),
+                       void *context) {
+    upto = upto > stream->last_seq ? stream->last_seq : upto;
+    *from = *from < stream->first_seq ? stream->first_seq : *from;
+    while (*from <= upto) {
         found_t found;
-        status_t status = message_next(stream, seq, stream->last_seq, false, &found);
-        uint64_t alive = status == STATUS_OK ? found.seq : stream->last_seq + 1;
-        for (; seq < alive && left > 0; seq++, left--) {
-            if (!visit(context, seq)) {
-                return;
+        uint64_t at = *from;
+        status_t status = message_next_some(stream, &at, upto, false, &budget, &found);
+        uint64_t alive = status == STATUS_OK ? found.seq : status == STATUS_AGAIN ? at : upto + 1;
+        for (; *from < alive; ++*from) {
+            if (budget == 0) {
+                return STATUS_AGAIN;
+            }
+            if (!visit(context, *from)) {
+                return STATUS_OK;
             }
         }
-        if (status != STATUS_OK) {
-            return;
+        if (status == STATUS_AGAIN) {
+            return status;
         }
-        seq = alive + 1;
+        *from = alive + 1;
     }
+    return STATUS_OK;
 }

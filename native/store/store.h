@@ -144,15 +144,29 @@ typedef struct appended {
     uint64_t seq;
     int64_t ts;
     bytes_t last_msg_id;       /* valid until the next call                                                 */
+    uint8_t rolling;           /* the rollup (1 sub, 2 all) was only begun: store_purge of the subject or of all,
+                                  below seq, has to come to its end before anybody is told that it is done  */
 } appended_t;
 
 /* Evaluates in the reference's order (jetstream.md 4.2) and appends to the open batch. Never fails half. */
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now);
 
 LEAF_MUST_USE status_t store_delete(store_stream_t *stream, uint64_t seq); /* STATUS_NOT_FOUND; STATUS_FULL: no room, later       */
-/* One bounded step; *more: call again with the same arguments (next tick). filter empty = all. */
-LEAF_MUST_USE status_t store_purge(store_stream_t *stream, bytes_t filter, uint64_t below_seq, uint64_t keep, uint64_t *purged,
-                                   bool *more);
+/* A purge, begun with zeros behind `keep`. It takes what is there at its first step; with `keep`, what is older than the newest `keep`
+ * at its last. */
+typedef struct store_purge {
+    bytes_t filter;            /* the caller's, until the end; empty = all                                  */
+    uint64_t below_seq;        /* 0 = no bound                                                              */
+    uint64_t keep;
+    bool begun;
+    uint64_t at;
+    uint64_t upto;
+    struct store_tally *tally;
+} store_purge_t;
+/* One bounded step; *more: call again with the same purge (next tick). */
+LEAF_MUST_USE status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more);
+/* Whenever no further step is to come, before the stream goes. */
+void store_purge_end(store_purge_t *purge);
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------- */
 
@@ -175,16 +189,48 @@ LEAF_MUST_USE status_t store_read(store_stream_t *stream, uint64_t seq, stored_m
  * was not enough, STATUS_NOT_FOUND when there is none up to `upto`. Corrupt ones are stepped over (alarmed). */
 LEAF_MUST_USE status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
                                   stored_message_t *out);
-/* Newest message at or below `upto` whose subject matches (wildcards). */
+/* Newest message at or below `upto` whose subject matches (wildcards). Looks at every subject when it must: see store_newest. */
 LEAF_MUST_USE status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out);
 LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq); /* first with stamp >= ts     */
-/* Exact number of messages at or after `from` that match. Cheap without filters or from the start, otherwise a scan. */
-uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from);
-/* Distinct subjects in byte order that match the pattern, from the first one after `after`; false from visit ends it. */
+
+/* What goes through many subjects or messages comes in slices, which may lie ticks apart, with whatever is written in between.
+ * budget: about so many steps over a message. What was opened has to be closed before its stream goes. NULL: no memory. */
+
+/* Distinct subjects that match the pattern, in byte order (very long ones: in the order of their keys); false from visit ends it. Each is
+ * given once, with its numbers at that moment; one that lives all the while is not missed. STATUS_AGAIN: there are more. */
 typedef bool (*subject_visit_t)(void *context, bytes_t subject, uint64_t count, uint64_t last_seq);
-void store_subjects(store_stream_t *stream, bytes_t pattern, bytes_t after, subject_visit_t visit, void *context);
-/* Deleted sequences between first and last, ascending; false from visit ends it. */
-void store_deleted(store_stream_t *stream, bool (*visit)(void *context, uint64_t seq), void *context);
+typedef struct store_walk store_walk_t;
+store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern);
+LEAF_MUST_USE status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context);
+void store_walk_close(store_walk_t *walk); /* NULL is fine                                                                */
+/* All at once. */
+LEAF_MUST_USE status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context);
+
+/* Exact number of messages at or after `from` that match. Once a step said true, store_tally_now is right at every moment until the
+ * tally is closed. */
+typedef struct store_tally store_tally_t;
+store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint64_t from);
+bool store_tally_step(store_tally_t *tally, uint32_t budget);
+uint64_t store_tally_now(const store_tally_t *tally);
+void store_tally_close(store_tally_t *tally); /* NULL is fine                                                             */
+uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from); /* all at once                             */
+
+/* The sequence of the newest message that matches, among those at or below the `upto` of each call: none that was there all the while is
+ * newer. (It may have gone since it was looked at.) Begun with zeros, ended by store_newest_end. */
+typedef struct store_newest {
+    bool begun;
+    uint64_t seq;
+    store_walk_t *walk;
+} store_newest_t;
+LEAF_MUST_USE status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget,
+                                    uint64_t *seq);
+void store_newest_end(store_newest_t *newest);
+/* The newest of one subject at or below upto, back along its chain. *at: 0 at first, then as it was left. */
+LEAF_MUST_USE status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t budget, uint64_t *at);
+
+/* Deleted sequences in [*from, upto], ascending, in slices as above; false from visit ends it. */
+LEAF_MUST_USE status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,
+                                     bool (*visit)(void *context, uint64_t seq), void *context);
 
 /* ---- small durable records --------------------------------------------------------------------------------------------- */
 

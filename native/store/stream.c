@@ -88,13 +88,13 @@ void stream_rotate(store_stream_t *stream) {
     stream->boundary = stream->last_seq + 1;
     stream->deletes[1] = stream->deletes[0];
     stream->deletes[0] = 0;
-    stream->newcomers.boundary = stream->newcomers.count;
+    births_rotate(&stream->births);
 }
 
 void stream_drop(store_stream_t *stream) {
     places_drop_below(&stream->places, stream->boundary);
     expiries_drop_below(&stream->expiries, stream->boundary);
-    newcomers_drop(&stream->newcomers);
+    births_drop(&stream->births);
     stream->deletes[1] = 0;
     stream->expiry_next = 0;
     stream->ids_next = 0;
@@ -108,7 +108,8 @@ void stream_drop(store_stream_t *stream) {
 static void stream_free(store_stream_t *stream) {
     free(stream->places.at);
     free(stream->expiries.at);
-    free(stream->newcomers.at);
+    check(stream->tallies == NULL);
+    births_free(&stream->births);
     free(stream);
 }
 

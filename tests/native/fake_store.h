@@ -37,6 +37,7 @@ struct store_stream {
     uint64_t visible;
     bool hold; /* visible does not follow by itself */
     fake_message_t *messages;
+    uint32_t tally_steps; /* that a count takes */
 };
 
 typedef struct fake_record {
@@ -255,8 +256,35 @@ uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
     return count;
 }
 
-void store_subjects(store_stream_t *stream, bytes_t pattern, bytes_t after, subject_visit_t visit, void *context) {
-    check(after.size == 0); /* consume asks from the start */
+/* A tally that needs some steps before it knows; what it says then is counted when it is asked. */
+struct store_tally {
+    store_stream_t *stream;
+    filters_t filters;
+    uint64_t from;
+    uint32_t steps;
+};
+
+store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint64_t from) {
+    store_tally_t *tally = malloc(sizeof *tally);
+    check(tally);
+    *tally = (store_tally_t){.stream = stream, .filters = filters, .from = from, .steps = stream->tally_steps};
+    return tally;
+}
+
+bool store_tally_step(store_tally_t *tally, uint32_t budget) {
+    (void)budget;
+    return tally->steps == 0 || --tally->steps == 0;
+}
+
+uint64_t store_tally_now(const store_tally_t *tally) {
+    return store_count(tally->stream, tally->filters, tally->from);
+}
+
+void store_tally_close(store_tally_t *tally) {
+    free(tally);
+}
+
+status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context) {
     filters_t filters = {.patterns = &pattern, .count = 1};
     for (uint64_t seq = 1; seq <= stream->last; seq++) { /* not in byte order; who sorts by sequence does not mind */
         const fake_message_t *message = &stream->messages[seq];
@@ -265,8 +293,9 @@ void store_subjects(store_stream_t *stream, bytes_t pattern, bytes_t after, subj
         for (uint64_t later = seq + 1; later <= stream->last && newest; later++) {
             newest = !stream->messages[later].there || strcmp(stream->messages[later].subject, message->subject) != 0;
         }
-        if (newest && !visit(context, bytes_of(message->subject, (uint32_t)strlen(message->subject)), 1, seq)) return;
+        if (newest && !visit(context, bytes_of(message->subject, (uint32_t)strlen(message->subject)), 1, seq)) break;
     }
+    return STATUS_OK;
 }
 
 /* ---- records ---- */

@@ -160,4 +160,17 @@ static inline appended_t rig_put(rig_t *rig, store_stream_t *stream, const char 
     return store_append(stream, &append, rig->now);
 }
 
+/* Every step of a purge, with nothing in between; returns how many went. */
+static inline uint64_t rig_purge(store_stream_t *stream, bytes_t filter, uint64_t below_seq, uint64_t keep) {
+    store_purge_t purge = {.filter = filter, .below_seq = below_seq, .keep = keep};
+    uint64_t purged = 0;
+    bool more = true;
+    while (more) {
+        uint64_t some = 0;
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &more));
+        purged += some;
+    }
+    return purged;
+}
+
 #endif

@@ -469,6 +469,7 @@ static void fair_among_consumers(void) {
     rig.quiet = true;
     consumer_pull(first, text("a"), text("5000"), rig.now);
     consumer_pull(second, text("b"), text("5000"), rig.now);
+    CHECK(consumer_counted(first) && consumer_counted(second)); /* that would be a turn of its own */
     bool again;
     consume_tick(rig.consume, rig.now, &again);
     CHECK(again);

@@ -351,9 +351,7 @@ static void hooks_hear_everything(void) {
     }
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 7));
     rig_checkpoint(&rig);
-    uint64_t purged;
-    bool more;
-    CHECK_EQ_I64(STATUS_OK, store_purge(stream, text("bbb"), 0, 0, &purged, &more));
+    CHECK(rig_purge(stream, text("bbb"), 0, 0) > 0);
     rig_pass(&rig, 60 * NS_PER_SECOND);
     rig_sync(&rig);
     CHECK_EQ_U64(0, state_of(stream).messages);

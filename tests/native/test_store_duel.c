@@ -235,7 +235,7 @@ static void compare_subjects(store_stream_t *stream, const char *pattern) {
     for (uint32_t i = 0; i < SUBJECTS; i++) {
         distinct += twin.count[i] > 0 && subject_matches(text(subjects[i]), text(pattern));
     }
-    store_subjects(stream, text(pattern), BYTES_NONE, visit_subject, &listing);
+    CHECK_EQ_I64(STATUS_OK, store_subjects(stream, text(pattern), visit_subject, &listing));
     CHECK(!listing.failed);
     CHECK_EQ_U64(distinct, listing.seen);
 }
@@ -262,7 +262,12 @@ static void compare_all(store_stream_t *stream) {
         compare_subjects(stream, patterns[i]);
     }
     uint64_t next = twin.first;
-    store_deleted(stream, visit_deleted, &next);
+    uint64_t from = 0;
+    status_t status;
+    do {
+        status = store_deleted(stream, &from, UINT64_MAX, 1 + (uint32_t)random_below(50), visit_deleted, &next);
+    } while (status == STATUS_AGAIN);
+    CHECK_EQ_I64(STATUS_OK, status);
     CHECK(next != UINT64_MAX);
     uint64_t seq = 0;
     uint64_t at = twin.last > 0 ? 1 + random_below(twin.last) : 0;
@@ -320,13 +325,7 @@ static void purge_random(store_stream_t *stream) {
     const char *filter = filters[random_below(6)];
     uint64_t below = random_below(3) == 0 && twin.last > 0 ? 1 + random_below(twin.last) : 0;
     uint64_t keep = below == 0 && random_below(2) == 0 ? random_below(8) : 0;
-    uint64_t purged = 0;
-    bool more = true;
-    while (more) {
-        uint64_t some = 0;
-        CHECK_EQ_I64(STATUS_OK, store_purge(stream, text(filter), below, keep, &some, &more));
-        purged += some;
-    }
+    uint64_t purged = rig_purge(stream, text(filter), below, keep);
     CHECK_EQ_U64(twin_purge(text(filter), below, keep), purged);
 }
 

@@ -89,9 +89,7 @@ static void expectations(void) {
     out = store_append(stream, &append, rig.now);
     CHECK_EQ_U64(APPEND_WRONG_LAST_SEQ, out.verdict);
     CHECK_EQ_U64(2, out.seq);
-    uint64_t purged;
-    bool more;
-    CHECK_EQ_I64(STATUS_OK, store_purge(stream, BYTES_NONE, 0, 0, &purged, &more));
+    CHECK_EQ_U64(2, rig_purge(stream, BYTES_NONE, 0, 0));
     append = (append_t){.subject = text("w.1"), .has_expected_subject_seq = true};
     CHECK_EQ_U64(3, store_append(stream, &append, rig.now).seq);
     append = (append_t){.subject = text("w.1"), .has_expected_last_seq = true, .expected_last_seq = 3};
@@ -206,22 +204,18 @@ static void rollups(void) {
 static void purges(void) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-    uint64_t purged;
-    bool more;
     CHECK_EQ_U64(0, state_of(stream).first_seq);
-    CHECK_EQ_I64(STATUS_OK, store_purge(stream, BYTES_NONE, 0, 0, &purged, &more));
+    CHECK_EQ_U64(0, rig_purge(stream, BYTES_NONE, 0, 0));
     CHECK_EQ_U64(1, state_of(stream).first_seq);
     for (int i = 0; i < 10; i++) {
         rig_put(&rig, stream, "Pf.1", "x");
     }
-    CHECK_EQ_I64(STATUS_OK, store_purge(stream, BYTES_NONE, 11, 0, &purged, &more));
-    CHECK_EQ_U64(10, purged);
+    CHECK_EQ_U64(10, rig_purge(stream, BYTES_NONE, 11, 0));
     CHECK_EQ_U64(11, state_of(stream).first_seq);
     CHECK_EQ_U64(10, state_of(stream).last_seq);
     CHECK_EQ_I64(RIG_START, state_of(stream).last_ts);
     CHECK_EQ_I64(0, state_of(stream).first_ts);
-    CHECK_EQ_I64(STATUS_OK, store_purge(stream, BYTES_NONE, 12, 0, &purged, &more));
-    CHECK_EQ_U64(0, purged);
+    CHECK_EQ_U64(0, rig_purge(stream, BYTES_NONE, 12, 0));
     CHECK_EQ_U64(12, state_of(stream).first_seq);
     CHECK_EQ_U64(11, state_of(stream).last_seq);
     rig_sync(&rig);

@@ -227,9 +227,10 @@ static void large_purge(void) {
     uint64_t total = 0;
     uint64_t steps = 0;
     bool more = true;
+    store_purge_t purge = {.below_seq = 110001};
     while (more) {
         uint64_t purged;
-        CHECK_EQ_I64(STATUS_OK, store_purge(stream, BYTES_NONE, 110001, 0, &purged, &more));
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &more));
         total += purged;
         steps++;
         rig_sync(&rig);

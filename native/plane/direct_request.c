@@ -1,0 +1,177 @@
+/* direct_request.c: see direct_request.h. */
+#include "plane/direct_request.h"
+
+#include "consume/json.h"
+#include "plane/time_text.h"
+
+static uint32_t hex4(const uint8_t *at) {
+    uint32_t value = 0;
+    for (uint32_t i = 0; i < 4; i++) {
+        uint8_t c = at[i];
+        uint32_t digit = c <= '9' ? (uint32_t)(c - '0') : (uint32_t)((c | 0x20) - 'a' + 10);
+        value = value * 16 + (digit & 15);
+    }
+    return value;
+}
+
+/* A JSON string between its quotes, escapes resolved into request->text (subjects are in the basic plane: Go writes > as \u003e). */
+static bool unescape(direct_request_t *request, bytes_t raw, bytes_t *out) {
+    if (raw.size > REQUEST_TEXT_MAX - request->text_size) {
+        return false;
+    }
+    uint8_t *start = request->text + request->text_size;
+    uint8_t *to = start;
+    for (uint32_t i = 0; i < raw.size; i++) {
+        uint8_t c = raw.at[i];
+        if (c != '\\' || i + 1 >= raw.size) {
+            *to++ = c;
+            continue;
+        }
+        c = raw.at[++i];
+        if (c != 'u' || i + 4 >= raw.size) {
+            *to++ = c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : c;
+            continue;
+        }
+        uint32_t point = hex4(raw.at + i + 1);
+        i += 4;
+        if (point < 0x80) {
+            *to++ = (uint8_t)point;
+        } else if (point < 0x800) {
+            *to++ = (uint8_t)(0xc0 | (point >> 6));
+            *to++ = (uint8_t)(0x80 | (point & 0x3f));
+        } else {
+            *to++ = (uint8_t)(0xe0 | (point >> 12));
+            *to++ = (uint8_t)(0x80 | ((point >> 6) & 0x3f));
+            *to++ = (uint8_t)(0x80 | (point & 0x3f));
+        }
+    }
+    *out = bytes_of(start, (uint32_t)(to - start));
+    request->text_size += out->size;
+    return true;
+}
+
+/* ["a","b"], already known to be valid JSON. */
+static bool read_filters(direct_request_t *request, bytes_t array) {
+    uint32_t at = 1;
+    while (at < array.size) {
+        if (array.at[at] == ']' || array.at[at] == ',' || array.at[at] <= ' ') {
+            at++;
+            continue;
+        }
+        if (array.at[at] != '"' || request->multi_count == MULTI_FILTERS_MAX) {
+            return false;
+        }
+        uint32_t start = ++at;
+        while (at < array.size && array.at[at] != '"') {
+            at += array.at[at] == '\\' ? 2 : 1;
+        }
+        if (at >= array.size || !unescape(request, bytes_of(array.at + start, at - start), &request->multi[request->multi_count++])) {
+            return false;
+        }
+        at++;
+    }
+    return true;
+}
+
+static bool read_unsigned(const json_field_t *field, uint64_t *out) {
+    int64_t value;
+    if (field->kind == JSON_NULL) {
+        return true;
+    }
+    if (field->kind != JSON_NUMBER || !json_integer(field->value, &value) || value < 0) {
+        return false;
+    }
+    *out = (uint64_t)value;
+    return true;
+}
+
+static bool read_time(const json_field_t *field, int64_t *out, bool *has) {
+    if (field->kind == JSON_NULL) {
+        return true;
+    }
+    *has = field->kind == JSON_STRING && time_parse(field->value, out);
+    return *has;
+}
+
+static bool read_string(direct_request_t *request, const json_field_t *field, bytes_t *out) {
+    return field->kind == JSON_NULL || (field->kind == JSON_STRING && unescape(request, field->value, out));
+}
+
+static bool read_field(direct_request_t *request, const json_field_t *field) {
+    if (json_named(field, "seq")) {
+        return read_unsigned(field, &request->seq);
+    }
+    if (json_named(field, "batch")) {
+        return read_unsigned(field, &request->batch);
+    }
+    if (json_named(field, "max_bytes")) {
+        return read_unsigned(field, &request->max_bytes);
+    }
+    if (json_named(field, "up_to_seq")) {
+        return read_unsigned(field, &request->up_to_seq);
+    }
+    if (json_named(field, "last_by_subj")) {
+        return read_string(request, field, &request->last_by);
+    }
+    if (json_named(field, "next_by_subj")) {
+        return read_string(request, field, &request->next_by);
+    }
+    if (json_named(field, "start_time")) {
+        return read_time(field, &request->start_ts, &request->has_time);
+    }
+    if (json_named(field, "up_to_time")) {
+        return read_time(field, &request->up_to_ts, &request->has_up_to_time);
+    }
+    if (json_named(field, "no_hdr")) {
+        request->no_header = field->value.size == 4 && field->kind == JSON_BOOL; /* true */
+        return field->kind == JSON_BOOL || field->kind == JSON_NULL;
+    }
+    if (json_named(field, "multi_last")) {
+        request->has_multi = field->kind == JSON_ARRAY;
+        return field->kind == JSON_NULL || (field->kind == JSON_ARRAY && read_filters(request, field->value));
+    }
+    return true;
+}
+
+bool direct_request_read(direct_request_t *request, bytes_t body) {
+    json_error_t error;
+    if (!json_valid(body, &error)) {
+        return false;
+    }
+    uint32_t start = 0;
+    while (start < body.size && body.at[start] <= ' ') {
+        start++;
+    }
+    if (start == body.size || body.at[start] != '{') {
+        return false;
+    }
+    uint32_t at = 0;
+    json_field_t field;
+    while (json_next(body, &at, &field)) {
+        if (!read_field(request, &field)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool direct_request_conflicts(const direct_request_t *request) {
+    bool last = request->last_by.size != 0;
+    return (request->seq != 0 && last) || (request->seq != 0 && request->has_time) || (request->has_time && last)
+        || (last && request->next_by.size != 0) || (last && request->batch != 0) || (last && request->has_multi)
+        || (request->next_by.size != 0 && request->has_multi) || (request->up_to_seq != 0 && request->has_up_to_time);
+}
+
+static void moved(bytes_t *slice, const direct_request_t *to, const direct_request_t *from) {
+    if (slice->size != 0) {
+        slice->at = to->text + (slice->at - from->text);
+    }
+}
+
+void direct_request_moved(direct_request_t *to, const direct_request_t *from) {
+    moved(&to->last_by, to, from);
+    moved(&to->next_by, to, from);
+    for (uint32_t i = 0; i < to->multi_count; i++) {
+        moved(&to->multi[i], to, from);
+    }
+}

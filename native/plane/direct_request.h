@@ -1,0 +1,38 @@
+/* direct_request.h: the body of a direct get, read. Knows JSON; knows no stream. What it means: js_direct.c. */
+#ifndef LEAFD_PLANE_DIRECT_REQUEST_H
+#define LEAFD_PLANE_DIRECT_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+
+#define MULTI_FILTERS_MAX 64u
+#define REQUEST_TEXT_MAX 4096u
+
+typedef struct direct_request {
+    bytes_t last_by;                  /* these point into text */
+    bytes_t next_by;
+    bytes_t multi[MULTI_FILTERS_MAX];
+    uint32_t multi_count;
+    bool has_multi;
+    bool has_time;
+    bool has_up_to_time;
+    bool no_header;
+    uint64_t seq;
+    int64_t start_ts;
+    uint64_t batch;
+    uint64_t max_bytes;
+    uint64_t up_to_seq;
+    int64_t up_to_ts;
+    uint32_t text_size;               /* unescaped strings of the request */
+    uint8_t text[REQUEST_TEXT_MAX];
+} direct_request_t;
+
+/* *request: zeros (but for text). false: malformed. */
+bool direct_request_read(direct_request_t *request, bytes_t body);
+bool direct_request_conflicts(const direct_request_t *request);
+/* *to is a copy of *from: its slices are to point into its own text. */
+void direct_request_moved(direct_request_t *to, const direct_request_t *from);
+
+#endif

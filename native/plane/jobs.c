@@ -1,0 +1,159 @@
+/* jobs.c: work on a stream that may take longer than a tick may: a table of jobs, each gone on with in bounded steps.
+ *
+ *     job_start --> first step at once, if this tick has not made its share of steps --> over: done
+ *                                                                                    --> into the table
+ *     jobs_step, once a tick --> the oldest ones make a step each, and go to the end of the line
+ *
+ * What is quick is over with its first step, as if there were no table. A job knows by itself how to answer and what to free (end). Every
+ * job belongs to a stream and ends with it; none keeps a connection, only the subject to answer to.
+ */
+#include "base/subject.h"
+#include "plane/js.h"
+
+#define JOBS_MAX 4096u /* of clients; control's are as many as it has commands in flight */
+#define SEARCH_TRIES 8u /* then the newest keeps going, and there is none to show */
+#define JOB_STEPS 3u /* in one tick, all jobs together; a step takes about a millisecond */
+
+static bool step(plane_t *plane, job_t *job) {
+    if (job->step(plane, job)) {
+        return true;
+    }
+    plane->job_steps++;
+    plane->more = true;
+    return false;
+}
+
+static void append(plane_t *plane, job_t *job) {
+    job->next = NULL;
+    if (plane->jobs_last == NULL) {
+        plane->jobs = job;
+    } else {
+        plane->jobs_last->next = job;
+    }
+    plane->jobs_last = job;
+}
+
+void job_wait(plane_t *plane, job_t *job) {
+    if (job->refusable && plane->job_count >= JOBS_MAX) {
+        job->end(plane, job, STATUS_FULL);
+        return;
+    }
+    plane->more = true;
+    plane->job_count++;
+    append(plane, job);
+}
+
+bool job_turn(const plane_t *plane) {
+    return plane->job_steps < JOB_STEPS;
+}
+
+void job_start(plane_t *plane, job_t *job) {
+    if (job_turn(plane) && step(plane, job)) {
+        job->end(plane, job, STATUS_OK);
+        return;
+    }
+    job_wait(plane, job);
+}
+
+void jobs_step(plane_t *plane) {
+    uint32_t left = plane->job_count;
+    plane->job_steps = plane->job_steps < JOB_STEPS ? plane->job_steps : JOB_STEPS - 1;
+    while (left-- > 0 && plane->job_steps < JOB_STEPS) {
+        job_t *job = plane->jobs;
+        plane->jobs = job->next;
+        plane->jobs_last = plane->jobs == NULL ? NULL : plane->jobs_last;
+        if (step(plane, job)) {
+            plane->job_count--;
+            job->end(plane, job, STATUS_OK);
+        } else {
+            append(plane, job);
+        }
+    }
+    plane->more = plane->more || plane->job_count > 0;
+    plane->job_steps = 0;
+}
+
+void jobs_forget(plane_t *plane, const stream_t *stream) {
+    job_t *job = plane->jobs;
+    plane->jobs = plane->jobs_last = NULL;
+    while (job != NULL) {
+        job_t *next = job->next;
+        if (job->stream == stream) {
+            plane->job_count--;
+            job->end(plane, job, STATUS_NOT_FOUND);
+        } else {
+            append(plane, job);
+        }
+        job = next;
+    }
+}
+
+/* ---- looking for one message ------------------------------------------------------------------------------------------------ */
+
+static bool wildcards(bytes_t pattern) {
+    return pattern.size != 0 && subject_has_wildcard(pattern);
+}
+
+static status_t search_newest(const stream_t *stream, search_t *search, uint64_t *seq) {
+    uint64_t visible = store_stream_visible(stream->store);
+    uint32_t budget = wildcards(search->pattern) ? SEARCH_SUBJECTS : UINT32_MAX; /* one subject: back over what is not on disk yet */
+    return store_newest(stream->store, &search->newest, search->pattern, visible, budget, seq);
+}
+
+static status_t search_last(const stream_t *stream, search_t *search, stored_message_t *out) {
+    uint64_t seq = 0;
+    status_t status = search_newest(stream, search, &seq);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = store_read(stream->store, seq, out);
+    if (status == STATUS_NOT_FOUND && wildcards(search->pattern) && search->tries++ < SEARCH_TRIES) {
+        store_newest_end(&search->newest); /* it went while the others were looked at: once more */
+        return STATUS_AGAIN;
+    }
+    return status;
+}
+
+/* The subjects' heads say behind which message there is nothing to scan for. A wildcard's are many: they are asked only when a first look
+ * found nothing, and it is less work than the scan. */
+static status_t search_bound(const stream_t *stream, search_t *search) {
+    uint64_t seq = 0;
+    status_t status = search_newest(stream, search, &seq);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    search->bound = seq;
+    search->bounding = false;
+    return seq < search->from ? STATUS_NOT_FOUND : STATUS_AGAIN;
+}
+
+static status_t search_next(const stream_t *stream, search_t *search, stored_message_t *out) {
+    uint64_t upto = store_stream_visible(stream->store);
+    filters_t filters = {&search->pattern, search->pattern.size != 0 ? 1 : 0};
+    if (filters.count != 0 && !subject_has_wildcard(search->pattern)) {
+        search->newest = (store_newest_t){0};
+        search->bounding = true;
+    }
+    if (search->bounding) {
+        status_t status = search_bound(stream, search);
+        if (status != STATUS_AGAIN || search->bounding) {
+            return status;
+        }
+    }
+    upto = search->bound != 0 ? search->bound : upto;
+    status_t status = store_next(stream->store, filters, &search->from, upto, SEARCH_MESSAGES, out);
+    if (status == STATUS_AGAIN && search->bound == 0) {
+        stream_state_t state;
+        store_stream_state(stream->store, &state);
+        search->bounding = search->from < upto && state.subjects < upto - search->from;
+    }
+    return status;
+}
+
+status_t search_step(const stream_t *stream, search_t *search, stored_message_t *out) {
+    return search->last ? search_last(stream, search, out) : search_next(stream, search, out);
+}
+
+void search_end(search_t *search) {
+    store_newest_end(&search->newest);
+}

@@ -1,0 +1,291 @@
+/* stream_jobs.c: the commands that ask a stream for something or take something out: its state, a message, a purge. Those that may have to
+ * go through many messages or subjects are jobs (jobs.c), and their commands are completed when they are over.
+ *
+ * As of when: a purge takes what was there when it began. A state has the counters of the moment when it was asked for; behind them, each
+ * deleted sequence and each subject is as it was when the listing came to it, and what lived through all of it is there exactly once. So on a
+ * stream that rests the three agree; the reference takes them one after the other, too, only faster.
+ *
+ * What does not live here: commands that make and end streams (stream.c), direct gets (js_direct.c).
+ */
+#include <stdlib.h>
+
+#include "plane/js.h"
+
+#define SUBJECTS_LISTED_MAX 100000u
+
+/* body and extra of a command live only until it has run. */
+static plane_command_t kept(const plane_command_t *command) {
+    plane_command_t copy = *command;
+    copy.body = copy.extra = NULL;
+    copy.body_size = copy.extra_size = 0;
+    return copy;
+}
+
+/* ---- state ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct state_job {
+    job_t job;
+    plane_command_t command;
+    stream_state_t state;
+    bytes_t filter; /* own copy */
+    store_walk_t *walk;
+    bool deleted; /* still listing those */
+    uint64_t deleted_from;
+    uint64_t deleted_upto;
+    uint64_t subjects;
+    bool failed;
+    buffer_t out;
+} state_job_t;
+
+static void little_endian(uint8_t *to, uint64_t value, uint32_t size) {
+    for (uint32_t i = 0; i < size; i++) {
+        to[i] = (uint8_t)(value >> (8 * i));
+    }
+}
+
+static bool list_deleted(void *context, uint64_t seq) {
+    state_job_t *job = context;
+    uint8_t le[8];
+    little_endian(le, seq, 8);
+    job->failed = buffer_append(&job->out, le, 8) != STATUS_OK;
+    job->state.deleted_count++;
+    return !job->failed;
+}
+
+static bool list_subject(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
+    (void)last_seq;
+    state_job_t *job = context;
+    if (job->state.subjects_matched++ < job->command.arg2 || job->subjects >= SUBJECTS_LISTED_MAX) {
+        return true;
+    }
+    uint8_t head[4], tail[8];
+    little_endian(head, subject.size, 4);
+    little_endian(tail, count, 8);
+    job->failed = buffer_append(&job->out, head, 4) != STATUS_OK || buffer_append(&job->out, subject.at, subject.size) != STATUS_OK
+               || buffer_append(&job->out, tail, 8) != STATUS_OK;
+    job->subjects++;
+    return !job->failed;
+}
+
+static bool state_answer(plane_t *plane, state_job_t *job) {
+    if (job->failed || job->out.size > UINT32_MAX) {
+        command_done(plane, &job->command, STATUS_NO_MEMORY);
+        return true;
+    }
+    memcpy(job->out.at, &job->state, sizeof(job->state));
+    command_answer(plane, &job->command, STATUS_OK, 0, 0, bytes_of(job->out.at, (uint32_t)job->out.size));
+    return true;
+}
+
+static bool state_step(plane_t *plane, job_t *base) {
+    state_job_t *job = (state_job_t *)base;
+    status_t status = STATUS_OK;
+    if (job->deleted) {
+        status = store_deleted(base->stream->store, &job->deleted_from, job->deleted_upto, SEARCH_MESSAGES, list_deleted, job);
+        job->deleted = status == STATUS_AGAIN;
+    } else if (job->walk != NULL) {
+        status = store_walk_step(job->walk, SEARCH_SUBJECTS, list_subject, job);
+    }
+    job->failed = job->failed || (status != STATUS_OK && status != STATUS_AGAIN);
+    if (job->failed) {
+        return state_answer(plane, job);
+    }
+    if (status == STATUS_AGAIN) {
+        return false;
+    }
+    if (job->walk == NULL && job->filter.size != 0) {
+        job->walk = store_walk_open(base->stream->store, job->filter); /* behind the deleted ones */
+        job->failed = job->walk == NULL;
+        return state_step(plane, base);
+    }
+    return state_answer(plane, job);
+}
+
+static void state_end(plane_t *plane, job_t *base, status_t status) {
+    state_job_t *job = (state_job_t *)base;
+    if (status != STATUS_OK) {
+        command_done(plane, &job->command, status);
+    }
+    store_walk_close(job->walk);
+    bytes_release(&job->filter);
+    buffer_free(&job->out);
+    free(job);
+}
+
+void stream_state(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+    stream_state_t state;
+    strings_t strings = strings_of(command);
+    bytes_t filter = strings_next(&strings);
+    stream_state_of(stream, &state);
+    if (command->arg != 1 && filter.size == 0) {
+        command_answer(plane, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+        return;
+    }
+    state_job_t *job = calloc(1, sizeof(*job));
+    if (job == NULL) {
+        command_done(plane, command, STATUS_NO_MEMORY);
+        return;
+    }
+    job->job = (job_t){.stream = stream, .step = state_step, .end = state_end};
+    job->command = kept(command);
+    job->filter = bytes_copy(filter);
+    job->state = state;
+    job->deleted = command->arg == 1 && state.deleted_count != 0;
+    job->deleted_from = state.first_seq;
+    job->deleted_upto = state.last_seq;
+    job->state.deleted_count = job->deleted ? 0 : state.deleted_count;
+    buffer_init(&job->out, UINT64_C(1) << 32);
+    job->failed = buffer_append(&job->out, &state, sizeof(state)) != STATUS_OK || job->filter.size != filter.size;
+    job_start(plane, &job->job);
+}
+
+/* ---- purge --------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct purge_job {
+    job_t job;
+    plane_command_t command;
+    store_purge_t purge;
+    bytes_t filter; /* own copy */
+    uint64_t purged;
+} purge_job_t;
+
+static bool purge_step(plane_t *plane, job_t *base) {
+    purge_job_t *job = (purge_job_t *)base;
+    uint64_t purged = 0;
+    bool more = false;
+    status_t status = store_purge(base->stream->store, &job->purge, &purged, &more);
+    job->purged += purged;
+    if (status == STATUS_OK && more) {
+        return false;
+    }
+    if (status != STATUS_OK) {
+        command_done(plane, &job->command, status);
+    } else {
+        command_done_durable(plane, &job->command, base->stream->which_store, job->purged, BYTES_NONE);
+    }
+    return true;
+}
+
+static void purge_end(plane_t *plane, job_t *base, status_t status) {
+    purge_job_t *job = (purge_job_t *)base;
+    if (status != STATUS_OK) {
+        command_done(plane, &job->command, status);
+    }
+    store_purge_end(&job->purge);
+    bytes_release(&job->filter);
+    free(job);
+}
+
+void stream_purge(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+    purge_job_t *job = calloc(1, sizeof(*job));
+    strings_t strings = strings_of(command);
+    bytes_t filter = strings_next(&strings);
+    bytes_t copy = bytes_copy(filter);
+    if (job == NULL || copy.size != filter.size) { /* without its filter it would take out all */
+        bytes_release(&copy);
+        free(job);
+        command_done(plane, command, STATUS_NO_MEMORY);
+        return;
+    }
+    job->job = (job_t){.stream = stream, .step = purge_step, .end = purge_end};
+    job->command = kept(command);
+    job->filter = copy;
+    job->purge = (store_purge_t){.filter = copy, .below_seq = command->arg, .keep = command->arg2};
+    job_start(plane, &job->job);
+}
+
+/* ---- one message ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct get_job {
+    job_t job;
+    plane_command_t command;
+    search_t search;
+    bytes_t subject; /* own copy */
+} get_job_t;
+
+static void answer_get(plane_t *plane, const plane_command_t *command, status_t status, const stored_message_t *message) {
+    if (status != STATUS_OK) {
+        command_done(plane, command, status);
+        return;
+    }
+    event_entry_t *entry = event_new(EVENT_DONE, message->subject, BYTES_NONE, message->header, message->payload);
+    if (entry != NULL) {
+        entry->event.token = command->token;
+        entry->event.target = command->target;
+        entry->event.arg = message->seq;
+        entry->event.arg2 = (uint64_t)message->ts;
+    }
+    event_post(&plane->exchange, entry);
+}
+
+static bool get_step(plane_t *plane, job_t *base) {
+    get_job_t *job = (get_job_t *)base;
+    stored_message_t message;
+    status_t status = search_step(base->stream, &job->search, &message);
+    if (status == STATUS_AGAIN) {
+        return false;
+    }
+    answer_get(plane, &job->command, status, &message);
+    return true;
+}
+
+static void get_end(plane_t *plane, job_t *base, status_t status) {
+    get_job_t *job = (get_job_t *)base;
+    if (status != STATUS_OK) {
+        command_done(plane, &job->command, status);
+    }
+    search_end(&job->search);
+    bytes_release(&job->subject);
+    free(job);
+}
+
+static void get_by_search(plane_t *plane, const plane_command_t *command, stream_t *stream, const message_query_t *query, uint64_t from) {
+    strings_t strings = strings_of(command);
+    bytes_t subject = query->mode == QUERY_START_TIME ? BYTES_NONE : strings_next(&strings);
+    get_job_t *job = calloc(1, sizeof(*job));
+    bytes_t copy = bytes_copy(subject);
+    if (job == NULL || copy.size != subject.size) {
+        bytes_release(&copy);
+        free(job);
+        command_done(plane, command, STATUS_NO_MEMORY);
+        return;
+    }
+    job->job = (job_t){.stream = stream, .step = get_step, .end = get_end};
+    job->command = kept(command);
+    job->subject = copy;
+    job->search = (search_t){.pattern = copy, .from = from, .last = query->mode == QUERY_LAST_BY_SUBJECT};
+    job_start(plane, &job->job);
+}
+
+void message_get(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+    message_query_t query;
+    if (command->body_size != sizeof(query)) {
+        command_done(plane, command, STATUS_INVALID);
+        return;
+    }
+    memcpy(&query, command->body, sizeof(query));
+    stored_message_t message;
+    status_t status = STATUS_OK;
+    uint64_t from = query.sequence == 0 ? 1 : query.sequence;
+    if (query.start_ts != 0 && (query.mode == QUERY_NEXT_BY_SUBJECT || query.mode == QUERY_START_TIME)) {
+        status = store_seq_at_time(stream->store, query.start_ts, &from);
+    }
+    if (status != STATUS_OK || query.mode > QUERY_START_TIME) {
+        command_done(plane, command, status != STATUS_OK ? status : STATUS_INVALID);
+    } else if (query.mode != QUERY_SEQUENCE) {
+        get_by_search(plane, command, stream, &query, from);
+    } else {
+        bool visible = query.sequence <= store_stream_visible(stream->store);
+        status = visible ? store_read(stream->store, query.sequence, &message) : STATUS_NOT_FOUND;
+        answer_get(plane, command, status, &message);
+    }
+}
+
+void message_delete(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+    status_t status = store_delete(stream->store, command->arg);
+    if (status != STATUS_OK) {
+        command_done(plane, command, status);
+        return;
+    }
+    command_done_durable(plane, command, stream->which_store, 0, BYTES_NONE);
+}

@@ -1,0 +1,314 @@
+/* tally.c: how many messages match, counted in slices and exact all the while.
+ *
+ * A tally knows which part of the stream it has counted; what enters or leaves that part meanwhile is told to it (tallies_appended,
+ * tallies_removed) and changes its number, what enters or leaves the rest will be met, or not, when the count comes there. So the number is
+ * that of the moment at which the last slice ends, and stays that of "now" until the tally is closed. Ways to count, cheapest first:
+ *
+ *     TOTAL    everything, from the first on: the stream's own counter
+ *     CHAIN    one subject's messages, back along their chain, when that is much shorter than the stretch
+ *     WALK     the heads of all matching subjects: the number from the first on
+ *     AFTER    the messages from `from` to the end as it was         BEFORE   those below `from`, to take off the walk's number
+ *
+ * A message that fails its checksum is counted by its head and by the stream's counter, not by a scan; nobody can deliver it.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/subject.h"
+#include "store/core.h"
+
+#define CHAIN_COST 4      /* a step back on a chain costs about so many steps forward      */
+#define WALK_COST 4       /* and a look at a head so many                                  */
+#define WALK_ALWAYS 4096  /* subjects: so few are always walked, to know whether all match */
+
+typedef enum tally_way { TALLY_CHAIN, TALLY_WALK, TALLY_AFTER, TALLY_BEFORE, TALLY_TOTAL } tally_way_t;
+
+struct store_tally {
+    store_tally_t *next;
+    store_stream_t *stream;
+    filters_t filters; /* own copies; none = everything                                      */
+    uint64_t from;
+    tally_way_t way;
+    bool walked;         /* `all` is known                                                      */
+    uint32_t which;      /* the filter that is walked: a subject counts for its first match     */
+    store_walk_t *walk;
+    uint64_t all;        /* messages that match, of the subjects that were walked               */
+    uint64_t counted;    /* in the part that was scanned, or on the chain                       */
+    uint64_t begin;      /* the scan's part is [begin, at) and, for AFTER, what is above upto   */
+    uint64_t at;         /* CHAIN: the next one to look at; what is above it was counted        */
+    uint64_t upto;
+    bytes_t patterns[];
+};
+
+/* ---- what happens meanwhile ---- */
+
+static bool was_walked(const store_tally_t *tally, bytes_t subject) {
+    if (tally->walked) {
+        return true;
+    }
+    uint32_t which = 0;
+    while (!subject_matches(subject, tally->filters.patterns[which])) {
+        which++;
+    }
+    return which < tally->which || (which == tally->which && tally->walk != NULL && walk_passed(tally->walk, subject));
+}
+
+static void tally_change(store_tally_t *tally, uint64_t seq, bytes_t subject, bool in) {
+    if (!filters_match(tally->filters, subject)) {
+        return;
+    }
+    uint64_t by = in ? 1 : UINT64_MAX; /* one more, one less: unsigned arithmetic wraps */
+    if (tally->way == TALLY_CHAIN) {
+        tally->counted += seq > tally->at && seq >= tally->from ? by : 0;
+        return;
+    }
+    if ((tally->way == TALLY_WALK || tally->walked) && was_walked(tally, subject)) {
+        tally->all += by;
+    }
+    bool scanned = seq >= tally->begin && seq < tally->at;
+    if (tally->way == TALLY_AFTER) {
+        scanned = seq >= tally->from && (scanned || seq > tally->upto);
+    }
+    if (scanned && (tally->way == TALLY_AFTER || tally->way == TALLY_BEFORE)) {
+        tally->counted += by;
+    }
+}
+
+void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject) {
+    for (store_tally_t *tally = stream->tallies; tally != NULL; tally = tally->next) {
+        tally_change(tally, seq, subject, true);
+    }
+}
+
+void tallies_removed(store_stream_t *stream, const found_t *found) {
+    if (!found->sound) {
+        return; /* nobody counted it */
+    }
+    for (store_tally_t *tally = stream->tallies; tally != NULL; tally = tally->next) {
+        tally_change(tally, found->seq, found->message.subject, false);
+        if (tally->way == TALLY_CHAIN && found->seq == tally->at) {
+            tally->at = found->message.previous; /* it may leave no link behind */
+        }
+    }
+}
+
+/* ---- ways ---- */
+
+static void scan(store_tally_t *tally, tally_way_t way, uint64_t begin, uint64_t upto) {
+    *tally = (store_tally_t){.next = tally->next, .stream = tally->stream, .filters = tally->filters, .from = tally->from, .way = way,
+                             .walked = tally->walked, .which = tally->which, .all = tally->all, .begin = begin, .at = begin, .upto = upto};
+}
+
+/* The stretch from `from` to the end is known to hold so many. */
+static void settle(store_tally_t *tally, uint64_t counted) {
+    uint64_t last = tally->stream->last_seq;
+    scan(tally, TALLY_AFTER, tally->from, last);
+    tally->at = last + 1 > tally->from ? last + 1 : tally->from;
+    tally->counted = counted;
+}
+
+static uint64_t stretch(const store_tally_t *tally) {
+    return tally->stream->last_seq - tally->from + 1;
+}
+
+static void choose_scan(store_tally_t *tally) {
+    const store_stream_t *stream = tally->stream;
+    uint64_t before = tally->from - stream->first_seq;
+    bool total = tally->filters.count == 0;
+    uint64_t all = total ? stream->messages : tally->all;
+    if ((total || tally->walked) && all == stream->messages && stream->messages == stream->last_seq - stream->first_seq + 1) {
+        settle(tally, stretch(tally)); /* every message counts, none is missing */
+    } else if ((total || tally->walked) && all == 0) {
+        settle(tally, 0);
+    } else if ((total || tally->walked) && before < stretch(tally)) {
+        scan(tally, TALLY_BEFORE, stream->first_seq, tally->from - 1);
+    } else {
+        scan(tally, TALLY_AFTER, tally->from, stream->last_seq);
+    }
+}
+
+/* One subject: its head may know, and its chain may be short. false: neither. */
+static bool choose_chain(store_tally_t *tally) {
+    head_t head;
+    if (tally->filters.count != 1 || subject_has_wildcard(tally->filters.patterns[0])) {
+        return false;
+    }
+    if (!head_look(tally->stream, tally->filters.patterns[0], &head) || head.last < tally->from) {
+        settle(tally, 0);
+    } else if (head.first >= tally->from) {
+        settle(tally, head.count);
+    } else if (head.count <= stretch(tally) / CHAIN_COST) {
+        tally->way = TALLY_CHAIN;
+        tally->at = head.last;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void choose(store_tally_t *tally) {
+    const store_stream_t *stream = tally->stream;
+    if (stream->messages == 0 || tally->from > stream->last_seq) {
+        settle(tally, 0);
+    } else if (tally->from <= stream->first_seq) {
+        tally->way = tally->filters.count == 0 ? TALLY_TOTAL : TALLY_WALK;
+    } else if (tally->filters.count == 0) {
+        choose_scan(tally);
+    } else if (!choose_chain(tally)) {
+        uint64_t cost = stream->subjects * WALK_COST;
+        uint64_t before = tally->from - stream->first_seq;
+        if (stream->subjects <= WALK_ALWAYS || (cost < stretch(tally) && before < stretch(tally) - cost)) {
+            tally->way = TALLY_WALK;
+        } else {
+            scan(tally, TALLY_AFTER, tally->from, stream->last_seq);
+        }
+    }
+}
+
+/* ---- slices ---- */
+
+static bool step_chain(store_tally_t *tally, uint32_t budget) {
+    store_stream_t *stream = tally->stream;
+    for (uint32_t step = 0; step < budget / CHAIN_COST + 1; step++) {
+        found_t found;
+        if (tally->at < tally->from || tally->at < stream->first_seq || message_find(stream, tally->at, false, &found) != STATUS_OK) {
+            settle(tally, tally->counted);
+            return true;
+        }
+        tally->counted += (found.message.flags & MESSAGE_GONE) == 0;
+        tally->at = found.message.previous < tally->at ? found.message.previous : 0;
+    }
+    return false;
+}
+
+static bool visit_head(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
+    store_tally_t *tally = context;
+    (void)last_seq;
+    for (uint32_t i = 0; i < tally->which; i++) {
+        if (subject_matches(subject, tally->filters.patterns[i])) {
+            return true; /* counted by an earlier filter */
+        }
+    }
+    tally->all += count;
+    return true;
+}
+
+static bool step_walk(store_tally_t *tally, uint32_t budget) {
+    if (tally->which == tally->filters.count) {
+        tally->walked = true;
+        if (tally->from > tally->stream->first_seq) {
+            choose_scan(tally);
+            return false;
+        }
+        return true;
+    }
+    if (tally->walk == NULL) {
+        tally->walk = store_walk_open(tally->stream, tally->filters.patterns[tally->which]);
+    }
+    if (tally->walk != NULL && store_walk_step(tally->walk, budget / WALK_COST + 1, visit_head, tally) == STATUS_OK) {
+        store_walk_close(tally->walk);
+        tally->walk = NULL;
+        tally->which++;
+    }
+    return false; /* without memory it is tried again */
+}
+
+static bool step_scan(store_tally_t *tally, uint32_t budget) {
+    found_t found;
+    while (tally->at <= tally->upto && budget > 0) {
+        status_t status = message_next_some(tally->stream, &tally->at, tally->upto, false, &budget, &found);
+        if (status == STATUS_AGAIN) {
+            return false;
+        }
+        if (status != STATUS_OK) {
+            tally->at = tally->upto + 1;
+            break;
+        }
+        tally->counted += found.sound && filters_match(tally->filters, found.message.subject);
+        tally->at = found.seq + 1;
+    }
+    return tally->at > tally->upto;
+}
+
+bool store_tally_step(store_tally_t *tally, uint32_t budget) {
+    switch (tally->way) {
+    case TALLY_CHAIN:
+        return step_chain(tally, budget);
+    case TALLY_WALK:
+        return tally->walked || step_walk(tally, budget);
+    case TALLY_TOTAL:
+        return true;
+    default:
+        return step_scan(tally, budget);
+    }
+}
+
+uint64_t store_tally_now(const store_tally_t *tally) {
+    uint64_t all = tally->filters.count == 0 ? tally->stream->messages : tally->all;
+    switch (tally->way) {
+    case TALLY_WALK:
+    case TALLY_TOTAL:
+        return all;
+    case TALLY_BEFORE:
+        return all > tally->counted ? all - tally->counted : 0;
+    default:
+        return tally->counted;
+    }
+}
+
+/* ---- life ---- */
+
+store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint64_t from) {
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < filters.count; i++) {
+        size += sizeof(bytes_t) + filters.patterns[i].size;
+        if (filters.patterns[i].size == 1 && filters.patterns[i].at[0] == '>') {
+            filters.count = 0;
+            size = 0;
+        }
+    }
+    store_tally_t *tally = malloc(sizeof *tally + size);
+    if (tally == NULL) {
+        return NULL;
+    }
+    uint8_t *text = (uint8_t *)(tally->patterns + filters.count);
+    for (uint32_t i = 0; i < filters.count; i++) {
+        bytes_t pattern = filters.patterns[i];
+        if (pattern.size > 0) {
+            memcpy(text, pattern.at, pattern.size);
+        }
+        tally->patterns[i] = bytes_of(text, pattern.size);
+        text += pattern.size;
+    }
+    *tally = (store_tally_t){.next = stream->tallies, .stream = stream, .filters = {.patterns = tally->patterns, .count = filters.count},
+                             .from = from};
+    stream->tallies = tally;
+    choose(tally);
+    return tally;
+}
+
+void store_tally_close(store_tally_t *tally) {
+    if (tally == NULL) {
+        return;
+    }
+    store_tally_t **place = &tally->stream->tallies;
+    while (*place != tally) {
+        check(*place != NULL);
+        place = &(*place)->next;
+    }
+    *place = tally->next;
+    store_walk_close(tally->walk);
+    free(tally);
+}
+
+uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
+    store_tally_t *tally = store_tally_open(stream, filters, from);
+    if (tally == NULL) {
+        return 0;
+    }
+    while (!store_tally_step(tally, UINT32_MAX)) {
+    }
+    uint64_t count = store_tally_now(tally);
+    store_tally_close(tally);
+    return count;
+}

@@ -1,0 +1,377 @@
+/* walk.c: the subjects of a stream in order, in slices that may lie ticks apart.
+ *
+ *     home's heads by cursor ------------------+
+ *     run of newcomers, sorted ----------------+--> merge --> examined one by one --> visit, when it matches and lives
+ *     run of newcomers, sorted ----------------+
+ *
+ * Between two slices there is only `after`: the place in the order of the last subject that was examined. Subjects born young and subjects
+ * in home are one set at any moment (a checkpoint moves some from the runs into home), so what lies behind `after` is always complete: a
+ * subject that lives through the whole walk is visited exactly once, with its numbers at that moment. What is born or dies meanwhile behind
+ * `after` is seen, what does so before it is not; who needs the sum of one moment (tally.c) asks walk_passed.
+ *
+ * The order is that of home's keys: bytes, and for subjects too long for a key their cut form. Newcomers are sorted by runs of BIRTH_RUN,
+ * when a walk first needs them, so that neither a publish nor a slice pays for more than a few runs.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/subject.h"
+#include "store/core.h"
+
+#define SORTS_A_STEP 8 /* runs, at most so many are put in order in one slice */
+
+typedef struct branch {
+    uint64_t at;
+    uint64_t end;
+    bytes_t subject;
+} branch_t;
+
+struct store_walk {
+    store_stream_t *stream;
+    bytes_t pattern; /* own, behind the struct                                   */
+    bytes_t prefix;  /* every match begins with it; short enough for a key       */
+    bool all;
+    bool literal;
+    bool over;
+    bool moved; /* `after` counts                                           */
+    uint32_t after_size;
+    uint8_t after[KEY_TEXT_MAX];
+    branch_t *branches; /* a binary heap by subject                                 */
+    uint32_t branch_count;
+    uint32_t branch_capacity;
+    bool home_open; /* the cursor stands on `home_key`                          */
+    bytes_t home_key;
+    bytes_t home_value;
+    bytes_t home_subject;
+    head_t home_head;
+};
+
+/* ---- order ---- */
+
+static int bytes_compare(bytes_t a, bytes_t b) {
+    uint32_t size = a.size < b.size ? a.size : b.size;
+    int order = size > 0 ? memcmp(a.at, b.at, size) : 0;
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+static bytes_t order_of(bytes_t subject, store_key_t *room) {
+    if (!key_text_is_cut(subject)) {
+        return subject;
+    }
+    key_text(room, 0, subject);
+    return bytes_of(room->at + 4, room->size - 4);
+}
+
+static int subject_compare(bytes_t a, bytes_t b) {
+    store_key_t rooms[2];
+    return bytes_compare(order_of(a, &rooms[0]), order_of(b, &rooms[1]));
+}
+
+/* The bytes before the first wildcard token. */
+static bytes_t literal_prefix(bytes_t pattern) {
+    uint32_t begin = 0;
+    for (uint32_t i = 0; i <= pattern.size; i++) {
+        if (i == pattern.size || pattern.at[i] == '.') {
+            if (i - begin == 1 && (pattern.at[begin] == '*' || pattern.at[begin] == '>')) {
+                return bytes_of(pattern.at, begin < KEY_TEXT_PREFIX ? begin : KEY_TEXT_PREFIX);
+            }
+            begin = i + 1;
+        }
+    }
+    return bytes_of(pattern.at, pattern.size < KEY_TEXT_PREFIX ? pattern.size : KEY_TEXT_PREFIX);
+}
+
+static bool lies_ahead(const store_walk_t *walk, bytes_t subject) {
+    store_key_t room;
+    bytes_t order = order_of(subject, &room);
+    return walk->moved ? bytes_compare(order, bytes_of(walk->after, walk->after_size)) > 0 : bytes_compare(order, walk->prefix) >= 0;
+}
+
+static void remember(store_walk_t *walk, bytes_t subject) {
+    store_key_t room;
+    bytes_t order = order_of(subject, &room);
+    check(order.size <= sizeof walk->after);
+    if (order.size > 0) {
+        memcpy(walk->after, order.at, order.size);
+    }
+    walk->after_size = order.size;
+    walk->moved = true;
+}
+
+bool walk_passed(const store_walk_t *walk, bytes_t subject) {
+    return walk->over || (walk->moved && !lies_ahead(walk, subject));
+}
+
+/* ---- newcomers ---- */
+
+static bytes_t born_subject(const store_stream_t *stream, uint64_t index) {
+    op_t op;
+    message_t message;
+    op_read(&stream->store->batches, stream->births.list.at[index], &op);
+    return message_read(op.value, &message) ? message.subject : BYTES_NONE;
+}
+
+typedef struct born {
+    bytes_t subject;
+    uint64_t position;
+} born_t;
+
+static int born_compare(const void *a, const void *b) {
+    return subject_compare(((const born_t *)a)->subject, ((const born_t *)b)->subject);
+}
+
+static void sort_run(store_stream_t *stream, uint64_t begin, uint64_t end) {
+    born_t born[BIRTH_RUN];
+    uint64_t count = end - begin;
+    check(count <= BIRTH_RUN);
+    for (uint64_t i = 0; i < count; i++) {
+        born[i] = (born_t){.subject = born_subject(stream, begin + i), .position = stream->births.list.at[begin + i]};
+    }
+    qsort(born, count, sizeof *born, born_compare);
+    for (uint64_t i = 0; i < count; i++) {
+        stream->births.list.at[begin + i] = born[i].position;
+    }
+}
+
+/* false: there are more to sort than one slice may. */
+static bool sort_runs(store_stream_t *stream) {
+    births_t *births = &stream->births;
+    uint32_t sorted = 0;
+    for (uint32_t i = 0; i < births->run_count; i++) {
+        if (births->runs[i].sorted) {
+            continue;
+        }
+        if (sorted++ == SORTS_A_STEP) {
+            return false;
+        }
+        sort_run(stream, i == 0 ? 0 : births->runs[i - 1].end, births->runs[i].end);
+        births->runs[i].sorted = true;
+    }
+    return true;
+}
+
+static void branch_sink(store_walk_t *walk, uint32_t i) {
+    branch_t moving = walk->branches[i];
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+        if (child >= walk->branch_count) {
+            break;
+        }
+        if (child + 1 < walk->branch_count && subject_compare(walk->branches[child + 1].subject, walk->branches[child].subject) < 0) {
+            child++;
+        }
+        if (subject_compare(walk->branches[child].subject, moving.subject) >= 0) {
+            break;
+        }
+        walk->branches[i] = walk->branches[child];
+        i = child;
+    }
+    walk->branches[i] = moving;
+}
+
+/* Puts the branch on its next subject, or takes it out. */
+static void branch_next(store_walk_t *walk) {
+    branch_t *top = &walk->branches[0];
+    top->at++;
+    if (top->at < top->end) {
+        top->subject = born_subject(walk->stream, top->at);
+        if (bytes_starts(top->subject, walk->prefix)) {
+            branch_sink(walk, 0);
+            return;
+        }
+    }
+    *top = walk->branches[--walk->branch_count];
+    if (walk->branch_count > 0) {
+        branch_sink(walk, 0);
+    }
+}
+
+static void branch_add(store_walk_t *walk, uint64_t begin, uint64_t end) {
+    uint64_t low = begin;
+    uint64_t high = end;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (lies_ahead(walk, born_subject(walk->stream, middle))) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    if (low == end) {
+        return;
+    }
+    branch_t branch = {.at = low, .end = end, .subject = born_subject(walk->stream, low)};
+    if (bytes_starts(branch.subject, walk->prefix)) {
+        walk->branches[walk->branch_count++] = branch;
+    }
+}
+
+static status_t open_branches(store_walk_t *walk) {
+    const births_t *births = &walk->stream->births;
+    walk->branch_count = 0;
+    if (births->run_count > walk->branch_capacity) {
+        branch_t *larger = realloc(walk->branches, births->run_count * sizeof *larger);
+        if (larger == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        walk->branches = larger;
+        walk->branch_capacity = births->run_count;
+    }
+    for (uint32_t i = 0; i < births->run_count; i++) {
+        branch_add(walk, i == 0 ? 0 : births->runs[i - 1].end, births->runs[i].end);
+    }
+    for (uint32_t i = walk->branch_count / 2; i-- > 0;) {
+        branch_sink(walk, i);
+    }
+    return STATUS_OK;
+}
+
+/* ---- home ---- */
+
+/* Takes in what the cursor stands on; what cannot be read as a head is stepped over. */
+static void home_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
+    walk->home_open = false;
+    while (status == STATUS_OK && key.size >= 4 && load_be32(key.at) == walk->stream->id) {
+        if (head_read(key, value, &walk->home_subject, &walk->home_head)) {
+            walk->home_open = bytes_starts(walk->home_subject, walk->prefix);
+            walk->home_key = key;
+            walk->home_value = value;
+            return;
+        }
+        status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
+    }
+}
+
+static void home_next(store_walk_t *walk) {
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    status_t status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
+    home_take(walk, status, key, value);
+}
+
+static void home_open(store_walk_t *walk) {
+    walk->home_open = false;
+    if (walk->stream->home_hidden_until != 0) {
+        return;
+    }
+    bytes_t from = walk->moved ? bytes_of(walk->after, walk->after_size) : walk->prefix;
+    store_key_t wanted = {.size = 4 + from.size};
+    store_be32(wanted.at, walk->stream->id);
+    if (from.size > 0) {
+        memcpy(wanted.at + 4, from.at, from.size);
+    }
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    status_t status = env_seek(walk->stream->store->env, DB_HEADS, key_bytes(&wanted), &key, &value);
+    home_take(walk, status, key, value);
+    while (walk->home_open && !lies_ahead(walk, walk->home_subject)) {
+        home_next(walk);
+    }
+}
+
+/* ---- the walk ---- */
+
+static bool lives(const store_walk_t *walk, bytes_t subject, bool from_home, head_t *head) {
+    store_stream_t *stream = walk->stream;
+    bytes_t value = BYTES_NONE;
+    const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
+    if (entry != NULL) {
+        *head = entry->head;
+        return head->count > 0;
+    }
+    if (from_home && overlay_young(stream->store, DB_HEADS, walk->home_key, &value) == STATUS_AGAIN
+        && value_sound(walk->home_key, walk->home_value)) {
+        *head = walk->home_head;
+        return head->count > 0;
+    }
+    return head_peek(stream, subject, head);
+}
+
+/* The next one in the order, off the heap and the cursor. false: there is none. */
+static bool examine(store_walk_t *walk, bytes_t *subject, bool *alive, head_t *head) {
+    bool young = walk->branch_count > 0;
+    if (!young && !walk->home_open) {
+        return false;
+    }
+    int order = !young ? 1 : !walk->home_open ? -1 : subject_compare(walk->branches[0].subject, walk->home_subject);
+    *subject = order <= 0 ? walk->branches[0].subject : walk->home_subject;
+    bool wanted = walk->all || subject_matches(*subject, walk->pattern);
+    *alive = wanted && lives(walk, *subject, order >= 0, head);
+    while (walk->branch_count > 0 && bytes_equal(walk->branches[0].subject, *subject)) {
+        branch_next(walk);
+    }
+    if (order >= 0) {
+        home_next(walk);
+    }
+    return true;
+}
+
+status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context) {
+    head_t head;
+    if (walk->over) {
+        return STATUS_OK;
+    }
+    if (walk->literal || walk->stream->messages == 0) {
+        walk->over = true;
+        if (walk->literal && head_look(walk->stream, walk->pattern, &head)) {
+            visit(context, walk->pattern, head.count, head.last);
+        }
+        return STATUS_OK;
+    }
+    if (!sort_runs(walk->stream)) {
+        return STATUS_AGAIN;
+    }
+    status_t status = open_branches(walk);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    home_open(walk);
+    bytes_t subject = BYTES_NONE;
+    bool alive;
+    for (uint32_t examined = 0; examined < budget; examined++) {
+        if (!examine(walk, &subject, &alive, &head) || (alive && !visit(context, subject, head.count, head.last))) {
+            walk->over = true;
+            return STATUS_OK;
+        }
+    }
+    if (budget > 0) {
+        remember(walk, subject);
+    }
+    return STATUS_AGAIN;
+}
+
+store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {
+    store_walk_t *walk = malloc(sizeof *walk + pattern.size);
+    if (walk == NULL) {
+        return NULL;
+    }
+    uint8_t *text = (uint8_t *)(walk + 1);
+    if (pattern.size > 0) {
+        memcpy(text, pattern.at, pattern.size);
+    }
+    *walk = (store_walk_t){.stream = stream, .pattern = bytes_of(text, pattern.size)};
+    walk->all = pattern.size == 0 || (pattern.size == 1 && pattern.at[0] == '>');
+    walk->literal = !walk->all && !subject_has_wildcard(pattern);
+    walk->prefix = literal_prefix(walk->pattern);
+    return walk;
+}
+
+void store_walk_close(store_walk_t *walk) {
+    if (walk != NULL) {
+        free(walk->branches);
+        free(walk);
+    }
+}
+
+status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context) {
+    store_walk_t *walk = store_walk_open(stream, pattern);
+    if (walk == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    status_t status;
+    do {
+        status = store_walk_step(walk, UINT32_MAX, visit, context);
+    } while (status == STATUS_AGAIN);
+    store_walk_close(walk);
+    return status;
+}

@@ -1,0 +1,232 @@
+/* test_plane_jobs.c: work on a stream that takes more than one step: it is answered once, with the whole, while others are served between
+ * the steps; and nothing is left of it when its stream, its client or the plane goes in the middle (AddressSanitizer looks for leaks).
+ */
+#include "plane_rig.h"
+
+#define MESSAGES 24000u
+#define SUBJECTS 12000u
+#define COMMANDS 5u
+
+static char directory[64];
+
+static void settle_until_durable(plane_t *plane) {
+    for (int i = 0; i < 10000; i++) {
+        core_settle(plane);
+        const store_t *store = plane->stores[STORE_FILE];
+        if (plane->job_count == 0 && plane->held[STORE_FILE].count == 0 && store_batch_empty(store)
+            && store_durable(store) + 1 == store_batch(store)) return;
+        usleep(200);
+    }
+    FAIL("the journal does not answer");
+}
+
+static void run_with_body(plane_t *plane, plane_command_t command, const void *body, uint32_t size, const char *const parts[], int count) {
+    rig_strings_t strings = {.size = 0};
+    for (int i = 0; i < count; i++) rig_pack(&strings, parts[i]);
+    command.account = RIG_ACCOUNT;
+    command.target = 1;
+    command.body = body;
+    command.body_size = size;
+    rig_run(plane, command, &strings);
+}
+
+/* Messages on s.0 .. s.11999, twice around; one of a kind: s.rare, behind the first third. */
+static plane_t *open_filled(void) {
+    snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
+    CHECK(mkdtemp(directory) != NULL);
+    plane_t *plane = rig_open(directory, "");
+    stream_config_t config = {.account = RIG_ACCOUNT, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1,
+                              .flags = STREAM_ALLOW_DIRECT | STREAM_ALLOW_ROLLUP};
+    const char *parts[] = {"S", "{}", "", "", "", "", "", "s.>"};
+    run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .token = 900}, &config, sizeof(config), parts, 8);
+    peer_t *a = rig_client(plane);
+    for (uint32_t i = 0; i < MESSAGES; i++) {
+        char line[64];
+        if (i == MESSAGES / 3) {
+            snprintf(line, sizeof(line), "PUB s.rare 1\r\nx\r\n");
+        } else {
+            snprintf(line, sizeof(line), "PUB s.%u 1\r\nx\r\n", i % SUBJECTS);
+        }
+        rig_say(plane, a, line);
+        if (i % 4000 == 3999) settle_until_durable(plane);
+    }
+    settle_until_durable(plane);
+    peer_doom(plane, a, CLOSE_CLIENT, BYTES_NONE);
+    core_settle(plane);
+    plane_event_t event;
+    while (rig_event(plane, EVENT_DONE, &event)) {
+    }
+    return plane;
+}
+
+static void close_and_remove(plane_t *plane) {
+    rig_close(plane);
+    char command[100];
+    snprintf(command, sizeof(command), "rm -rf %s", directory);
+    CHECK(system(command) == 0);
+}
+
+/* One of each that asks through a command; tokens 1 .. COMMANDS. */
+static void command_all(plane_t *plane) {
+    const char *filter[] = {"s.*"};
+    const char *none[] = {"s.none.*"};
+    const char *consumer[] = {"C", "{}", "", "", "", "s.*"};
+    consumer_config_t config = {.account = RIG_ACCOUNT, .flags = CONSUMER_MEMORY, .ack_policy = ACK_EXPLICIT, .max_deliver = -1,
+                                .deliver_policy = DELIVER_BY_START_SEQUENCE, .opt_start_seq = MESSAGES / 2, .max_ack_pending = 10,
+                                .ack_wait_ns = 30 * NS_PER_SECOND, .max_waiting = 10};
+    message_query_t query = {.sequence = 1, .mode = QUERY_NEXT_BY_SUBJECT};
+    run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_STATE, .token = 1}, NULL, 0, filter, 1);
+    run_with_body(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .token = 2}, &query, sizeof(query), none, 1);
+    run_with_body(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .arg = 7, .token = 3}, &config, sizeof(config), consumer, 6);
+    query.mode = QUERY_LAST_BY_SUBJECT;
+    run_with_body(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .token = 4}, &query, sizeof(query), none, 1);
+    run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_PURGE, .token = 5, .arg2 = 3}, NULL, 0, none, 1);
+}
+
+static void check_commands(plane_t *plane) {
+    bool done[COMMANDS + 1] = {false};
+    plane_event_t event;
+    while (rig_event(plane, EVENT_DONE, &event)) {
+        if (event.token == 0 || event.token > COMMANDS) continue;
+        CHECK(!done[event.token]);
+        done[event.token] = true;
+        CHECK_EQ_I64(event.token == 2 || event.token == 4 ? STATUS_NOT_FOUND : STATUS_OK, event.status);
+        if (event.token == 1) {
+            stream_state_t state;
+            memcpy(&state, event.payload, sizeof(state));
+            CHECK_EQ_U64(SUBJECTS + 1, state.subjects_matched);
+            CHECK(event.payload_size > sizeof(state) + SUBJECTS * 15);
+        } else if (event.token == 3) {
+            consumer_state_t state;
+            memcpy(&state, event.payload, sizeof(state));
+            CHECK_EQ_U64(MESSAGES - MESSAGES / 2 + 1, state.pending);
+        } else if (event.token == 5) {
+            CHECK_EQ_U64(0, event.arg);
+        }
+    }
+    for (uint32_t i = 1; i <= COMMANDS; i++) CHECK(done[i]);
+}
+
+static void publish_request(plane_t *plane, peer_t *peer, const char *subject, const char *body) {
+    char line[256];
+    snprintf(line, sizeof(line), "PUB %s _I.1 %zu\r\n%s\r\n", subject, strlen(body), body);
+    rig_say(plane, peer, line);
+}
+
+static void direct_all(plane_t *plane, peer_t *peer) {
+    publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"next_by_subj\":\"s.none.*\",\"seq\":1}");
+    publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"last_by_subj\":\"s.none.*\"}");
+    publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"next_by_subj\":\"s.*\",\"seq\":12001,\"batch\":1}");
+    publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"multi_last\":[\"s.*.none\",\"s.rare\"],\"up_to_seq\":20000}");
+    publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"multi_last\":[\"s.*\"]}");
+}
+
+static uint32_t occurrences(const char *text, const char *part) {
+    uint32_t count = 0;
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + 1, part)) count++;
+    return count;
+}
+
+static void answered_whole(void) {
+    plane_t *plane = open_filled();
+    peer_t *a = rig_client(plane);
+    peer_t *b = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    command_all(plane);
+    direct_all(plane, a);
+    CHECK(plane->job_count >= 5);
+    uint32_t pongs = 0;
+    while (plane->job_count > 0) {
+        CHECK_EQ_I64(0, core_sleep_ns(plane)); /* or plane->more was taken by the driver: there is work */
+        rig_feed(plane, b, "PING\r\n");
+        RIG_HEARD("PONG\r\n", b);
+        pongs++;
+    }
+    CHECK(pongs >= 5);
+    settle_until_durable(plane);
+    check_commands(plane);
+    const char *heard = rig_heard(a);
+    CHECK_EQ_U64(2, occurrences(heard, "404 Message Not Found"));
+    CHECK_EQ_U64(1, occurrences(heard, "413 Too Many Results"));
+    CHECK_EQ_U64(2, occurrences(heard, "204 EOB"));
+    CHECK_EQ_U64(2, occurrences(heard, "Nats-Num-Pending: 11999\r\n")); /* of the batch: with its one message, and at its end */
+    CHECK_EQ_U64(1, occurrences(heard, "Nats-Sequence: 8001\r\n"));
+    CHECK_EQ_U64(1, occurrences(heard, "Nats-UpTo-Sequence: 20000\r\n"));
+    close_and_remove(plane);
+}
+
+static void stream_goes(void) {
+    plane_t *plane = open_filled();
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    command_all(plane);
+    direct_all(plane, a);
+    rig_say(plane, a, "HPUB s.1 _I.roll 30 31\r\nNATS/1.0\r\nNats-Rollup: all\r\n\r\nx\r\n");
+    core_settle(plane);
+    CHECK(plane->job_count >= 5);
+    run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_REMOVE, .token = 50}, NULL, 0, NULL, 0);
+    CHECK_EQ_U64(0, plane->job_count);
+    settle_until_durable(plane);
+    uint32_t gone = 0, answered = 0;
+    plane_event_t event;
+    while (rig_event(plane, EVENT_DONE, &event)) {
+        gone += event.token <= COMMANDS && event.status == STATUS_NOT_FOUND;
+        answered += event.token <= COMMANDS;
+    }
+    CHECK_EQ_U64(COMMANDS, answered);
+    CHECK(gone >= 3);
+    close_and_remove(plane);
+}
+
+static void client_goes(void) {
+    plane_t *plane = open_filled();
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    direct_all(plane, a);
+    CHECK(plane->job_count >= 3);
+    peer_doom(plane, a, CLOSE_CLIENT, BYTES_NONE);
+    settle_until_durable(plane);
+    CHECK_EQ_U64(0, plane->job_count);
+    close_and_remove(plane);
+}
+
+static void plane_goes(void) {
+    plane_t *plane = open_filled();
+    peer_t *a = rig_client(plane);
+    command_all(plane);
+    direct_all(plane, a);
+    CHECK(plane->job_count >= 5);
+    close_and_remove(plane);
+}
+
+static uint64_t messages_of(plane_t *plane) {
+    plane_stats_t stats = {0};
+    store_stats(plane->stores[STORE_FILE], &stats);
+    return stats.store_messages;
+}
+
+static void rollup_is_whole(void) {
+    plane_t *plane = open_filled();
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    rig_say(plane, a, "HPUB s.1 _I.1 30 31\r\nNATS/1.0\r\nNats-Rollup: all\r\n\r\nx\r\n");
+    CHECK(messages_of(plane) > 10000);
+    const char *heard = "";
+    for (int i = 0; i < 20000 && heard[0] == 0; i++) {
+        core_settle(plane);
+        heard = rig_heard(a);
+        usleep(100);
+    }
+    CHECK_TEXT("MSG _I.1 1 26\r\n{\"stream\":\"S\",\"seq\":24001}\r\n", heard, strlen(heard));
+    CHECK_EQ_U64(1, messages_of(plane));
+    close_and_remove(plane);
+}
+
+int main(void) {
+    RUN("long work is answered once and whole, and others are served between its steps", answered_whole);
+    RUN("when the stream goes, its jobs go, and their commands are told", stream_goes);
+    RUN("when the client goes, its jobs end unheard", client_goes);
+    RUN("when the plane goes, its jobs go", plane_goes);
+    RUN("a rollup is acknowledged when all that it rolls up is gone", rollup_is_whole);
+    return TEST_RESULT();
+}
