@@ -144,6 +144,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     derive(consumer);
     if (!same_filters(old.filters, consumer->setup.filters)) {
         consumer_recount(consumer);
+        if (consumer->survey) survey_again(consumer); /* it looked with the old ones */
         retention_sweep(consumer->group, 0, 0, now.mono_ns);
     }
     shift_due(consumer, &old);
@@ -166,6 +167,7 @@ void consumer_destroy(consumer_t *consumer) {
     }
     pending_free(&consumer->pending);
     store_tally_close(consumer->tally);
+    survey_end(consumer);
     free(consumer->selection.seqs);
     free(consumer->text);
     free(consumer);
@@ -199,9 +201,10 @@ void consumer_recount(consumer_t *consumer) {
 
 static bool count_step(consumer_t *consumer, uint32_t budget) {
     if (consumer->left_known) return true;
+    if (consumer->survey && !survey_step(consumer)) return false;
     if (!consumer->tally) consumer->tally = store_tally_open(consumer->stream, consumer->setup.filters, consumer->cursor);
     if (!consumer->tally || !store_tally_step(consumer->tally, budget)) return false; /* without memory: at the next turn */
-    consumer->left = store_tally_now(consumer->tally) + consumer->selection.count - consumer->selection.next;
+    consumer->left = store_tally_now(consumer->tally) + consumer->selection.count - consumer->selection.next - consumer->selection.lost;
     store_tally_close(consumer->tally);
     consumer->tally = NULL;
     consumer->left_known = true; /* from here on the store's hooks keep it */
@@ -241,11 +244,13 @@ bool consumer_selects(const consumer_t *consumer, uint64_t seq) {
 
 /* Called from inside the store: nothing here may write to it. */
 void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
+    if (LEAF_UNLIKELY(consumer->survey != NULL)) survey_removed(consumer, seq);
     if (seq >= consumer->cursor) {
         if (consumer->left_known && consumer->left > 0 && consumer_matches(consumer, subject)) consumer->left--;
         return;
     }
     if (selected(&consumer->selection, seq)) {
+        consumer->selection.lost++;
         if (consumer->left_known && consumer->left > 0) consumer->left--;
         return;
     }
@@ -315,6 +320,7 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
     consume->now = now;
     memset(out, 0, sizeof *out);
     pull_drop_without_interest(consumer);
+    out->pending = consumer_left(consumer); /* first: where it starts may not be known before */
     uint64_t purged = purged_upto(consumer);
     out->delivered_consumer = consumer->next_sequence - 1;
     out->delivered_stream = larger(consumer->delivered_stream, purged);
@@ -325,7 +331,6 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
     out->ack_pending = consumer->pending.count;
     out->redelivered = consumer->setup.config.max_deliver == 1 ? 0 : consumer->pending.redelivered;
     out->waiting = consumer->requests.count;
-    out->pending = consumer_left(consumer);
     if (consumer_is_push(consumer)) {
         out->push_bound = consume->out.interest(consume->out.context, consumer->setup.config.account, consumer->setup.deliver_subject,
                                                 consumer->setup.deliver_group);
@@ -383,9 +388,10 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     } else if (!reset_allowed(consumer, seq)) {
         return STATUS_INVALID;
     }
+    survey_end(consumer);
     state_delete(consumer, false);
     pending_clear(&consumer->pending);
-    consumer->selection.count = consumer->selection.next = 0;
+    consumer->selection.count = consumer->selection.next = consumer->selection.lost = 0;
     consumer->selection.resume = 0;
     consumer->cursor = seq;
     consumer->next_sequence = 1;

@@ -103,7 +103,7 @@ static void selection_end(selection_t *selection) {
     if (!selection->seqs) return;
     free(selection->seqs);
     selection->seqs = NULL;
-    selection->count = selection->capacity = selection->next = 0;
+    selection->count = selection->capacity = selection->next = selection->lost = 0;
 }
 
 static found_t find_new(consumer_t *consumer, outgoing_t *out) {
@@ -120,7 +120,9 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
     selection_t *selection = &consumer->selection;
     for (; selection->next < selection->count; selection->next++) {
         if (selection->seqs[selection->next] > visible) return FOUND_LATER;
-        if (store_read(consumer->stream, selection->seqs[selection->next], &out->message) != STATUS_OK) continue;
+        status_t status = store_read(consumer->stream, selection->seqs[selection->next], &out->message);
+        if (status == STATUS_NOT_FOUND && selection->lost > 0) selection->lost--;
+        if (status != STATUS_OK) continue;
         out->from_selection = true;
         return FOUND;
     }

@@ -97,8 +97,11 @@ typedef struct group {
 typedef struct selection {
     uint64_t *seqs;
     uint32_t count, capacity, next;
+    uint32_t lost;   /* of those from `next` on, so many have left the stream */
     uint64_t resume; /* 0 = the consumer has none */
 } selection_t;
+
+typedef struct survey survey_t; /* start.c */
 
 typedef enum place { PLACE_IDLE = 0, PLACE_READY, PLACE_BLOCKED } place_t;
 
@@ -118,6 +121,7 @@ struct consumer {
     uint64_t left;     /* matching messages not delivered yet, valid when left_known */
     bool left_known;
     store_tally_t *tally; /* that count, while it is being made             */
+    survey_t *survey;     /* where to start, while that is being looked for; the cursor stands before all that may be */
     bool filter_all;   /* no filter at all */
     bool ended;        /* the last look found nothing up to the visible end: for no_wait and replay */
     pending_t pending;
@@ -227,7 +231,12 @@ void consumer_move_floor(consumer_t *consumer, uint64_t seq, uint64_t consumer_s
 
 /* ---- start.c ---- */
 void consumer_start(consumer_t *consumer);
-bool consumer_select(consumer_t *consumer, uint64_t above);
+void survey_resume(consumer_t *consumer);  /* a loaded one: select what its state does not cover */
+bool survey_step(consumer_t *consumer);    /* true: over                                         */
+void survey_removed(consumer_t *consumer, uint64_t seq); /* it left the stream               */
+void survey_again(consumer_t *consumer);
+bool survey_is_new(const consumer_t *consumer);
+void survey_end(consumer_t *consumer);
 
 /* ---- deliver.c ---- */
 typedef enum turn { TURN_MORE, TURN_IDLE, TURN_BLOCKED } turn_t;

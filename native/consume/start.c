@@ -1,9 +1,104 @@
-/* start.c: where a new consumer begins, by its deliver policy, and which messages "last per subject" selects. */
+/* start.c: where a new consumer begins, by its deliver policy, and which messages "last per subject" selects.
+ *
+ * What has to go through many subjects is a survey, made in steps before the consumer counts what is left for it: nothing is delivered
+ * and no start is written down until it is over, and retention keeps everything for the consumer. As of when: what comes meanwhile lies behind
+ * `resume` and is delivered after the selection; a subject whose newest message moved there before it was looked at has no older one in the
+ * selection. What leaves meanwhile is taken out at the end.
+ *
+ *     LAST ----------------------------------------------------> start
+ *     SUBJECTS > RUNS (sorted one by one) > MERGE > VERIFY > start
+ */
 #include <stdlib.h>
 
 #include "consume/private.h"
 
+#define SURVEY_STEP 4096 /* subjects looked at, or messages verified, in one step */
+#define SORT_RUN 4096
+#define SORT_RUNS 4      /* in one step */
+#define MERGE_STEP 65536
+
+typedef enum stage { STAGE_LAST, STAGE_SUBJECTS, STAGE_RUNS, STAGE_MERGE, STAGE_VERIFY } stage_t;
+
+struct survey {
+    stage_t stage;
+    bool loading; /* the stored state says where the consumer is                */
+    bool failed;
+    uint32_t filter;
+    uint64_t first;
+    uint64_t found; /* LAST                                                       */
+    uint64_t above; /* SUBJECTS: only messages above this                         */
+    store_newest_t newest;
+    store_walk_t *walk;
+    uint64_t *other; /* what MERGE merges into                                     */
+    uint64_t width;  /* of the runs that are in order                              */
+    uint64_t left, right, out;
+    bool removed;   /* something that may be selected left the stream             */
+    uint32_t looked; /* VERIFY                                                     */
+    uint32_t kept;
+};
+
 static const bytes_t everything = {(const uint8_t *)">", 1};
+
+static bytes_t filter_at(const consumer_t *consumer, uint32_t i) {
+    return consumer->setup.filters.count == 0 ? everything : consumer->setup.filters.patterns[i];
+}
+
+static uint32_t filters_of(const consumer_t *consumer) {
+    return consumer->setup.filters.count == 0 ? 1 : consumer->setup.filters.count;
+}
+
+/* ---- where it starts ---- */
+
+static void start_at(consumer_t *consumer, uint64_t start) {
+    consumer->cursor = consumer->selection.resume > 0 ? consumer->selection.resume + 1 : start;
+    consumer->delivered_stream = consumer->floor_stream = start - 1;
+    consumer->settled = consumer->acked_upto = start - 1;
+}
+
+void survey_end(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
+    if (!survey) return;
+    store_newest_end(&survey->newest);
+    store_walk_close(survey->walk);
+    free(survey->other);
+    free(survey);
+    consumer->survey = NULL;
+}
+
+/* Without memory for the list the consumer gets everything, which is more than was asked for, never less. */
+static void finish(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
+    selection_t *selection = &consumer->selection;
+    uint64_t start = survey->found;
+    if (survey->failed) {
+        selection->count = selection->next = selection->lost = 0;
+        selection->resume = survey->loading ? selection->resume : 0;
+        start = survey->first;
+    } else if (survey->stage != STAGE_LAST) {
+        start = selection->count > 0 ? selection->seqs[0] : selection->resume;
+    }
+    if (!survey->loading) {
+        start_at(consumer, start);
+        state_dirty(consumer);
+    } else if (!survey->failed) {
+        consumer->cursor = selection->resume + 1;
+    }
+    survey_end(consumer);
+}
+
+/* ---- the newest of all ---- */
+
+static bool step_last(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
+    uint64_t seq = 0;
+    status_t status = store_newest(consumer->stream, &survey->newest, filter_at(consumer, survey->filter), UINT64_MAX, SURVEY_STEP, &seq);
+    if (status == STATUS_AGAIN || status == STATUS_NO_MEMORY) return false;
+    if (status == STATUS_OK && seq > survey->found) survey->found = seq;
+    store_newest_end(&survey->newest);
+    return ++survey->filter == filters_of(consumer);
+}
+
+/* ---- the newest of every subject ---- */
 
 static status_t selection_add(selection_t *selection, uint64_t seq) {
     if (selection->count == selection->capacity) {
@@ -17,19 +112,25 @@ static status_t selection_add(selection_t *selection, uint64_t seq) {
     return STATUS_OK;
 }
 
-typedef struct selecting {
-    selection_t *selection;
-    uint64_t above;
-    bool failed;
-} selecting_t;
-
 static bool select_subject(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
     (void)subject;
     (void)count;
-    selecting_t *selecting = context;
-    if (last_seq <= selecting->above || last_seq > selecting->selection->resume) return true;
-    selecting->failed = selection_add(selecting->selection, last_seq) != STATUS_OK;
-    return !selecting->failed;
+    consumer_t *consumer = context;
+    survey_t *survey = consumer->survey;
+    if (last_seq <= survey->above || last_seq > consumer->selection.resume) return true;
+    survey->failed = selection_add(&consumer->selection, last_seq) != STATUS_OK;
+    return !survey->failed;
+}
+
+static bool step_subjects(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
+    if (!survey->walk) survey->walk = store_walk_open(consumer->stream, filter_at(consumer, survey->filter));
+    status_t status = survey->walk ? store_walk_step(survey->walk, SURVEY_STEP, select_subject, consumer) : STATUS_NO_MEMORY;
+    if (status == STATUS_AGAIN) return false;
+    if (status != STATUS_OK) survey->failed = true;
+    store_walk_close(survey->walk);
+    survey->walk = NULL;
+    return survey->failed || ++survey->filter == filters_of(consumer);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -39,68 +140,150 @@ static int ascending(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The newest message of every matching subject, above `above` and up to selection.resume. Without memory for the list the
- * consumer gets everything, which is more than was asked for, never less. */
-bool consumer_select(consumer_t *consumer, uint64_t above) {
+static bool step_runs(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
-    selection->count = selection->next = 0;
-    selecting_t selecting = {.selection = selection, .above = above};
-    filters_t filters = consumer->setup.filters;
-    if (filters.count == 0) filters = (filters_t){.patterns = &everything, .count = 1};
-    for (uint32_t i = 0; i < filters.count && !selecting.failed; i++) {
-        if (store_subjects(consumer->stream, filters.patterns[i], select_subject, &selecting) != STATUS_OK) selecting.failed = true;
+    for (int runs = 0; runs < SORT_RUNS && survey->out < selection->count; runs++) {
+        uint64_t size = selection->count - survey->out;
+        if (size > SORT_RUN) size = SORT_RUN;
+        qsort(selection->seqs + survey->out, size, sizeof *selection->seqs, ascending);
+        survey->out += size;
     }
-    if (selecting.failed) {
-        selection->count = 0;
-        return false;
+    if (survey->out < selection->count) return false;
+    survey->out = 0;
+    survey->width = SORT_RUN;
+    if (selection->count > SORT_RUN) {
+        survey->other = malloc(selection->count * sizeof *survey->other);
+        survey->failed = !survey->other;
     }
-    if (selection->count > 1) qsort(selection->seqs, selection->count, sizeof *selection->seqs, ascending);
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < selection->count; i++) { /* filters may overlap in what they match, although not as patterns */
-        if (kept == 0 || selection->seqs[kept - 1] != selection->seqs[i]) selection->seqs[kept++] = selection->seqs[i];
-    }
-    selection->count = kept;
     return true;
 }
 
-static uint64_t last_match(consumer_t *consumer, uint64_t first, uint64_t last) {
-    filters_t filters = consumer->setup.filters;
-    if (filters.count == 0) return last > first ? last : first;
-    uint64_t found = first;
-    for (uint32_t i = 0; i < filters.count; i++) {
-        stored_message_t message;
-        if (store_last_by_subject(consumer->stream, filters.patterns[i], last, &message) == STATUS_OK && message.seq > found) {
-            found = message.seq;
+/* Pairs of runs into runs of twice the width, until there is one. */
+static bool step_merge(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
+    selection_t *selection = &consumer->selection;
+    uint64_t count = selection->count;
+    for (uint32_t budget = MERGE_STEP; survey->width < count; budget--) {
+        uint64_t base = survey->out / (2 * survey->width) * (2 * survey->width);
+        uint64_t middle = base + survey->width < count ? base + survey->width : count;
+        uint64_t end = base + 2 * survey->width < count ? base + 2 * survey->width : count;
+        if (budget == 0) return false;
+        if (survey->out == base) {
+            survey->left = base;
+            survey->right = middle;
+        }
+        bool left = survey->left < middle && (survey->right == end || selection->seqs[survey->left] <= selection->seqs[survey->right]);
+        survey->other[survey->out++] = selection->seqs[left ? survey->left++ : survey->right++];
+        if (survey->out == count) {
+            uint64_t *merged = survey->other;
+            survey->other = selection->seqs;
+            selection->seqs = merged;
+            selection->capacity = selection->count;
+            survey->out = 0;
+            survey->width *= 2;
         }
     }
-    return found;
+    return true;
+}
+
+/* Filters may overlap in what they match, although not as patterns; and what has left is looked for only if something has. */
+static bool step_verify(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
+    selection_t *selection = &consumer->selection;
+    uint32_t budget = SURVEY_STEP;
+    for (; survey->looked < selection->count; survey->looked++) {
+        uint64_t seq = selection->seqs[survey->looked];
+        stored_message_t message;
+        if (survey->kept > 0 && selection->seqs[survey->kept - 1] == seq) continue;
+        if (survey->removed && budget-- == 0) return false;
+        if (survey->removed && store_read(consumer->stream, seq, &message) == STATUS_NOT_FOUND) continue;
+        selection->seqs[survey->kept++] = seq;
+    }
+    selection->count = survey->kept;
+    return true;
+}
+
+/* ---- steps ---- */
+
+/* A message left. What VERIFY has not come to, or has not begun with, it will see. */
+void survey_removed(consumer_t *consumer, uint64_t seq) {
+    survey_t *survey = consumer->survey;
+    selection_t *selection = &consumer->selection;
+    survey->removed = true;
+    if (survey->stage == STAGE_VERIFY && survey->kept > 0
+        && bsearch(&seq, selection->seqs, survey->kept, sizeof *selection->seqs, ascending)) {
+        selection->lost++;
+    }
+}
+
+bool survey_step(consumer_t *consumer) {
+    static bool (*const steps[])(consumer_t *consumer) = {step_last, step_subjects, step_runs, step_merge, step_verify};
+    survey_t *survey = consumer->survey;
+    for (;;) {
+        if (!steps[survey->stage](consumer)) return false;
+        if (survey->stage == STAGE_LAST || survey->stage == STAGE_VERIFY || survey->failed) break;
+        survey->stage++;
+    }
+    finish(consumer);
+    return true;
+}
+
+static void survey_begin(consumer_t *consumer, survey_t begin) {
+    survey_end(consumer);
+    consumer->survey = malloc(sizeof begin);
+    if (!consumer->survey) {
+        consumer->selection.resume = begin.loading ? consumer->selection.resume : 0;
+        return; /* everything, as in finish */
+    }
+    *consumer->survey = begin;
+    (void)survey_step(consumer);
+}
+
+void survey_resume(consumer_t *consumer) {
+    survey_begin(consumer, (survey_t){.stage = STAGE_SUBJECTS, .loading = true, .above = consumer->settled});
+}
+
+/* With other filters than before. */
+void survey_again(consumer_t *consumer) {
+    if (consumer->survey->loading) {
+        consumer->selection.count = consumer->selection.lost = 0;
+        survey_resume(consumer);
+    } else {
+        consumer_start(consumer);
+    }
+}
+
+bool survey_is_new(const consumer_t *consumer) {
+    return consumer->survey && !consumer->survey->loading;
 }
 
 void consumer_start(consumer_t *consumer) {
+    survey_end(consumer);
+    consumer->selection.count = consumer->selection.next = consumer->selection.lost = 0;
+    consumer->selection.resume = 0;
     stream_state_t state;
     store_stream_state(consumer->stream, &state);
     const consumer_config_t *config = &consumer->setup.config;
     uint64_t first = state.first_seq > 0 ? state.first_seq : 1;
     uint64_t start = first;
     switch (config->deliver_policy) {
-    case DELIVER_LAST: start = last_match(consumer, first, state.last_seq); break;
+    case DELIVER_LAST:
+        if (consumer->setup.filters.count == 0 && state.last_seq > first) start = state.last_seq;
+        break;
     case DELIVER_NEW: start = state.last_seq + 1; break;
     case DELIVER_BY_START_SEQUENCE: start = config->opt_start_seq > first ? config->opt_start_seq : first; break;
     case DELIVER_BY_START_TIME:
         if (store_seq_at_time(consumer->stream, config->opt_start_ts, &start) != STATUS_OK) start = state.last_seq + 1;
         if (start < first) start = first;
         break;
-    case DELIVER_LAST_PER_SUBJECT:
-        consumer->selection.resume = state.last_seq;
-        if (state.last_seq > 0 && consumer_select(consumer, 0)) {
-            start = consumer->selection.count > 0 ? consumer->selection.seqs[0] : state.last_seq;
-        } else {
-            consumer->selection.resume = 0;
-        }
-        break;
     default: break;
     }
-    consumer->cursor = consumer->selection.resume > 0 ? consumer->selection.resume + 1 : start;
-    consumer->delivered_stream = consumer->floor_stream = start - 1;
-    consumer->settled = consumer->acked_upto = start - 1;
+    start_at(consumer, start);
+    if (config->deliver_policy == DELIVER_LAST && consumer->setup.filters.count > 0) {
+        survey_begin(consumer, (survey_t){.stage = STAGE_LAST, .first = first, .found = first});
+    } else if (config->deliver_policy == DELIVER_LAST_PER_SUBJECT && state.last_seq > 0) {
+        consumer->selection.resume = state.last_seq;
+        survey_begin(consumer, (survey_t){.stage = STAGE_SUBJECTS, .first = first});
+    }
 }

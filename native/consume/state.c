@@ -140,12 +140,13 @@ static status_t state_write(consumer_t *consumer, uint64_t upto) {
     store_be64(value + 40, (uint64_t)consumer->last_delivered_wall_ns);
     store_be64(value + 48, (uint64_t)consumer->last_acked_wall_ns);
     store_be64(value + 56, upto);
-    store_be64(value + 64, consumer->selection.next < consumer->selection.count ? consumer->selection.resume : 0);
+    bool selecting = consumer->survey || consumer->selection.next < consumer->selection.count;
+    store_be64(value + 64, selecting ? consumer->selection.resume : 0);
     return store_record_put(store_of(consumer), RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, sizeof value));
 }
 
 void state_flush(consumer_t *consumer) {
-    if (!state_kept(consumer)) return;
+    if (!state_kept(consumer) || survey_is_new(consumer)) return; /* where it starts is not known yet */
     bool all = consumer->settle_all || consumer->setup.config.ack_policy == ACK_NONE;
     uint64_t upto = all ? covered(consumer) : consumer->settled;
     if (!all && consumer->acked_upto > upto) upto = consumer->acked_upto;
@@ -236,9 +237,7 @@ status_t state_load(consumer_t *consumer, bool *found) {
     consumer->settled = consumer->acked_upto = load_be64(value.at + 56);
     consumer->selection.resume = load_be64(value.at + 64);
     consumer->cursor = consumer->settled + 1;
-    if (consumer->selection.resume > consumer->settled && consumer_select(consumer, consumer->settled)) {
-        consumer->cursor = consumer->selection.resume + 1;
-    }
+    if (consumer->selection.resume > consumer->settled) survey_resume(consumer);
     status = load_rows(consumer);
     if (status != STATUS_OK) return status;
     if (consumer->pending.count + consumer->pending.exhausted == 0) { /* what was in flight and not settled is gone: nothing lies below the floor */

@@ -298,6 +298,43 @@ status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t
     return STATUS_OK;
 }
 
+struct store_walk {
+    store_stream_t *stream;
+    char *pattern;
+    uint32_t steps;
+};
+
+store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {
+    store_walk_t *walk = malloc(sizeof *walk);
+    check(walk);
+    *walk = (store_walk_t){.stream = stream, .pattern = strndup((const char *)pattern.at, pattern.size), .steps = stream->tally_steps};
+    return walk;
+}
+
+status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context) {
+    (void)budget;
+    if (walk->steps > 0 && --walk->steps > 0) return STATUS_AGAIN;
+    return store_subjects(walk->stream, bytes_of(walk->pattern, (uint32_t)strlen(walk->pattern)), visit, context);
+}
+
+void store_walk_close(store_walk_t *walk) {
+    if (walk) free(walk->pattern);
+    free(walk);
+}
+
+status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget, uint64_t *seq) {
+    (void)budget;
+    stored_message_t message;
+    if (newest->seq++ < stream->tally_steps) return STATUS_AGAIN;
+    status_t status = store_last_by_subject(stream, pattern, upto, &message);
+    *seq = status == STATUS_OK ? message.seq : 0;
+    return status;
+}
+
+void store_newest_end(store_newest_t *newest) {
+    *newest = (store_newest_t){0};
+}
+
 /* ---- records ---- */
 
 HELPER int fake_compare(const fake_record_t *record, uint32_t kind, bytes_t key) {
