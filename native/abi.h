@@ -110,7 +110,9 @@ void plane_release(plane_t *plane, uint32_t count);                             
 #define COMMAND_PUBLISH 23         /* account, body = payload, extra = strings: subject, reply, header block;
                                       arg = PUBLISH_* flags; completion's arg = how many targets took it (a leaf link
                                       counts as one), given at once, so that a caller knows whether anybody can answer     */
-#define COMMAND_MAPPING 24         /* account, target = mapping id, extra = strings: source, destination; empty destination removes */
+#define COMMAND_MAPPING 24         /* account; all its mappings, in place of those it had: extra = strings: source, then destination and
+                                      share (decimal: a draw from 0 to 99 below it takes this one, or one before it) for each
+                                      choice, then "", for each mapping                                                    */
 
 /* Commands: streams. target = stream id (given by Python, never reused while its data exists). */
 #define COMMAND_STREAM_PUT 40      /* create, load or update: body = stream_config_t, extra = strings: name, definition

@@ -159,6 +159,14 @@ class Commands(ABC):
         """Makes or changes an account."""
         self._submit("ACCOUNT", account=account, arg=int(flags), extra=pack_strings([_name(name), _name(domain)]))
 
+    def set_mappings(self, account: int, mappings: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> None:
+        """All mappings of an account, in place of those it had: each source with its destinations, and the share of a
+        hundred that a draw must be below for it."""
+        texts: list[str] = []
+        for source, choices in mappings:
+            texts += [source, *(text for subject, below in choices for text in (subject, str(below))), ""]
+        self._submit("MAPPING", account=account, extra=pack_strings([_name(text) for text in texts]))
+
     def subscribe(
         self,
         account: int,

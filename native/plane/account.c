@@ -57,6 +57,7 @@ status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, 
 }
 
 void account_free(account_t *account) {
+    mappings_free(account->mappings);
     bytes_release(&account->name);
     bytes_release(&account->domain);
     bytes_release(&account->domain_prefix);

@@ -267,6 +267,11 @@ static void do_account(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, status);
 }
 
+static void do_mapping(plane_t *plane, const plane_command_t *command) {
+    account_t *account = account_find(plane, command->account);
+    command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : mappings_put(plane, account, strings_of(command)));
+}
+
 static void do_subscribe(plane_t *plane, const plane_command_t *command) {
     account_t *account = account_find(plane, command->account);
     strings_t strings = strings_of(command);
@@ -353,6 +358,7 @@ static bool command_plain(plane_t *plane, const plane_command_t *command) {
         {COMMAND_ADMIT, do_admit},         {COMMAND_ADMIT_LEAF, do_admit},    {COMMAND_BROADCAST, do_broadcast},
         {COMMAND_CONNECTIONS, do_connections}, {COMMAND_ACCOUNT, do_account}, {COMMAND_SUBSCRIBE, do_subscribe},
         {COMMAND_UNSUBSCRIBE, do_unsubscribe}, {COMMAND_PUBLISH, do_publish}, {COMMAND_LIMITS, do_limits},
+        {COMMAND_MAPPING, do_mapping},
     };
     for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (rows[i].op == command->op) {

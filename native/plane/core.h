@@ -121,6 +121,7 @@ typedef struct subscription_table {
 /* ---- accounts ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct interest interest_t;      /* interest.c                                                 */
+typedef struct mapping mapping_t;        /* mapping.c                                                  */
 
 struct account {
     uint32_t id;
@@ -130,6 +131,7 @@ struct account {
     bytes_t domain_prefix;               /* "$JS.<domain>.API." or empty                               */
     uint8_t hash8[8];
     route_t *route;
+    mapping_t *mappings;                 /* NULL: messages go where they are published to              */
     interest_t *interest;                /* NULL until the first leaf link                             */
     peer_t *leafs;
     uint32_t leaf_count;
@@ -450,5 +452,14 @@ void text_add_escaped(text_t *text, bytes_t raw); /* as inside of a JSON string 
 static inline bytes_t text_bytes(const text_t *text) {
     return bytes_of(text->at, text->size);
 }
+
+/* ---- mapping.c ----------------------------------------------------------------------------------------------------------------- */
+
+/* All mappings of the account, in place of what it had. */
+LEAF_MUST_USE status_t mappings_put(plane_t *plane, account_t *account, strings_t strings);
+void mappings_announce(plane_t *plane, account_t *account); /* to a first leaf link                              */
+void mappings_free(mapping_t *mapping);
+/* Where a message goes, in out when that is elsewhere; empty: nowhere. Only for an account that has mappings. */
+bytes_t mapped_subject(plane_t *plane, const account_t *account, bytes_t subject, text_t *out);
 
 #endif

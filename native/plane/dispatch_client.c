@@ -53,8 +53,7 @@ static bool reserved_subject(bytes_t subject) {
     return bytes_starts(subject, BYTES_LITERAL("_GR_.")) || bytes_starts(subject, BYTES_LITERAL("$NRG."));
 }
 
-static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op) {
-    bytes_t subject = op->subject;
+static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
     bool special = subject.at[0] == '_' || subject.at[0] == '$';
     if (LEAF_UNLIKELY(special) && reserved_subject(subject)) {
         violation(plane, peer, "Publish to", subject);
@@ -100,6 +99,35 @@ static void no_responders(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t
     }
 }
 
+/* subject: where the account's mappings send it. */
+static inline void publish_to(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
+    if (!may_publish(plane, peer, op, subject)) {
+        return;
+    }
+    ok(plane, peer);
+    publication_t publication = {
+        .account = peer->account,
+        .message = {.subject = subject, .reply = op->reply, .header = op->header, .payload = op->payload},
+        .origin = peer};
+    uint32_t taken = publish(plane, &publication);
+    if (taken == 0 && op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0 && (peer->flags & VERDICT_HEADERS) != 0) {
+        no_responders(plane, peer, subject, op->reply);
+    }
+}
+
+static __attribute__((noinline)) void publish_mapped(plane_t *plane, peer_t *peer, const op_t *op) {
+    text_t out;
+    bytes_t subject = mapped_subject(plane, peer->account, op->subject, &out);
+    if (subject.size != 0) {
+        publish_to(plane, peer, op, subject);
+        return;
+    }
+    ok(plane, peer);
+    if (op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0 && (peer->flags & VERDICT_HEADERS) != 0) {
+        no_responders(plane, peer, subject, op->reply);
+    }
+}
+
 static void verb_publish(plane_t *plane, peer_t *peer, const op_t *op) {
     uint64_t size = (uint64_t)op->header.size + op->payload.size;
     peer->in_msgs++;
@@ -109,17 +137,10 @@ static void verb_publish(plane_t *plane, peer_t *peer, const op_t *op) {
     if (LEAF_UNLIKELY((peer->flags & VERDICT_PEDANTIC) != 0) && !subject_valid_literal(op->subject)) {
         peer_error(plane, peer, BYTES_LITERAL("Invalid Publish Subject"));
     }
-    if (!may_publish(plane, peer, op)) {
-        return;
-    }
-    ok(plane, peer);
-    publication_t publication = {
-        .account = peer->account,
-        .message = {.subject = op->subject, .reply = op->reply, .header = op->header, .payload = op->payload},
-        .origin = peer};
-    uint32_t taken = publish(plane, &publication);
-    if (taken == 0 && op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0 && (peer->flags & VERDICT_HEADERS) != 0) {
-        no_responders(plane, peer, op->subject, op->reply);
+    if (LEAF_UNLIKELY(peer->account->mappings != NULL)) {
+        publish_mapped(plane, peer, op);
+    } else {
+        publish_to(plane, peer, op, op->subject);
     }
 }
 

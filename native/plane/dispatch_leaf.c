@@ -139,23 +139,37 @@ static void split_stored_subject(bytes_t reply, bytes_t *ack, bytes_t *stored) {
     }
 }
 
-static void verb_message(plane_t *plane, peer_t *peer, const op_t *op) {
-    uint64_t size = (uint64_t)op->header.size + op->payload.size;
-    peer->in_msgs++;
-    peer->in_bytes += size;
-    plane->stats.in_msgs++;
-    plane->stats.in_bytes += size;
-    if (!may_come_in(plane, peer, op->subject)) {
+/* subject: where the account's mappings send it; empty: nowhere. */
+static inline void take_in(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
+    if (subject.size == 0 || !may_come_in(plane, peer, subject)) {
         return;
     }
     publication_t publication = {.account = peer->account,
-                                 .message = {.subject = op->subject, .header = op->header, .payload = op->payload},
+                                 .message = {.subject = subject, .header = op->header, .payload = op->payload},
                                  .origin = peer,
                                  .queues = op->queues,
                                  .queue_count = op->queue_count,
                                  .flags = PUBLICATION_FROM_LEAF};
     split_stored_subject(op->reply, &publication.message.reply, &publication.shown);
     (void)publish(plane, &publication);
+}
+
+static __attribute__((noinline)) void take_in_mapped(plane_t *plane, peer_t *peer, const op_t *op) {
+    text_t out;
+    take_in(plane, peer, op, mapped_subject(plane, peer->account, op->subject, &out));
+}
+
+static void verb_message(plane_t *plane, peer_t *peer, const op_t *op) {
+    uint64_t size = (uint64_t)op->header.size + op->payload.size;
+    peer->in_msgs++;
+    peer->in_bytes += size;
+    plane->stats.in_msgs++;
+    plane->stats.in_bytes += size;
+    if (LEAF_UNLIKELY(peer->account->mappings != NULL)) {
+        take_in_mapped(plane, peer, op);
+    } else {
+        take_in(plane, peer, op, op->subject);
+    }
 }
 
 /* ---- the switch ------------------------------------------------------------------------------------------------------------ */

@@ -257,6 +257,7 @@ static void interest_start(plane_t *plane, account_t *account) {
     check(interest->buckets != NULL);
     account->interest = interest;
     route_each(account->route, count_local, interest);
+    mappings_announce(plane, account);
     interest_announce_domain(plane, account);
 }
 

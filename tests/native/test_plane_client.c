@@ -72,6 +72,56 @@ static void nobody_answers(void) {
     rig_close(plane);
 }
 
+static void map_subjects(plane_t *plane, const char *const *parts) {
+    rig_strings_t strings = {.size = 0};
+    for (; *parts != NULL; parts++) rig_pack(&strings, *parts);
+    rig_run(plane, (plane_command_t){.op = COMMAND_MAPPING, .account = RIG_ACCOUNT, .token = 7}, &strings);
+}
+
+static void mapped_by_weight(void) {
+    static const char *const some[] = {"a.*", "b.$1", "20", "c.$1", "70", "", NULL};
+    plane_t *plane = rig_open(NULL, "");
+    plane->random = 12345;
+    map_subjects(plane, some);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB > 1\r\n");
+    uint32_t b = 0, c = 0;
+    for (int i = 0; i < 10000; i++) {
+        rig_feed(plane, a, "PUB a.x 0\r\n\r\n");
+        const char *heard = rig_heard(a);
+        b += strcmp(heard, "MSG b.x 1 0\r\n\r\n") == 0;
+        c += strcmp(heard, "MSG c.x 1 0\r\n\r\n") == 0;
+        CHECK(strstr(heard, "a.x") == NULL);
+    }
+    CHECK(b > 1800 && b < 2200);
+    CHECK(c > 4700 && c < 5300);
+    rig_close(plane);
+}
+
+static void mappings_are_replaced_whole(void) {
+    static const char *const first[] = {"a", "b", "100", "", "c", "d", "100", "", NULL}, *const second[] = {"c", "e", "100", "", NULL},
+                      *const bad[] = {"a", "x.$1", "100", "", NULL}, *const none[] = {NULL};
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", NULL);
+    (void)rig_heard(leaf);
+    map_subjects(plane, first);
+    core_settle(plane);
+    RIG_HEARD("LS+ a\r\nLS+ c\r\n", leaf);
+    rig_feed(plane, a, "SUB > 1\r\nPUB a 0\r\n\r\nPUB c 0\r\n\r\n");
+    RIG_HEARD("MSG b 1 0\r\n\r\nMSG d 1 0\r\n\r\n", a);
+    RIG_HEARD("LS+ >\r\n", leaf);
+    map_subjects(plane, second);
+    map_subjects(plane, bad);
+    rig_feed(plane, a, "PUB a 0\r\n\r\nPUB c 0\r\n\r\n");
+    RIG_HEARD("MSG a 1 0\r\n\r\nMSG e 1 0\r\n\r\n", a);
+    RIG_HEARD("LS- a\r\n", leaf);
+    map_subjects(plane, none);
+    rig_feed(plane, a, "PUB c 0\r\n\r\n");
+    RIG_HEARD("MSG c 1 0\r\n\r\n", a);
+    RIG_HEARD("LS- c\r\n", leaf);
+    rig_close(plane);
+}
+
 static void own_messages_only_with_echo(void) {
     plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client_with(plane, (conn_verdict_t){.flags = VERDICT_HEADERS}, NULL), *b = rig_client(plane);
@@ -218,6 +268,8 @@ int main(void) {
     RUN("a queue group gets a message once, each member its share; plain subscriptions get it too", one_of_a_group);
     RUN("a subscription ends after its maximum of deliveries", ends_after_max);
     RUN("a request that nobody hears is answered 503", nobody_answers);
+    RUN("a mapping's choices get their shares, and what is left over is lost", mapped_by_weight);
+    RUN("mappings are replaced as a whole, or not at all, and links are told", mappings_are_replaced_whole);
     RUN("without echo a client does not hear itself", own_messages_only_with_echo);
     RUN("permissions hold for publishing, subscribing, wildcards over a deny, and a counted reply", permissions);
     RUN("who does not read is cut off, and nobody else", slow_receiver);

@@ -13,6 +13,7 @@ from typing import Final
 
 from leafd.config.schema.accounts import AccountLimits
 from leafd.config.schema.jetstream import AccountJetStream
+from leafd.config.schema.mappings import Choices
 from leafd.config.schema.server import Server
 
 GLOBAL: Final = "$G"
@@ -21,13 +22,14 @@ SYSTEM: Final = "$SYS"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One account. jetstream: its share, None when it has none."""
+    """One account. jetstream: its share, None when it has none. mappings: each source with its choices."""
 
     id: int
     name: str
     system: bool
     limits: AccountLimits
     jetstream: AccountJetStream | None
+    mappings: tuple[tuple[str, Choices], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,10 @@ def compile_graph(server: Server, numbers: Numbers) -> Graph:
         if server.jetstream is None or not server.jetstream.enabled or name == system_name:
             share = None
         limits = configured.limits if configured else AccountLimits()
-        accounts.append(Account(numbers.of(name), name, name == system_name, limits, share))
+        mappings = dict(configured.mappings) if configured else {}
+        if name == GLOBAL:
+            mappings |= server.mappings
+        accounts.append(Account(numbers.of(name), name, name == system_name, limits, share, tuple(mappings.items())))
     by_name = {account.name: account for account in accounts}
     return Graph(by_name, {account.id: account for account in accounts}, by_name.get(system_name))
 

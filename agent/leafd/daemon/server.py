@@ -274,6 +274,7 @@ class Server:
         if account.system:
             flags |= t.AccountFlag.SYSTEM
         self.plane.account(account.id, account.name, self.domain, int(flags))
+        self.plane.set_mappings(account.id, account.mappings)
         if self.jetstream is None:
             return
         share = account.jetstream
@@ -437,6 +438,7 @@ class Server:
         self._unsubscribe(account)
         if self.jetstream is not None:
             self.jetstream.add_account(account.id, account.name, enabled=False)
+        self.plane.set_mappings(account.id, ())
         self.plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
 
     # ---- the end

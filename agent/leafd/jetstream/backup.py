@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from leafd.config.transforms import valid_subject
 from leafd.jetstream import errors
 from leafd.jetstream.models.requests import RestoreRequest, SnapshotRequest
 from leafd.jetstream.registry import Body, Call, endpoint
-from leafd.jetstream.subjects import literal, valid_subject
+from leafd.jetstream.subjects import literal
 
 _NOT_YET: Final = "not supported by this server yet"
 

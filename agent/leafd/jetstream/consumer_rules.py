@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from leafd.config.transforms import INVALID_SUBJECT, valid_subject
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import AccountLimits, Settings
 from leafd.jetstream.errors import ApiError
@@ -36,7 +37,7 @@ from leafd.jetstream.stream_rules import (
     metadata_size,
     pedantic_error,
 )
-from leafd.jetstream.subjects import INVALID_SUBJECT, literal, subset, valid_name, valid_subject
+from leafd.jetstream.subjects import literal, subset, valid_name
 
 MAX_WAITING_DEFAULT: Final = 512
 ACK_WAIT_DEFAULT: Final = 30 * SECOND

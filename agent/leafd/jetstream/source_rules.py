@@ -10,19 +10,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from leafd.config.transforms import INVALID_SUBJECT, TransformError, check_mapping, valid_subject
 from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import SourceConsumer, StreamConfig, StreamSource
-from leafd.jetstream.subjects import (
-    INVALID_SUBJECT,
-    TransformError,
-    check_mapping,
-    collide,
-    literal,
-    subset,
-    valid_name,
-    valid_subject,
-)
+from leafd.jetstream.subjects import collide, literal, subset, valid_name
 from leafd.jetstream.versioning import hash8
 
 API_PREFIX: Final = "$JS.API"

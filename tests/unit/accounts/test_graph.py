@@ -58,6 +58,26 @@ def test_numbers_stay() -> None:
     assert 0 not in names
 
 
+def mappings(text: str) -> dict[str, tuple[tuple[str, int], ...]]:
+    return dict(graph(f"accounts {{ A {{ mappings {{ {text} }} }} }}").by_name["A"].mappings)
+
+
+def test_mappings_become_shares_of_a_hundred() -> None:
+    """The smallest first, as in the reference; what is left stays with the source, unless it is among them."""
+    assert {"a": (("b", 100),)} == mappings("a: b")
+    assert {"a": (("c", 20), ("b", 100))} == mappings("a: [ {dest: b, weight: 80%}, {dest: c, weight: 20} ]")
+    assert {"a.*.*": (("b.$2", 30), ("a.$1.$2", 100))} == mappings('"a.*.*": {dest: "b.$2", weight: 30}')
+    assert {"a": (("a", 10), ("b", 40))} == mappings("a: [ {dest: b, weight: 30}, {dest: a, weight: 10} ]")
+    assert {"a": (("a", 100),)} == mappings("a: {dest: b, weight: 100, cluster: east}")
+
+
+def test_mappings_at_the_top_are_the_global_accounts() -> None:
+    """And the account's own ones stay."""
+    found = graph("mappings { a: b }\naccounts { $G { mappings { c: d } }, B {} }").by_name
+    assert {"a": (("b", 100),), "c": (("d", 100),)} == dict(found["$G"].mappings)
+    assert () == found["B"].mappings
+
+
 def test_compare() -> None:
     """A reload knows what came, what changed and what went."""
     numbers = Numbers()

@@ -12,6 +12,20 @@ from leafd.config.bind import load_file
 from leafd.errors import ConfigError
 
 AGREED = [
+    'mappings { a: "b", "c.*": "d.$1", "e.>": "f.{{partition(5)}}.>" }',
+    'maps { "a.*": [ {dest: "b.$1", weight: 20%}, {destination: "c", weight: "80%"} ] }',
+    "accounts { A { mappings { a: {dest: b, weight: 5}, c: [ {dest: d, weight: 5}, {dest: c, weight: 1} ], e: [] } } }",
+    "mappings { a: [ {dest: b, weight: 70}, {dest: c, weight: 60, cluster: east} ] }",
+    "mappings { a: [ {dest: b, weight: 70}, {dest: c, weight: 60} ] }",
+    "mappings { a: [ {dest: b, weight: 10}, {dest: b, weight: 60} ] }",
+    "mappings { a: [ {dest: b} ] }",
+    "mappings { a: [ {dest: b, weight: 101} ] }",
+    "mappings { a: [ {dest: b, weight: x} ] }",
+    "mappings { a: [ {dest: b, weight: 1, foo: 1} ] }",
+    'mappings { "a..b": b }',
+    'mappings { "a.*": "b.$2" }',
+    'mappings { "a.*": "b.{{foo(1)}}" }',
+    'mappings { "a.>": "b" }',
     "listen: 4222",
     'listen: "localhost:4222"',
     "listen: localhost",

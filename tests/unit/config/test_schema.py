@@ -107,7 +107,6 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "jetstream { key: secret }",
         "accounts { A { imports: [ {stream: {account: B, subject: x}} ] } }",
         "leafnodes { remotes: [ { url: 'nats://h', tls {} , proxy: {url: x} } ] }",
-        "mappings { a: b }",
         "proxy_protocol: true",
     ],
 )

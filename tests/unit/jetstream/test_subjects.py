@@ -5,16 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from leafd.jetstream.subjects import (
-    TransformError,
-    check_mapping,
-    check_transform,
-    collide,
-    literal,
-    subset,
-    valid_name,
-    valid_subject,
-)
+from leafd.config.transforms import TransformError, check_mapping, check_transform, valid_subject
+from leafd.jetstream.subjects import collide, literal, subset, valid_name
 
 LITERALS = [".".join(tokens) for size in (1, 2, 3, 4) for tokens in itertools.product("ab", repeat=size)]
 PATTERNS = [

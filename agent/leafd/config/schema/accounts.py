@@ -9,6 +9,7 @@ from pydantic import BeforeValidator
 
 from leafd.config.schema.base import Number, Section, Takes, later, option
 from leafd.config.schema.jetstream import AccountJetStream, switch
+from leafd.config.schema.mappings import Mappings
 from leafd.config.schema.permissions import Permissions, User
 
 
@@ -32,10 +33,8 @@ class Account(Section):
         None, "For users that have no permissions of their own.", takes=Takes.LIVE
     )
     limits: AccountLimits = option(AccountLimits, "What it may use.", takes=Takes.LIVE)
-    mappings: Any = later(
-        "subject mappings are not in this build: messages would go to other subjects than configured",
-        refuse=True,
-        aliases=("maps",),
+    mappings: Mappings = option(
+        {}, "Subjects that go elsewhere, with weights if wanted.", aliases=("maps",), takes=Takes.LIVE
     )
     exports: Any = later(
         "sharing between accounts is not in this build: nobody can import what is exported here", refuse=False

@@ -24,6 +24,7 @@ from leafd.config.schema.base import (
 )
 from leafd.config.schema.jetstream import JetStream, switch
 from leafd.config.schema.leafnodes import LeafNodes
+from leafd.config.schema.mappings import Mappings
 from leafd.config.schema.permissions import Authorization
 
 DEFAULT_PORT: Final = 4222
@@ -116,9 +117,7 @@ class Server(Section):
     leafnodes: LeafNodes | None = option(None, "Leaf links.", aliases=("leaf",))
     feature_flags: dict[str, Flag] = option({}, "Flags of the reference server; this one has none of them.")
 
-    mappings: Any = later(
-        "subject mappings are not in this build: messages would go elsewhere", refuse=True, aliases=("maps",)
-    )
+    mappings: Mappings = option({}, "Mappings of the account $G.", aliases=("maps",), takes=Takes.LIVE)
     tls: Any = later(_TLS, refuse=True)
     https: Any = later(_TLS, refuse=True)
     https_port: Any = later(_TLS, refuse=True)

@@ -1,0 +1,123 @@
+/* mapping.c: an account's subject mappings: what its clients and links publish to a source goes to one of its destinations.
+ *
+ *     account->mappings > mapping (source) > choices: a transform, and the share of a hundred that it ends below
+ *
+ * The first mapping whose source matches decides; a draw that reaches no choice drops the message, which is how the configuration
+ * asks for loss. Links are told of the sources, so that what is published behind them comes here. What JetStream and control publish is
+ * not mapped. What does not live here: weights that do not add up (control completes them), permissions (judged for the new subject).
+ */
+#include <stdlib.h>
+
+#include "base/subject.h"
+#include "base/transform.h"
+#include "plane/core.h"
+
+#define HUNDRED 100u
+
+typedef struct choice {
+    struct choice *next;
+    transform_t *transform;
+    uint64_t below;
+} choice_t;
+
+struct mapping {
+    mapping_t *next;
+    bytes_t source; /* own copy */
+    choice_t *choices;
+};
+
+void mappings_free(mapping_t *mapping) {
+    while (mapping != NULL) {
+        mapping_t *next = mapping->next;
+        for (choice_t *choice = mapping->choices, *after; choice != NULL; choice = after) {
+            after = choice->next;
+            transform_free(choice->transform);
+            free(choice);
+        }
+        bytes_release(&mapping->source);
+        free(mapping);
+        mapping = next;
+    }
+}
+
+static status_t read_choice(strings_t *strings, bytes_t source, bytes_t destination, choice_t **place) {
+    choice_t *choice = calloc(1, sizeof(*choice));
+    if (choice == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    *place = choice;
+    if (!decimal_parse(strings_next(strings), &choice->below) || choice->below > HUNDRED) {
+        return STATUS_INVALID;
+    }
+    return transform_new(source, destination, &choice->transform);
+}
+
+/* One after the other into the list's end; a failure leaves a list that can be freed. */
+static status_t read_mappings(strings_t *strings, mapping_t **place) {
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && strings_more(strings)) {
+        mapping_t *mapping = calloc(1, sizeof(*mapping));
+        if (mapping == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        *place = mapping;
+        place = &mapping->next;
+        mapping->source = bytes_copy(strings_next(strings));
+        choice_t **choice = &mapping->choices;
+        bytes_t destination;
+        while (status == STATUS_OK && (destination = strings_next(strings)).size != 0) {
+            status = read_choice(strings, mapping->source, destination, choice);
+            choice = status == STATUS_OK ? &(*choice)->next : choice;
+        }
+        if (!subject_valid_pattern(mapping->source)) {
+            status = STATUS_INVALID;
+        }
+    }
+    return status;
+}
+
+static void announce(plane_t *plane, account_t *account, const mapping_t *mapping, uint32_t before, uint32_t after) {
+    for (; mapping != NULL; mapping = mapping->next) {
+        interest_change(plane, account, mapping->source, BYTES_NONE, NULL, before, after);
+    }
+}
+
+void mappings_announce(plane_t *plane, account_t *account) {
+    announce(plane, account, account->mappings, 0, 1);
+}
+
+status_t mappings_put(plane_t *plane, account_t *account, strings_t strings) {
+    mapping_t *mappings = NULL;
+    status_t status = read_mappings(&strings, &mappings);
+    if (status != STATUS_OK) {
+        mappings_free(mappings);
+        return status;
+    }
+    mapping_t *old = account->mappings;
+    account->mappings = mappings;
+    /* New ones in before old ones out: what stays is never unannounced. */
+    announce(plane, account, mappings, 0, 1);
+    announce(plane, account, old, 1, 0);
+    mappings_free(old);
+    return STATUS_OK;
+}
+
+bytes_t mapped_subject(plane_t *plane, const account_t *account, bytes_t subject, text_t *out) {
+    const mapping_t *mapping = account->mappings;
+    while (mapping != NULL && !subject_matches(subject, mapping->source)) {
+        mapping = mapping->next;
+    }
+    if (mapping == NULL) {
+        return subject;
+    }
+    uint32_t draw = random_below(plane, HUNDRED);
+    const choice_t *choice = mapping->choices;
+    while (choice != NULL && draw >= choice->below) {
+        choice = choice->next;
+    }
+    if (choice == NULL) {
+        return BYTES_NONE;
+    }
+    status_t status = transform_apply(choice->transform, subject, plane_random(plane), out->at, SUBJECT_BYTES_MAX, &out->size);
+    return status == STATUS_OK ? text_bytes(out) : status == STATUS_NOT_FOUND ? subject : BYTES_NONE;
+}
