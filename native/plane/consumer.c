@@ -281,10 +281,10 @@ static status_t read_filters(const strings_t *strings, consumer_parts_t *parts) 
 
 /* Slices point into the command. */
 static status_t read_parts(const plane_command_t *command, const stream_t *stream, consumer_parts_t *parts) {
+    memset(parts, 0, sizeof(*parts)); /* first: the caller frees what it points to, however this ends */
     if (command->body_size != sizeof(consumer_config_t)) {
         return STATUS_INVALID;
     }
-    memset(parts, 0, sizeof(*parts));
     memcpy(&parts->setup.config, command->body, sizeof(consumer_config_t));
     strings_t strings = strings_of(command);
     parts->setup.stream_id = stream->id;

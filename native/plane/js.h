@@ -136,7 +136,7 @@ void js_fast_forget(plane_t *plane, const stream_t *stream);
 
 /* ---- js_append.c --------------------------------------------------------------------------------------------------------- */
 
-/* Stores a message, renamed and published again as its stream wants it. Changes the append's subject and skip. */
+/* Stores a message, renamed and published again as its stream wants it. May change the append's skip. */
 appended_t js_append(plane_t *plane, stream_t *stream, append_t *append);
 /* texts: source and destination of the stored subject, then those of what is published again; an empty destination is none, and *out NULL
  * when both are. STATUS_INVALID: no such transform. */

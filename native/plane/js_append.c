@@ -130,19 +130,20 @@ static bool nobody_wants(const plane_t *plane, const stream_t *stream, const app
     return stream->config.retention == 1 && append->force_seq == 0 && !consume_wanted(plane->consume, stream->id, append->subject);
 }
 
-static appended_t append_rewritten(plane_t *plane, stream_t *stream, append_t *append) {
+static appended_t append_rewritten(plane_t *plane, stream_t *stream, const append_t *append) {
     text_t name;
+    append_t renamed = *append; /* the new name lives here only; the caller's append must not point to it */
     if (stream->rewrite->stored_as != NULL) {
-        append->subject = js_transformed(plane, stream->rewrite->stored_as, append->subject, &name);
-        if (append->subject.size == 0) {
+        renamed.subject = js_transformed(plane, stream->rewrite->stored_as, append->subject, &name);
+        if (renamed.subject.size == 0) {
             return (appended_t){.verdict = APPEND_TOO_LARGE};
         }
     }
-    append->skip = nobody_wants(plane, stream, append);
+    renamed.skip = nobody_wants(plane, stream, &renamed);
     if (stream->rewrite->republish != NULL) {
-        return append_and_republish(plane, stream, append);
+        return append_and_republish(plane, stream, &renamed);
     }
-    return store_append(stream->store, append, plane->now);
+    return store_append(stream->store, &renamed, plane->now);
 }
 
 appended_t js_append(plane_t *plane, stream_t *stream, append_t *append) {
