@@ -79,7 +79,7 @@ static status_t refuse(listener_t *listener) {
 
 status_t listener_accept(listener_t *listener, int *fd, char peer[LISTEN_PEER_SIZE]) {
     for (int dead = 0; dead < DEAD_MAX; dead++) {
-        struct sockaddr_storage address;
+        struct sockaddr_storage address = {0};
         socklen_t size = sizeof address;
         int accepted = accept4(listener->fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (accepted >= 0) {
@@ -112,7 +112,7 @@ status_t listen_adopt(int fd, char peer[LISTEN_PEER_SIZE]) {
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
         return STATUS_IO;
     }
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
     if (getpeername(fd, (struct sockaddr *)&address, &size) != 0) {
         return STATUS_CLOSED;

@@ -154,11 +154,12 @@ static int open_message_dbs(env_t *env, MDB_txn *txn) {
     MDB_val v;
     while ((code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
         char name[MESSAGE_DB_NAME_SIZE + 1] = {0};
-        unsigned int stream;
         if (k.mv_size == MESSAGE_DB_NAME_SIZE && count < MESSAGE_DBS_MAX) {
+            char *end;
             memcpy(name, k.mv_data, MESSAGE_DB_NAME_SIZE);
-            if (sscanf(name, "m%08x", &stream) == 1) {
-                streams[count++] = stream;
+            unsigned long stream = strtoul(name + 1, &end, 16);
+            if (name[0] == 'm' && *end == 0) {
+                streams[count++] = (uint32_t)stream;
             }
         }
     }

@@ -108,7 +108,7 @@ void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, c
     *alarm = (store_alarm_t){.code = code, .stream = stream, .seq = seq};
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(alarm->text, sizeof alarm->text, format, arguments);
+    (void)vsnprintf(alarm->text, sizeof alarm->text, format, arguments);
     va_end(arguments);
 }
 

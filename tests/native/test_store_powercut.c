@@ -411,7 +411,7 @@ static unsigned setting(const char *name, unsigned otherwise) {
 }
 
 static void cut_anywhere(void) {
-    unsigned images = setting("LEAFD_POWER_CUTS", 800);
+    unsigned images = setting("LEAFD_POWER_CUTS", 600);
     unsigned seed = setting("LEAFD_POWER_SEED", 1);
     char directory[96];
     chance.state = (seed + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15);
