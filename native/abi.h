@@ -264,6 +264,7 @@ typedef struct stream_config {
 #define STREAM_MIRROR 256
 #define STREAM_ALLOW_BATCHED 512
 #define STREAM_REPUBLISH_HEADERS 1024 /* what is published again goes without its payload                    */
+#define STREAM_ALLOW_SCHEDULES 2048
 
 typedef struct stream_state {
     uint64_t messages;

@@ -38,6 +38,7 @@ struct stream {
     uint32_t subject_count;
     rewrite_t *rewrite;     /* NULL: stored under the subject it came with, not published again     */
     sink_t direct[2];       /* $JS.API.DIRECT.GET.<stream> and .>                                   */
+    int64_t quiet_until_ns; /* loaded at the start: its consumers are still on their way                    */
     uint32_t fast_count;    /* open fast batches, js_fast.c                                         */
     consumer_seat_t *seats;
     uint32_t seat_count;
@@ -127,6 +128,24 @@ const refusal_t *js_refused_outright(const stream_t *stream, const message_t *me
 void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, const refusal_t *refusal);
 void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...}                                   */
 
+bool js_parse_ttl(bytes_t value, bool *never, int64_t *ns); /* Nats-TTL's text. false: none                     */
+extern const refusal_t refused_ttl_off;
+/* A message of the server's own: what clients may not say in their headers is not looked at. */
+void js_take_inside(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken);
+
+/* ---- js_schedule.c ------------------------------------------------------------------------------------------------------- */
+
+/* What the "Nats-Schedule..." headers of a message order. */
+typedef struct schedule_order {
+    int64_t due_ts;         /* a schedule, and its first time; 0 = none                             */
+    bool add_rollup;        /* it is to say that it replaces an earlier one                         */
+    bytes_t ends;           /* the subject of a schedule that ends with this message                */
+} schedule_order_t;
+/* Checks as the reference does. NULL: nothing to refuse. */
+const refusal_t *js_schedule_read(plane_t *plane, const stream_t *stream, const message_t *message, schedule_order_t *order);
+void js_schedule_end(stream_t *stream, bytes_t subject); /* purges the schedule                         */
+bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts); /* the store's hook    */
+
 /* ---- js_fast.c ----------------------------------------------------------------------------------------------------------- */
 
 bool js_in_fast_batch(bytes_t reply);                 /* the message says that it belongs to one                */
@@ -138,6 +157,8 @@ void js_fast_forget(plane_t *plane, const stream_t *stream);
 
 /* Stores a message, renamed and published again as its stream wants it. May change the append's skip. */
 appended_t js_append(plane_t *plane, stream_t *stream, append_t *append);
+/* Under which subject that would be stored; *out may hold it. Empty: none that fits. */
+bytes_t js_stored_subject(plane_t *plane, const stream_t *stream, bytes_t subject, text_t *out);
 /* texts: source and destination of the stored subject, then those of what is published again; an empty destination is none, and *out NULL
  * when both are. STATUS_INVALID: no such transform. */
 LEAF_MUST_USE status_t rewrite_new(const bytes_t texts[4], bool headers_only, rewrite_t **out);

@@ -69,6 +69,11 @@ bytes_t js_transformed(plane_t *plane, const transform_t *transform, bytes_t sub
     }
 }
 
+bytes_t js_stored_subject(plane_t *plane, const stream_t *stream, bytes_t subject, text_t *out) {
+    bool renames = stream->rewrite != NULL && stream->rewrite->stored_as != NULL;
+    return renames ? js_transformed(plane, stream->rewrite->stored_as, subject, out) : subject;
+}
+
 /* ---- publishing again -------------------------------------------------------------------------------------------------- */
 
 static bool add(buffer_t *out, bytes_t text) {

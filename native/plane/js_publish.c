@@ -21,12 +21,11 @@ static const refusal_t refused_sealed = {400, 10109, "invalid operation on seale
 static const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}, false};
 static const refusal_t refused_header = {400, 10097, "header size exceeds maximum allowed of 64k", {NULL, 0}, false};
 static const refusal_t refused_stream = {400, 10060, "expected stream does not match", {NULL, 0}, false};
-static const refusal_t refused_ttl_off = {400, 10166, "per-message TTL is disabled", {NULL, 0}, false};
+const refusal_t refused_ttl_off = {400, 10166, "per-message TTL is disabled", {NULL, 0}, false};
 static const refusal_t refused_ttl = {400, 10165, "invalid per-message TTL", {NULL, 0}, false};
 static const refusal_t refused_subject_seq = {400, 10193, "missing sequence for expected last sequence per subject", {NULL, 0}, false};
 static const refusal_t refused_source = {400, 10227, "message stream source header is not allowed", {NULL, 0}, false};
 static const refusal_t refused_counter = {400, 10168, "message counters is disabled", {NULL, 0}, false};
-static const refusal_t refused_schedule = {400, 10188, "message schedules is disabled", {NULL, 0}, false};
 static const refusal_t refused_atomic = {400, 10174, "atomic publish is disabled", {NULL, 0}, false};
 static const refusal_t refused_rollup = {500, 10111, "rollup not permitted", {NULL, 0}, false};
 static const refusal_t refused_rollup_value = {500, 10111, "rollup value invalid: ", {NULL, 0}, true};
@@ -88,6 +87,8 @@ typedef struct intake {
     bool has_subject_seq_subject;
     uint32_t ttl_size; /* of the header's value that ttl_text stands for, 0 = as it came */
     uint8_t ttl_text[20];
+    bool scheduling; /* there are headers of schedules */
+    schedule_order_t order;
     bytes_t bad_rollup;
     refusal_t refusal; /* the first one in the reference's order, among those that need no store */
     uint32_t refusal_rank;
@@ -110,17 +111,25 @@ static bool same_word(bytes_t text, const char *word) {
     return text.size == strlen(word) && strncasecmp((const char *)text.at, word, text.size) == 0;
 }
 
-static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, moment_t now) {
+bool js_parse_ttl(bytes_t value, bool *never, int64_t *ns) {
     uint64_t seconds;
-    int64_t ns = 0;
-    bool never = bytes_equal(value, BYTES_LITERAL("never"));
-    bool good = never;
-    if (!never && decimal_parse(value, &seconds)) {
-        good = seconds > 0 && seconds < INT64_MAX / (uint64_t)NS_PER_SECOND;
-        ns = good ? (int64_t)seconds * NS_PER_SECOND : 0;
-    } else if (!never) {
-        good = duration_parse(value, &ns) == STATUS_OK && ns >= NS_PER_SECOND;
+    *ns = 0;
+    *never = bytes_equal(value, BYTES_LITERAL("never"));
+    if (*never) {
+        return true;
     }
+    if (decimal_parse(value, &seconds)) {
+        bool good = seconds > 0 && seconds < INT64_MAX / (uint64_t)NS_PER_SECOND;
+        *ns = good ? (int64_t)seconds * NS_PER_SECOND : 0;
+        return good;
+    }
+    return duration_parse(value, ns) == STATUS_OK && *ns >= NS_PER_SECOND;
+}
+
+static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, moment_t now) {
+    int64_t ns;
+    bool never;
+    bool good = js_parse_ttl(value, &never, &ns);
     if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
         if (good) {
             refuse(intake, 8, &refused_ttl_off);
@@ -186,8 +195,8 @@ static void read_field(intake_t *intake, const stream_t *stream, bytes_t name, b
         if (value.size != 0) {
             refuse(intake, 0, &refused_atomic);
         }
-    } else if (bytes_equal(rest, BYTES_LITERAL("Schedule"))) {
-        refuse(intake, 11, &refused_schedule);
+    } else if (bytes_starts(rest, BYTES_LITERAL("Schedule"))) {
+        intake->scheduling = true;
     } else if (bytes_equal(rest, BYTES_LITERAL("Stream-Source"))) {
         refuse(intake, 12, &refused_source);
     }
@@ -214,15 +223,19 @@ static bool drop_ttl(bytes_t name) {
     return drop_nothing(name) || bytes_equal(name, BYTES_LITERAL("Nats-TTL"));
 }
 
-/* Without memory the message keeps its own. */
-static bytes_t with_ttl(plane_t *plane, bytes_t header, bytes_t ttl) {
+/* With what the checks have added. Without memory the message keeps its own. */
+static bytes_t changed_header(plane_t *plane, const intake_t *intake, bytes_t header) {
     bool empty = false;
-    plane->scratch.size = 0;
-    if (headers_copy_without(&plane->scratch, header, drop_ttl, true, &empty) != STATUS_OK
-        || headers_append(&plane->scratch, 0, BYTES_LITERAL("Nats-TTL"), ttl) != STATUS_OK) {
-        return header;
+    buffer_t *out = &plane->scratch;
+    out->size = 0;
+    status_t status = headers_copy_without(out, header, intake->ttl_size != 0 ? drop_ttl : drop_nothing, true, &empty);
+    if (status == STATUS_OK && intake->order.add_rollup) {
+        status = headers_append(out, 0, BYTES_LITERAL("Nats-Rollup"), BYTES_LITERAL("sub"));
     }
-    return bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
+    if (status == STATUS_OK && intake->ttl_size != 0) {
+        status = headers_append(out, 0, BYTES_LITERAL("Nats-TTL"), bytes_of(intake->ttl_text, intake->ttl_size));
+    }
+    return status == STATUS_OK ? bytes_of(out->at, (uint32_t)out->size) : header;
 }
 
 /* A status in the block's first line is not stored, nor is what a service import adds. */
@@ -297,8 +310,16 @@ static void name_verdict(taken_t *taken) {
     taken->refusal = *refusal;
 }
 
-static const refusal_t *read_intake(stream_t *stream, const message_t *message, intake_t *intake, moment_t now) {
-    read_headers(intake, stream, message->header, now);
+static const refusal_t *read_intake(plane_t *plane, stream_t *stream, const message_t *message, intake_t *intake) {
+    read_headers(intake, stream, message->header, plane->now);
+    if (LEAF_UNLIKELY(intake->scheduling)) {
+        const refusal_t *refusal = js_schedule_read(plane, stream, message, &intake->order);
+        if (refusal != NULL) {
+            refuse(intake, 11, refusal);
+        }
+        intake->append.due_ts = intake->order.due_ts;
+        intake->append.rollup = intake->order.add_rollup ? 1 : intake->append.rollup;
+    }
     if (intake->bad_rollup.size != 0 && intake->refusal.code == 0) {
         intake->refusal = refused_rollup_value;
         intake->refusal.detail = intake->bad_rollup;
@@ -306,7 +327,7 @@ static const refusal_t *read_intake(stream_t *stream, const message_t *message, 
     return intake->refusal.code != 0 ? &intake->refusal : NULL;
 }
 
-void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken) {
+static void take(plane_t *plane, stream_t *stream, const message_t *message, bool inside, taken_t *taken) {
     taken->refusal.code = 0;
     const refusal_t *refusal = js_refused_outright(stream, message);
     intake_t intake;
@@ -318,10 +339,11 @@ void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t
         if (message->header.size > HEADER_BYTES_MAX) {
             refusal = &refused_header;
         } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))) {
-            refusal = read_intake(stream, message, &intake, plane->now);
+            refusal = read_intake(plane, stream, message, &intake);
+            refusal = inside ? NULL : refusal;
         }
-        intake.append.header = intake.ttl_size == 0 ? stored_header(plane, message->header)
-                                                    : with_ttl(plane, message->header, bytes_of(intake.ttl_text, intake.ttl_size));
+        bool changed = intake.ttl_size != 0 || intake.order.add_rollup;
+        intake.append.header = changed ? changed_header(plane, &intake, message->header) : stored_header(plane, message->header);
     }
     if (LEAF_UNLIKELY(refusal != NULL)) {
         taken->refusal = *refusal;
@@ -329,6 +351,18 @@ void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t
     }
     taken->appended = js_append(plane, stream, &intake.append);
     name_verdict(taken);
+    bool stored = taken->appended.verdict == APPEND_STORED || taken->appended.verdict == APPEND_SKIPPED;
+    if (LEAF_UNLIKELY(intake.order.ends.size != 0) && stored) {
+        js_schedule_end(stream, intake.order.ends);
+    }
+}
+
+void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken) {
+    take(plane, stream, message, false, taken);
+}
+
+void js_take_inside(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken) {
+    take(plane, stream, message, true, taken);
 }
 
 /* ---- a long rollup ---------------------------------------------------------------------------------------------------------- */

@@ -148,6 +148,8 @@ void stream_state_of(const stream_t *stream, stream_state_t *state) {
     }
 }
 
+#define LOADING_NS (5 * NS_PER_SECOND)
+
 static status_t make_stream(plane_t *plane, const plane_command_t *command, const stream_config_t *config, stream_t **out) {
     account_t *account = account_find(plane, config->account);
     uint32_t which = config->storage == 1 ? STORE_MEMORY : STORE_FILE;
@@ -171,6 +173,7 @@ static status_t make_stream(plane_t *plane, const plane_command_t *command, cons
         free(stream);
         return status;
     }
+    stream->quiet_until_ns = command->arg == 1 ? plane->now.mono_ns + LOADING_NS : 0;
     store_stream_set_owner(stream->store, stream);
     *out = stream;
     return STATUS_OK;

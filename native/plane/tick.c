@@ -24,7 +24,10 @@ static status_t store_start(plane_t *plane, uint32_t which, const char *director
                                .memory = which == STORE_MEMORY};
     status_t status = store_open(&options, &plane->stores[which], reason, PLANE_REASON_SIZE);
     if (status == STATUS_OK) {
-        store_set_hooks(plane->stores[which], consume_store_hooks(plane->consume));
+        store_hooks_t hooks = consume_store_hooks(plane->consume);
+        hooks.due = js_schedule_due;
+        hooks.due_context = plane;
+        store_set_hooks(plane->stores[which], hooks);
         int fd = store_wake_fd(plane->stores[which]);
         if (fd >= 0 && plane->threaded) {
             status = loop_add(&plane->loop, fd, LOOP_READ, (void *)(uintptr_t)(4 + 2 * which));

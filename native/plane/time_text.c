@@ -7,7 +7,7 @@
 #define DAYS_PER_ERA 146097 /* 400 years */
 #define SECONDS_PER_DAY 86400
 
-static int64_t days_from_date(int64_t year, int64_t month, int64_t day) {
+int64_t days_from_date(int64_t year, int64_t month, int64_t day) {
     year -= month <= 2;
     int64_t era = (year >= 0 ? year : year - 399) / 400;
     int64_t year_of_era = year - era * 400;
@@ -16,7 +16,7 @@ static int64_t days_from_date(int64_t year, int64_t month, int64_t day) {
     return era * DAYS_PER_ERA + day_of_era - 719468;
 }
 
-static void date_from_days(int64_t days, int64_t *year, int64_t *month, int64_t *day) {
+void date_from_days(int64_t days, int64_t *year, int64_t *month, int64_t *day) {
     days += 719468;
     int64_t era = (days >= 0 ? days : days - (DAYS_PER_ERA - 1)) / DAYS_PER_ERA;
     int64_t day_of_era = days - era * DAYS_PER_ERA;

@@ -52,6 +52,7 @@ static uint64_t need_of(const entry_t *entry) {
     const append_t *append = entry->append;
     uint64_t need = EVICTION_SLACK + STREAM_PROMISE + message_size(&entry->message) + 2 * (uint64_t)append->subject.size;
     need += append->msg_id.size > 0 ? dedupe_need(append->msg_id) : 0;
+    need += append->due_ts != 0 ? SCHEDULE_NEED : 0;
     need += append->source_key.size > 0 ? 64 + (uint64_t)append->source_key.size : 0;
     return need;
 }
@@ -158,16 +159,14 @@ static void write_message(entry_t *entry) {
     head_change(stream, entry->head);
 }
 
-static void write_expiry(entry_t *entry, int64_t age_now, int64_t wall_now) {
-    store_stream_t *stream = entry->stream;
-    int64_t left = entry->append->expires_ts - wall_now;
-    int64_t expires = age_now + (left > 0 ? left : 0);
+void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq) {
     store_key_t key;
-    key_expiry(&key, stream->id, expires, entry->seq);
-    uint8_t *value = overlay_put(stream->store, DB_EXPIRY, key_bytes(&key), VALUE_CRC_SIZE, false, NULL);
+    uint64_t position;
+    key_expiry(&key, stream->id, expires, seq);
+    uint8_t *value = overlay_put(stream->store, DB_EXPIRY, key_bytes(&key), VALUE_CRC_SIZE, false, &position);
     value_seal(key_bytes(&key), value, VALUE_CRC_SIZE);
-    /* Without memory it expires once it has gone home. */
-    (void)!expiries_push(&stream->expiries, (expiry_t){.expires = expires, .seq = entry->seq});
+    /* Without memory it comes up once it has gone home. */
+    (void)!expiries_push(&stream->expiries, (expiry_t){.expires = expires, .seq = seq, .position = position});
 }
 
 static void write_source(entry_t *entry) {
@@ -227,11 +226,15 @@ static void store_it(entry_t *entry, int64_t age_now, int64_t wall_now) {
     stream->store->messages++;
     stream->store->bytes += entry->bytes;
     if (entry->append->expires_ts > 0) {
-        write_expiry(entry, age_now, wall_now);
+        int64_t left = entry->append->expires_ts - wall_now;
+        expiry_write(stream, age_now + (left > 0 ? left : 0), entry->seq);
+    }
+    if (entry->append->due_ts != 0) {
+        schedule_write(stream, entry->seq, entry->append->due_ts, wall_now);
     }
 }
 
-static void after(entry_t *entry) {
+static void tell(const entry_t *entry) {
     store_stream_t *stream = entry->stream;
     const append_t *append = entry->append;
     store_hooks_t *hooks = &stream->store->hooks;
@@ -241,6 +244,12 @@ static void after(entry_t *entry) {
     if (LEAF_UNLIKELY(stream->tallies != NULL)) {
         tallies_appended(stream, entry->seq, append->subject);
     }
+}
+
+static void after(entry_t *entry) {
+    store_stream_t *stream = entry->stream;
+    const append_t *append = entry->append;
+    tell(entry);
     if (stream->config.max_msgs_per_subject > 0) {
         limits_subject(stream, append->subject);
     }
@@ -270,10 +279,7 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
         return false;
     }
     store_it(&entry, clock->age, clock->wall);
-    store_hooks_t *hooks = &stream->store->hooks;
-    if (hooks->appended != NULL) {
-        hooks->appended(hooks->context, stream, entry.seq, append.subject);
-    }
+    tell(&entry);
     message_remove(stream, found, true);
     limits_enforce(stream, STORE_STEP);
     return true;
@@ -293,6 +299,7 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
     entry.message.ts = ts < stream->last_ts ? stream->last_ts : ts;
     entry.message.born = born < stream->last_born ? stream->last_born : born;
     entry.message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
+    entry.message.flags |= append->due_ts != 0 ? MESSAGE_SCHEDULE : 0;
     entry.bytes = append->skip ? 0 : stream_message_bytes(stream, &entry.message);
     appended_t out;
     if (append->source_key.size > KEY_RECORD_MAX - 4 || !admit(&entry, age_now, &out)) {

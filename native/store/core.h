@@ -39,10 +39,11 @@ typedef struct places {
 
 typedef struct expiry {
     int64_t expires;
-    uint64_t seq;
+    uint64_t seq;      /* as in the key: perhaps with EXPIRY_SCHEDULE */
+    uint64_t position; /* of its op: behind what has gone home        */
 } expiry_t;
 
-/* Young TTL messages, a binary heap by time; what has gone home is found there by key order. */
+/* Young TTL messages and schedules, a binary heap by time; what has gone home is found there by key order. */
 typedef struct expiries {
     expiry_t *at;
     uint64_t count;
@@ -208,7 +209,7 @@ place_t places_get(const places_t *places, uint64_t index);
 uint64_t places_first(const places_t *places);
 status_t expiries_push(expiries_t *expiries, expiry_t entry);
 void expiries_pop(expiries_t *expiries);
-void expiries_drop_below(expiries_t *expiries, uint64_t seq);
+void expiries_drop_below(expiries_t *expiries, uint64_t position);
 status_t newcomers_push(newcomers_t *newcomers, uint64_t position);
 void newcomers_drop(newcomers_t *newcomers);
 status_t births_push(births_t *births, uint64_t position);
@@ -251,7 +252,16 @@ status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, fo
 /* The message has outlived its time: it goes, or a delete marker takes its place. false: no room for that now. */
 bool marker_or_remove(store_stream_t *stream, const found_t *found);
 
+/* ---- schedules.c ---- */
+#define SCHEDULE_NEED 160 /* an entry, a record */
+void schedule_write(store_stream_t *stream, uint64_t seq, int64_t due_ts, int64_t wall_now);
+void schedule_forget(store_stream_t *stream, uint64_t seq); /* its message goes */
+/* The entry (due on the age clock) has come up. false: no room now. */
+bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due);
+
 /* ---- append.c ---- */
+/* Into home's index by time, and into the heap. */
+void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
 /* A message of the store's own takes the place of the last one of its subject, whatever the limits say. false: no room. */
 bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns);
 

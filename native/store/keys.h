@@ -13,7 +13,7 @@
  *  HEADS       stream 4, subject ..                    first 8, last 8, count 8, [whole subject]
  *  IDS         stream 4, message id ..                 seq 8, born 8, [whole id]
  *  ID_ORDER    stream 4, seq 8                         born 8, message id
- *  EXPIRY      stream 4, expires 8, seq 8              -
+ *  EXPIRY      stream 4, expires 8, seq 8              -                                   (also schedules: EXPIRY_SCHEDULE)
  *
  * - Messages lie in a database for each stream (env.c says why); the key has the stream all the same, for the shared database of
  *   those over the limit and for the checksum.
@@ -21,6 +21,8 @@
  *   carries the whole text behind the numbers.
  * - ts is the stamp that people see (wall clock, never backwards within a stream); born is the store's own age clock
  *   (clockwork.c), which no wall clock step moves; expires is on the age clock.
+ * - A schedule (schedules.c) waits in EXPIRY among the times to live, with the top bit of its message's sequence set. What is in force is
+ *   its record RECORD_SCHEDULE: an entry of EXPIRY that does not agree with it is an old one.
  * - previous: the sequence of the message before on the same subject when this one was appended, 0 = none. It may be gone by now:
  *   a chain ends where it goes below the head's `first`, and a message deleted out of the middle leaves a GONE record (no
  *   subject, no payload) that keeps its link. So "the last N of a subject" needs no further index.
@@ -47,7 +49,8 @@ typedef enum store_db {
 } store_db_t;
 
 /* Record kinds that only the store itself uses. */
-#define RECORD_STATE 200 /* key = stream id */
+#define RECORD_STATE 200    /* key = stream id */
+#define RECORD_SCHEDULE 201 /* key = stream id, seq 8; value: due 8 on the age clock, due 8 as wall ns */
 
 #define KEY_MAX 511
 #define KEY_TEXT_MAX 480
@@ -63,6 +66,9 @@ typedef enum store_db {
 
 #define MESSAGE_GONE 1  /* deleted; only the link is left */
 #define MESSAGE_NEVER 2 /* exempt from max_age            */
+#define MESSAGE_SCHEDULE 4 /* has a schedule              */
+
+#define EXPIRY_SCHEDULE (UINT64_C(1) << 63) /* in the sequence of an EXPIRY key */
 
 typedef struct message {
     uint8_t flags;

@@ -103,6 +103,9 @@ void message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     store_t *store = stream->store;
     uint64_t bytes = found->sound ? stream_message_bytes(stream, &found->message) : 0;
     stream_touch(stream);
+    if (found->sound && (found->message.flags & MESSAGE_SCHEDULE) != 0) {
+        schedule_forget(stream, found->seq);
+    }
     bool link = leave_head(stream, found, oldest);
     stream->messages--;
     store->messages--;
@@ -250,8 +253,11 @@ static status_t home_expiry(store_stream_t *stream, int64_t *expires, uint64_t *
     return STATUS_OK;
 }
 
-static bool expire_one(store_stream_t *stream, uint64_t seq) {
+static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
     found_t found;
+    if ((seq & EXPIRY_SCHEDULE) != 0) {
+        return schedule_due(stream, seq & ~EXPIRY_SCHEDULE, expires);
+    }
     if (message_find(stream, seq, false, &found) != STATUS_OK || (found.message.flags & MESSAGE_GONE) != 0) {
         return true;
     }
@@ -273,7 +279,7 @@ static bool expire_home(store_stream_t *stream, int64_t age_now) {
         if (expires > age_now) {
             break;
         }
-        room = overlay_fits(stream->store, REMOVAL_NEED) && expire_one(stream, seq);
+        room = overlay_fits(stream->store, REMOVAL_NEED) && expire_one(stream, expires, seq);
         if (!room) {
             break;
         }
@@ -292,9 +298,10 @@ static bool expire_home(store_stream_t *stream, int64_t age_now) {
 
 bool limits_expire(store_stream_t *stream, int64_t age_now) {
     bool room = stream->config.max_age_ns <= 0 || stream->messages == 0 || expire_aged(stream, age_now);
-    while (stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now) {
-        /* A marker's own expiry goes into this heap meanwhile, always below the root, since it is still to come. */
-        if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, stream->expiries.at[0].seq)) {
+    for (uint32_t step = 0; step < AGE_STEP && stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now; step++) {
+        /* A marker's own expiry and a schedule's next time go into this heap meanwhile, always below the root: they are still to come. */
+        expiry_t first = stream->expiries.at[0];
+        if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq)) {
             return false;
         }
         expiries_pop(&stream->expiries);

@@ -130,10 +130,10 @@ void expiries_pop(expiries_t *expiries) {
     }
 }
 
-void expiries_drop_below(expiries_t *expiries, uint64_t seq) {
+void expiries_drop_below(expiries_t *expiries, uint64_t position) {
     uint64_t kept = 0;
     for (uint64_t i = 0; i < expiries->count; i++) {
-        if (expiries->at[i].seq >= seq) {
+        if (expiries->at[i].position >= position) {
             expiries->at[kept++] = expiries->at[i];
         }
     }

@@ -53,6 +53,10 @@ typedef struct store_hooks {
     void (*appended)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject);
     /* A message left: deleted, purged, expired, evicted by a limit. */
     void (*removed)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject);
+    /* A message's schedule is due (append_t.due_ts; due_ts says when it was meant to be). What it does to the stream is in one batch with
+     * the end of this due time. true: done, perhaps with a new time (store_schedule). false: not now, it is asked again in a second. */
+    bool (*due)(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts);
+    void *due_context;
 } store_hooks_t;
 void store_set_hooks(store_t *store, store_hooks_t hooks);
 
@@ -135,6 +139,7 @@ typedef struct append {
     uint64_t force_seq;        /* mirrors: the origin's sequence; 0 = next. Gaps are filled as deleted      */
     int64_t force_ts;          /* mirrors: the origin's stamp; 0 = now                                      */
     int64_t expires_ts;        /* Nats-TTL: wall ns, 0 = none, -1 = never (exempt from max_age)             */
+    int64_t due_ts;            /* a schedule: wall ns of the first time, 0 = none                           */
     bytes_t source_key;        /* sources: stored with the message in the same batch, see RECORD_SOURCE     */
     uint64_t source_seq;
 } append_t;
@@ -151,6 +156,9 @@ typedef struct appended {
 /* Evaluates in the reference's order (jetstream.md 4.2) and appends to the open batch. Never fails half. */
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now);
 
+/* Only from inside the hook `due`, for that message: the schedule's next time, as wall ns. Waits for as long as lies between now and
+ * then, whatever the wall clock does meanwhile. STATUS_NOT_FOUND: the message is gone. */
+LEAF_MUST_USE status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now);
 LEAF_MUST_USE status_t store_delete(store_stream_t *stream, uint64_t seq); /* STATUS_NOT_FOUND; STATUS_FULL: no room, later       */
 /* A purge, begun with zeros behind `keep`. It takes what is there at its first step; with `keep`, what is older than the newest `keep`
  * at its last. */

@@ -93,7 +93,7 @@ void stream_rotate(store_stream_t *stream) {
 
 void stream_drop(store_stream_t *stream) {
     places_drop_below(&stream->places, stream->boundary);
-    expiries_drop_below(&stream->expiries, stream->boundary);
+    expiries_drop_below(&stream->expiries, stream->store->batches.freed);
     births_drop(&stream->births);
     stream->deletes[1] = 0;
     stream->expiry_next = 0;
@@ -185,7 +185,7 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
 }
 
 static const uint32_t stream_record_kinds[] = {RECORD_STREAM, RECORD_CONSUMER, RECORD_SOURCE, RECORD_CONSUMER_STATE,
-                                               RECORD_CONSUMER_PENDING};
+                                               RECORD_CONSUMER_PENDING, RECORD_SCHEDULE};
 static const store_db_t stream_dbs[] = {DB_MESSAGES, DB_HEADS, DB_IDS, DB_ID_ORDER, DB_EXPIRY};
 
 status_t store_stream_remove(store_stream_t *stream) {

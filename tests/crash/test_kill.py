@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ jetstream { store_dir: "{store}", max_file: 1G, max_mem: 64M }
 ROUNDS = 8
 SEED = 20260101
 JOBS = 3000
+SCHEDULES = 300
 
 
 async def until_killed(work: Coroutine[Any, Any, None], server: Server, seconds: float) -> None:
@@ -123,6 +125,43 @@ def test_definitions_are_kept() -> None:
                 with pytest.raises(NotFoundError):
                     await js.stream_info(f"S{number - 1}")
             await closed(client)
+
+    with running(LEAFD, CONFIGURATION) as server:
+        asyncio.run(scenario(server))
+
+
+def test_schedules_fire_once() -> None:
+    """What each schedule makes is there exactly once, and its schedule is gone, whenever the server was killed."""
+
+    async def made(js: JetStreamContext) -> dict[str, int]:
+        return dict((await js.stream_info("PLAN", subjects_filter=">")).state.subjects or {})
+
+    async def scenario(server: Server) -> None:
+        chance = random.Random(SEED + 2)
+        client, js = await connected(server)
+        await client.request(
+            "$JS.API.STREAM.CREATE.PLAN",
+            b'{"name":"PLAN","subjects":["PLAN.>"],"allow_msg_schedules":true}',
+        )
+        for number in range(SCHEDULES):
+            due = datetime.now(UTC) + timedelta(seconds=chance.uniform(0.5, 5))
+            headers = {"Nats-Schedule": f"@at {due.isoformat()}", "Nats-Schedule-Target": f"PLAN.made.{number}"}
+            await js.publish(f"PLAN.plan.{number}", b"x", headers=headers)
+        await closed(client)
+        last = datetime.now(UTC) + timedelta(seconds=6)
+        for _ in range(ROUNDS):
+            await asyncio.sleep(chance.uniform(0.1, 0.5))
+            server.kill()
+            server.start()
+        await asyncio.sleep(max((last - datetime.now(UTC)).total_seconds(), 0))
+        client, js = await connected(server)
+        expected = {f"PLAN.made.{number}": 1 for number in range(SCHEDULES)}
+        for _ in range(50):
+            if await made(js) == expected:
+                break
+            await asyncio.sleep(0.1)
+        assert await made(js) == expected
+        await closed(client)
 
     with running(LEAFD, CONFIGURATION) as server:
         asyncio.run(scenario(server))

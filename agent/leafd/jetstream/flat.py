@@ -28,6 +28,7 @@ _STREAM_FLAGS: Final = {
     "allow_direct": 64,
     "allow_msg_ttl": 128,
     "allow_batched": 512,
+    "allow_msg_schedules": 2048,
 }
 _STREAM_MIRROR: Final = 256
 _STREAM_REPUBLISH_HEADERS: Final = 1024

@@ -313,10 +313,7 @@ def refuse_unsupported(config: StreamConfig) -> None:
     allow_atomic alone is let through: `nats bench js pub --create` asks for it and then never publishes a batch. Each
     message of a batch is refused by the plane, in the same words.
     """
-    for wanted, error in (
-        (config.allow_msg_counter, errors.MESSAGE_INCREMENT_DISABLED),
-        (config.allow_msg_schedules, errors.MESSAGE_SCHEDULES_DISABLED),
-    ):
+    for wanted, error in ((config.allow_msg_counter, errors.MESSAGE_INCREMENT_DISABLED),):
         if wanted:
             raise error.error()
     sources = (*config.sources, *((config.mirror,) if config.mirror else ()))

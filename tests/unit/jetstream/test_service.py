@@ -145,7 +145,6 @@ def test_an_update_needs_room_only_for_what_it_adds(make_bench: MakeBench) -> No
     ("config", "code"),
     [
         ({"allow_msg_counter": True}, 10168),
-        ({"allow_msg_schedules": True}, 10188),
         ({"sources": [{"name": "X", "subject_transforms": [{"src": "a" * 2048, "dest": "b"}]}]}, 10052),
     ],
 )

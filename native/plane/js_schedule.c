@@ -1,0 +1,307 @@
+/* js_schedule.c: scheduled messages: what their headers may say, and what a schedule does when it is due.
+ *
+ *     publish with Nats-Schedule --> checks > stored with its first time (store/schedules.c)
+ *                                                   |  due
+ *     the target's new message, the schedule's next time or its end  <--  one batch
+ *
+ * A schedule is its subject's last message. It fires on elapsed time: a step of the wall clock makes nothing early; after a step, and after
+ * a time of being down, what was missed is made up for once.
+ */
+#include "base/subject.h"
+#include "plane/js.h"
+#include "plane/schedule.h"
+#include "plane/time_text.h"
+#include "wire/headers.h"
+
+#define NAME(text) BYTES_LITERAL("Nats-" text)
+#define ENDS BYTES_LITERAL("purge")
+#define MESSAGE_MAX (UINT64_C(64) << 20)
+#define END_STEPS_MAX 16
+
+static const refusal_t refused_off = {400, 10188, "message schedules is disabled", {NULL, 0}, false};
+static const refusal_t refused_pattern = {400, 10189, "message schedules pattern is invalid", {NULL, 0}, false};
+static const refusal_t refused_target = {400, 10190, "message schedules target is invalid", {NULL, 0}, false};
+static const refusal_t refused_ttl = {400, 10191, "message schedules invalid per-message TTL", {NULL, 0}, false};
+static const refusal_t refused_rollup = {400, 10192, "message schedules invalid rollup", {NULL, 0}, false};
+static const refusal_t refused_source = {400, 10203, "message schedules source is invalid", {NULL, 0}, false};
+static const refusal_t refused_scheduler = {400, 10212, "message schedules invalid scheduler", {NULL, 0}, false};
+static const refusal_t refused_zone = {400, 10223, "message schedules time zone is invalid", {NULL, 0}, false};
+
+/* A missing field reads as an empty one. */
+static bytes_t field(bytes_t header, bytes_t name) {
+    bytes_t value;
+    return headers_find(header, name, &value) ? value : BYTES_NONE;
+}
+
+/* The pattern's next time behind `base_ns`, in the zone that the message names; *zone may be NULL, the caller closes it. */
+static const refusal_t *next_time(bytes_t header, int64_t base_ns, int64_t now_ns, zone_t **zone, int64_t *next_ns, bool *repeats) {
+    bytes_t name;
+    *zone = NULL;
+    if (headers_find(header, NAME("Schedule-Time-Zone"), &name)) {
+        *zone = zone_open(name);
+        if (*zone == NULL) {
+            return &refused_zone;
+        }
+    }
+    bytes_t pattern = field(header, NAME("Schedule"));
+    *next_ns = 0;
+    if (pattern.size != 0 && !schedule_next(pattern, *zone, base_ns, now_ns, next_ns, repeats)) {
+        return &refused_pattern;
+    }
+    return NULL;
+}
+
+/* ---- a publish ------------------------------------------------------------------------------------------------------------- */
+
+static bool in_stream(const stream_t *stream, bytes_t subject) {
+    for (uint32_t i = 0; i < stream->subject_count; i++) {
+        if (subject_collides(stream->subjects[i].target.subject, subject)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The message has a pattern, and the stream takes schedules. */
+static const refusal_t *check_schedule(const stream_t *stream, bytes_t subject, bytes_t header, bool *add_rollup) {
+    bytes_t ttl = field(header, NAME("Schedule-TTL"));
+    bytes_t rollup = field(header, NAME("Schedule-Rollup"));
+    bytes_t target = field(header, NAME("Schedule-Target"));
+    bytes_t source = field(header, NAME("Schedule-Source"));
+    bytes_t own_rollup = field(header, NAME("Rollup"));
+    int64_t ns;
+    bool never;
+    if (ttl.size != 0 && !js_parse_ttl(ttl, &never, &ns)) {
+        return &refused_ttl;
+    }
+    if (rollup.size != 0 && !bytes_equal(rollup, BYTES_LITERAL("sub"))) {
+        return &refused_rollup;
+    }
+    if (ttl.size != 0 && (stream->config.flags & STREAM_ALLOW_TTL) == 0) {
+        return &refused_ttl_off;
+    }
+    if (target.size == 0 || !subject_valid_literal(target) || bytes_equal(target, subject)) {
+        return &refused_target;
+    }
+    if (source.size != 0 && (bytes_equal(source, target) || bytes_equal(source, subject) || !subject_valid_literal(source))) {
+        return &refused_source;
+    }
+    if (!in_stream(stream, target)) {
+        return &refused_target;
+    }
+    if (source.size != 0 && !in_stream(stream, source)) {
+        return &refused_source;
+    }
+    *add_rollup = own_rollup.size == 0;
+    bool sub = own_rollup.size == 3 && strncasecmp((const char *)own_rollup.at, "sub", 3) == 0;
+    return *add_rollup || sub ? NULL : &refused_rollup;
+}
+
+/* The headers that the server puts on what a schedule makes: a client may only use them to end a schedule. */
+static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes_t header, bytes_t *ends) {
+    bytes_t next = field(header, NAME("Schedule-Next"));
+    bytes_t scheduler = field(header, NAME("Scheduler"));
+    stored_message_t last;
+    if (next.size == 0) {
+        return scheduler.size == 0 ? NULL : &refused_scheduler;
+    }
+    if (!bytes_equal(next, ENDS) || scheduler.size == 0 || bytes_equal(scheduler, subject) || !subject_valid_literal(scheduler)) {
+        return &refused_scheduler;
+    }
+    if ((stream->config.flags & STREAM_ALLOW_SCHEDULES) == 0) {
+        return &refused_off;
+    }
+    /* One that is gone by now is ended already. */
+    if (store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last) == STATUS_OK
+        && field(last.header, NAME("Schedule")).size == 0) {
+        return &refused_scheduler;
+    }
+    *ends = scheduler;
+    return NULL;
+}
+
+const refusal_t *js_schedule_read(plane_t *plane, const stream_t *stream, const message_t *message, schedule_order_t *order) {
+    bool takes = (stream->config.flags & STREAM_ALLOW_SCHEDULES) != 0;
+    bool add_rollup = false, repeats;
+    int64_t due_ts, now_ns = plane->now.wall_ns;
+    zone_t *zone;
+    text_t name;
+    bytes_t subject = js_stored_subject(plane, stream, message->subject, &name);
+    const refusal_t *refusal = next_time(message->header, now_ns, now_ns, &zone, &due_ts, &repeats);
+    zone_close(zone);
+    if (refusal != NULL || due_ts != 0) {
+        refusal = !takes ? &refused_off : refusal != NULL ? refusal : check_schedule(stream, subject, message->header, &add_rollup);
+    }
+    if (refusal == NULL) {
+        refusal = check_end(stream, subject, message->header, &order->ends);
+    }
+    if (refusal == NULL) {
+        order->due_ts = due_ts;
+        order->add_rollup = due_ts != 0 && add_rollup;
+    }
+    return refusal;
+}
+
+void js_schedule_end(stream_t *stream, bytes_t subject) {
+    store_purge_t purge = {.filter = subject};
+    uint64_t purged;
+    bool more = true;
+    for (uint32_t step = 0; more && step < END_STEPS_MAX; step++) { /* there is one message: a schedule replaces what its subject had */
+        more = store_purge(stream->store, &purge, &purged, &more) == STATUS_OK && more;
+    }
+    store_purge_end(&purge);
+}
+
+/* ---- due ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct firing {
+    plane_t *plane;
+    stream_t *stream;
+    uint64_t seq;
+    buffer_t room;      /* own copies: what the store lends does not live as long as this takes */
+    bytes_t scheduler;  /* the schedule's subject                                                 */
+    bytes_t header;     /* the schedule's                                                         */
+    bool repeats;
+    int64_t next_ts;
+    uint8_t next_text[TIME_TEXT_MAX + 6];
+    uint32_t next_size;
+} firing_t;
+
+static bool left_behind(bytes_t name) {
+    return bytes_starts(name, NAME("Schedule")) || bytes_starts(name, NAME("Expected-")) || bytes_equal(name, NAME("Msg-Id"))
+           || bytes_equal(name, NAME("TTL")) || bytes_equal(name, NAME("Rollup"));
+}
+
+/* As Go writes a time of that zone: 2026-11-21T05:00:00+01:00. */
+static void write_next(firing_t *firing, const zone_t *zone) {
+    int64_t offset = zone_offset(zone, firing->next_ts / NS_PER_SECOND);
+    uint8_t *at = firing->next_text;
+    uint32_t size = time_format(firing->next_ts + offset * NS_PER_SECOND, at);
+    if (offset != 0) {
+        int64_t minutes = (offset < 0 ? -offset : offset) / 60;
+        at += size - 1; /* the Z */
+        *at++ = offset < 0 ? '-' : '+';
+        *at++ = (uint8_t)('0' + minutes / 600);
+        *at++ = (uint8_t)('0' + minutes / 60 % 10);
+        *at++ = ':';
+        *at++ = (uint8_t)('0' + minutes % 60 / 10);
+        *at++ = (uint8_t)('0' + minutes % 10);
+        size += 5;
+    }
+    firing->next_size = size;
+}
+
+static status_t keep(buffer_t *room, bytes_t *bytes) {
+    uint8_t *to;
+    status_t status = buffer_reserve(room, bytes->size, &to);
+    if (status == STATUS_OK && bytes->size != 0) {
+        memcpy(to, bytes->at, bytes->size);
+        room->size += bytes->size;
+        *bytes = bytes_of(to, bytes->size);
+    }
+    return status;
+}
+
+/* The header block of what the schedule makes, at the end of `room`. */
+static status_t compose(firing_t *firing, bytes_t original, bytes_t *header) {
+    buffer_t *room = &firing->room;
+    uint64_t start = room->size;
+    bool empty = false;
+    const bytes_t added[][2] = {
+        {NAME("Scheduler"), firing->scheduler},
+        {NAME("Schedule-Next"), firing->repeats ? bytes_of(firing->next_text, firing->next_size) : ENDS},
+        {NAME("TTL"), field(firing->header, NAME("Schedule-TTL"))},
+        {NAME("Rollup"), field(firing->header, NAME("Schedule-Rollup"))},
+    };
+    status_t status = original.size == 0 ? STATUS_OK : headers_copy_without(room, original, left_behind, true, &empty);
+    for (uint32_t i = 0; status == STATUS_OK && i < 4; i++) {
+        status = added[i][1].size == 0 ? STATUS_OK : headers_append(room, start, added[i][0], added[i][1]);
+    }
+    *header = bytes_of(room->at + start, (uint32_t)(room->size - start));
+    return status;
+}
+
+/* A later message on the subject ends a schedule, unless a schedule made it. */
+static bool in_force(const firing_t *firing, bytes_t subject) {
+    stored_message_t last;
+    if (store_last_by_subject(firing->stream->store, subject, UINT64_MAX, &last) != STATUS_OK) {
+        return false;
+    }
+    return last.seq == firing->seq || field(last.header, NAME("Scheduler")).size != 0;
+}
+
+/* Room for all copies at once, so that no slice into it moves. */
+static status_t gather(firing_t *firing, stored_message_t *schedule, message_t *message) {
+    stored_message_t source = *schedule;
+    bytes_t from = field(schedule->header, NAME("Schedule-Source"));
+    uint8_t *unused;
+    if (from.size != 0 && store_last_by_subject(firing->stream->store, from, UINT64_MAX, &source) != STATUS_OK) {
+        source = *schedule; /* nothing there yet: its own content */
+    }
+    uint64_t size = 2 * ((uint64_t)schedule->subject.size + schedule->header.size + source.header.size) + source.payload.size + 1024;
+    status_t status = buffer_reserve(&firing->room, size, &unused);
+    firing->scheduler = schedule->subject;
+    firing->header = schedule->header;
+    message->payload = source.payload;
+    bytes_t *kept[] = {&firing->scheduler, &firing->header, &source.header, &message->payload};
+    for (uint32_t i = 0; status == STATUS_OK && i < 4; i++) {
+        status = keep(&firing->room, kept[i]);
+    }
+    if (status == STATUS_OK) {
+        message->subject = field(firing->header, NAME("Schedule-Target"));
+        status = compose(firing, source.header, &message->header);
+    }
+    return status;
+}
+
+/* false: no room now. */
+static bool fire(firing_t *firing, stored_message_t *schedule) {
+    message_t message = {0};
+    taken_t taken;
+    moment_t now = firing->plane->now;
+    if (gather(firing, schedule, &message) != STATUS_OK) {
+        return false;
+    }
+    js_take_inside(firing->plane, firing->stream, &message, &taken);
+    if (taken.refusal.code == 503 && taken.refusal.err_code == 10023) {
+        return false;
+    }
+    if (taken.refusal.code == 0 && taken.appended.rolling != 0) {
+        js_roll(firing->plane, firing->stream, &taken, BYTES_NONE);
+    }
+    /* What the stream refuses for good is left out; a schedule that repeats goes on all the same. */
+    if (firing->repeats) {
+        status_t status = store_schedule(firing->stream->store, firing->seq, firing->next_ts, now);
+        return status == STATUS_OK || status == STATUS_NOT_FOUND; /* gone: the stream's limits took it meanwhile */
+    }
+    return true;
+}
+
+bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts) {
+    firing_t firing = {.plane = context, .stream = store_stream_owner(stored), .seq = seq};
+    moment_t now = firing.plane->now;
+    stored_message_t schedule;
+    zone_t *zone;
+    if (firing.stream == NULL) {
+        return false;
+    }
+    /* Without its consumers a stream of interest would think that nobody wants what is made. */
+    if (firing.stream->config.retention == 1 && now.mono_ns < firing.stream->quiet_until_ns) {
+        return false;
+    }
+    bool over = (firing.stream->config.flags & STREAM_SEALED) != 0 || store_read(stored, seq, &schedule) != STATUS_OK
+                || !in_force(&firing, schedule.subject);
+    if (over) {
+        return true;
+    }
+    const refusal_t *refusal = next_time(schedule.header, due_ts, now.wall_ns, &zone, &firing.next_ts, &firing.repeats);
+    bool done = true;
+    if (refusal == NULL && firing.next_ts != 0) {
+        write_next(&firing, zone);
+        buffer_init(&firing.room, MESSAGE_MAX);
+        done = fire(&firing, &schedule);
+        buffer_free(&firing.room);
+    }
+    zone_close(zone);
+    return done;
+}

@@ -1,0 +1,103 @@
+/* schedules.c: messages that are to do something at a time, perhaps again and again. Here: when, durably. What they do is the plane's
+ * (store_hooks_t.due); how their patterns read is the plane's, too.
+ *
+ *     EXPIRY          (stream, due, seq | EXPIRY_SCHEDULE)    wakes, in one order with times to live
+ *     RECORD_SCHEDULE (stream, seq) -> due, due as wall ns    says which of the entries is in force
+ *
+ * due is on the age clock: a step of the wall clock fires nothing early. An entry that is not in force (its message is gone, or has been
+ * given another time) is passed over when it comes up, so that replacing a time costs no search.
+ */
+#include "base/check.h"
+#include "store/core.h"
+
+#define RECORD_SIZE (VALUE_CRC_SIZE + 16)
+#define RETRY_NS NS_PER_SECOND
+
+static void record_key(store_key_t *key, const store_stream_t *stream, uint64_t seq) {
+    uint8_t at[12];
+    store_be32(at, stream->id);
+    store_be64(at + 4, seq);
+    key_record(key, RECORD_SCHEDULE, bytes_of(at, sizeof at));
+}
+
+static bool record_read(store_stream_t *stream, uint64_t seq, int64_t *due, int64_t *due_ts) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    record_key(&key, stream, seq);
+    if (overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_OK || value.size != RECORD_SIZE - VALUE_CRC_SIZE) {
+        return false;
+    }
+    *due = (int64_t)load_be64(value.at);
+    *due_ts = (int64_t)load_be64(value.at + 8);
+    return true;
+}
+
+static void write_at(store_stream_t *stream, uint64_t seq, int64_t due, int64_t due_ts) {
+    expiry_write(stream, due, seq | EXPIRY_SCHEDULE);
+    store_key_t key;
+    record_key(&key, stream, seq);
+    uint8_t *value = overlay_put(stream->store, DB_RECORDS, key_bytes(&key), RECORD_SIZE, true, NULL);
+    store_be64(value + VALUE_CRC_SIZE, (uint64_t)due);
+    store_be64(value + VALUE_CRC_SIZE + 8, (uint64_t)due_ts);
+    value_seal(key_bytes(&key), value, RECORD_SIZE);
+}
+
+void schedule_write(store_stream_t *stream, uint64_t seq, int64_t due_ts, int64_t wall_now) {
+    int64_t due;
+    if (__builtin_add_overflow(stream->store->clock.age, due_ts > wall_now ? due_ts - wall_now : 0, &due)) {
+        due = INT64_MAX;
+    }
+    write_at(stream, seq, due, due_ts);
+}
+
+void schedule_forget(store_stream_t *stream, uint64_t seq) {
+    int64_t due;
+    int64_t due_ts;
+    store_key_t key;
+    if (!record_read(stream, seq, &due, &due_ts)) {
+        return;
+    }
+    record_key(&key, stream, seq);
+    overlay_delete(stream->store, DB_RECORDS, key_bytes(&key), true);
+    key_expiry(&key, stream->id, due, seq | EXPIRY_SCHEDULE);
+    overlay_delete(stream->store, DB_EXPIRY, key_bytes(&key), false);
+}
+
+status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now) {
+    found_t found;
+    status_t status = message_find(stream, seq, false, &found);
+    if (status != STATUS_OK || (found.message.flags & MESSAGE_SCHEDULE) == 0) {
+        return status == STATUS_OK ? STATUS_NOT_FOUND : status;
+    }
+    check(young_reserve(&stream->store->young, 4) == STATUS_OK);
+    schedule_forget(stream, seq); /* the room was promised before the hook was called */
+    /* Later than now in any case: who asks again and again for what has passed does not hold up the tick. */
+    schedule_write(stream, seq, due_ts > now.wall_ns ? due_ts : now.wall_ns + 1, now.wall_ns);
+    return STATUS_OK;
+}
+
+bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
+    const store_hooks_t *hooks = &stream->store->hooks;
+    int64_t set;
+    int64_t due_ts;
+    if (!record_read(stream, seq, &set, &due_ts) || set != due) {
+        return true;
+    }
+    if (hooks->due == NULL || !overlay_fits(stream->store, 2 * SCHEDULE_NEED)) {
+        return false;
+    }
+    /* Whatever the hook writes, the end of this due time fits into the same batch. */
+    stream->store->batches.promised += 2 * SCHEDULE_NEED;
+    bool done = hooks->due(hooks->due_context, stream, seq, due_ts);
+    stream->store->batches.promised -= 2 * SCHEDULE_NEED;
+    check(young_reserve(&stream->store->young, 4) == STATUS_OK);
+    int64_t meant_ts = due_ts;
+    if (record_read(stream, seq, &set, &due_ts) && set == due) {
+        schedule_forget(stream, seq); /* that was all */
+        if (!done) {
+            /* Later; whatever expires behind it, and makes room, does not wait for it. */
+            write_at(stream, seq, stream->store->clock.age + RETRY_NS, meant_ts);
+        }
+    }
+    return true;
+}
