@@ -113,6 +113,9 @@ void plane_release(plane_t *plane, uint32_t count);                             
 #define COMMAND_MAPPING 24         /* account; all its mappings, in place of those it had: extra = strings: source, then destination and
                                       share (decimal: a draw from 0 to 99 below it takes this one, or one before it) for each
                                       choice, then "", for each mapping                                                    */
+#define COMMAND_IMPORTS 25         /* account = who imports, body = import_row_t[]: all of its imports, in place of those it had; extra =
+                                      strings, three a row: the exporter's subject, the local subject, and a byte for each wildcard of
+                                      the local one: which of the exporter's it stands for                                 */
 
 /* Commands: streams. target = stream id (given by Python, never reused while its data exists). */
 #define COMMAND_STREAM_PUT 40      /* create, load or update: body = stream_config_t, extra = strings: name, definition
@@ -163,6 +166,12 @@ void plane_release(plane_t *plane, uint32_t count);                             
 
 #define SUBSCRIBE_API 1            /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself     */
 #define SUBSCRIBE_LOCAL 2          /* not announced to leaf links                                                          */
+
+#define IMPORT_STREAM 1            /* what is published at the exporter's comes to the importer's subscriptions            */
+#define IMPORT_SERVICE 2           /* what is published at the importer's comes to the exporter's subscriptions            */
+
+#define RESPONSE_SINGLETON 0       /* one answer                                                                           */
+#define RESPONSE_STREAM 1          /* answers until an empty one                                                           */
 
 #define PUBLISH_AFTER_DURABLE 1    /* leave with the batch that is open now: a reply that says "done"                      */
 #define PUBLISH_LOCAL 2            /* not to leaf links                                                                    */
@@ -235,6 +244,14 @@ typedef struct conn_verdict {
 #define VERDICT_SPOKE 64           /* leaf: the peer is our hub (we announce only own interest to it)      */
 #define VERDICT_IMPLICIT 128       /* no CONNECT came (no_auth_user): the op that came first is run now    */
 #define VERDICT_SYSTEM 256
+
+typedef struct import_row {
+    uint32_t account;              /* the exporter                                                         */
+    uint32_t kind;                 /* IMPORT_*                                                             */
+    uint32_t response;             /* services: RESPONSE_*                                                 */
+    uint32_t reserved;
+    int64_t threshold_ns;          /* services: no answer for so long ends the way back; 0 = default       */
+} import_row_t;
 
 typedef struct stream_config {
     uint32_t account;

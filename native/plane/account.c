@@ -66,10 +66,6 @@ void account_free(account_t *account) {
     free(account);
 }
 
-bool account_interest(account_t *account, bytes_t subject, bytes_t group) {
-    return route_interest(account->route, subject, group, TARGETS_ALL);
-}
-
 /* ---- tables of subscriptions ------------------------------------------------------------------------------------- */
 
 uint64_t subscription_hash(bytes_t first, bytes_t second) {
@@ -147,6 +143,14 @@ void subscription_table_free(subscription_table_t *table) {
 
 /* ---- one subscription -------------------------------------------------------------------------------------------- */
 
+static void subscription_undo(account_t *account, subscription_table_t *table, subscription_t *one) {
+    route_remove(account->route, &one->target);
+    if (table != NULL) {
+        subscriptions_drop(table, one);
+    }
+    free(one);
+}
+
 status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind, peer_t *peer,
                           bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags, subscription_t **out) {
     subscription_t *one = calloc(1, sizeof(*one) + sid.size);
@@ -174,6 +178,13 @@ status_t subscription_add(plane_t *plane, account_t *account, subscription_table
     if (status != STATUS_OK) {
         free(one);
         return status;
+    }
+    if (account->imports != NULL) {
+        status = shadows_add(plane, account, &one->target);
+        if (status != STATUS_OK) {
+            subscription_undo(account, table, one);
+            return status;
+        }
     }
     plane->stats.subscriptions++;
     plane->interest_changed = true;
@@ -203,6 +214,7 @@ void subscription_sweep(plane_t *plane) {
             interest_change(plane, one->account, one->target.subject, one->target.queue,
                             one->target.kind == TARGET_LEAF ? one->peer : NULL, one->target.weight, 0);
         }
+        shadows_drop(plane, &one->shadows);
         route_remove(one->account->route, &one->target);
         if (one->peer != NULL) {
             subscriptions_drop(&one->peer->table, one);
@@ -225,6 +237,13 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
     if (status != STATUS_OK) {
         return status;
     }
+    if (account->imports != NULL) {
+        status = shadows_add(plane, account, &sink->target);
+        if (status != STATUS_OK) {
+            route_remove(account->route, &sink->target);
+            return status;
+        }
+    }
     sink->in = true;
     plane->interest_changed = true;
     if (interest_is_announced(&sink->target)) {
@@ -240,6 +259,7 @@ void sink_remove(plane_t *plane, sink_t *sink) {
     if (interest_is_announced(&sink->target)) {
         interest_change(plane, sink->account, sink->target.subject, BYTES_NONE, NULL, 1, 0);
     }
+    shadows_drop(plane, &sink->shadows);
     route_remove(sink->account->route, &sink->target);
     sink->in = false;
     plane->interest_changed = true;

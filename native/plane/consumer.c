@@ -137,7 +137,7 @@ static void out_status(void *context, uint32_t account_id, bytes_t to, bytes_t r
 
 static bool out_interest(void *context, uint32_t account_id, bytes_t subject, bytes_t group) {
     account_t *account = account_find(context, account_id);
-    return account != NULL && account_interest(account, subject, group);
+    return account != NULL && account_interest(context, account, subject, group);
 }
 
 static void out_advise(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text) {

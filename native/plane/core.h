@@ -7,6 +7,7 @@
  *     interest.c   what leaf links are told                          permissions.c
  *     command_*.c  one function a command of abi.h                   stream.c consumer.c js_*.c ingest.c   JetStream
  *     jobs.c       what takes longer than a tick may, in steps        stream_jobs.c js_direct.c   who has such work
+ *     import.c shadow.c cross.c reply.c   what accounts take from each other (import.h)
  *
  * Invariants, which let the hot path be simple:
  *   - Routing never removes a subscription or frees a peer: what has to go is marked (SUBSCRIPTION_DEAD, PEER_DOOMED) and swept at
@@ -53,6 +54,8 @@
 #define DELIVERY_HIGH_WATER (1024u * 1024u) /* a receiver with more than this queued gets no more from consumers */
 #define DELIVERY_LOW_WATER (256u * 1024u)
 #define INTERNAL_TARGETS_MAX 64u
+#define CROSSING_DEPTH_MAX 8u            /* accounts that it may pass one after the other              */
+#define REPLY_PREFIX_SIZE 11u            /* _R_.<six>.                                                 */
 #define STALL_NS (10 * NS_PER_MS)         /* a producer pauses so long when a receiver is nearly cut off */
 #define PACE_NS (1 * NS_PER_MS)           /* and so long, at most, when it is merely behind              */
 #define PACE_BYTES (1024u * 1024u)        /* queued: behind. Twice the work a message once it leaves the cache */
@@ -72,6 +75,9 @@ typedef enum target_kind {
     TARGET_NEXT,
     TARGET_DIRECT,
     TARGET_INGEST,
+    TARGET_SERVICE,                      /* an import's, in the importing account                       */
+    TARGET_REPLY,                        /* _R_.<six>.>, in an account whose services are asked        */
+    TARGET_SHADOW,                       /* of another account's subscription, in the exporting one    */
 } target_kind_t;
 
 #define TARGETS_LOCAL ((1u << TARGET_CLIENT) | (1u << TARGET_CONTROL))
@@ -80,6 +86,10 @@ typedef enum target_kind {
 typedef struct plane plane_core_t;
 typedef struct peer peer_t;
 typedef struct account account_t;
+typedef struct import import_t;          /* import.h                                                   */
+typedef struct shadow shadow_t;
+typedef struct reply reply_t;
+typedef struct replies replies_t;        /* reply.c                                                    */
 typedef struct stream stream_t;
 
 #define SUBSCRIPTION_DEAD 1u             /* swept at the end of the tick                               */
@@ -94,6 +104,7 @@ typedef struct subscription {
     account_t *account;
     struct subscription *next;           /* in its table's bucket                                      */
     struct subscription *next_dead;
+    shadow_t *shadows;                   /* where its account imports streams                          */
     uint64_t hash;
     uint64_t id;                         /* control: the caller's id                                   */
     uint64_t max;                        /* deliveries until it ends; 0 = no limit                     */
@@ -107,7 +118,8 @@ typedef struct subscription {
 typedef struct sink {
     route_target_t target;               /* first                                                      */
     account_t *account;
-    void *object;                        /* stream_t, consumer_seat_t or ingest_t, by kind             */
+    shadow_t *shadows;
+    void *object;                        /* stream_t, consumer_seat_t, ingest_t, import_t, by kind     */
     uint32_t prefix_tokens;              /* tokens in front of the variable ones ($JS.ACK v1: 4, v2: 6) */
     bool in;
 } sink_t;
@@ -136,6 +148,9 @@ struct account {
     peer_t *leafs;
     uint32_t leaf_count;
     uint64_t client_count;
+    import_t *imports;                   /* NULL for most                                              */
+    sink_t replies;                      /* in once somebody asked a service of its through an import  */
+    uint8_t reply_prefix[REPLY_PREFIX_SIZE];
 };
 
 /* ---- peers ------------------------------------------------------------------------------------------------------------- */
@@ -192,6 +207,7 @@ struct peer {
     uint64_t publication;                /* leafs: last message that chose this peer                   */
     uint32_t queue_count;
     bytes_t *queues;                     /* leafs: OP_QUEUES_MAX of them                               */
+    reply_t *replies;                    /* ways back to it                                            */
     int64_t stalled_until_ns;            /* it feeds a crowded queue: not read for a moment; 0 = read  */
     peer_t *next_stalled;
     peer_t *next_dirty;
@@ -208,12 +224,15 @@ struct peer {
 #define PUBLICATION_FROM_LEAF 2u         /* queue members only of the groups that it names             */
 #define PUBLICATION_DEFER 4u             /* out of JetStream: into JetStream only at the next tick     */
 #define PUBLICATION_INSIDE 8u            /* that next tick: everybody else has had it                  */
+#define PUBLICATION_SERVICE 16u          /* came through a service import: no stream imports           */
+#define PUBLICATION_IMPORTED 32u         /* came through a stream import: subscriptions and streams only */
 
 typedef struct publication {
     account_t *account;
     message_t message;                   /* subject = what is routed                                   */
     bytes_t shown;                       /* what a client sees as the subject; empty = the same        */
     peer_t *origin;                      /* NULL = inside                                              */
+    const account_t *requester;          /* who asked first, when it came through service imports      */
     const bytes_t *queues;
     uint32_t queue_count;
     uint32_t flags;
@@ -276,6 +295,9 @@ struct plane {
     ingest_t *ingests;
     fast_batches_t *fast;                /* NULL until the first fast batch                            */
     buffer_t scratch;                    /* for a header block or reply being composed                 */
+    replies_t *replies;                  /* NULL until somebody asks through an import                 */
+    uint32_t crossing_depth;
+    buffer_t crossing_headers[CROSSING_DEPTH_MAX];
     int64_t next_chores_ns;
 
     plane_stats_t stats;                 /* the plane's own view; published once a tick                */
@@ -363,7 +385,8 @@ void subscription_table_free(subscription_table_t *table);
 LEAF_MUST_USE status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, void *object,
                                 uint32_t prefix_tokens);
 void sink_remove(plane_t *plane, sink_t *sink);
-bool account_interest(account_t *account, bytes_t subject, bytes_t group);
+
+bool peer_is_full(peer_t *peer);                     /* a consumer is told so, and peer remembers it            */
 
 /* ---- interest.c ---------------------------------------------------------------------------------------------------------------- */
 
@@ -386,6 +409,33 @@ uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, byt
 delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery);
 
 void publish_deferred(plane_t *plane);     /* what waits there now                                     */
+
+/* ---- import.c, shadow.c, cross.c, reply.c ----------------------------------------------------------------------------------------- */
+
+void command_imports(plane_t *plane, const plane_command_t *command);
+void imports_free(plane_t *plane, account_t *account);
+LEAF_MUST_USE status_t shadows_add(plane_t *plane, const account_t *account, const route_target_t *target);
+void shadows_drop(plane_t *plane, shadow_t **holder);
+void shadows_weigh(plane_t *plane, const subscription_t *subscription);
+void shadow_interest(const route_target_t *target, bool *announced, peer_t **origin);
+/* What a message hit in its account that leads to others; the imports are a list through themselves. */
+typedef struct crossings {
+    import_t *first;                     /* these three count only when any is set                     */
+    import_t *last;
+    bool reply;
+    bool any;
+} crossings_t;
+/* queue: of the group that the target was chosen from, NULL for plain ones. true: it will cross there. */
+bool cross_note(const plane_t *plane, const publication_t *publication, const route_target_t *target, const bytes_t *queue,
+                crossings_t *crossings);
+/* Over all of them; returns how many at the other sides took it. */
+uint32_t cross(plane_t *plane, const publication_t *publication, const crossings_t *crossings);
+/* Who will get it, so that a full receiver stops a consumer before anything is sent; looks through imports. */
+delivered_t look_at_receivers(plane_t *plane, account_t *account, bytes_t subject, bytes_t group);
+bool account_interest(plane_t *plane, account_t *account, bytes_t subject, bytes_t group);
+void replies_forget_peer(plane_t *plane, peer_t *peer);
+void replies_chores(plane_t *plane);
+void replies_free(plane_t *plane);
 
 /* ---- permissions.c --------------------------------------------------------------------------------------------------------------- */
 

@@ -84,6 +84,7 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
         uint32_t before = one->target.weight;
         one->target.weight = weight;
         interest_change(plane, peer->account, op->subject, op->queue, peer, before, weight);
+        shadows_weigh(plane, one);
         return;
     }
     if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count >= peer->max_subscriptions) {

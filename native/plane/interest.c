@@ -51,7 +51,15 @@ bool interest_is_announced(const route_target_t *target) {
     case TARGET_ACK:
     case TARGET_FLOW:
     case TARGET_INGEST:
+    case TARGET_SERVICE:
+    case TARGET_REPLY:
         return true;
+    case TARGET_SHADOW: {
+        bool announced;
+        peer_t *origin;
+        shadow_interest(target, &announced, &origin);
+        return announced;
+    }
     case TARGET_NEXT: /* reached through the domain's own subjects */
     case TARGET_DIRECT:
     default:
@@ -166,7 +174,8 @@ static uint64_t seen_by(const peer_t *peer, const interest_entry_t *entry, const
 }
 
 static bool may_ask(const peer_t *peer, bytes_t subject) {
-    return peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS.")) || permissions_leaf_ask(peer->permissions, subject);
+    return peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS.")) || bytes_starts(subject, BYTES_LITERAL("_R_."))
+        || permissions_leaf_ask(peer->permissions, subject);
 }
 
 static void tell(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, uint64_t weight) {
@@ -227,7 +236,12 @@ static bool count_local(void *context, route_target_t *target) {
     if (entry == NULL) {
         entry = entry_make(interest, hash, target->subject, target->queue);
     }
-    entry->local += target->weight;
+    peer_t *origin = NULL;
+    if (target->kind == TARGET_SHADOW) {
+        bool announced;
+        shadow_interest(target, &announced, &origin);
+    }
+    *(origin == NULL ? &entry->local : is_hub(origin) ? &entry->hubs : &entry->spokes) += target->weight;
     return true;
 }
 

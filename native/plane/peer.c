@@ -158,6 +158,11 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
         peer->conn.rest.max = room;
     }
     peer->state = PEER_ADMITTED;
+    if (peer->rtt_ns == 0 && peer->kind == CONN_CLIENT) {
+        /* Until a PONG tells better, as in the reference: the time that the handshake took. */
+        int64_t took = plane->now.wall_ns - peer->start_wall_ns;
+        peer->rtt_ns = took > 1000 ? took : 1000;
+    }
     peer->next_ping_ns = plane->now.mono_ns + (peer->kind == CONN_LEAF ? FIRST_LEAF_PING_NS : FIRST_PING_NS);
     run_rest(plane, peer);
 }
@@ -410,6 +415,7 @@ static void bury(plane_t *plane, peer_t *peer) {
     }
     plane->drained = plane->drained || peer->full;
     leave_lists(plane, peer);
+    replies_forget_peer(plane, peer);
     if (!peer->silent) {
         peer_flush(plane, peer);
     }

@@ -2,6 +2,7 @@
  *
  *     match --> plain targets, one member of each queue group --> clients, control: at once, into their queues
  *                                                             --> leaf links: gathered, one frame for each link
+ *                                                             --> other accounts that import it or export a service (cross.c)
  *                                                             --> streams, consumers, ingest: last, they may publish again
  *
  * Queue groups: a member here wins over members behind links; the choice is random, by weight between links. A message that came
@@ -171,6 +172,9 @@ static void run_internal(plane_t *plane, const sink_t *sink, const publication_t
     case TARGET_CLIENT:
     case TARGET_LEAF:
     case TARGET_CONTROL:
+    case TARGET_SERVICE:
+    case TARGET_REPLY:
+    case TARGET_SHADOW:
     default:
         check(false);
     }
@@ -183,12 +187,48 @@ typedef struct routing {
     const publication_t *publication;
     message_t shown;
     internals_t internals;
+    crossings_t crossings;
     uint32_t taken;
     uint32_t leafs;
 } routing_t;
 
+/* In a group the target is chosen by this; plain ones count when somebody at the other side took it. */
+static bool offer_crossing(routing_t *routing, const route_target_t *target, const bytes_t *queue) {
+    return cross_note(routing->plane, routing->publication, target, queue, &routing->crossings) && queue != NULL;
+}
+
+/* Not everything is for everybody's messages: a deferred one was with these already, and what was imported as a stream speaks to
+ * subscriptions and streams, never to JetStream's own subjects here. */
+static bool is_withheld(const publication_t *publication, const route_target_t *target) {
+    if ((publication->flags & PUBLICATION_INSIDE) != 0 && target->kind <= TARGET_CONTROL) {
+        return true;
+    }
+    if ((publication->flags & PUBLICATION_IMPORTED) == 0) {
+        return false;
+    }
+    switch ((target_kind_t)target->kind) {
+    case TARGET_CLIENT:
+    case TARGET_LEAF:
+    case TARGET_STREAM:
+    case TARGET_INGEST:
+        return false;
+    case TARGET_CONTROL:
+        return (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_API) != 0;
+    case TARGET_ACK:
+    case TARGET_FLOW:
+    case TARGET_NEXT:
+    case TARGET_DIRECT:
+    case TARGET_SERVICE:
+    case TARGET_REPLY:
+    case TARGET_SHADOW:
+    default:
+        return true;
+    }
+}
+
 static bool offer_local(routing_t *routing, route_target_t *target) {
-    if (LEAF_UNLIKELY((routing->publication->flags & PUBLICATION_INSIDE) != 0) && target->kind <= TARGET_CONTROL) {
+    if (LEAF_UNLIKELY((routing->publication->flags & (PUBLICATION_INSIDE | PUBLICATION_IMPORTED)) != 0)
+        && is_withheld(routing->publication, target)) {
         return false;
     }
     switch ((target_kind_t)target->kind) {
@@ -198,6 +238,10 @@ static bool offer_local(routing_t *routing, route_target_t *target) {
         return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
     case TARGET_LEAF:
         return false;
+    case TARGET_SERVICE:
+    case TARGET_REPLY:
+    case TARGET_SHADOW:
+        return offer_crossing(routing, target, NULL);
     case TARGET_STREAM:
     case TARGET_ACK:
     case TARGET_FLOW:
@@ -225,7 +269,7 @@ static bool group_is_named(const publication_t *publication, bytes_t queue) {
     return false;
 }
 
-static void offer_group_to_leafs(routing_t *routing, const route_group_t *group) {
+static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group) {
     plane_t *plane = routing->plane;
     uint64_t total = 0;
     for (uint32_t i = 0; i < group->count; i++) {
@@ -235,7 +279,7 @@ static void offer_group_to_leafs(routing_t *routing, const route_group_t *group)
         }
     }
     if (total == 0) {
-        return;
+        return false;
     }
     uint64_t pick = random_below(plane, total > UINT32_MAX ? UINT32_MAX : (uint32_t)total);
     for (uint32_t i = 0; i < group->count; i++) {
@@ -249,22 +293,42 @@ static void offer_group_to_leafs(routing_t *routing, const route_group_t *group)
         }
         if (pick < target->weight) {
             leaf_hit(plane, one->peer, &group->queue, &routing->leafs);
-            return;
+            return true;
         }
         pick -= target->weight;
     }
+    return false;
+}
+
+/* Members in importing accounts are as near as those here, unless they are behind a link there. */
+static bool offer_member(routing_t *routing, const route_group_t *group, route_target_t *target, bool behind_links) {
+    if (LEAF_LIKELY(target->kind != TARGET_SHADOW)) {
+        return !behind_links && offer_local(routing, target);
+    }
+    bool announced;
+    peer_t *leaf;
+    shadow_interest(target, &announced, &leaf);
+    return (leaf != NULL) == behind_links && offer_crossing(routing, target, &group->queue);
 }
 
 static void offer_group(routing_t *routing, const route_group_t *group) {
     uint32_t start = group->count > 1 ? random_below(routing->plane, group->count) : 0;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t at = start + i < group->count ? start + i : start + i - group->count;
-        if (offer_local(routing, group->members[at])) {
+        if (offer_member(routing, group, group->members[at], false)) {
             routing->taken++;
             return;
         }
     }
-    offer_group_to_leafs(routing, group);
+    if (offer_group_to_leafs(routing, group)) {
+        return;
+    }
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (offer_member(routing, group, group->members[i], true)) {
+            routing->taken++;
+            return;
+        }
+    }
 }
 
 static void leafs_room(plane_t *plane, const account_t *account) {
@@ -317,6 +381,9 @@ static void route_to_all(routing_t *routing, account_t *account) {
         leaf_send(plane, plane->leafs_hit[i], publication);
     }
     routing->taken += routing->leafs;
+    if (LEAF_UNLIKELY(routing->crossings.any)) {
+        routing->taken += cross(plane, publication, &routing->crossings);
+    }
 }
 
 static void defer(plane_t *plane, const publication_t *publication) {
@@ -364,6 +431,7 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
     routing.publication = publication;
     routing.shown = publication->message;
     routing.internals.count = 0;
+    routing.crossings.any = false;
     routing.taken = 0;
     routing.leafs = 0;
     if (publication->shown.size != 0) {
@@ -391,7 +459,7 @@ uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, byt
 
 /* ---- deliveries of consumers ---------------------------------------------------------------------------------------------- */
 
-static bool receiver_is_full(peer_t *peer) {
+bool peer_is_full(peer_t *peer) {
     if (outq_pending(&peer->conn.out) <= DELIVERY_HIGH_WATER) {
         return false;
     }
@@ -399,36 +467,12 @@ static bool receiver_is_full(peer_t *peer) {
     return true;
 }
 
-/* Who will get it, so that a full receiver stops the consumer before anything is sent. */
-static delivered_t look_at_receivers(const route_match_t *match, bytes_t group) {
-    route_target_t *const *targets = match->plain;
-    uint32_t count = match->plain_count;
-    if (group.size != 0) {
-        count = 0;
-        for (uint32_t i = 0; i < match->group_count; i++) {
-            if (bytes_equal(match->groups[i].queue, group)) {
-                targets = match->groups[i].members;
-                count = match->groups[i].count;
-            }
-        }
-    }
-    if (count == 0 && (group.size != 0 || match->group_count == 0)) {
-        return DELIVERED_NO_INTEREST;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (targets[i]->kind <= TARGET_LEAF && receiver_is_full(((subscription_t *)targets[i]->owner)->peer)) {
-            return DELIVERED_FULL;
-        }
-    }
-    return DELIVERED;
-}
-
 delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery) {
     if (plane->deferred.bytes > DELIVERY_HIGH_WATER) {
         plane->deferred_full = true;
         return DELIVERED_FULL;
     }
-    delivered_t look = look_at_receivers(route_match(account->route, delivery->to), delivery->group);
+    delivered_t look = look_at_receivers(plane, account, delivery->to, delivery->group);
     if (look != DELIVERED) {
         return look;
     }

@@ -41,6 +41,9 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     plane->next_peer = 1;
     plane->random = UINT64_C(0x2545F4914F6CDD1D) ^ (uint64_t)plane->now.mono_ns;
     buffer_init(&plane->scratch, UINT64_C(1) << 32);
+    for (uint32_t i = 0; i < CROSSING_DEPTH_MAX; i++) {
+        buffer_init(&plane->crossing_headers[i], UINT64_C(1) << 32);
+    }
     status_t status = exchange_open(&plane->exchange);
     if (status != STATUS_OK) {
         snprintf(reason, PLANE_REASON_SIZE, "no memory or descriptors for the rings between control and plane");
@@ -96,11 +99,17 @@ void core_close(plane_t *plane) {
         subscription_kill(plane, one);
     }
     subscription_sweep(plane);
+    cursor = 0;
+    for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+        imports_free(plane, account);
+    }
+    replies_free(plane);
     consume_free(plane->consume);
     store_close(plane->stores[STORE_FILE]);
     store_close(plane->stores[STORE_MEMORY]);
     cursor = 0;
     for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+        sink_remove(plane, &account->replies);
         account_free(account);
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -115,6 +124,9 @@ void core_close(plane_t *plane) {
     table_free(&plane->controls);
     exchange_close(&plane->exchange);
     buffer_free(&plane->scratch);
+    for (uint32_t i = 0; i < CROSSING_DEPTH_MAX; i++) {
+        buffer_free(&plane->crossing_headers[i]);
+    }
     free(plane->leafs_hit);
     free(plane->memory_directory);
     free(plane->fast); /* its batches went with their streams */
@@ -235,6 +247,7 @@ static void chores(plane_t *plane) {
     }
     ingest_chores(plane);
     js_fast_chores(plane);
+    replies_chores(plane);
 }
 
 static void sweep_and_flush(plane_t *plane) {

@@ -13,6 +13,7 @@
 #define RIG_FLAGS (VERDICT_ECHO | VERDICT_HEADERS | VERDICT_NO_RESPONDERS | VERDICT_PROTOCOL_1)
 
 static char rig_out[1 << 20];
+static uint32_t rig_admits_to = RIG_ACCOUNT; /* the account of who comes next */
 
 static bytes_t rig_text(const char *text) {
     return bytes_of(text, (uint32_t)strlen(text));
@@ -111,7 +112,7 @@ static inline peer_t *rig_admit(plane_t *plane, uint32_t op, uint32_t kind, conn
     CHECK(peer != NULL);
     rig_say(plane, peer, "CONNECT {}\r\n");
     CHECK(peer->state == PEER_WAITING);
-    rig_run(plane, (plane_command_t){.op = op, .account = RIG_ACCOUNT, .target = peer->id, .body = (const uint8_t *)&verdict,
+    rig_run(plane, (plane_command_t){.op = op, .account = rig_admits_to, .target = peer->id, .body = (const uint8_t *)&verdict,
                                      .body_size = sizeof(verdict)}, strings);
     CHECK(peer->state == PEER_ADMITTED);
     core_settle(plane);

@@ -1,9 +1,10 @@
-/* test_plane_monkey.c: many peers doing anything, lines broken at random too, with a stream and a consumer in the middle; the sanitizers watch,
- * and when everybody has gone nothing may be left. */
+/* test_plane_monkey.c: many peers doing anything, lines broken at random too, with a stream and a consumer in the middle, and a second account
+ * that shares with theirs; the sanitizers watch, and when everybody has gone nothing may be left. */
 #include "plane_rig.h"
 
 #define PEERS 12
 #define STEPS 30000
+#define OTHER 2u
 
 static uint64_t seed = 20261121;
 
@@ -15,7 +16,7 @@ static uint32_t below(uint32_t limit) {
 static const char *subject(void) {
     static const char *const all[] = {"a", "a.b", "a.*", "a.>", ">", "*.b", "s.x", "s.y.z", "_I.p", "_I.*", "$JS.ACK.S.C.1.1.1.1.0", "$JS.edge.API.STREAM.X",
                                       "$JS.API.CONSUMER.MSG.NEXT.S.C", "$JS.edge.API.CONSUMER.MSG.NEXT.S.C", "a..b", "$KV.b.k", "$LDS.far", "$JS.API.DIRECT.GET.S",
-                                      "$JS.API.DIRECT.GET.S.s.x", "$JS.FC.S.C.1"};
+                                      "$JS.API.DIRECT.GET.S.s.x", "$JS.FC.S.C.1", "imported.a", "imported.>", "there.b", "there.*"};
     return all[below(sizeof(all) / sizeof(all[0]))];
 }
 
@@ -45,6 +46,7 @@ static void leaf_line(char *to, size_t size) {
 }
 
 static peer_t *newcomer(plane_t *plane) {
+    rig_admits_to = below(3) == 0 ? OTHER : RIG_ACCOUNT;
     static const char *const clusters[] = {"one", "two", ""};
     static const char *const lists[4] = {NULL, "$JS.API.>", NULL, "$KV.>"};
     switch (below(4)) {
@@ -52,6 +54,35 @@ static peer_t *newcomer(plane_t *plane) {
     case 1: return rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS, .response_max = 2, .max_subscriptions = 9}, lists);
     default: return rig_client(plane);
     }
+}
+
+/* Any of these, in any order, to any of the two accounts: circles, too. */
+static void change_imports(plane_t *plane) {
+    static const struct {
+        uint32_t kind;
+        uint32_t response;
+        const char *subject;
+        const char *local;
+        const char *order;
+    } all[] = {{IMPORT_STREAM, 0, "a.>", "imported.>", "\1"}, {IMPORT_STREAM, 0, "*.b", "there.*", "\1"},
+               {IMPORT_STREAM, 0, ">", ">", "\1"}, {IMPORT_SERVICE, 0, "s.>", "there.>", "\1"},
+               {IMPORT_SERVICE, RESPONSE_STREAM, "$JS.API.>", "imported.>", "\1"}, {IMPORT_SERVICE, RESPONSE_STREAM, "a.*", "a.*", "\1"},
+               {IMPORT_SERVICE, 0, "$JS.ACK.>", "$JS.ACK.>", "\1"}, {IMPORT_SERVICE, 0, "a", "_I.p", ""}};
+    import_row_t rows[8];
+    rig_strings_t strings = {.size = 0};
+    uint32_t count = below(6), importer = 1 + below(2);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t which = below(sizeof(all) / sizeof(all[0]));
+        rows[i] = (import_row_t){.account = below(6) == 0 ? importer : 3 - importer, .kind = all[which].kind,
+                                 .response = all[which].response, .threshold_ns = NS_PER_SECOND};
+        rig_pack(&strings, all[which].subject);
+        rig_pack(&strings, all[which].local);
+        size_t before = strings.size;
+        rig_pack(&strings, all[which].order);
+        for (size_t at = before + 4; at < strings.size; at++) strings.at[at]--;
+    }
+    rig_run(plane, (plane_command_t){.op = COMMAND_IMPORTS, .account = importer, .body = (const uint8_t *)rows,
+                                     .body_size = count * (uint32_t)sizeof(*rows)}, &strings);
 }
 
 static void put_stream_and_consumer(plane_t *plane) {
@@ -110,10 +141,12 @@ static void anything(void) {
     CHECK(mkdtemp(directory) != NULL);
     plane_t *plane = rig_open(directory, "edge");
     put_stream_and_consumer(plane);
+    rig_account(plane, OTHER, 0, "");
     uint64_t ids[PEERS] = {0};
     for (int i = 0; i < STEPS; i++) {
         step(plane, ids);
-        if (i % 1000 == 0) route_check(account_find(plane, RIG_ACCOUNT)->route);
+        if (below(50) == 0) change_imports(plane);
+        if (i % 1000 == 0) route_check(account_find(plane, 1 + below(2))->route);
         plane_event_t event;
         while (rig_event(plane, EVENT_OPENED, &event)) {
         }
@@ -124,16 +157,22 @@ static void anything(void) {
     }
     core_settle(plane);
     rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_REMOVE, .target = 1}, NULL);
+    for (uint32_t account = RIG_ACCOUNT; account <= OTHER; account++) {
+        rig_run(plane, (plane_command_t){.op = COMMAND_IMPORTS, .account = account}, NULL);
+        sink_remove(plane, &account_find(plane, account)->replies);
+    }
     core_settle(plane);
     CHECK_EQ_U64(0, plane->stats.connections);
     CHECK_EQ_U64(0, plane->stats.subscriptions);
     CHECK_EQ_U64(0, plane->stats.leafs);
     CHECK_EQ_U64(0, account_find(plane, RIG_ACCOUNT)->client_count);
     CHECK_EQ_U64(0, route_count(account_find(plane, RIG_ACCOUNT)->route));
+    CHECK_EQ_U64(0, route_count(account_find(plane, OTHER)->route));
+    rig_admits_to = RIG_ACCOUNT;
     peer_t *last = rig_leaf(plane, 0, "last", NULL);
     const char *told = rig_heard(last);
     CHECK(strstr(told, "LS+ $JS.edge.API.INFO\r\n") != NULL);
-    CHECK(strstr(told, "LS+ a") == NULL && strstr(told, "LS+ s") == NULL && strstr(told, "LS+ _I") == NULL && strstr(told, "ACK") == NULL);
+    CHECK(strstr(told, "LS+ a") == NULL && strstr(told, "LS+ s") == NULL && strstr(told, "LS+ _I") == NULL && strstr(told, "LS+ _R_") == NULL && strstr(told, "LS+ t") == NULL && strstr(told, "ACK") == NULL);
     rig_close(plane);
     char command[100];
     snprintf(command, sizeof(command), "rm -rf %s", directory);

@@ -1,0 +1,360 @@
+/* cross.c: one message over the imports that it hit, and who is at the other side.
+ *
+ *     stream   exporter -- subject made local --> importer: subscriptions, streams; never on from there
+ *     service  importer -- subject made the exporter's, Nats-Request-Info, reply renamed --> exporter: everybody, further imports too
+ *     reply    responder -- the requester's own reply subject --> requester
+ *
+ * Depth is bounded, and an import that a message is to cross already isn't entered again, so a circle ends where it closes.
+ * Reference: links-and-accounts.md 4.2, 4.3.
+ */
+#include "plane/import.h"
+#include "wire/headers.h"
+
+#define LOOK_MAX 16u                     /* imports of one subject that are looked through             */
+
+static const bytes_t request_info = {(const uint8_t *)"Nats-Request-Info", 17};
+
+/* ---- services -------------------------------------------------------------------------------------------------------- */
+
+static void add_json_string(text_t *text, bytes_t string) {
+    text_add_literal(text, "\"");
+    for (uint32_t i = 0; i < string.size; i++) {
+        uint8_t c = string.at[i];
+        if (c == '"' || c == '\\') {
+            text_add_literal(text, "\\");
+        }
+        text_add(text, c < 0x20 ? BYTES_LITERAL(" ") : bytes_of(&c, 1));
+    }
+    text_add_literal(text, "\"");
+}
+
+static bool is_request_info(bytes_t name) {
+    return bytes_equal(name, request_info);
+}
+
+/* The header block with who asks, instead of what somebody else may have written there. */
+static status_t header_with_info(plane_t *plane, const publication_t *publication, const import_t *import, bytes_t *out) {
+    buffer_t *buffer = &plane->crossing_headers[plane->crossing_depth - 1];
+    bytes_t header = publication->message.header, value;
+    buffer->size = 0;
+    status_t status = STATUS_OK;
+    if (header.size != 0 && headers_find(header, request_info, &value)) {
+        bool empty;
+        status = headers_copy_without(buffer, header, is_request_info, false, &empty);
+    } else if (header.size != 0) {
+        status = buffer_append(buffer, header.at, header.size);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    text_t info = {0};
+    const account_t *requester = publication->requester != NULL ? publication->requester : import->importer;
+    text_add_literal(&info, "{\"acc\":");
+    add_json_string(&info, requester->name);
+    if (requester != import->importer) {
+        text_add_literal(&info, ",\"svc\":");
+        add_json_string(&info, import->importer->name);
+    }
+    if (publication->origin != NULL && publication->origin->rtt_ns > 0) {
+        text_add_literal(&info, ",\"rtt\":");
+        text_add_number(&info, (uint64_t)publication->origin->rtt_ns);
+    }
+    text_add_literal(&info, "}");
+    status = headers_append(buffer, 0, request_info, text_bytes(&info));
+    *out = bytes_of(buffer->at, (uint32_t)buffer->size);
+    return status;
+}
+
+/* Answers to acknowledgements would not find the consumer if they had another name. */
+static bool keeps_its_reply(bytes_t reply) {
+    return reply.size == 0 || bytes_starts(reply, BYTES_LITERAL("$JS.ACK."));
+}
+
+static uint32_t cross_service(plane_t *plane, import_t *import, const publication_t *publication) {
+    text_t subject, elsewhere;
+    publication_t crossing = *publication;
+    if (rewrite_subject(&import->outward, publication->message.subject, subject.at, sizeof(subject.at), &subject.size) != STATUS_OK
+        || header_with_info(plane, publication, import, &crossing.message.header) != STATUS_OK) {
+        return 0;
+    }
+    crossing.account = import->exporter;
+    crossing.requester = publication->requester != NULL ? publication->requester : import->importer;
+    crossing.message.subject = text_bytes(&subject);
+    if (import->exporter->mappings != NULL) {
+        crossing.message.subject = mapped_subject(plane, import->exporter, crossing.message.subject, &elsewhere);
+        if (crossing.message.subject.size == 0) {
+            return 0;
+        }
+    }
+    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_SERVICE;
+    crossing.queue_count = 0;
+    uint8_t back[REPLY_SUBJECT_SIZE];
+    bool renamed = !keeps_its_reply(publication->message.reply);
+    if (renamed) {
+        const reply_t *reply = reply_new(plane, import, import->importer, import->exporter, publication->message.reply, publication->origin);
+        if (reply == NULL) {
+            return 0;
+        }
+        reply_subject(reply, back);
+        crossing.message.reply = bytes_of(back, REPLY_SUBJECT_SIZE);
+    }
+    uint32_t taken = publish(plane, &crossing);
+    reply_t *left = taken == 0 && renamed ? reply_find(plane, import->exporter, bytes_of(back, REPLY_SUBJECT_SIZE)) : NULL;
+    if (left != NULL) {
+        reply_drop(plane, left);
+    }
+    return taken;
+}
+
+/* ---- replies --------------------------------------------------------------------------------------------------------- */
+
+static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
+    bytes_t named = publication->message.subject;
+    reply_t *reply = reply_find(plane, publication->account, named);
+    if (reply == NULL) {
+        return 0;
+    }
+    text_t subject = {0};
+    text_add(&subject, bytes_of(reply->at, reply->size));
+    publication_t crossing = *publication;
+    crossing.account = reply->requester;
+    crossing.message.subject = text_bytes(&subject);
+    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_SERVICE;
+    crossing.queue_count = 0;
+    /* An answer may itself want one: its way back leads to whoever answers here. */
+    uint8_t back[REPLY_SUBJECT_SIZE];
+    if (!keeps_its_reply(publication->message.reply)) {
+        const reply_t *further =
+            reply_new(plane, reply->import, reply->responder, reply->requester, publication->message.reply, publication->origin);
+        if (further == NULL) {
+            return 0;
+        }
+        reply_subject(further, back);
+        crossing.message.reply = bytes_of(back, REPLY_SUBJECT_SIZE);
+    }
+    uint32_t taken = publish(plane, &crossing);
+    reply = reply_find(plane, publication->account, named);
+    if (reply == NULL) {
+        return taken;
+    }
+    bool last = reply->response == RESPONSE_SINGLETON || (publication->message.header.size == 0 && publication->message.payload.size == 0);
+    if (taken == 0 || last) {
+        reply_drop(plane, reply);
+    } else {
+        reply_touch(plane, reply);
+    }
+    return taken;
+}
+
+/* ---- streams --------------------------------------------------------------------------------------------------------- */
+
+static uint32_t cross_stream(plane_t *plane, const import_t *import, const publication_t *publication) {
+    text_t subject;
+    if (rewrite_subject(&import->inward, publication->message.subject, subject.at, sizeof(subject.at), &subject.size) != STATUS_OK) {
+        return 0;
+    }
+    bytes_t queues[OP_QUEUES_MAX];
+    publication_t crossing = *publication;
+    crossing.account = import->importer;
+    crossing.message.subject = text_bytes(&subject);
+    crossing.queue_count = import->queue_count;
+    crossing.queues = queues;
+    memcpy(queues, import->queues, import->queue_count * sizeof(*queues));
+    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_FROM_LEAF | PUBLICATION_IMPORTED;
+    return publish(plane, &crossing);
+}
+
+uint32_t cross(plane_t *plane, const publication_t *publication, const crossings_t *crossings) {
+    bool deep = plane->crossing_depth == CROSSING_DEPTH_MAX;
+    uint32_t taken = 0;
+    plane->crossing_depth += !deep;
+    for (import_t *import = crossings->first, *next; import != NULL; import = next) {
+        next = import->next_crossing;
+        if (!deep) {
+            taken += import->row.kind == IMPORT_STREAM ? cross_stream(plane, import, publication) : cross_service(plane, import, publication);
+        }
+        import->noted = false;
+    }
+    if (crossings->reply && !deep) {
+        taken += cross_reply(plane, publication);
+    }
+    plane->crossing_depth -= !deep;
+    return taken;
+}
+
+static void note(crossings_t *crossings, import_t *import) {
+    import->noted = true;
+    import->next_crossing = NULL;
+    *(crossings->first == NULL ? &crossings->first : &crossings->last->next_crossing) = import;
+    crossings->last = import;
+}
+
+static bool note_shadow(const plane_t *plane, const shadow_t *shadow, const bytes_t *queue, crossings_t *crossings) {
+    const subscription_t *subscription = shadow->subscription;
+    if (subscription != NULL && ((subscription->flags & SUBSCRIPTION_DEAD) != 0
+                                 || (subscription->peer != NULL && subscription->peer->state != PEER_ADMITTED))) {
+        return false;
+    }
+    import_t *import = shadow->import;
+    if (import->publication != plane->publication) {
+        if (import->noted) {
+            return false;
+        }
+        import->publication = plane->publication;
+        import->queue_count = 0;
+        note(crossings, import);
+    }
+    if (queue != NULL && import->queue_count < OP_QUEUES_MAX) {
+        import->queues[import->queue_count++] = *queue;
+    }
+    return true;
+}
+
+bool cross_note(const plane_t *plane, const publication_t *publication, const route_target_t *target, const bytes_t *queue,
+                crossings_t *crossings) {
+    if ((publication->flags & (PUBLICATION_INSIDE | PUBLICATION_IMPORTED)) != 0) {
+        return false;
+    }
+    if (!crossings->any) {
+        *crossings = (crossings_t){.any = true};
+    }
+    if (target->kind == TARGET_REPLY) {
+        crossings->reply = true;
+        return true;
+    }
+    if (target->kind == TARGET_SHADOW) {
+        return (publication->flags & PUBLICATION_SERVICE) == 0 && note_shadow(plane, target->owner, queue, crossings);
+    }
+    import_t *import = ((const sink_t *)target->owner)->object;
+    if (import->noted) {
+        return false;
+    }
+    note(crossings, import);
+    return true;
+}
+
+/* ---- who is at the other side -------------------------------------------------------------------------------------------- */
+
+/* As publish() does: what came over a stream import goes no further, what came back to a requester only to a further one. */
+typedef enum follow { FOLLOW_NOTHING = 0, FOLLOW_REPLIES, FOLLOW_ALL } follow_t;
+
+typedef struct other_sides {
+    const import_t *imports[LOOK_MAX];
+    uint32_t count;
+    bool reply;
+} other_sides_t;
+
+/* false: it is nothing that leads elsewhere. */
+static bool note_other_side(other_sides_t *others, const route_target_t *target, follow_t follow) {
+    if (target->kind == TARGET_REPLY) {
+        others->reply = follow != FOLLOW_NOTHING;
+        return true;
+    }
+    if (target->kind != TARGET_SHADOW) {
+        return false;
+    }
+    if (follow != FOLLOW_ALL) {
+        return true;
+    }
+    const import_t *import = ((const shadow_t *)target->owner)->import;
+    for (uint32_t i = 0; i < others->count; i++) {
+        if (others->imports[i] == import) {
+            return true;
+        }
+    }
+    if (others->count == LOOK_MAX) {
+        return false; /* one of many: somebody is there; a full one among them is cut off like any slow consumer */
+    }
+    others->imports[others->count++] = import;
+    return true;
+}
+
+static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow, uint32_t depth);
+
+static delivered_t look_over(plane_t *plane, const other_sides_t *others, account_t *account, bytes_t subject, bytes_t group,
+                             uint32_t depth) {
+    delivered_t found = DELIVERED_NO_INTEREST;
+    for (uint32_t i = 0; i < others->count; i++) {
+        text_t local;
+        if (rewrite_subject(&others->imports[i]->inward, subject, local.at, sizeof(local.at), &local.size) != STATUS_OK) {
+            continue;
+        }
+        delivered_t there = look(plane, others->imports[i]->importer, text_bytes(&local), group, FOLLOW_NOTHING, depth + 1);
+        if (there == DELIVERED_FULL) {
+            return there;
+        }
+        found = there == DELIVERED ? there : found;
+    }
+    const reply_t *reply = others->reply ? reply_find(plane, account, subject) : NULL;
+    if (reply != NULL) {
+        delivered_t there = look(plane, reply->requester, bytes_of(reply->at, reply->size), BYTES_NONE, FOLLOW_REPLIES, depth + 1);
+        found = there == DELIVERED_NO_INTEREST ? found : there;
+    }
+    return found;
+}
+
+/* The match is read to its end before another domain is asked: that might be this one again, and its memory used anew. */
+static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow, uint32_t depth) {
+    const route_match_t *match = route_match(account->route, subject);
+    route_target_t *const *targets = match->plain;
+    uint32_t count = match->plain_count;
+    bool found = group.size == 0 && match->group_count != 0;
+    if (group.size != 0) {
+        count = 0;
+        for (uint32_t i = 0; i < match->group_count; i++) {
+            if (bytes_equal(match->groups[i].queue, group)) {
+                targets = match->groups[i].members;
+                count = match->groups[i].count;
+            }
+        }
+    }
+    other_sides_t others = {.count = 0, .reply = false};
+    bool full = false;
+    for (uint32_t i = 0; i < count && !full; i++) {
+        if (targets[i]->kind <= TARGET_LEAF) {
+            full = peer_is_full(((const subscription_t *)targets[i]->owner)->peer);
+        }
+        found = !note_other_side(&others, targets[i], follow) || found;
+    }
+    if (full) {
+        return DELIVERED_FULL;
+    }
+    if ((others.count != 0 || others.reply) && depth < CROSSING_DEPTH_MAX) {
+        delivered_t over = look_over(plane, &others, account, subject, group, depth);
+        if (over != DELIVERED_NO_INTEREST) {
+            return over;
+        }
+    }
+    return found ? DELIVERED : DELIVERED_NO_INTEREST;
+}
+
+delivered_t look_at_receivers(plane_t *plane, account_t *account, bytes_t subject, bytes_t group) {
+    return look(plane, account, subject, group, FOLLOW_ALL, 0);
+}
+
+static bool anybody(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, uint32_t depth) {
+    const route_match_t *match = route_match(account->route, subject);
+    route_target_t *const *targets = match->plain;
+    uint32_t count = match->plain_count;
+    for (uint32_t i = 0; i < match->group_count && group.size != 0; i++) {
+        if (bytes_equal(match->groups[i].queue, group)) {
+            return match->groups[i].count != 0;
+        }
+    }
+    if (group.size != 0) {
+        return false;
+    }
+    bool reply_only = false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (targets[i]->kind != TARGET_REPLY) {
+            return true;
+        }
+        reply_only = true;
+    }
+    const reply_t *reply = reply_only && depth < CROSSING_DEPTH_MAX ? reply_find(plane, account, subject) : NULL;
+    return reply != NULL && anybody(plane, reply->requester, bytes_of(reply->at, reply->size), BYTES_NONE, depth + 1);
+}
+
+bool account_interest(plane_t *plane, account_t *account, bytes_t subject, bytes_t group) {
+    return anybody(plane, account, subject, group, 0);
+}

@@ -1,0 +1,152 @@
+/* import.c: the imports of an account: a command says all of them, and what is the same as before stays as it is, with its shadows
+ * and its outstanding replies.
+ *
+ * What does not live here: who may import what (control decided it), the way of a message (cross.c).
+ */
+#include <stdlib.h>
+
+#include "base/subject.h"
+#include "plane/import.h"
+
+#define IMPORTS_MAX 65536u               /* of one account                                             */
+
+typedef struct wanted {
+    import_row_t row;
+    bytes_t subject;
+    bytes_t local;
+    bytes_t order;
+} wanted_t;
+
+static void import_free(plane_t *plane, import_t *import) {
+    shadows_drop_import(plane, import);
+    replies_drop_import(plane, import);
+    sink_remove(plane, &import->service);
+    bytes_release(&import->subject);
+    bytes_release(&import->local);
+    free(import);
+}
+
+void imports_free(plane_t *plane, account_t *account) {
+    while (account->imports != NULL) {
+        import_t *import = account->imports;
+        account->imports = import->next;
+        import_free(plane, import);
+    }
+}
+
+static bool is_the_same(const import_t *import, const wanted_t *wanted) {
+    return import->row.kind == wanted->row.kind && import->row.account == wanted->row.account
+        && bytes_equal(import->subject, wanted->subject) && bytes_equal(import->local, wanted->local)
+        && bytes_equal(bytes_of(import->inward.order, import->inward.count), wanted->order);
+}
+
+static import_t *take(import_t **list, const wanted_t *wanted) {
+    for (import_t **at = list; *at != NULL; at = &(*at)->next) {
+        import_t *import = *at;
+        if (is_the_same(import, wanted)) {
+            *at = import->next;
+            return import;
+        }
+    }
+    return NULL;
+}
+
+/* Not in the account's list yet. */
+static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *wanted, import_t **out) {
+    account_t *exporter = account_find(plane, wanted->row.account);
+    if (exporter == NULL) {
+        return STATUS_NOT_FOUND;
+    }
+    if (!subject_valid_pattern(wanted->subject) || !subject_valid_pattern(wanted->local)
+        || (wanted->row.kind != IMPORT_STREAM && wanted->row.kind != IMPORT_SERVICE)) {
+        return STATUS_INVALID;
+    }
+    import_t *import = calloc(1, sizeof(*import));
+    if (import == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    import->importer = importer;
+    import->exporter = exporter;
+    import->row = wanted->row;
+    import->subject = bytes_copy(wanted->subject);
+    import->local = bytes_copy(wanted->local);
+    status_t status = STATUS_NO_MEMORY;
+    if (import->subject.at != NULL && import->local.at != NULL) {
+        status = rewrite_make(&import->inward, import->subject, import->local, wanted->order);
+    }
+    if (status == STATUS_OK) {
+        import->outward = rewrite_inverse(&import->inward);
+        status = import->row.kind == IMPORT_STREAM
+                   ? shadows_add_import(plane, import)
+                   : sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, import, 0);
+    }
+    if (status != STATUS_OK) {
+        import_free(plane, import);
+        return status;
+    }
+    *out = import;
+    return STATUS_OK;
+}
+
+static status_t next_wanted(const plane_command_t *command, uint32_t index, strings_t *strings, wanted_t *wanted) {
+    memcpy(&wanted->row, command->body + (size_t)index * sizeof(import_row_t), sizeof(import_row_t));
+    if (!strings_more(strings)) {
+        return STATUS_INVALID;
+    }
+    wanted->subject = strings_next(strings);
+    wanted->local = strings_next(strings);
+    wanted->order = strings_next(strings);
+    return STATUS_OK;
+}
+
+/* In the order of the command. The first failure is what is reported; the other imports work all the same. */
+static status_t replace(plane_t *plane, account_t *account, const plane_command_t *command) {
+    strings_t strings = strings_of(command);
+    import_t *before = account->imports, *made = NULL, **end = &made;
+    status_t first = STATUS_OK;
+    /* Those that stay are taken out, the others go before new ones come: both may want one subject. */
+    uint32_t count = command->body_size / (uint32_t)sizeof(import_row_t);
+    strings_t walk = strings;
+    wanted_t wanted;
+    for (uint32_t i = 0; i < count && next_wanted(command, i, &walk, &wanted) == STATUS_OK; i++) {
+        import_t *import = take(&before, &wanted);
+        if (import != NULL) {
+            import->row = wanted.row;
+            import->next = NULL;
+            *end = import;
+            end = &import->next;
+        }
+    }
+    account->imports = before;
+    imports_free(plane, account);
+    account->imports = NULL;
+    import_t *kept = made;
+    end = &account->imports;
+    for (uint32_t i = 0; i < count; i++) {
+        status_t status = next_wanted(command, i, &strings, &wanted);
+        import_t *import = status == STATUS_OK ? take(&kept, &wanted) : NULL;
+        if (status == STATUS_OK && import == NULL) {
+            status = import_new(plane, account, &wanted, &import);
+        }
+        if (import != NULL) {
+            import->next = NULL;
+            *end = import;
+            end = &import->next;
+        }
+        first = first == STATUS_OK ? status : first;
+    }
+    return first;
+}
+
+void command_imports(plane_t *plane, const plane_command_t *command) {
+    account_t *account = account_find(plane, command->account);
+    if (account == NULL) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return;
+    }
+    if (command->body_size % sizeof(import_row_t) != 0 || command->body_size / sizeof(import_row_t) > IMPORTS_MAX) {
+        command_done(plane, command, STATUS_INVALID);
+        return;
+    }
+    command_done(plane, command, replace(plane, account, command));
+}

@@ -1,0 +1,277 @@
+/* reply.c: the outstanding replies of service imports: one hash table, a list by age for each import, a list for each requester.
+ *
+ *     _R_.<six of the responding account>.<six at random>  -->  requester's account and its own reply subject
+ *
+ * A way back ends with its answer (singleton), with an empty message (stream, chunked), with its requester, or when nothing came
+ * for the export's threshold of elapsed time. An import has at most REPLIES_PER_IMPORT_MAX of them; a further one takes the
+ * oldest's place, so a requester that never gets answers harms only its own import.
+ */
+#include <stdlib.h>
+
+#include "plane/import.h"
+
+#define BUCKETS_FIRST 256u
+#define SPARE_CAPACITY 128u              /* reply subjects up to this size use dropped rows again      */
+#define SPARES_MAX 1024u
+
+struct replies {
+    reply_t **buckets;
+    uint32_t size;
+    uint32_t count;
+    reply_t *spare;
+    uint32_t spare_count;
+};
+
+static uint64_t id_hash(const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
+    uint64_t value = account->id;
+    for (uint32_t i = 0; i < REPLY_ID_SIZE; i++) {
+        value = value << 8 ^ value >> 48 ^ id[i];
+    }
+    value *= UINT64_C(0x9E3779B97F4A7C15);
+    return value ^ value >> 32;
+}
+
+static reply_t **bucket_of(const replies_t *replies, const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
+    return &replies->buckets[id_hash(account, id) & (replies->size - 1)];
+}
+
+static reply_t *find(const replies_t *replies, const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
+    if (replies == NULL) {
+        return NULL;
+    }
+    reply_t *reply = *bucket_of(replies, account, id);
+    while (reply != NULL && (reply->responder != account || memcmp(reply->id, id, REPLY_ID_SIZE) != 0)) {
+        reply = reply->next_in_bucket;
+    }
+    return reply;
+}
+
+reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subject) {
+    if (subject.size != REPLY_SUBJECT_SIZE || memcmp(subject.at, account->reply_prefix, REPLY_PREFIX_SIZE) != 0) {
+        return NULL;
+    }
+    return find(plane->replies, account, subject.at + REPLY_PREFIX_SIZE);
+}
+
+void reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_SIZE]) {
+    memcpy(out, reply->responder->reply_prefix, REPLY_PREFIX_SIZE);
+    memcpy(out + REPLY_PREFIX_SIZE, reply->id, REPLY_ID_SIZE);
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------------------- */
+
+static bool table_open(plane_t *plane) {
+    if (plane->replies != NULL) {
+        return true;
+    }
+    replies_t *replies = calloc(1, sizeof(*replies));
+    reply_t **buckets = calloc(BUCKETS_FIRST, sizeof(reply_t *));
+    if (replies == NULL || buckets == NULL) {
+        free(replies);
+        free(buckets);
+        return false;
+    }
+    replies->buckets = buckets;
+    replies->size = BUCKETS_FIRST;
+    plane->replies = replies;
+    return true;
+}
+
+static void table_grow(replies_t *replies) {
+    uint32_t size = replies->size * 2;
+    reply_t **grown = calloc(size, sizeof(reply_t *));
+    if (grown == NULL) {
+        return; /* longer chains do as well */
+    }
+    replies_t old = *replies;
+    replies->buckets = grown;
+    replies->size = size;
+    for (uint32_t i = 0; i < old.size; i++) {
+        for (reply_t *reply = old.buckets[i], *next; reply != NULL; reply = next) {
+            next = reply->next_in_bucket;
+            reply_t **bucket = bucket_of(replies, reply->responder, reply->id);
+            reply->next_in_bucket = *bucket;
+            *bucket = reply;
+        }
+    }
+    free(old.buckets);
+}
+
+void replies_free(plane_t *plane) {
+    replies_t *replies = plane->replies;
+    if (replies == NULL) {
+        return;
+    }
+    check(replies->count == 0);
+    for (reply_t *reply = replies->spare, *next; reply != NULL; reply = next) {
+        next = reply->next_in_bucket;
+        free(reply);
+    }
+    free(replies->buckets);
+    free(replies);
+    plane->replies = NULL;
+}
+
+/* ---- one reply ------------------------------------------------------------------------------------------------------- */
+
+static reply_t *row_new(replies_t *replies, uint32_t size) {
+    if (size <= SPARE_CAPACITY && replies->spare != NULL) {
+        reply_t *reply = replies->spare;
+        replies->spare = reply->next_in_bucket;
+        replies->spare_count--;
+        return reply;
+    }
+    uint32_t capacity = size <= SPARE_CAPACITY ? SPARE_CAPACITY : size;
+    reply_t *reply = malloc(sizeof(*reply) + capacity);
+    if (reply != NULL) {
+        reply->capacity = capacity;
+    }
+    return reply;
+}
+
+static void row_free(replies_t *replies, reply_t *reply) {
+    if (reply->capacity != SPARE_CAPACITY || replies->spare_count == SPARES_MAX) {
+        free(reply);
+        return;
+    }
+    reply->next_in_bucket = replies->spare;
+    replies->spare = reply;
+    replies->spare_count++;
+}
+
+static void list_put(import_t *import, reply_t *reply) {
+    reply->newer = NULL;
+    reply->older = import->newest;
+    *(import->newest == NULL ? &import->oldest : &import->newest->newer) = reply;
+    import->newest = reply;
+    import->reply_count++;
+}
+
+static void list_take(reply_t *reply) {
+    import_t *import = reply->import;
+    *(reply->older == NULL ? &import->oldest : &reply->older->newer) = reply->newer;
+    *(reply->newer == NULL ? &import->newest : &reply->newer->older) = reply->older;
+    import->reply_count--;
+}
+
+static void expire_later(const plane_t *plane, reply_t *reply) {
+    int64_t threshold = reply->import->row.threshold_ns;
+    reply->expires_ns = plane->now.mono_ns + (threshold > 0 ? threshold : REPLY_THRESHOLD_NS);
+}
+
+void reply_touch(plane_t *plane, reply_t *reply) {
+    expire_later(plane, reply);
+    list_take(reply);
+    list_put(reply->import, reply);
+}
+
+void reply_drop(plane_t *plane, reply_t *reply) {
+    replies_t *replies = plane->replies;
+    reply_t **at = bucket_of(replies, reply->responder, reply->id);
+    while (*at != reply) {
+        check(*at != NULL);
+        at = &(*at)->next_in_bucket;
+    }
+    *at = reply->next_in_bucket;
+    replies->count--;
+    list_take(reply);
+    if (reply->at_peer != NULL) {
+        *reply->at_peer = reply->next_of_peer;
+        if (reply->next_of_peer != NULL) {
+            reply->next_of_peer->at_peer = reply->at_peer;
+        }
+    }
+    row_free(replies, reply);
+}
+
+static void id_make(plane_t *plane, uint8_t id[REPLY_ID_SIZE]) {
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    for (uint32_t i = 0; i < REPLY_ID_SIZE; i++) {
+        id[i] = (uint8_t)digits[random_below(plane, 62)];
+    }
+}
+
+/* The one interest that brings answers, there from an account's first request on. */
+static bool listen_for_answers(plane_t *plane, account_t *account) {
+    if (account->replies.in) {
+        return true;
+    }
+    memcpy(account->reply_prefix, "_R_.", 4);
+    id_make(plane, account->reply_prefix + 4);
+    account->reply_prefix[REPLY_PREFIX_SIZE - 1] = '.';
+    text_t subject = {0};
+    text_add(&subject, bytes_of(account->reply_prefix, REPLY_PREFIX_SIZE));
+    text_add_literal(&subject, ">");
+    return sink_add(plane, account, &account->replies, TARGET_REPLY, text_bytes(&subject), account, 0) == STATUS_OK;
+}
+
+reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, account_t *responder, bytes_t to, peer_t *peer) {
+    if (!table_open(plane) || !listen_for_answers(plane, responder)) {
+        return NULL;
+    }
+    replies_t *replies = plane->replies;
+    if (import->reply_count >= REPLIES_PER_IMPORT_MAX) {
+        reply_drop(plane, import->oldest);
+    }
+    if (replies->count >= replies->size) {
+        table_grow(replies);
+    }
+    reply_t *reply = row_new(replies, to.size);
+    if (reply == NULL) {
+        return NULL;
+    }
+    do {
+        id_make(plane, reply->id);
+    } while (find(replies, responder, reply->id) != NULL);
+    reply->import = import;
+    reply->requester = requester;
+    reply->responder = responder;
+    reply->response = requester == import->importer ? import->row.response : RESPONSE_SINGLETON;
+    reply->size = to.size;
+    memcpy(reply->at, to.at, to.size);
+    expire_later(plane, reply);
+    list_put(import, reply);
+    reply_t **bucket = bucket_of(replies, responder, reply->id);
+    reply->next_in_bucket = *bucket;
+    *bucket = reply;
+    replies->count++;
+    reply->at_peer = NULL;
+    reply->next_of_peer = NULL;
+    if (peer != NULL) {
+        reply->at_peer = &peer->replies;
+        reply->next_of_peer = peer->replies;
+        if (peer->replies != NULL) {
+            peer->replies->at_peer = &reply->next_of_peer;
+        }
+        peer->replies = reply;
+    }
+    return reply;
+}
+
+/* ---- many ------------------------------------------------------------------------------------------------------------ */
+
+void replies_forget_peer(plane_t *plane, peer_t *peer) {
+    while (peer->replies != NULL) {
+        reply_drop(plane, peer->replies);
+    }
+}
+
+void replies_drop_import(plane_t *plane, import_t *import) {
+    while (import->oldest != NULL) {
+        reply_drop(plane, import->oldest);
+    }
+}
+
+void replies_chores(plane_t *plane) {
+    if (plane->replies == NULL || plane->replies->count == 0) {
+        return;
+    }
+    uint32_t cursor = 0;
+    for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+        for (import_t *import = account->imports; import != NULL; import = import->next) {
+            while (import->oldest != NULL && import->oldest->expires_ns <= plane->now.mono_ns) {
+                reply_drop(plane, import->oldest);
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+/* shadow.c: shadows of an account's subscriptions in the domains of the accounts whose streams it imports.
+ *
+ * Where a subscription and an import's local subject have something in common, that common pattern, carried back to the exporter's
+ * subjects, is subscribed there with the same queue group. A shadow lives as long as its subscription and its import; leaf
+ * links of the exporting account are told of it like of any other interest. Shadows have no shadows: what an account
+ * imports it does not pass on, as in the reference. What does not live here: the way of a message (cross.c).
+ */
+#include <stdlib.h>
+
+#include "plane/import.h"
+
+static void tell_links(plane_t *plane, const shadow_t *shadow, uint32_t before, uint32_t after) {
+    if (shadow->announced) {
+        interest_change(plane, shadow->import->exporter, shadow->target.subject, shadow->target.queue, shadow->leaf, before, after);
+    }
+}
+
+static void drop(plane_t *plane, shadow_t *shadow) {
+    shadow_t **at = shadow->holder;
+    while (*at != shadow) {
+        check(*at != NULL);
+        at = &(*at)->next_of_holder;
+    }
+    *at = shadow->next_of_holder;
+    *(shadow->previous_of_import == NULL ? &shadow->import->shadows : &shadow->previous_of_import->next_of_import) =
+        shadow->next_of_import;
+    if (shadow->next_of_import != NULL) {
+        shadow->next_of_import->previous_of_import = shadow->previous_of_import;
+    }
+    tell_links(plane, shadow, shadow->target.weight, 0);
+    route_remove(shadow->import->exporter->route, &shadow->target);
+    plane->interest_changed = true;
+    free(shadow);
+}
+
+void shadow_interest(const route_target_t *target, bool *announced, peer_t **origin) {
+    const shadow_t *shadow = target->owner;
+    *announced = shadow->announced;
+    *origin = shadow->leaf;
+}
+
+void shadows_drop(plane_t *plane, shadow_t **holder) {
+    while (*holder != NULL) {
+        drop(plane, *holder);
+    }
+}
+
+void shadows_drop_import(plane_t *plane, import_t *import) {
+    while (import->shadows != NULL) {
+        drop(plane, import->shadows);
+    }
+}
+
+static const subscription_t *subscription_of(const route_target_t *target) {
+    return target->kind <= TARGET_CONTROL ? target->owner : NULL;
+}
+
+static bool casts_shadows(const route_target_t *target) {
+    switch ((target_kind_t)target->kind) {
+    case TARGET_CLIENT:
+    case TARGET_LEAF:
+    case TARGET_STREAM:
+    case TARGET_INGEST:
+        return true;
+    case TARGET_CONTROL:
+        return (subscription_of(target)->flags & SUBSCRIPTION_API) == 0;
+    case TARGET_ACK:
+    case TARGET_FLOW:
+    case TARGET_NEXT:
+    case TARGET_DIRECT:
+    case TARGET_SERVICE:
+    case TARGET_REPLY:
+    case TARGET_SHADOW:
+    default:
+        return false;
+    }
+}
+
+static shadow_t **holder_of(const route_target_t *target) {
+    return target->kind <= TARGET_CONTROL ? &((subscription_t *)target->owner)->shadows : &((sink_t *)target->owner)->shadows;
+}
+
+static status_t cast(plane_t *plane, import_t *import, const route_target_t *target) {
+    text_t common, subject;
+    status_t status = rewrite_common(target->subject, import->local, common.at, sizeof(common.at), &common.size);
+    if (status == STATUS_NOT_FOUND) {
+        return STATUS_OK;
+    }
+    if (status == STATUS_OK) {
+        status = rewrite_subject(&import->outward, text_bytes(&common), subject.at, sizeof(subject.at), &subject.size);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    shadow_t *shadow = calloc(1, sizeof(*shadow));
+    if (shadow == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    shadow->target.kind = TARGET_SHADOW;
+    shadow->target.weight = target->weight;
+    shadow->target.owner = shadow;
+    shadow->import = import;
+    shadow->subscription = subscription_of(target);
+    shadow->leaf = target->kind == TARGET_LEAF ? shadow->subscription->peer : NULL;
+    shadow->announced = interest_is_announced(target);
+    shadow->holder = holder_of(target);
+    status = route_add(import->exporter->route, &shadow->target, text_bytes(&subject), target->queue);
+    if (status != STATUS_OK) {
+        free(shadow);
+        return status;
+    }
+    shadow->next_of_holder = *shadow->holder;
+    *shadow->holder = shadow;
+    shadow->next_of_import = import->shadows;
+    if (import->shadows != NULL) {
+        import->shadows->previous_of_import = shadow;
+    }
+    import->shadows = shadow;
+    plane->interest_changed = true;
+    tell_links(plane, shadow, 0, shadow->target.weight);
+    return STATUS_OK;
+}
+
+status_t shadows_add(plane_t *plane, const account_t *account, const route_target_t *target) {
+    if (!casts_shadows(target)) {
+        return STATUS_OK;
+    }
+    for (import_t *import = account->imports; import != NULL; import = import->next) {
+        if (import->row.kind != IMPORT_STREAM) {
+            continue;
+        }
+        status_t status = cast(plane, import, target);
+        if (status != STATUS_OK) {
+            shadows_drop(plane, holder_of(target));
+            return status;
+        }
+    }
+    return STATUS_OK;
+}
+
+void shadows_weigh(plane_t *plane, const subscription_t *subscription) {
+    for (shadow_t *shadow = subscription->shadows; shadow != NULL; shadow = shadow->next_of_holder) {
+        uint32_t before = shadow->target.weight;
+        shadow->target.weight = subscription->target.weight;
+        tell_links(plane, shadow, before, shadow->target.weight);
+    }
+}
+
+typedef struct gathering {
+    route_target_t **at;
+    uint64_t count;
+} gathering_t;
+
+static bool gather(void *context, route_target_t *target) {
+    gathering_t *gathering = context;
+    gathering->at[gathering->count++] = target;
+    return true;
+}
+
+/* The exporter may be the importer itself, so nothing is added to the domain while it is walked. */
+status_t shadows_add_import(plane_t *plane, import_t *import) {
+    route_t *route = import->importer->route;
+    uint64_t count = route_count(route);
+    if (count == 0) {
+        return STATUS_OK;
+    }
+    gathering_t gathering = {.at = malloc(count * sizeof(route_target_t *))};
+    if (gathering.at == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    route_each(route, gather, &gathering);
+    status_t status = STATUS_OK;
+    for (uint64_t i = 0; i < gathering.count && status == STATUS_OK; i++) {
+        const route_target_t *target = gathering.at[i];
+        const subscription_t *subscription = subscription_of(target);
+        if (casts_shadows(target) && (subscription == NULL || (subscription->flags & SUBSCRIPTION_DEAD) == 0)) {
+            status = cast(plane, import, target);
+        }
+    }
+    free(gathering.at);
+    return status;
+}
