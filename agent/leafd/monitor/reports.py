@@ -156,13 +156,18 @@ def _store(stats: t.Stats) -> dict[str, int]:
 
 
 async def connz(facts: Facts, options: Options) -> dict[str, Any]:
-    """Client connections."""
+    """Connections of clients, and leaf links, which the reference lists with them."""
     offset, limit = number(options, "offset", 0), number(options, "limit", CONNECTIONS_MAX) or CONNECTIONS_MAX
     account, user, wanted = text(options, "acc"), text(options, "user"), number(options, "cid", 0)
     closed_only = text(options, "state") == "closed" or options.get("state") == 1
     auth = flag(options, "auth")
     rows = []
+    links = {link.connection: link for link in facts.bound_leafs()}
     for row in () if closed_only else await facts.plane.connections():
+        link = links.get(row.connection)
+        if link is not None and not user and account in ("", link.account) and wanted in (0, row.connection):
+            rows.append(_link(row, link, auth))
+            continue
         client = facts.clients.get(row.connection)
         if row.kind != t.ConnKind.CLIENT or client is None or client.account is None:
             continue
@@ -187,19 +192,35 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
 
 
 def _connection(row: t.ConnectionRow, client: Any, auth: bool) -> dict[str, Any]:
-    host, _, port = client.peer.rpartition(":")
+    found = {"cid": row.connection, "kind": "Client", "type": "nats"} | _figures(row, client.peer, client.opened_ns)
+    for name in ("name", "lang", "version"):
+        if client.connect.get(name):
+            found[name] = client.connect[name]
+    if auth:
+        found |= {"authorized_user": client.user, "account": client.account.name, "name_tag": client.account.name}
+    return found
+
+
+def _link(row: t.ConnectionRow, link: Any, auth: bool) -> dict[str, Any]:
+    found = {"cid": row.connection, "kind": "Leafnode"} | _figures(row, link.peer, row.start_wall_ns)
+    if link.name and not link.spoke:
+        found["name"] = link.name
+    if auth:
+        found |= {"account": link.account, "name_tag": link.account}
+    return found
+
+
+def _figures(row: t.ConnectionRow, peer: str, opened_ns: int) -> dict[str, Any]:
+    host, _, port = peer.rpartition(":")
     now_ns = time.time_ns()
-    found: dict[str, Any] = {
-        "cid": row.connection,
-        "kind": "Client",
-        "type": "nats",
+    return {
         "ip": host.strip("[]"),
         "port": int(port) if port.isdigit() else 0,
-        "start": stamp(row.start_wall_ns or client.opened_ns),
-        "last_activity": stamp(row.last_wall_ns or client.opened_ns),
+        "start": stamp(row.start_wall_ns or opened_ns),
+        "last_activity": stamp(row.last_wall_ns or opened_ns),
         "rtt": round_trip(row.rtt_ns),
-        "uptime": elapsed(now_ns - (row.start_wall_ns or client.opened_ns)),
-        "idle": elapsed(now_ns - (row.last_wall_ns or client.opened_ns)),
+        "uptime": elapsed(now_ns - (row.start_wall_ns or opened_ns)),
+        "idle": elapsed(now_ns - (row.last_wall_ns or opened_ns)),
         "pending_bytes": row.pending_bytes,
         "in_msgs": row.in_msgs,
         "out_msgs": row.out_msgs,
@@ -207,12 +228,6 @@ def _connection(row: t.ConnectionRow, client: Any, auth: bool) -> dict[str, Any]
         "out_bytes": row.out_bytes,
         "subscriptions": row.subscriptions,
     }
-    for name in ("name", "lang", "version"):
-        if client.connect.get(name):
-            found[name] = client.connect[name]
-    if auth:
-        found |= {"authorized_user": client.user, "account": client.account.name, "name_tag": client.account.name}
-    return found
 
 
 async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
