@@ -30,6 +30,7 @@ QUERY_SEQUENCE: Final = 0
 QUERY_LAST_BY_SUBJECT: Final = 1
 QUERY_NEXT_BY_SUBJECT: Final = 2
 QUERY_START_TIME: Final = 3
+_IMPORT_ROW: Final = struct.Struct("<4Iq")
 
 
 def pack_strings(strings: Iterable[bytes]) -> bytes:
@@ -166,6 +167,13 @@ class Commands(ABC):
         for source, choices in mappings:
             texts += [source, *(text for subject, below in choices for text in (subject, str(below))), ""]
         self._submit("MAPPING", account=account, extra=pack_strings([_name(text) for text in texts]))
+
+    def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None:
+        """What the account imports from now on, in place of what it imported before."""
+        rows = tuple(rows)
+        body = b"".join(_IMPORT_ROW.pack(row.exporter, row.kind, row.response, 0, row.threshold_ns) for row in rows)
+        texts = (text for row in rows for text in (_name(row.subject), _name(row.local), bytes(row.order)))
+        self._submit("IMPORTS", account=account, body=body, extra=pack_strings(texts))
 
     def subscribe(
         self,

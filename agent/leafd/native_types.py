@@ -79,6 +79,33 @@ class AccountFlag(IntFlag):
     REMOVED = 4
 
 
+class ImportKind(IntEnum):
+    """What is imported (IMPORT_* of abi.h)."""
+
+    STREAM = 1
+    SERVICE = 2
+
+
+class Response(IntEnum):
+    """How many answers a service gives (RESPONSE_* of abi.h)."""
+
+    SINGLETON = 0
+    STREAM = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRow:
+    """One import of an account (import_row_t of abi.h, with its strings)."""
+
+    exporter: int
+    kind: ImportKind
+    response: Response
+    threshold_ns: int
+    subject: str
+    local: str
+    order: tuple[int, ...]
+
+
 class SubscribeFlag(IntFlag):
     """How a control subscription behaves (SUBSCRIBE_* of abi.h)."""
 

@@ -389,6 +389,43 @@ def test_reload_of_accounts() -> None:
         assert {"$G", "S", "N"} == set(get(server, "/accountz")["accounts"])
 
 
+SHARING = """
+listen: "127.0.0.1:{port}"
+accounts {
+  E { users: [{user: e, password: e}], exports: [{service: svc}, {stream: "str.>"}] }
+  I { users: [{user: i, password: i}], imports: [{service: {account: E, subject: svc}}] }
+}
+"""
+
+
+def test_reload_of_imports() -> None:
+    """Imports change under clients that stay; what is new reaches subscriptions that were there before."""
+    with running(LEAFD, SHARING) as server, client(server) as exporter, client(server) as importer:
+        for wire, user in ((exporter, "e"), (importer, "i")):
+            wire.info()
+            wire.connect(user=user, no_responders=True, **{"pass": user})
+            assert "PONG" == wire.line()
+            wire.info()
+        exporter.send("SUB svc 1\r\nPING\r\n")
+        importer.send("SUB > 1\r\nPUB svc 1\r\na\r\nPING\r\n")
+        assert "PONG" == exporter.line()
+        assert ["MSG svc 1 1", "a", "PONG"] == [importer.line() for _ in range(3)]
+        assert exporter.line().startswith("HMSG svc 1 ")
+        heard = [exporter.line() for _ in range(4)]
+        assert ("NATS/1.0", "a") == (heard[0], heard[3])
+        rewrite(server, "{service: {account: E, subject: svc}}", '{stream: {account: E, subject: "str.>"}, prefix: p}')
+        importer.send("PUB svc 1\r\nb\r\nPING\r\n")
+        assert ["MSG svc 1 1", "b", "PONG"] == [importer.line() for _ in range(3)]
+        exporter.send("PUB str.x 1\r\nc\r\nPING\r\n")
+        assert "PONG" == exporter.line()
+        assert ["MSG p.str.x 1 1", "c"] == [importer.line() for _ in range(2)]
+        rewrite(server, '{account: E, subject: "str.>"}', "{account: E, subject: other}")
+        assert "stream import not authorized" in server.log
+        exporter.send("PUB str.x 1\r\nd\r\nPING\r\n")
+        assert "PONG" == exporter.line()
+        assert ["MSG p.str.x 1 1", "d"] == [importer.line() for _ in range(2)]
+
+
 def test_reload_of_limits() -> None:
     """Live keys take effect, others are named with what they wait for, and a wrong file changes nothing."""
     with running(LEAFD, ACCOUNTS) as server:

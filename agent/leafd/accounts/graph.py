@@ -1,9 +1,8 @@
 """The account graph: which accounts there are, their numbers, who has JetStream, what each may use.
 
 Numbers are given once in the life of a process and never again to another name, so a reload may add and remove
-accounts while
-connections and streams hold on to theirs. Sharing between accounts (exports, imports) will be compiled here; it isn't
-yet.
+accounts while connections and streams hold on to theirs. What accounts import becomes flat rows, which the plane routes
+by; the rules of sharing are config/schema/sharing.py's.
 """
 
 from __future__ import annotations
@@ -15,9 +14,23 @@ from leafd.config.schema.accounts import AccountLimits
 from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.mappings import Choices
 from leafd.config.schema.server import Server
+from leafd.config.schema.sharing import is_subset
 
 GLOBAL: Final = "$G"
 SYSTEM: Final = "$SYS"
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import, as the plane takes it. order: for each wildcard of local, which of subject it stands for."""
+
+    exporter: int
+    service: bool
+    subject: str
+    local: str
+    order: tuple[int, ...]
+    singleton: bool
+    threshold_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +43,11 @@ class Account:
     limits: AccountLimits
     jetstream: AccountJetStream | None
     mappings: tuple[tuple[str, Choices], ...] = ()
+    imports: tuple[Import, ...] = ()
+
+    def imports_service(self, subject: str) -> bool:
+        """Whether what is published there goes to another account's service."""
+        return any(one.service and is_subset(subject, one.local) for one in self.imports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +91,7 @@ def compile_graph(server: Server, numbers: Numbers) -> Graph:
         names.append(system_name)
     # As in the reference, $G has JetStream of its own accord only where it is the one account of the users.
     global_alone = all(name in (GLOBAL, system_name) for name in names)
+    imports = _imports(server, numbers)
     accounts = []
     for name in names:
         configured = server.accounts.get(name)
@@ -85,9 +104,36 @@ def compile_graph(server: Server, numbers: Numbers) -> Graph:
         mappings = dict(configured.mappings) if configured else {}
         if name == GLOBAL:
             mappings |= server.mappings
-        accounts.append(Account(numbers.of(name), name, name == system_name, limits, share, tuple(mappings.items())))
+        accounts.append(
+            Account(
+                numbers.of(name),
+                name,
+                name == system_name,
+                limits,
+                share,
+                tuple(mappings.items()),
+                imports.get(name, ()),
+            )
+        )
     by_name = {account.name: account for account in accounts}
     return Graph(by_name, {account.id: account for account in accounts}, by_name.get(system_name))
+
+
+def _imports(server: Server, numbers: Numbers) -> dict[str, tuple[Import, ...]]:
+    found: dict[str, tuple[Import, ...]] = {}
+    for one in server.shared():
+        export = one.export
+        row = Import(
+            numbers.of(one.exporter),
+            one.service,
+            one.names.subject,
+            one.names.local,
+            one.names.order,
+            export.response_type in (None, "singleton"),
+            export.response_threshold or 0,
+        )
+        found[one.importer] = (*found.get(one.importer, ()), row)
+    return found
 
 
 def compare(old: Graph, new: Graph) -> Change:

@@ -18,6 +18,7 @@ from leafd.config.schema.jetstream import AccountJetStream, JetStream, ServerLim
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
 from leafd.config.schema.permissions import Authorization, Permissions, Responses, Subjects, User
 from leafd.config.schema.server import Server
+from leafd.config.schema.sharing import Export, Import, Origin
 
 WIDTH: Final = 110
 HEAD: Final = """\
@@ -38,6 +39,9 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("accounts { NAME { } }", Account),
     ("limits { } of an account", AccountLimits),
     ("jetstream { } of an account", AccountJetStream),
+    ("an element of exports [ ]", Export),
+    ("an element of imports [ ]", Import),
+    ("stream { } and service { } of an import", Origin),
     ("jetstream { }", JetStream),
     ("limits { } of jetstream", ServerLimits),
     ("leafnodes { }", LeafNodes),

@@ -242,6 +242,8 @@ class Server:
         nursery.start_soon(self._leaf_deadlines.run)
         for account in self.graph.by_id.values():
             self._announce(account)
+        for account in self.graph.by_id.values():
+            self._share(account)
         if self.jetstream is not None:
             await nursery.start(self.jetstream.run)
             await self.jetstream.load()
@@ -284,13 +286,30 @@ class Server:
         # Accounts without JetStream ask, too, and are told that they have none. The plane maps the domain's subjects
         # only
         # for those that have it.
-        wanted = [(API_ALL, self.jetstream.message)]
+        # An import over the API's own subjects takes their place.
+        wanted = [] if account.imports_service("$JS.API.INFO") else [(API_ALL, self.jetstream.message)]
         if share is None and self.domain:
             wanted.append((f"$JS.{self.domain}.API.>", self._without_domain))
         self._subscriptions[account.id] = [
             self.plane.subscribe(account.id, subject, handler, flags=int(t.SubscribeFlag.API))
             for subject, handler in wanted
         ]
+
+    def _share(self, account: Account) -> None:
+        """Tells the plane what an account imports; every account is known to it by now."""
+        rows = (
+            t.ImportRow(
+                one.exporter,
+                t.ImportKind.SERVICE if one.service else t.ImportKind.STREAM,
+                t.Response.SINGLETON if one.singleton else t.Response.STREAM,
+                one.threshold_ns,
+                one.subject,
+                one.local,
+                one.order,
+            )
+            for one in account.imports
+        )
+        self.plane.imports(account.id, rows)
 
     def _without_domain(self, message: t.Message) -> None:
         if self.jetstream is not None:
@@ -413,6 +432,8 @@ class Server:
         change = compare(old_graph, self.graph)
         for account in (*change.added, *change.changed):
             self._announce(account)
+        for account in (*change.added, *change.changed):
+            self._share(account)
         self.clients.set_terms(self._terms())
         for account in change.removed:
             self._withdraw(account)
@@ -439,6 +460,7 @@ class Server:
         if self.jetstream is not None:
             self.jetstream.add_account(account.id, account.name, enabled=False)
         self.plane.set_mappings(account.id, ())
+        self.plane.imports(account.id, ())
         self.plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
 
     # ---- the end

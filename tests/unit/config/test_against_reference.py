@@ -123,6 +123,77 @@ AGREED = [
     "accounts { A { default_permissions: { publish: x }, users: [ {user: a, password: b} ] } }",
     'accounts { A { exports: [ {stream: "a.>"}, {service: b, response_type: stream} ] } }',
 ]
+
+
+def sharing(exports: str, imports: str) -> str:
+    """Two accounts, one of which imports from the other."""
+    return f"accounts {{\n E {{\n exports: [{exports}]\n }}\n I {{\n imports: [{imports}]\n }}\n}}"
+
+
+AGREED += [
+    sharing(exports, imports)
+    for exports, imports in [
+        ('{stream: "s.>"}', "{stream: {account: E, subject: s.a}}"),
+        ('{stream: "s.>"}', "{stream: {account: X, subject: s.a}}"),
+        ('{stream: "s.>"}', '{stream: {account: "$G", subject: s.a}}'),
+        ('{stream: "s.>"}', "{stream: {account: E, subject: t.a}}"),
+        ('{stream: "s.>"}', "{service: {account: E, subject: s.a}}"),
+        ("{stream: s.a}", '{stream: {account: E, subject: "s.>"}}'),
+        ('{stream: "s.>", accounts: [E]}', "{stream: {account: E, subject: s.a}}"),
+        ('{stream: "s.>", accounts: [I]}', "{stream: {account: E, subject: s.a}}"),
+        ('{stream: "s.>", accounts: []}', "{stream: {account: E, subject: s.a}}"),
+        ('{stream: "s.>", accounts: [X]}', ""),
+        ('{service: "s.>", accounts: [X]}', ""),
+        ('{stream: "s.>"}', "{stream: {account: E, subject: s.a}}, {stream: {account: E, subject: s.a}, prefix: p}"),
+        ('{stream: "s.>"}', '{stream: {account: E, subject: s.a}}, {stream: {account: E, subject: "s.*"}}'),
+        ('{service: "s.>"}', "{service: {account: E, subject: s.a}}, {service: {account: E, subject: s.b}, to: s.a}"),
+        ('{service: "s.>"}', "{service: {account: E, subject: s.a}}, {service: {account: E, subject: s.a}, to: t.a}"),
+        ('{stream: "s.>"}', '{stream: {account: E, subject: s.a}, prefix: "p.*"}'),
+        ('{stream: "s.>"}', '{stream: {account: E, subject: s.a}, prefix: "p."}'),
+        ('{service: "s.>"}', "{service: {account: E, subject: s.a}, prefix: p}"),
+        ('{stream: "s.>"}', '{stream: {account: E, subject: "s.*"}, to: x}'),
+        ('{stream: "s.>"}', '{stream: {account: E, subject: "s.*.*"}, to: "x.$1"}'),
+        ('{stream: "s.>"}', '{stream: {account: E, subject: "s.*.*"}, to: "x.$2.$1"}'),
+        ('{stream: "s.>"}', '{stream: {account: E, subject: "s.*.*"}, to: "x.{{wildcard(2)}}.{{wildcard(1)}}"}'),
+        ('{stream: "s.>"}', '{stream: {account: E, subject: "s.*.>"}, to: "x.*.>"}'),
+        ('{service: "s.>"}', '{service: {account: E, subject: "s.*"}, to: x}'),
+        ('{service: "s.>"}', '{service: {account: E, subject: "s.*.*"}, to: "x.$2.$1"}'),
+        ('{service: "s.>"}', "{service: {account: E, subject: s.a}, to: x..a}"),
+        ("{stream: s, service: s}", ""),
+        ("{stream: s}", "{stream: {account: E, subject: s}, service: {account: E, subject: s}}"),
+        ("{accounts: [I]}", ""),
+        ("{}", "{}"),
+        ("{stream: s}", "{stream: {subject: s}}"),
+        ("{stream: s}", "{stream: s}"),
+        ("{stream: s, response_type: stream}", ""),
+        ("{service: s, response_type: strim}", ""),
+        ('{service: s, response: "Single", threshold: "3s"}', ""),
+        ("{service: s, latency: {sampling: 100, subject: l}}", "{service: {account: E, subject: s}, share: true}"),
+        ("{service: s, foo: 1}", ""),
+        ("{service: s}", "{service: {account: E, subject: s}, foo: 1}"),
+        ('{service: "s.*.x", account_token_position: 2}', "{service: {account: E, subject: s.I.x}}"),
+        ('{service: "s.*.x", account_token_position: 2}', "{service: {account: E, subject: s.J.x}}"),
+        ('{service: "s.*.x", account_token_position: 2}', '{service: {account: E, subject: "s.*.x"}}'),
+        ("{service: s.a.x, account_token_position: 2}", ""),
+        ('{service: "s.*.x", account_token_position: 9}', ""),
+        ("{service: s}]\n imports: [{service: {account: E, subject: s}}", ""),
+        ("{stream: s}]\n imports: [{stream: {account: E, subject: s}, to: t}", ""),
+        ("{service: s}]\n imports: [{service: {account: I, subject: s}}", "{service: {account: E, subject: s}}"),
+        ("{stream: s}]\n imports: [{stream: {account: I, subject: s}}", "{stream: {account: E, subject: s}}"),
+        (
+            "{service: s}]\n imports: [{service: {account: I, subject: s}}",
+            "{service: {account: E, subject: s}}]\n exports: [{service: s}",
+        ),
+        (
+            '{stream: ">"}]\n imports: [{stream: {account: I, subject: ">"}, prefix: i}',
+            '{stream: {account: E, subject: ">"}, prefix: e}]\n exports: [{stream: ">"}',
+        ),
+        (
+            '{stream: ">"}]\n imports: [{stream: {account: I, subject: "i.>"}}',
+            '{stream: {account: E, subject: "e.>"}}]\n exports: [{stream: ">"}',
+        ),
+    ]
+]
 # Configuration -> why the verdict differs.
 DIFFERENT = {
     "write_deadline: 5": "a bare number is seconds, as the reference itself takes it in older versions",
@@ -139,6 +210,10 @@ DIFFERENT = {
     "system_account: SYS": "the reference refuses it at the start",
     "max_sub_tokens: 0": "the key is ignored with a warning",
     "max_pending: 100": "the reference refuses it at the start",
+    sharing('{stream: "s.>"}', '{stream: {account: E, subject: "s.*.*"}, to: "x.$1.$1"}'): "a token would be lost",
+    sharing('{stream: "s.>"}', '{stream: {account: E, subject: s.a}, to: "x.*"}'): "nothing could fill the wildcard",
+    sharing('{stream: "s.>"}', "{stream: {account: E, subject: s.a}, to: x..a}"): "nobody could hear it",
+    sharing("{service: s, response_threshold: 3}", ""): "a bare number is seconds",
 }
 
 

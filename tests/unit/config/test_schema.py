@@ -105,7 +105,6 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "operator: ./x.jwt",
         "authorization { auth_callout { issuer: x } }",
         "jetstream { key: secret }",
-        "accounts { A { imports: [ {stream: {account: B, subject: x}} ] } }",
         "leafnodes { remotes: [ { url: 'nats://h', tls {} , proxy: {url: x} } ] }",
         "proxy_protocol: true",
     ],
@@ -122,7 +121,7 @@ def test_what_would_weaken_or_lose_is_refused(text: str) -> None:
         "mqtt { port: 1883 }",
         "websocket { port: 1 }",
         "jetstream { max_buffered_msgs: 5 }",
-        "accounts { A { exports: [ {stream: x} ] } }",
+        "accounts { A { exports: [ {service: x, latency: y} ] } }",
     ],
 )
 def test_the_rest_is_ignored_with_one_line(text: str) -> None:

@@ -1,5 +1,4 @@
-"""The accounts block: names, users, limits. What accounts share (exports, imports) is parsed and named, not acted
-upon yet."""
+"""The accounts block: names, users, limits, and what accounts share, whose rules are in sharing.py."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ from leafd.config.schema.base import Number, Section, Takes, later, option
 from leafd.config.schema.jetstream import AccountJetStream, switch
 from leafd.config.schema.mappings import Mappings
 from leafd.config.schema.permissions import Permissions, User
+from leafd.config.schema.sharing import Export, Import
 
 
 class AccountLimits(Section):
@@ -33,14 +33,10 @@ class Account(Section):
         None, "For users that have no permissions of their own.", takes=Takes.LIVE
     )
     limits: AccountLimits = option(AccountLimits, "What it may use.", takes=Takes.LIVE)
+    exports: tuple[Export, ...] = option((), "What other accounts may import.", takes=Takes.LIVE)
+    imports: tuple[Import, ...] = option((), "What of other accounts is to be had here.", takes=Takes.LIVE)
     mappings: Mappings = option(
         {}, "Subjects that go elsewhere, with weights if wanted.", aliases=("maps",), takes=Takes.LIVE
-    )
-    exports: Any = later(
-        "sharing between accounts is not in this build: nobody can import what is exported here", refuse=False
-    )
-    imports: Any = later(
-        "sharing between accounts is not in this build: imported messages would not arrive", refuse=True
     )
     trace_dest: Any = later("message tracing is not in this build", refuse=False)
     msg_trace: Any = later("message tracing is not in this build", refuse=False, aliases=("message_trace",))

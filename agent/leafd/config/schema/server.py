@@ -26,6 +26,7 @@ from leafd.config.schema.jetstream import JetStream, switch
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mappings import Mappings
 from leafd.config.schema.permissions import Authorization
+from leafd.config.schema.sharing import Shared, share
 
 DEFAULT_PORT: Final = 4222
 _INT32_MAX: Final = 2**31 - 1
@@ -188,6 +189,7 @@ class Server(Section):
                 f"system_account {self.system_account!r} is not among the accounts: define it or change the name"
             )
         self._check_remotes()
+        self.shared()
         return self
 
     def _check_remotes(self) -> None:
@@ -196,6 +198,15 @@ class Server(Section):
                 raise ValueError(
                     f"a leafnodes remote names the account {remote.account!r}, which is not defined: define it"
                 )
+
+    def shared(self) -> tuple[Shared, ...]:
+        """What accounts import. Raises ValueError where that does not fit what is exported."""
+        if not any(account.imports or account.exports for account in self.accounts.values()):
+            return ()
+        return share(
+            {name: account.exports for name, account in self.accounts.items()},
+            {name: account.imports for name, account in self.accounts.items()},
+        )
 
     def known_users(self) -> dict[str, str]:
         """User names and nkeys with their accounts. Raises ValueError when one occurs twice."""

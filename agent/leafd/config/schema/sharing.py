@@ -1,0 +1,317 @@
+"""What accounts share: exports and imports, the keys and the rules that nats-server has for them.
+
+A stream export lets others hear what is published here, a service export lets others ask here. An import names the
+exporting account and its subject, and may give it another name at home. The rules look at all accounts at once, in
+the reference's order (stream imports before service imports), because a circle is an error of the import that closes
+it. Their texts are the reference's. What does not live here: numbers of accounts and flat rows (accounts/).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Self
+
+from pydantic import field_validator, model_validator
+
+from leafd.config.schema.base import Duration, Number, Section, Strings, Takes, Text, later, option
+
+WILDCARDS_MAX: Final = 32
+_REFERENCE: Final = re.compile(r"\$(\d+)|\{\{\s*wildcard\s*\(\s*(\d+)\s*\)\s*\}\}", re.IGNORECASE)
+_RESPONSES: Final = {
+    "single": "singleton",
+    "singleton": "singleton",
+    "stream": "stream",
+    "chunk": "chunked",
+    "chunked": "chunked",
+}
+_SEARCH_DEPTH_MAX: Final = 1024
+
+
+class Export(Section):
+    """One subject that other accounts may import."""
+
+    stream: Text = option("", "Subject whose messages others may hear.", takes=Takes.LIVE)
+    service: Text = option("", "Subject under which others may ask.", takes=Takes.LIVE)
+    accounts: Strings | None = option(None, "Who may import it; absent: everybody.", takes=Takes.LIVE)
+    response_type: Literal["singleton", "stream", "chunked"] | None = option(
+        None, "Of a service: singleton, stream or chunked answers.", aliases=("response",), takes=Takes.LIVE
+    )
+    response_threshold: Duration | None = option(
+        None,
+        "Of a service: no answer for so long ends the way back.",
+        aliases=("threshold", "response_max_time", "response_time"),
+        takes=Takes.LIVE,
+        example='"2m"',
+    )
+    account_token_position: Number = option(
+        0, "Number of the token that has to be the importing account's name.", ge=0, takes=Takes.LIVE
+    )
+    latency: Any = later("the time that answers take is not measured in this build", refuse=False)
+    allow_trace: Any = later("message tracing is not in this build", refuse=False)
+
+    @field_validator("response_type", mode="before")
+    @classmethod
+    def _spelling(cls, value: object) -> object:
+        if isinstance(value, str) and value.lower() in _RESPONSES:
+            return _RESPONSES[value.lower()]
+        raise ValueError(f'Unknown response type: "{value}": use singleton, stream or chunked')
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.stream and self.service:
+            raise ValueError(f'service "{self.service}" is detected, but there is a stream already: write two exports')
+        if not self.service and (self.response_type is not None or self.response_threshold is not None):
+            raise ValueError("response directive on non-service: only services have answers")
+        return self
+
+
+class Origin(Section):
+    """Whose subject is imported."""
+
+    account: Text = option("", "The exporting account.", takes=Takes.LIVE)
+    subject: Text = option("", "Its subject, or a part of it.", takes=Takes.LIVE)
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if not self.account or not self.subject:
+            raise ValueError("an account name and a subject are expected")
+        return self
+
+
+class Import(Section):
+    """One subject of another account that is to be had here."""
+
+    stream: Origin | None = option(None, "Hear what is published there.", takes=Takes.LIVE)
+    service: Origin | None = option(None, "Ask there.", takes=Takes.LIVE)
+    prefix: Text = option("", "Of a stream: what stands in front of the subject here.", takes=Takes.LIVE)
+    to: Text = option("", "The subject's name here; $1, $2 for the wildcards of the original.", takes=Takes.LIVE)
+    share: Any = later("a service is told the requester's account and round-trip time, no more", refuse=False)
+    allow_trace: Any = later("message tracing is not in this build", refuse=False)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.stream is not None and self.service is not None:
+            raise ValueError("service is detected, but there is a stream already: write two imports")
+        if self.stream is not None and self.prefix and self.to:
+            raise ValueError("prefix and to exclude each other in a stream import: keep one")
+        return self
+
+
+# ---- subjects
+
+
+def valid(subject: str) -> bool:
+    """Whether it is a subject; wildcards are allowed."""
+    tokens = subject.split(".")
+    return all(tokens) and not any(char in subject for char in " \t\r\n") and ">" not in tokens[:-1]
+
+
+def is_literal(subject: str) -> bool:
+    """Whether it has no wildcard token."""
+    return not {"*", ">"}.intersection(subject.split("."))
+
+
+def is_subset(inner: str, outer: str) -> bool:
+    """Whether everything that inner matches is matched by outer."""
+    inner_tokens, outer_tokens = inner.split("."), outer.split(".")
+    for at, token in enumerate(outer_tokens):
+        if at == len(inner_tokens):
+            return False
+        if token == ">":
+            return True
+        if inner_tokens[at] == ">" or token not in ("*", inner_tokens[at]):
+            return False
+    return len(inner_tokens) == len(outer_tokens)
+
+
+def collide(one: str, other: str) -> bool:
+    """Whether some subject matches both."""
+    left, right = one.split("."), other.split(".")
+    for a, b in zip(left, right, strict=False):
+        if ">" in (a, b):
+            return True
+        if a != b and "*" not in (a, b):
+            return False
+    return len(left) == len(right)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """An imported subject's two names. order: which wildcard of the original each of the local one stands for."""
+
+    subject: str
+    local: str
+    order: tuple[int, ...]
+
+
+def names(subject: str, to: str) -> Names:
+    """Fits the local name to the original. Raises ValueError when its wildcards are not the original's."""
+    tokens: list[str] = []
+    order: list[int] = []
+    stars = 0
+    for token in to.split("."):
+        found = _REFERENCE.fullmatch(token)
+        if token == "*" or found:
+            stars += token == "*"
+            order.append(int(found[1] or found[2]) - 1 if found else stars - 1)
+            tokens.append("*")
+        else:
+            tokens.append(token)
+    wild = sum(token in ("*", ">") for token in subject.split("."))
+    if subject.split(".")[-1] == ">" and tokens[-1] == ">":
+        order.append(wild - 1)
+    if (">" in tokens) != (subject.split(".")[-1] == ">") or sorted(order) != list(range(wild)):
+        raise ValueError(f"invalid mapping destination: not using all of the token wildcard(s) in {to}")
+    if not valid(".".join(tokens)) or not valid(subject):
+        raise ValueError("invalid subject")
+    if wild > WILDCARDS_MAX:
+        raise ValueError(f"at most {WILDCARDS_MAX} wildcards")
+    return Names(subject, ".".join(tokens), tuple(order))
+
+
+# ---- the rules
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """One import that is allowed, with the export that allows it."""
+
+    importer: str
+    exporter: str
+    service: bool
+    names: Names
+    export: Export
+
+
+class SharingError(ValueError):
+    """The accounts' exports and imports do not fit together."""
+
+
+@dataclass(slots=True)
+class _Rules:
+    exports: Mapping[str, tuple[Export, ...]]
+    streams: list[Shared] = field(default_factory=list)
+    services: list[Shared] = field(default_factory=list)
+
+    def export_for(self, importer: str, origin: Origin, *, service: bool) -> Export:
+        """The export that lets importer have it. Its own text first, then those that contain it."""
+        kind = "service" if service else "stream"
+        if origin.account not in self.exports:
+            raise SharingError(f'"{origin.account}" account not defined for {kind} import')
+        found = [(one.service if service else one.stream, one) for one in self.exports[origin.account]]
+        exact = [one for subject, one in found if subject == origin.subject]
+        if exact:
+            if _approved(exact[-1], importer, None):
+                return exact[-1]
+        elif valid(origin.subject):
+            for subject, one in found:
+                if subject and is_subset(origin.subject, subject) and _approved(one, importer, origin.subject):
+                    return one
+        raise SharingError(f"{kind} import not authorized")
+
+    def add_stream(self, importer: str, one: Import, origin: Origin) -> None:
+        export = self.export_for(importer, origin, service=False)
+        if one.prefix and not is_literal(one.prefix):
+            raise SharingError("stream import prefix can not contain wildcard tokens")
+        to = one.to or origin.subject
+        if one.prefix:
+            to = f"{one.prefix.rstrip('.')}.{origin.subject}"
+        made = _names(origin.subject, to, f'stream import subject from "{origin.subject}" to "{to}"')
+        for subject in (made.local, origin.subject):
+            self._stream_circle(origin.account, subject, {importer})
+        if any((was.importer, was.exporter, was.names.subject) == (importer, origin.account, origin.subject)
+               for was in self.streams):  # fmt: skip
+            raise SharingError("stream import already exists")
+        self.streams.append(Shared(importer, origin.account, False, made, export))
+
+    def add_service(self, importer: str, one: Import, origin: Origin) -> None:
+        export = self.export_for(importer, origin, service=True)
+        to = one.to or origin.subject
+        made = _names(origin.subject, to, f'service import subject from "{to}" to "{origin.subject}"')
+        self._service_circle(origin.account, made.local, {importer})
+        for was in self.services:
+            if (was.importer, was.exporter, was.names.local) == (importer, origin.account, made.local):
+                raise SharingError(
+                    f'duplicate service import subject "{made.local}", previously used in import for account '
+                    f'"{was.exporter}", subject "{was.names.subject}"'
+                )
+        self.services.append(Shared(importer, origin.account, True, made, export))
+
+    def _stream_circle(self, account: str, subject: str, visited: set[str]) -> None:
+        if not any(one.stream and is_subset(subject, one.stream) for one in self.exports[account]):
+            return
+        for was in self.streams:
+            if was.importer == account and collide(subject, was.names.local):
+                _visit(account, was, visited)
+                narrower = was.names.local if is_subset(was.names.local, subject) else subject
+                self._stream_circle(was.exporter, narrower, visited)
+
+    def _service_circle(self, account: str, subject: str, visited: set[str]) -> None:
+        for was in self.services:
+            if was.importer == account and collide(subject, was.names.subject):
+                _visit(account, was, visited)
+                narrower = was.names.local if is_subset(was.names.local, subject) else subject
+                self._service_circle(was.exporter, narrower, visited)
+
+
+def _visit(account: str, was: Shared, visited: set[str]) -> None:
+    if was.exporter in visited:
+        raise SharingError("import forms a cycle")
+    if len(visited) >= _SEARCH_DEPTH_MAX:
+        raise SharingError("search cycle depth exhausted")
+    visited.add(account)
+
+
+def _names(subject: str, to: str, what: str) -> Names:
+    try:
+        return names(subject, to)
+    except ValueError as error:
+        raise SharingError(f"failed to create mapping transform for {what}: {error}") from error
+
+
+def _approved(export: Export, importer: str, subject: str | None) -> bool:
+    position = export.account_token_position
+    if position:
+        tokens = subject.split(".") if subject is not None else []
+        return position <= len(tokens) and tokens[position - 1] == importer
+    return not export.accounts or importer in export.accounts
+
+
+def _check_exports(exports: Mapping[str, tuple[Export, ...]]) -> None:
+    for name, own in exports.items():
+        for one in own:
+            kind, subject = ("service", one.service) if one.service else ("stream", one.stream)
+            for account in one.accounts or ():
+                if account not in exports:
+                    raise SharingError(f'accounts {name}: "{account}" account not defined for {kind} export')
+            tokens = subject.split(".")
+            position = one.account_token_position
+            if position and (position > len(tokens) or tokens[position - 1] != "*"):
+                why = f"account_token_position {position} is not a *"
+                raise SharingError(f'accounts {name}: Error adding {kind} export "{subject}": {why}')
+
+
+def _imports(imports: Mapping[str, tuple[Import, ...]], *, service: bool) -> Iterator[tuple[str, Import, Origin]]:
+    for name, own in imports.items():
+        for one in own:
+            origin = one.service if service else one.stream
+            if origin is not None:
+                yield name, one, origin
+
+
+def share(exports: Mapping[str, tuple[Export, ...]], imports: Mapping[str, tuple[Import, ...]]) -> tuple[Shared, ...]:
+    """All imports of all accounts. Raises SharingError, which begins with the word accounts, at the first bad one."""
+    _check_exports(exports)
+    rules = _Rules(exports)
+    for service, add in ((False, rules.add_stream), (True, rules.add_service)):
+        kind = "service" if service else "stream"
+        for name, one, origin in _imports(imports, service=service):
+            try:
+                add(name, one, origin)
+            except SharingError as error:
+                raise SharingError(
+                    f'accounts {name}: Error adding {kind} import "{origin.subject}": {error}'
+                ) from error
+    return (*rules.streams, *rules.services)
