@@ -155,7 +155,24 @@ void plane_release(plane_t *plane, uint32_t count);                             
 #define COMMAND_RECORD_PUT 90      /* extra = strings: key, value                                                          */
 #define COMMAND_RECORD_DELETE 91   /* extra = strings: key                                                                 */
 
+/* Commands: backup. target = stream id. Entries: of the archive of jetstream.md 8.4, as wire/archive.h draws them. */
+#define COMMAND_STREAM_EXPORT 110  /* arg = first sequence, arg2 = last; completion's payload = entries of messages, some 256 KiB of
+                                      them, arg = sequence to go on from (0 = that was all). STATUS_CORRUPT: a record failed
+                                      its checksum, arg = a sequence at or before it                                       */
+#define COMMAND_STREAM_IMPORT 111  /* body = entries of messages, the last one may be cut; completion's arg = bytes taken,
+                                      payload = u64, size of the entry behind them as far as it is known (0 = not known, IMPORT_END =
+                                      what was taken ends with the end marker). STATUS_INVALID: payload says why. Without a body: every
+                                      sequence up to arg is taken, nothing stored                                          */
+#define COMMAND_CONSUMER_EXPORT 112 /* arg = consumer, arg2 = stream sequence to go on behind; completion's payload = consumer_state_t,
+                                      then pending_entry_t[], arg = the last one's sequence when there are more (0 = that was all) */
+#define COMMAND_CONSUMER_IMPORT 113 /* as CONSUMER_PUT of a new one, body = consumer_config_t, consumer_state_t (the four positions
+                                      count), pending_entry_t[] in ascending order                                         */
+#define COMMAND_INTEREST 114       /* account, extra = strings: subject; completion's arg = how many subscribe to that very subject;
+                                      wildcards do not count: a client's inbox for replies matches before anybody listens  */
+
 #define COMMAND_LIMITS 100         /* body = plane_limits_t: the live ones take effect (max_payload, pings, deadlines)     */
+
+#define IMPORT_END 1               /* of STREAM_IMPORT's completion; no entry is that short                                */
 
 #define CONN_CLIENT 1
 #define CONN_LEAF 2
@@ -366,6 +383,13 @@ typedef struct consumer_state {
     int64_t pause_remaining_ns;
 } consumer_state_t;
 
+typedef struct pending_entry {
+    uint64_t stream_seq;
+    uint64_t consumer_seq;
+    int64_t delivered_ts;          /* wall ns of the last delivery                                         */
+    uint64_t deliveries;
+} pending_entry_t;
+
 typedef struct ingest_config {
     uint32_t mirror;               /* 1: keep sequence and stamp of the origin; 0: source                  */
     uint32_t flags;
@@ -437,6 +461,12 @@ typedef struct plane_stats {
 
 /* A consistent enough snapshot of the counters, from any thread. */
 void plane_stats(plane_t *plane, plane_stats_t *out);
+
+/* For the chunks of a backup's S2 stream; pure, for any thread. CRC32C of base/crc.h, and base/s2.h: the size of the block's result
+ * (-1: no such block), and whether it was filled into out, which has that size (0; -1: damaged). */
+uint32_t plane_crc32c(const uint8_t *at, uint64_t size);
+int64_t plane_s2_size(const uint8_t *block, uint32_t block_size);
+int32_t plane_s2_decode(const uint8_t *block, uint32_t block_size, uint8_t *out, uint32_t out_size);
 
 /* Stored records, in key order, only between plane_open and plane_start. kind: RECORD_*. after: key to go on behind (empty: from
  * the start). Fills key and value; returns the value's size, -1 at the end, or the needed size when it is over value_max (then call again). */

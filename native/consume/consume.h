@@ -92,6 +92,13 @@ void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, momen
 void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now);
 LEAF_MUST_USE status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq);
 
+/* What is in flight above stream sequence `after`, in ascending order, at most max rows; returns how many. */
+uint32_t consumer_export(consumer_t *consumer, uint64_t after, moment_t now, pending_entry_t *rows, uint32_t max);
+/* Puts a consumer that has delivered nothing where another one stood: the four positions of state, and its rows in ascending
+ * order. Rows of messages that are not there are left out. On failure it is to be removed. */
+LEAF_MUST_USE status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, const pending_entry_t *rows, uint32_t count,
+                                       moment_t now);
+
 /* Does any consumer of the stream want this subject? (interest retention, asked before the append) */
 bool consume_wanted(consume_t *consume, uint32_t stream_id, bytes_t subject);
 /* The visible end of the stream moved. Cheap; work is done in consume_tick. */

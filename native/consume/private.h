@@ -6,7 +6,7 @@
  *     pull.c        requests and their statuses          push.c   interest, heartbeats, flow control
  *     ack.c         the verbs                            retention.c  which messages nobody needs any more
  *     state.c/h     the stored bytes                     pending.c/h  what is in flight
- *     json.c/h, duration.c/h, text.h                     small languages
+ *     json.c/h, duration.c/h, text.h                     small languages      transfer.c  positions for backups
  *
  * A consumer with something to do is in the ready list; one whose receiver is full is in the blocked list; all others wait for
  * an event or for their timer. Timers are lazy: `due_ns` is never later than the true deadline, may be earlier, and firing

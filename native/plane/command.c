@@ -371,7 +371,7 @@ static bool command_plain(plane_t *plane, const plane_command_t *command) {
 
 void command_run(plane_t *plane, const plane_command_t *command) {
     if (command_plain(plane, command) || command_stream(plane, command) || command_consumer(plane, command)
-        || command_ingest(plane, command)) {
+        || command_ingest(plane, command) || command_backup(plane, command)) {
         return;
     }
     command_done(plane, command, STATUS_INVALID);

@@ -282,7 +282,7 @@ static status_t read_filters(const strings_t *strings, consumer_parts_t *parts) 
 /* Slices point into the command. */
 static status_t read_parts(const plane_command_t *command, const stream_t *stream, consumer_parts_t *parts) {
     memset(parts, 0, sizeof(*parts)); /* first: the caller frees what it points to, however this ends */
-    if (command->body_size != sizeof(consumer_config_t)) {
+    if (command->body_size < sizeof(consumer_config_t)) {
         return STATUS_INVALID;
     }
     memcpy(&parts->setup.config, command->body, sizeof(consumer_config_t));
@@ -343,8 +343,8 @@ static status_t definition_put(plane_t *plane, const stream_t *stream, const con
 }
 
 static void consumer_put(plane_t *plane, const plane_command_t *command, stream_t *stream) {
-    consumer_parts_t parts;
-    status_t status = read_parts(command, stream, &parts);
+    consumer_parts_t parts = {0};
+    status_t status = command->body_size == sizeof(consumer_config_t) ? read_parts(command, stream, &parts) : STATUS_INVALID;
     consumer_seat_t *seat = status == STATUS_OK ? seat_find(stream, command->arg) : NULL;
     bool loading = command->arg2 == 1;
     if (status == STATUS_OK && seat != NULL) {
@@ -367,6 +367,51 @@ static void consumer_put(plane_t *plane, const plane_command_t *command, stream_
     }
     plane->more = true;
     answer_state(plane, command, seat, true, 0);
+}
+
+/* The rows are copied out, because the command's bytes have no alignment. */
+static status_t import_position(plane_t *plane, const plane_command_t *command, consumer_t *consumer) {
+    consumer_state_t state;
+    size_t fixed = sizeof(consumer_config_t) + sizeof(state);
+    size_t size = command->body_size - fixed;
+    pending_entry_t *rows = malloc(size + 1);
+    if (rows == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    memcpy(&state, command->body + sizeof(consumer_config_t), sizeof(state));
+    memcpy(rows, command->body + fixed, size);
+    status_t status = consumer_import(consumer, &state, rows, (uint32_t)(size / sizeof(*rows)), plane->now);
+    free(rows);
+    return status;
+}
+
+void consumer_in(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+    consumer_parts_t parts = {0};
+    consumer_seat_t *seat = NULL;
+    status_t status = STATUS_INVALID;
+    if (command->body_size >= sizeof(consumer_config_t) + sizeof(consumer_state_t) && seat_find(stream, command->arg) == NULL) {
+        status = read_parts(command, stream, &parts);
+    }
+    if (status == STATUS_OK) {
+        status = seat_new(plane, stream, &parts.setup, false, &seat);
+    }
+    if (status == STATUS_OK) {
+        status = import_position(plane, command, seat->consumer);
+        if (status == STATUS_OK) {
+            status = definition_put(plane, stream, &parts);
+        }
+        if (status != STATUS_OK) {
+            consumer_remove(seat->consumer, plane->now);
+            seat_free(plane, seat);
+        }
+    }
+    free(parts.filters);
+    if (status != STATUS_OK) {
+        command_done(plane, command, status);
+        return;
+    }
+    plane->more = true;
+    command_done_durable(plane, command, stream->which_store, 0, BYTES_NONE);
 }
 
 static void consumer_end(plane_t *plane, const plane_command_t *command, consumer_seat_t *seat) {

@@ -469,6 +469,7 @@ void command_done_durable(plane_t *plane, const plane_command_t *command, uint32
 bool command_stream(plane_t *plane, const plane_command_t *command);   /* false: not one of these                   */
 bool command_consumer(plane_t *plane, const plane_command_t *command);
 bool command_ingest(plane_t *plane, const plane_command_t *command);
+bool command_backup(plane_t *plane, const plane_command_t *command);
 
 typedef struct strings {                 /* reads the packed strings of abi.h                          */
     const uint8_t *at;

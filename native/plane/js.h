@@ -101,6 +101,7 @@ void js_flow(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const pu
 void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publication);
 
 consume_out_t js_consume_out(plane_t *plane);
+void consumer_in(plane_t *plane, const plane_command_t *command, stream_t *stream); /* CONSUMER_IMPORT                    */
 
 /* ---- js_publish.c -------------------------------------------------------------------------------------------------------- */
 
