@@ -131,6 +131,24 @@ class Plane(Commands):
         lib.plane_stats(self._plane, cell)
         return t.Stats(*(int(getattr(cell, one.name)) for one in fields(t.Stats)))
 
+    # ---- chunks of a backup: pure, at once
+
+    @staticmethod
+    def crc32c(data: bytes | memoryview) -> int:
+        """The checksum of an S2 chunk, not masked."""
+        return int(lib.plane_crc32c(ffi.from_buffer("uint8_t[]", data), len(data)))
+
+    @staticmethod
+    def s2_block(block: bytes | memoryview, size_max: int) -> bytes | None:
+        """What an S2 block says; None: it is damaged, or says more than size_max bytes."""
+        source = ffi.from_buffer("uint8_t[]", block)
+        size = int(lib.plane_s2_size(source, len(block)))
+        if not 0 <= size <= size_max:
+            return None
+        data = bytearray(size)
+        status = int(lib.plane_s2_decode(source, len(block), ffi.from_buffer("uint8_t[]", data), size))
+        return bytes(data) if status == 0 else None
+
     # ---- the pump
 
     async def run(self, handler: Callable[[t.Event], None]) -> None:

@@ -31,6 +31,8 @@ QUERY_LAST_BY_SUBJECT: Final = 1
 QUERY_NEXT_BY_SUBJECT: Final = 2
 QUERY_START_TIME: Final = 3
 _IMPORT_ROW: Final = struct.Struct("<4Iq")
+_IMPORT_END: Final = 1  # of abi.h
+_PENDING: Final = struct.Struct("<QQqQ")  # pending_entry_t
 
 
 def pack_strings(strings: Iterable[bytes]) -> bytes:
@@ -358,6 +360,88 @@ class Commands(ABC):
         """Moves a consumer back; 0 = ack floor + 1. Returns the sequence and the state."""
         done = await self._request("CONSUMER_RESET", "resetting a consumer", target=stream, arg=consumer, arg2=sequence)
         return done.arg, self._consumer_state(done.payload)
+
+    # ---- backup
+
+    async def interest(self, account: int, subject: str) -> int:
+        """How many subscribe to that very subject, without wildcards."""
+        done = await self._request(
+            "INTEREST", "looking for subscribers", account=account, extra=pack_strings([_name(subject)])
+        )
+        return done.arg
+
+    async def stream_export(self, stream: int, first: int, last: int) -> tuple[bytes, int]:
+        """Some messages as archive entries, and the sequence to go on from (0 = that was all)."""
+        done = await self._request("STREAM_EXPORT", "reading messages", target=stream, arg=first, arg2=last)
+        return done.payload, done.arg
+
+    async def stream_import(self, stream: int, entries: bytes) -> t.Imported:
+        """Stores what is whole of a run of archive entries. Raises PlaneError with the reason for a refusal."""
+        done = await self._request("STREAM_IMPORT", "storing messages", target=stream, body=entries)
+        needed = int.from_bytes(done.payload[:8], "little")
+        end = needed == _IMPORT_END
+        return t.Imported(done.arg, 0 if end else needed, end)
+
+    async def stream_pad(self, stream: int, last: int) -> None:
+        """Takes every sequence up to the last one, without messages."""
+        await self._request("STREAM_IMPORT", "taking sequences", target=stream, arg=last)
+
+    async def consumer_export(self, stream: int, consumer: int) -> t.Position:
+        """Where a consumer stands, with what is in flight."""
+        size = self._size("consumer_state_t")
+        rows: list[t.PendingEntry] = []
+        after = 0
+        while True:
+            done = await self._request(
+                "CONSUMER_EXPORT", "reading a consumer's position", target=stream, arg=consumer, arg2=after
+            )
+            rows += [t.PendingEntry(*numbers) for numbers in _PENDING.iter_unpack(done.payload[size:])]
+            after = done.arg
+            if after == 0:
+                break
+        state = self._consumer_state(done.payload)
+        return t.Position(
+            state.delivered_consumer, state.delivered_stream, state.floor_consumer, state.floor_stream, tuple(rows)
+        )
+
+    async def consumer_import(
+        self,
+        stream: int,
+        consumer: int,
+        config: t.FlatConsumer,
+        position: t.Position,
+        *,
+        name: str,
+        definition: bytes,
+        deliver_subject: str = "",
+        deliver_group: str = "",
+        backoff_ns: Iterable[int] = (),
+        filters: Iterable[str] = (),
+    ) -> None:
+        """Makes a consumer that stands where another one stood."""
+        backoff = b"".join(struct.pack("<q", wait) for wait in backoff_ns)
+        extra = pack_strings(
+            [
+                _name(name),
+                definition,
+                _name(deliver_subject),
+                _name(deliver_group),
+                backoff,
+                *(_name(f) for f in filters),
+            ]
+        )
+        sequences = {one.name: getattr(position, one.name) for one in fields(position) if one.name != "pending"}
+        body = self._encode("consumer_config_t", vars_of(config)) + self._encode("consumer_state_t", sequences)
+        body += b"".join(_PENDING.pack(*astuple(row)) for row in position.pending)
+        await self._request(
+            "CONSUMER_IMPORT",
+            f"consumer {name}",
+            account=config.account,
+            target=stream,
+            arg=consumer,
+            body=body,
+            extra=extra,
+        )
 
     # ---- ingest of mirrors and sources
 

@@ -300,6 +300,36 @@ class StoredMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingEntry:
+    """pending_entry_t: one message in flight. delivered_ts is Unix ns."""
+
+    stream_seq: int
+    consumer_seq: int
+    delivered_ts: int
+    deliveries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a consumer stands: the four sequences, and what is in flight, ascending."""
+
+    delivered_consumer: int
+    delivered_stream: int
+    floor_consumer: int
+    floor_stream: int
+    pending: tuple[PendingEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What STREAM_IMPORT made of a run: bytes taken, size of the entry behind them (0 = not known), end marker seen."""
+
+    used: int
+    needed: int
+    end: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectionRow:
     """connection_row_t: counters of one connection."""
 

@@ -13,11 +13,8 @@ from leafd.jetstream.models.stream import MEMORY, StreamConfig
 
 def reserved(account: Account, storage: str, *, without: str = "") -> int:
     """Bytes that the account's streams of one storage kind have reserved."""
-    return sum(
-        max(stream.config.max_bytes, 0)
-        for stream in account.streams.values()
-        if stream.config.storage == storage and stream.name != without
-    )
+    configs = [stream.config for stream in account.streams.values()] + list(account.restoring.values())
+    return sum(max(config.max_bytes, 0) for config in configs if config.storage == storage and config.name != without)
 
 
 def server_reserved(catalogue: Catalogue, storage: str) -> int:
@@ -51,7 +48,7 @@ def check_room(
 
 def check_new_stream(account: Account, catalogue: Catalogue, settings: Settings, config: StreamConfig) -> None:
     """The limits that count before the configuration has been looked at: number of streams, and room."""
-    others = sum(1 for name in account.streams if name != config.name)
+    others = len((account.streams.keys() | account.restoring.keys()) - {config.name})
     if 0 < account.limits.max_streams <= others:
         raise errors.MAXIMUM_STREAMS_LIMIT.error()
     others_reserved = reserved(account, config.storage, without=config.name)

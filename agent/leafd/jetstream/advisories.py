@@ -65,6 +65,11 @@ class Advisories:
         subject = f"{_ADVISORY}.STREAM.{what}.{stream.name}"
         self._publish(stream.account, subject, "advisory.v1.stream_action", members)
 
+    def backup(self, account: Account, stream: str, what: str, members: dict[str, Any]) -> None:
+        """A SNAPSHOT or RESTORE of a stream was begun (.._CREATE) or is over (.._COMPLETE)."""
+        type_name = f"advisory.v1.{what.lower()}"
+        self._publish(account, f"{_ADVISORY}.STREAM.{what}.{stream}", type_name, {"stream": stream} | members)
+
     def consumer(self, stream: Stream, consumer: Consumer, what: str, action: str) -> None:
         """A consumer was CREATED or DELETED."""
         members = {"stream": stream.name, "consumer": consumer.name, "action": action}

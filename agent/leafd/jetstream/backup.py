@@ -1,44 +1,201 @@
-"""Snapshot and restore: not done here yet, and said so at once, so that nobody waits for a timeout.
+"""Snapshots: a stream with its consumers, sent to whoever asked, at the pace of their acknowledgements.
 
-What a request must have is judged as the reference does, so that its own mistakes are named first.
+    request --> reply (configuration, state) --> chunk, chunk, ... --> the rest, without reply subject --> empty message
+                            <-- empty message to $JS.SNAPSHOT.ACK.<stream>.<id>.<size>.<index>, one for each full chunk
+
+What is in it: the state as it was at the request, consumers, and messages up to that state's last sequence; a message
+deleted meanwhile is a gap. The plane reads some 256 KiB at a time, and only when the window has room for a chunk.
+What does not live here: restoring (restore.py), the archive's entries (archive.py), S2 (s2.py). Reference:
+jetstream.md 8.1.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
+import trio
+
+from leafd import native_types as t
 from leafd.config.transforms import valid_subject
-from leafd.jetstream import errors
-from leafd.jetstream.models.requests import RestoreRequest, SnapshotRequest
+from leafd.jetstream import archive, errors, s2
+from leafd.jetstream.advisories import unique
+from leafd.jetstream.catalogue import Stream
+from leafd.jetstream.context import Context
+from leafd.jetstream.gojson import dump, written
+from leafd.jetstream.gotime import format_time, now_ns
+from leafd.jetstream.infos import stream_state
+from leafd.jetstream.models.requests import SnapshotRequest
 from leafd.jetstream.registry import Body, Call, endpoint
 from leafd.jetstream.subjects import literal
 
-_NOT_YET: Final = "not supported by this server yet"
+CHUNK_DEFAULT: Final = 128 << 10
+CHUNK_MIN: Final = 1 << 10
+CHUNK_MAX: Final = 1 << 20
+WINDOW_DEFAULT: Final = 8 << 20
+WINDOW_MAX: Final = 32 << 20
+INTEREST_SECONDS: Final = 2.0
+ACK_SECONDS: Final = 5.0
+_INTEREST_STEP: Final = 0.01
+_DURABLE_SECONDS: Final = 5.0
+_DURABLE_STEP: Final = 0.005
+
+
+class SnapshotError(Exception):
+    """The snapshot ends early; code and text are the last message's status."""
+
+    def __init__(self, code: int, status: str, text: str) -> None:
+        super().__init__(text)
+        self.header = f"NATS/1.0 {code} {status}\r\n\r\n".encode("utf-8", "replace")
+
+
+def _failed(text: str) -> SnapshotError:
+    return SnapshotError(500, " ".join(text.split()), text)
 
 
 @endpoint("STREAM.SNAPSHOT.*", "stream_snapshot_response", SnapshotRequest, body=Body.REQUIRED)
 async def snapshot(call: Call, request: SnapshotRequest) -> dict[str, Any]:
-    """Refuses to send a stream's content."""
-    call.stream(call.name(2))
+    """Tells what the stream is, then sends its content."""
+    context, stream = call.context, call.stream(call.name(2))
     if not (valid_subject(request.deliver_subject) and literal(request.deliver_subject)):
         raise errors.SNAPSHOT_DELIVER_SUBJECT_INVALID.error()
-    raise errors.STREAM_SNAPSHOT.error(err=_NOT_YET)
+    start = now_ns()
+    try:
+        state = await context.plane.stream_state(stream.id)
+    except t.PlaneError as error:
+        raise errors.STREAM_SNAPSHOT.error(err=error) from None
+    shown = written(stream_state(stream, state))
+
+    async def send() -> None:
+        client = call.client()
+        context.advisories.backup(stream.account, stream.name, "SNAPSHOT_CREATE", {"state": shown, "client": client})
+        ended: dict[str, Any] = {"start": format_time(start)}
+        error = await Sending(context, stream, request).run(state)
+        ended |= {"end": format_time(now_ns()), "client": client}
+        if error:
+            ended["error"] = error
+        context.advisories.backup(stream.account, stream.name, "SNAPSHOT_COMPLETE", ended)
+
+    call.after = send
+    return {"config": written(stream.config), "state": shown}
 
 
-@endpoint(
-    "STREAM.RESTORE.*",
-    "stream_restore_response",
-    RestoreRequest,
-    body=Body.REQUIRED,
-    failed={"deliver_subject": ""},
-)
-async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
-    """Refuses to take a stream's content."""
-    name = call.name(2)
-    if request.config.name not in ("", name):
-        raise errors.STREAM_MISMATCH.error()
-    if "/" in name or "\\" in name:
-        raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS.error()
-    if name in call.account.streams:
-        raise errors.STREAM_NAME_EXIST_RESTORE_FAILED.error()
-    raise errors.STREAM_RESTORE.error(err=_NOT_YET)
+class Sending:
+    """One snapshot on its way."""
+
+    def __init__(self, context: Context, stream: Stream, request: SnapshotRequest) -> None:
+        self._context = context
+        self._plane = context.plane
+        self._stream = stream
+        self._to = request.deliver_subject
+        self._consumers = not request.no_consumers
+        self._chunk = min(max(request.chunk_size or CHUNK_DEFAULT, CHUNK_MIN), CHUNK_MAX)
+        window = min(max(request.window_size or WINDOW_DEFAULT, CHUNK_MIN), WINDOW_MAX)
+        slots = max(window, self._chunk) // self._chunk
+        self._slots = trio.Semaphore(slots, max_value=slots)
+        self._sent = 0
+        self._listened = False  # somebody subscribed to the very subject
+
+    async def run(self, state: t.StreamState) -> str:
+        """Sends everything and the end; returns what went wrong, if anything."""
+        account = self._stream.account.id
+        acks = f"$JS.SNAPSHOT.ACK.{self._stream.name}.{unique()}"
+        subscription = self._plane.subscribe(account, f"{acks}.>", self._acknowledged)
+        header, text = b"", ""
+        try:
+            await self._send_all(state, acks)
+            header = b"NATS/1.0 204\r\n\r\n" if self._sent else b""
+        except SnapshotError as error:
+            header, text = error.header, str(error)
+        finally:
+            self._plane.unsubscribe(account, subscription)
+        self._plane.publish(account, self._to, b"", header=header)
+        return text
+
+    def _acknowledged(self, _message: t.Message) -> None:
+        with suppress(ValueError):  # more acknowledgements than chunks
+            self._slots.release()
+
+    async def _send_all(self, state: t.StreamState, acks: str) -> None:
+        await self._wait_for_interest()
+        held = bytearray(s2.IDENTIFIER)
+        async with aclosing(self._pieces(state)) as pieces:
+            async for piece in pieces:
+                held += s2.chunks(self._plane, piece)
+                while len(held) >= self._chunk:
+                    await self._send_chunk(bytes(held[: self._chunk]), acks)
+                    del held[: self._chunk]
+        if held:
+            await self._take_slot()
+            await self._publish(bytes(held), "")
+
+    async def _take_slot(self) -> None:
+        with trio.move_on_after(ACK_SECONDS) as waiting:
+            await self._slots.acquire()
+        if waiting.cancelled_caught:
+            raise SnapshotError(408, "No Flow Response", "no flow response")
+
+    async def _send_chunk(self, chunk: bytes, acks: str) -> None:
+        await self._take_slot()
+        await self._publish(chunk, f"{acks}.{len(chunk)}.{self._sent + 1}")
+        self._sent += 1
+
+    async def _publish(self, chunk: bytes, reply: str) -> None:
+        account = self._stream.account.id
+        try:
+            if self._listened and not await self._plane.interest(account, self._to):
+                raise SnapshotError(408, "No Interest", "no interest")
+            heard = await self._plane.publish_counted(account, self._to, chunk, reply=reply)
+        except t.PlaneError as error:
+            raise _failed(str(error)) from None
+        if not heard:
+            raise SnapshotError(408, "No Interest", "no interest")
+
+    async def _wait_for_interest(self) -> None:
+        """Clients subscribe once they have the reply. Who uses a wildcard is not seen, and gets the chunks later."""
+        deadline = trio.current_time() + INTEREST_SECONDS
+        try:
+            while not await self._plane.interest(self._stream.account.id, self._to):
+                if trio.current_time() >= deadline:
+                    return
+                await trio.sleep(_INTEREST_STEP)
+        except t.PlaneError as error:
+            raise _failed(str(error)) from None
+        self._listened = True
+
+    async def _pieces(self, state: t.StreamState) -> AsyncGenerator[bytes, None]:
+        """The archive, not compressed."""
+        now = now_ns()
+        try:
+            entries = await self._consumer_entries(state.last_seq, now)
+            shown = written(stream_state(self._stream, state)) | {"consumer_count": len(entries)}
+            yield archive.MAGIC + archive.entry(archive.STATE, now, dump(shown))
+            for consumer in entries:
+                yield consumer
+            sequence = state.first_seq
+            stuck = trio.current_time() + _DURABLE_SECONDS
+            while 0 < sequence <= state.last_seq:
+                messages, following = await self._plane.stream_export(self._stream.id, sequence, state.last_seq)
+                if messages:
+                    yield messages
+                    stuck = trio.current_time() + _DURABLE_SECONDS
+                elif following == sequence:
+                    # What is not on disk yet was counted, and is not shown before it is there.
+                    if trio.current_time() > stuck:
+                        raise _failed(f"messages after {sequence} do not become durable")
+                    await trio.sleep(_DURABLE_STEP)
+                sequence = following
+        except t.PlaneError as error:
+            raise _failed(f"couldn't load messages: {error}") from None
+        yield archive.END
+
+    async def _consumer_entries(self, last_seq: int, now: int) -> list[bytes]:
+        entries: list[bytes] = []
+        for consumer in self._stream.listed() if self._consumers else ():
+            try:
+                position = await self._plane.consumer_export(self._stream.id, consumer.id)
+            except t.PlaneError:
+                continue  # it was deleted while we looked
+            entries.append(archive.consumer_entry(consumer.name, consumer.config, position, last_seq, now))
+        return entries

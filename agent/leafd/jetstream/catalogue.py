@@ -98,7 +98,8 @@ class Stream:
 
 @dataclass(slots=True, eq=False)
 class Account:
-    """One account's JetStream. lock: held while its streams change."""
+    """One account's JetStream. lock: held while its streams change. restoring: streams that a backup is becoming, with
+    what they reserve."""
 
     id: int
     name: str
@@ -106,6 +107,7 @@ class Account:
     enabled: bool = True
     system: bool = False
     streams: dict[str, Stream] = field(default_factory=dict)
+    restoring: dict[str, StreamConfig] = field(default_factory=dict)
     api_total: int = 0
     api_errors: int = 0
     lock: trio.Lock = field(default_factory=trio.Lock)

@@ -56,7 +56,8 @@ class Counted(Enum):
 
 @dataclass(slots=True)
 class Call:
-    """One request on its way. reply_header: header block for the reply, set by the endpoint."""
+    """One request on its way. client: who asks, for advisories. Set by the endpoint: reply_header, the header block for
+    the reply; after, what goes on once the reply has been sent."""
 
     context: Context
     account: Account
@@ -64,7 +65,9 @@ class Call:
     tokens: list[str]
     header: bytes
     body: bytes
+    client: Callable[[], dict[str, Any]] = dict
     reply_header: bytes = b""
+    after: Callable[[], Awaitable[None]] | None = None
 
     def name(self, index: int) -> str:
         """A token of the subject, counted behind $JS.API."""
@@ -160,12 +163,14 @@ def patterns() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back: the reply's members; counted: an entry in the statistics and an audit advisory."""
+    """What goes back: the reply's members; counted: an entry in the statistics and an audit advisory; after: what goes
+    on once it has been sent."""
 
     members: dict[str, Any]
     header: bytes = b""
     counted: bool = True
     error: bool = False
+    after: Callable[[], Awaitable[None]] | None = None
 
 
 async def answer(line: Endpoint, call: Call) -> Answer | None:
@@ -180,7 +185,8 @@ async def answer(line: Endpoint, call: Call) -> Answer | None:
         return Answer(members, counted=line.counted is not Counted.NONE, error=error.counts)
     if members is None:
         return None
-    return Answer({"type": line.type_name} | members, call.reply_header, counted=line.counted is Counted.ALL)
+    counted = line.counted is Counted.ALL
+    return Answer({"type": line.type_name} | members, call.reply_header, counted=counted, after=call.after)
 
 
 async def _run(line: Endpoint, call: Call) -> dict[str, Any] | None:

@@ -11,13 +11,15 @@ request does.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
 
 import trio
 
 from leafd import native_types as t
 from leafd.jetstream import account as _account_endpoints
-from leafd.jetstream import backup, consumers, errors, messages, streams
+from leafd.jetstream import backup, consumers, errors, messages, restore, streams
 from leafd.jetstream import clustering as _clustering_endpoints
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import (
@@ -37,7 +39,7 @@ from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find
 
 # Importing an endpoint's module is what makes it known.
-ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, streams)
+ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, restore, streams)
 
 SUBJECT: Final = "$JS.API.>"
 REQUESTS_MAX: Final = 10_000
@@ -176,8 +178,9 @@ class JetStream:
         self, account: Account, message: t.Message, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         task_status.started()
+        client = partial(self._context.neighbours.client_info, message.connection)
         try:
-            answered = await self.answer(account, message.subject, message.header, message.payload)
+            answered = await self.answer(account, message.subject, message.header, message.payload, client)
         except t.PlaneError as error:
             self._log.warning(f"{message.subject}: {error}")
             return
@@ -192,11 +195,19 @@ class JetStream:
         if message.reply:
             self._plane.publish(account.id, message.reply, body, header=answered.header)
         if answered.counted and not account.system:
-            client = self._context.neighbours.client_info(message.connection)
-            self._context.advisories.audit(account, message.subject, client, message.payload, body)
+            self._context.advisories.audit(account, message.subject, client(), message.payload, body)
+        if answered.after is not None:
+            await answered.after()
 
-    async def answer(self, account: Account, subject: str, header: bytes, body: bytes) -> Answer | None:
-        """The answer to one request. None: no answer at all."""
+    async def answer(
+        self,
+        account: Account,
+        subject: str,
+        header: bytes,
+        body: bytes,
+        client: Callable[[], dict[str, Any]] = dict,
+    ) -> Answer | None:
+        """The answer to one request. None: no answer at all. client: who asks."""
         tokens = subject.removeprefix(API).split(".")
         line = find(tokens)
         if account.system and tokens != ["INFO"]:
@@ -204,7 +215,7 @@ class JetStream:
             return Answer({"type": f"{TYPE}system_response", "error": error}, error=True)
         if line is None:
             return None
-        return await answer(line, Call(self._context, account, subject, tokens, header, body))
+        return await answer(line, Call(self._context, account, subject, tokens, header, body, client))
 
     # ---- news of the plane
 

@@ -15,7 +15,7 @@ import trio
 from leafd import native_types as t
 from leafd.jetstream import errors
 from leafd.jetstream.account_limits import check_new_stream, check_update_room
-from leafd.jetstream.catalogue import Stream, stored_config, stream_definition
+from leafd.jetstream.catalogue import Account, Stream, stored_config, stream_definition
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.flat import flat_stream
@@ -85,9 +85,11 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     existing = account.streams.get(name)
     if existing is not None:
         return await _same(call, existing, config)
+    if name in account.restoring:
+        raise errors.STREAM_NAME_EXIST.error()
     check_new_stream(account, context.catalogue, context.settings, config)
     check_filters(config)
-    _check_overlap(call, config)
+    check_overlap(call.account, config)
     refuse_unsupported(config)
     stream = Stream(context.catalogue.new_stream_id(), account, config, now_ns())
     try:
@@ -109,12 +111,12 @@ async def _same(call: Call, existing: Stream, config: StreamConfig) -> dict[str,
     return await stream_info(call.context, existing, state, creating=True) | {"did_create": True}
 
 
-def _check_overlap(call: Call, config: StreamConfig) -> None:
+def check_overlap(account: Account, config: StreamConfig) -> None:
     """A message must not go to two streams of an account."""
-    for other in call.account.streams.values():
+    for other in (*(stream.config for stream in account.streams.values()), *account.restoring.values()):
         if other.name == config.name:
             continue
-        if any(collide(mine, theirs) for mine in config.subjects for theirs in other.config.subjects):
+        if any(collide(mine, theirs) for mine in config.subjects for theirs in other.subjects):
             raise errors.STREAM_SUBJECT_OVERLAP.error()
 
 
@@ -130,7 +132,7 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     config = check_update(old, static_stream(config))
     check_update_room(account, context.catalogue, context.settings, old, config)
     _check_consumer_limits(stream, config.consumer_limits)
-    _check_overlap(call, config)
+    check_overlap(call.account, config)
     refuse_unsupported(config)
     changed = replace(stream, config=config)
     try:

@@ -317,14 +317,15 @@ def test_a_definition_that_cannot_be_read_stops_nobody_else(bench: Bench) -> Non
     assert first in again.plane.streams
 
 
-def test_backups_are_refused_at_once(bench: Bench) -> None:
-    """A client that wants a snapshot or a restore is told so instead of waiting."""
+def test_backup_requests_are_judged(bench: Bench) -> None:
+    """What a snapshot or a restore needs is asked for before anything is begun."""
     bench.stream("S")
     assert 10003 == bench.code("STREAM.SNAPSHOT.S")
+    assert 10059 == bench.code("STREAM.SNAPSHOT.T", {"deliver_subject": "a"})
     assert 10015 == bench.code("STREAM.SNAPSHOT.S", {"deliver_subject": "a.*"})
-    assert 10064 == bench.code("STREAM.SNAPSHOT.S", {"deliver_subject": "a"})
     assert 10130 == bench.code("STREAM.RESTORE.S", {"config": {"name": "S"}, "state": {}})
-    assert 10062 == bench.code("STREAM.RESTORE.T", {"config": {"name": "T"}, "state": {"messages": 1}})
+    assert 10056 == bench.code("STREAM.RESTORE.T", {"config": {"name": "S"}, "state": {}})
+    assert 10052 == bench.code("STREAM.RESTORE.T", {"config": {"name": "T", "subjects": [".."]}, "state": {}})
 
 
 def test_requests_are_begun_in_the_order_they_came(bench: Bench) -> None:

@@ -1,0 +1,364 @@
+"""Restores: a stream made of an archive that a client sends in chunks, each a request that is answered when consumed.
+
+    request (configuration) --> reply: where to send --> chunk >< empty reply, ... --> empty chunk >< the stream's info
+
+The stream is made when the archive's state has come, without subjects and without retention; messages go into it in
+bounded runs, each on disk before the next one; consumers come after them, so that nobody is served from half a stream.
+Then it becomes the stream that was asked for. What is cut short or damaged leaves behind what had been restored up to
+there, as the reference does, as a stream like any other; what fails before the state leaves nothing.
+What does not live here: the archive's entries (archive.py), S2 (s2.py). Reference: jetstream.md 8.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import trio
+
+from leafd import native_types as t
+from leafd.jetstream import archive, errors, s2
+from leafd.jetstream import consumer_rules as rules
+from leafd.jetstream.account_limits import check_new_stream
+from leafd.jetstream.advisories import unique
+from leafd.jetstream.archive import ArchiveError
+from leafd.jetstream.catalogue import Account, Consumer, Stream, consumer_definition, stream_definition
+from leafd.jetstream.context import Context
+from leafd.jetstream.errors import ApiError
+from leafd.jetstream.flat import flat_consumer, flat_stream
+from leafd.jetstream.gojson import dump
+from leafd.jetstream.gotime import format_time, now_ns
+from leafd.jetstream.infos import stream_info
+from leafd.jetstream.models.requests import RestoreRequest
+from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.registry import TYPE, Body, Call, endpoint
+from leafd.jetstream.s2 import S2Error
+from leafd.jetstream.stream_rules import checked, refuse_unsupported
+from leafd.jetstream.streams import check_overlap, put, refused
+from leafd.jetstream.versioning import comparable, static_consumer
+
+IDLE_SECONDS: Final = 5.0
+CHUNKS_MAX: Final = 256  # sent without waiting for an answer
+RUN_BYTES: Final = 256 << 10
+_PREAMBLE: Final = len(archive.MAGIC)
+_TAR_NOT_YET: Final = "backups of nats-server before 2.15 are not supported by this server yet"
+_ENTRY_MAX: Final = 64 << 20
+_CONSUMERS_MAX: Final = 64 << 20  # bytes of all consumers' entries
+_NO_SPACE: Final = -10
+_INVALID: Final = -8
+_HEAD_MAX: Final = 64  # an entry's numbers are not longer
+_SPACE_SECONDS: Final = 10.0
+_STEP_SECONDS: Final = 0.02
+# Of abi.h, and off while the stream fills: sealed, discard new per subject, direct gets.
+_LATER: Final = 4 | 2 | 64
+_Failure = (ArchiveError, S2Error, ApiError, t.PlaneError)
+
+
+@endpoint(
+    "STREAM.RESTORE.*",
+    "stream_restore_response",
+    RestoreRequest,
+    body=Body.REQUIRED,
+    failed={"deliver_subject": ""},
+)
+async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
+    """Judges the configuration, and says where to send the archive."""
+    context, account, name = call.context, call.account, call.name(2)
+    if request.config.name not in ("", name):
+        raise errors.STREAM_MISMATCH.error()
+    if "/" in name or "\\" in name:
+        raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS.error()
+    config = checked(replace(request.config, name=name), context.for_streams(account), pedantic=False)
+    if config.num_replicas > 1:
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+    config = replace(config, metadata=comparable(config.metadata, config.metadata))
+    check_new_stream(account, context.catalogue, context.settings, config)
+    if name in account.streams or name in account.restoring:
+        raise errors.STREAM_NAME_EXIST_RESTORE_FAILED.error()
+    refuse_unsupported(config)
+    receiving = Receiving(context, account, config, call.client())
+    call.after = receiving.run
+    return {"deliver_subject": receiving.subject}
+
+
+class Receiving:
+    """The conversation: chunks in, answers out."""
+
+    def __init__(self, context: Context, account: Account, config: StreamConfig, client: dict[str, Any]) -> None:
+        self._context = context
+        self._account = account
+        self._client = client
+        self._restoring = Restoring(context, account, config)
+        self._queue, self._chunks = trio.open_memory_channel[t.Message](CHUNKS_MAX)
+        self._bytes = 0
+        self.subject = f"$JS.SNAPSHOT.RESTORE.{config.name}.{unique()}"
+        self._subscription = context.plane.subscribe(account.id, self.subject, self._message)
+        account.restoring[config.name] = config
+
+    def _message(self, message: t.Message) -> None:
+        try:
+            self._queue.send_nowait(message)
+        except (trio.WouldBlock, trio.ClosedResourceError):
+            return  # a client that does not wait for answers misses one
+
+    async def run(self) -> None:
+        """Until the archive has come, has been refused, or nothing comes any more."""
+        start, name = now_ns(), self._restoring.config.name
+        self._context.advisories.backup(self._account, name, "RESTORE_CREATE", {"client": self._client})
+        try:
+            with self._queue, self._chunks:
+                heard = await self._receive()
+        finally:
+            self._context.plane.unsubscribe(self._account.id, self._subscription)
+            self._account.restoring.pop(name, None)
+        if heard:
+            times = {"start": format_time(start), "end": format_time(now_ns())}
+            members = times | {"bytes": self._bytes, "client": self._client}
+            self._context.advisories.backup(self._account, name, "RESTORE_COMPLETE", members)
+
+    async def _receive(self) -> bool:
+        """False: the client was not heard of any more."""
+        while True:
+            with trio.move_on_after(IDLE_SECONDS) as waiting:
+                message = await self._chunks.receive()
+            if waiting.cancelled_caught:
+                await self._restoring.give_up()
+                return False
+            self._bytes += len(message.payload)
+            if not message.reply:
+                await self._restoring.give_up()
+                return True
+            try:
+                if not message.payload:
+                    self._answer(message.reply, await self._restoring.finish())
+                    return True
+                await self._restoring.feed(message.payload)
+            except _Failure as error:
+                await self._restoring.give_up()
+                self._answer(message.reply, {"error": _as_api_error(error).fields()})
+                return True
+            self._context.plane.publish(self._account.id, message.reply, b"")
+
+    def _answer(self, reply: str, members: dict[str, Any]) -> None:
+        body = dump({"type": f"{TYPE}stream_create_response"} | members)
+        self._context.plane.publish(self._account.id, reply, body)
+
+
+def _as_api_error(error: Exception) -> ApiError:
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, t.PlaneError):
+        return refused(error, errors.STREAM_RESTORE)
+    return errors.STREAM_RESTORE.error(err=error)
+
+
+def _quoted(error: ApiError) -> str:
+    fields = error.fields()
+    return f"{fields['description']} ({fields['err_code']})"
+
+
+class Restoring:
+    """The archive on its way into a stream."""
+
+    def __init__(self, context: Context, account: Account, config: StreamConfig) -> None:
+        self.config = config
+        self._context = context
+        self._account = account
+        self._reader = s2.Reader(context.plane)
+        self._data = bytearray()  # of the archive, not consumed yet
+        self._begun = False  # the magic bytes have come
+        self._state: archive.ArchivedState | None = None
+        self._stream: Stream | None = None
+        self._consumers: list[archive.ArchivedConsumer] = []
+        self._consumer_bytes = 0
+        self._needed = 0  # size of the message that the data begins with, as far as known
+        self._ended = False
+
+    # ---- in
+
+    async def feed(self, chunk: bytes) -> None:
+        """Consumes a chunk. What follows the archive's end is ignored."""
+        if self._ended:
+            return
+        for piece in self._reader.feed(chunk):
+            self._data += piece
+            await self._advance(whole=False)
+        if not self._ended:
+            await self._advance(whole=True)
+
+    async def finish(self) -> dict[str, Any]:
+        """The archive has come: the info of the stream that it became."""
+        if not self._ended:
+            self._reader.end()
+        if not self._ended or self._stream is None or self._state is None:
+            raise ArchiveError(self._cut_short())
+        await self._context.plane.stream_pad(self._stream.id, self._state.last_seq)
+        state = await self._activate()
+        return await stream_info(self._context, self._stream, state, creating=True)
+
+    def _cut_short(self) -> str:
+        if self._begun:
+            return archive.INVALID if self._data else "EOF"
+        return "unexpected EOF" if self._data else "EOF"
+
+    async def give_up(self) -> None:
+        """Nothing more comes: what is there becomes a stream. Quiet: the failure that led here has been told."""
+        if self._stream is None or self._stream.name in self._account.streams:
+            return
+        try:
+            await self._activate()
+        except _Failure:
+            await self._forget(self._stream)
+
+    async def _forget(self, stream: Stream) -> None:
+        """It cannot even be left half full: then it is not there."""
+        try:
+            await self._context.plane.stream_remove(stream.id)
+        except t.PlaneError:
+            return
+
+    async def _advance(self, *, whole: bool) -> None:
+        """Goes on with what has come; whole: down to the last message that is there."""
+        if not self._begun:
+            if len(self._data) < _PREAMBLE:
+                return
+            if self._data[:_PREAMBLE] != archive.MAGIC:
+                raise ArchiveError(
+                    _TAR_NOT_YET if self._data[257:262] == b"ustar" else "archive/tar: invalid tar header"
+                )
+            del self._data[:_PREAMBLE]
+            self._begun = True
+        if self._state is None:
+            found = self._entry()
+            if found is None:
+                return
+            await self._begin(archive.read_state(found))
+        assert self._state is not None
+        while len(self._consumers) < self._state.consumers:
+            found = self._entry()
+            if found is None:
+                return
+            self._consumer_bytes += found.size
+            if self._consumer_bytes > _CONSUMERS_MAX:
+                raise ArchiveError(f"consumers of more than {_CONSUMERS_MAX} bytes")
+            self._consumers.append(archive.read_consumer(found))
+        await self._messages(whole=whole)
+
+    def _entry(self) -> archive.Entry | None:
+        found = archive.read_entry(self._data, _ENTRY_MAX)
+        if found is not None:
+            del self._data[: found.size]
+        return found
+
+    # ---- the stream
+
+    async def _begin(self, state: archive.ArchivedState) -> None:
+        """Makes the stream that messages go into, with room for all of them set aside."""
+        context, account, config = self._context, self._account, self.config
+        if config.name in account.streams:
+            raise errors.STREAM_NAME_EXIST_RESTORE_FAILED.error()
+        needs = replace(config, max_bytes=max(config.max_bytes, min(state.bytes, (1 << 62) - 1)))
+        del account.restoring[config.name]  # or it would be in its own way
+        try:
+            check_new_stream(account, context.catalogue, context.settings, needs)
+            check_overlap(account, config)
+        except ApiError as error:
+            if error.fields()["err_code"] != errors.STREAM_SUBJECT_OVERLAP.error().fields()["err_code"]:
+                raise
+            raise ArchiveError(f"error adding stream: {_quoted(error)}") from None
+        finally:
+            account.restoring[config.name] = needs
+        stream = Stream(context.catalogue.new_stream_id(), account, config, now_ns())
+        await context.plane.stream_put(
+            stream.id,
+            _filling(flat_stream(account.id, config), state.first_seq),
+            name=stream.name,
+            definition=stream_definition(stream),
+            domain=context.settings.domain,
+            subjects=(),
+        )
+        self._state, self._stream = state, stream
+
+    async def _messages(self, *, whole: bool) -> None:
+        """Stores messages in runs of some size."""
+        least = 1 if whole else RUN_BYTES
+        while len(self._data) >= max(least, self._needed) and not self._ended:
+            run = bytes(self._data[: max(RUN_BYTES, self._needed)])
+            taken = await self._store(run)
+            del self._data[: taken.used]
+            self._needed = taken.needed
+            self._ended = taken.end
+            if self._ended:
+                self._data.clear()
+            elif taken.used == 0 and not taken.needed:
+                return  # the numbers in front of a message are cut
+
+    async def _store(self, run: bytes) -> t.Imported:
+        """One run; while the store has no room for the first message of it, again."""
+        assert self._stream is not None
+        deadline = trio.current_time() + _SPACE_SECONDS
+        while True:
+            try:
+                taken = await self._context.plane.stream_import(self._stream.id, run)
+            except t.PlaneError as error:
+                if error.status == _INVALID:
+                    raise ArchiveError(str(error)) from None
+                if error.status != _NO_SPACE or trio.current_time() > deadline:
+                    raise
+            else:
+                if taken.used or taken.needed or taken.end or len(run) < _HEAD_MAX:
+                    return taken
+                if trio.current_time() > deadline:
+                    raise t.PlaneError(_NO_SPACE, "the store takes nothing")
+            await trio.sleep(_STEP_SECONDS)
+
+    async def _activate(self) -> t.StreamState:
+        """The stream takes its consumers and its configuration, and is there for everybody."""
+        assert self._stream is not None
+        stream, context = self._stream, self._context
+        failure: ArchiveError | None = None
+        for archived in self._consumers:
+            try:
+                await self._add_consumer(stream, archived)
+            except (ApiError, t.PlaneError) as error:
+                text = _quoted(error) if isinstance(error, ApiError) else str(error)
+                failure = failure or ArchiveError(f'failed to add consumer "{archived.name}": {text}')
+        state = await put(context, stream)
+        context.catalogue.add_stream(stream)
+        context.neighbours.stream_changed(stream, state.last_seq)
+        if failure is not None:
+            raise failure
+        return state
+
+    async def _add_consumer(self, stream: Stream, archived: archive.ArchivedConsumer) -> None:
+        context = self._context
+        config = archived.config
+        if not config.durable_name:
+            config = replace(config, name=config.name or archived.name)
+        surroundings = context.for_consumers(stream)
+        config = rules.with_defaults(static_consumer(config), surroundings, pedantic=False)
+        rules.check(config, surroundings)
+        rules.refuse_unsupported(config)
+        name = config.durable_name or config.name
+        consumer = Consumer(context.catalogue.new_consumer_id(), name, config, now_ns())
+        await context.plane.consumer_import(
+            stream.id,
+            consumer.id,
+            flat_consumer(stream.account.id, config),
+            archived.position,
+            name=name,
+            definition=consumer_definition(consumer),
+            deliver_subject=config.deliver_subject,
+            deliver_group=config.deliver_group,
+            backoff_ns=config.backoff,
+            filters=config.filters,
+        )
+        stream.consumers[name] = consumer
+
+
+def _filling(flat: t.FlatStream, first_seq: int) -> t.FlatStream:
+    """The stream while messages go into it: nothing is refused or removed that the archive has, but by its limits."""
+    flat = replace(flat, flags=flat.flags & ~_LATER, retention=0, first_seq=max(first_seq, flat.first_seq, 1))
+    if flat.discard:
+        return replace(flat, discard=0, max_msgs=-1, max_bytes=-1)
+    return flat

@@ -1,0 +1,109 @@
+"""S2 streams as bytes: chunks out of what arrives in pieces, and raw chunks around what is to be sent.
+
+    stream: chunk, chunk, ...     chunk: type (1), size of the rest (3, little-endian), rest
+    0xff identifier "S2sTwO" (or "sNaPpY"), first    0x00 checksum (4), compressed block    0x01 checksum (4), raw bytes
+    0x80..0xfe may be skipped                        everything else: not understood
+
+Pure: checksums and blocks are the C extension's, handed in. We write raw chunks only: what a box stores is small, and
+its processor is smaller. Texts of errors are the reference's. What does not live here: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+IDENTIFIER: Final = b"\xff\x06\x00\x00S2sTwO"
+_IDENTIFIERS: Final = (b"S2sTwO", b"sNaPpY")
+_WRITTEN_MAX: Final = 1 << 16
+BLOCK_MAX: Final = 4 << 20  # of one chunk, not compressed
+# What a block of that size may take when it does not compress, and its checksum.
+_CHUNK_MAX: Final = BLOCK_MAX + BLOCK_MAX // 6 + 36
+
+CORRUPT: Final = "s2: corrupt input"
+
+
+class S2Error(Exception):
+    """Not an S2 stream, or a damaged one."""
+
+
+class Codec(Protocol):
+    """What of it is C."""
+
+    def crc32c(self, data: bytes | memoryview) -> int: ...
+    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytes | None: ...
+
+
+def _masked(checksum: int) -> int:
+    return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def chunks(codec: Codec, data: bytes) -> bytes:
+    """The bytes as raw chunks; IDENTIFIER goes in front of a stream's first ones."""
+    out = bytearray()
+    view = memoryview(data)
+    for at in range(0, len(data), _WRITTEN_MAX):
+        part = view[at : at + _WRITTEN_MAX]
+        out += b"\x01" + (len(part) + 4).to_bytes(3, "little") + _masked(codec.crc32c(part)).to_bytes(4, "little")
+        out += part
+    return bytes(out)
+
+
+class Reader:
+    """Takes a stream in pieces of any size; holds at most one chunk."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._held = bytearray()
+        self._skip = 0
+        self._started = False
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """What the chunks say that are whole by now."""
+        self._held += piece
+        while True:
+            if self._skip:
+                gone = min(self._skip, len(self._held))
+                del self._held[:gone]
+                self._skip -= gone
+            if self._skip or len(self._held) < 4:
+                return
+            kind, size = self._held[0], int.from_bytes(self._held[1:4], "little")
+            self._judge(kind, size)
+            if 0x80 <= kind <= 0xFE:
+                self._skip = 4 + size
+                continue
+            if len(self._held) < 4 + size:
+                return
+            body = bytes(self._held[4 : 4 + size])
+            del self._held[: 4 + size]
+            if kind == 0xFF:
+                if body not in _IDENTIFIERS:
+                    raise S2Error(CORRUPT)
+                self._started = True
+                continue
+            yield self._data(kind, body)
+
+    def end(self) -> None:
+        """The stream ends here; it may not end inside of a chunk."""
+        if self._held or self._skip:
+            raise S2Error(CORRUPT)
+
+    def _judge(self, kind: int, size: int) -> None:
+        if not self._started and kind != 0xFF:
+            raise S2Error(CORRUPT)
+        if kind == 0xFF and size != 6:
+            raise S2Error(CORRUPT)
+        if kind in (0, 1) and not 4 <= size <= _CHUNK_MAX:
+            raise S2Error(CORRUPT)
+        if 2 <= kind <= 0x7F:
+            raise S2Error("s2: unsupported input")
+
+    def _data(self, kind: int, body: bytes) -> bytes:
+        content = memoryview(body)[4:]
+        data = bytes(content) if kind == 1 else self._codec.s2_block(content, BLOCK_MAX)
+        if data is None or len(data) > BLOCK_MAX:
+            raise S2Error(CORRUPT)
+        if _masked(self._codec.crc32c(data)) != int.from_bytes(body[:4], "little"):
+            raise S2Error(f"{CORRUPT}, crc mismatch")
+        return data

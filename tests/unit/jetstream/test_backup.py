@@ -1,0 +1,288 @@
+"""Snapshots and restores over the plane in memory: flow control, what is in an archive, what is left of a bad one.
+
+What the archives' messages are to the real plane, and whether the reference takes them, is tested in
+tests/native/test_plane_backup.c and tests/interop/test_backup.py.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+from leafd import native_types as t
+from leafd.jetstream import s2
+from leafd.jetstream.archive import END, MAGIC, ArchiveError, Entry, entry, read_entry, read_state
+from leafd.jetstream.registry import Answer
+
+from tests.unit.jetstream.conftest import Bench
+from tests.unit.jetstream.fake_backup import BackupPlane, Row, packed
+
+POSITION = t.Position(7, 5, 3, 2, (t.PendingEntry(3, 4, 1_700_000_000_000_000_000, 1), t.PendingEntry(5, 6, 5, 3)))
+
+
+class BackupBench(Bench):
+    """A bench whose plane can do backups."""
+
+    plane: BackupPlane
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(BackupPlane(), **settings)
+
+    async def begun(self, subject: str, body: dict[str, Any]) -> Answer:
+        """The answer to a request, with what goes on behind it."""
+        found = await self.service.answer(self.account, f"$JS.API.{subject}", b"", json.dumps(body).encode())
+        assert found is not None
+        return found
+
+    async def snapshot(self, **options: Any) -> Answer:
+        """Takes the stream S; chunks are where the plane keeps them."""
+        found = await self.begun("STREAM.SNAPSHOT.S", {"deliver_subject": "to"} | options)
+        assert found.after is not None
+        await found.after()
+        return found
+
+    async def restore(self, archive: bytes, size: int = 1000, **config: Any) -> list[bytes]:
+        """Sends an archive in chunks and its end; every answer."""
+        found = await self.begun("STREAM.RESTORE.S", {"config": {"name": "S"} | config, "state": {}})
+        assert found.after is not None, found.members
+        before = len(self.plane.published)
+        chunk = self.plane.handlers[found.members["deliver_subject"]]
+        for part in (*(archive[at : at + size] for at in range(0, len(archive), size)), b""):
+            chunk(t.Message(1, 1, 1, 1, "", "answer", b"", part))
+        await found.after()
+        return [payload for _, subject, _, payload in self.plane.published[before:] if subject == "answer"]
+
+
+def filled() -> BackupBench:
+    """A stream of eight messages without the third and the last, and one consumer."""
+    bench = BackupBench()
+    bench.stream("S", subjects=["s.>"])
+    for number in range(1, 9):
+        bench.plane.store("S", f"s.{number}", b"x" * number * 100, b"NATS/1.0\r\nA: b\r\n\r\n" if number == 2 else b"")
+    stream = next(iter(bench.plane.streams.values()))
+    stream.messages = [one for one in stream.messages if one.sequence not in (3, 8)]
+    bench.consumer("S", "c", durable_name="c", ack_policy="explicit")
+    bench.plane.positions["c"] = POSITION
+    return bench
+
+
+def archive_of(bench: BackupBench) -> bytes:
+    """All that was sent."""
+    return b"".join(chunk for _, chunk in bench.plane.chunks)
+
+
+def error_of(answer: bytes) -> str:
+    """The description of an error's answer."""
+    return str(json.loads(answer)["error"]["description"])
+
+
+def test_a_backup_makes_the_same_stream() -> None:
+    """Messages with their sequences, times and headers, the gaps, and where consumers stand go there and back."""
+    source, target = filled(), BackupBench()
+    trio.run(source.snapshot)
+
+    answers = trio.run(target.restore, archive_of(source))
+
+    assert b"" == b"".join(answers[:-1])
+    assert "error" not in json.loads(answers[-1])
+    was, now = (next(iter(bench.plane.streams.values())) for bench in (source, target))
+    assert (was.messages, was.last_seq) == (now.messages, now.last_seq)
+    assert POSITION == target.plane.positions["c"]
+    assert ["c"] == target.asked("CONSUMER.NAMES.S")["consumers"]
+
+
+def test_a_backup_without_consumers_has_none() -> None:
+    """The count in the archive's state is that of its entries."""
+    source, target = filled(), BackupBench()
+
+    async def take() -> None:
+        await source.snapshot(no_consumers=True)
+
+    trio.run(take)
+    trio.run(target.restore, archive_of(source))
+    assert [] == target.asked("CONSUMER.NAMES.S")["consumers"]
+
+
+def test_the_window_is_kept() -> None:
+    """No more chunks are in flight than fit the window, and an acknowledgement lets the next one go."""
+    bench = filled()
+    flying = 0
+    most = 0
+
+    def receive(reply: str, chunk: bytes) -> None:
+        nonlocal flying, most
+        flying += bool(reply)
+        most = max(most, flying)
+
+    async def acknowledge() -> None:
+        nonlocal flying
+        while True:
+            await trio.testing.wait_all_tasks_blocked()
+            if flying:
+                flying -= 1
+                subject = next(iter(bench.plane.handlers))
+                bench.plane.handlers[subject](t.Message(1, 1, 1, 1, "", "", b"", b""))
+
+    async def run() -> None:
+        bench.plane.receive = receive
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(acknowledge)
+            await bench.snapshot(chunk_size=1024, window_size=2048)
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+    assert 2 == most
+    assert [1024] * (len(bench.plane.chunks) - 1) == [len(chunk) for reply, chunk in bench.plane.chunks if reply]
+    assert b"NATS/1.0 204\r\n\r\n" == bench.plane.published[-2][2]
+
+
+@pytest.mark.parametrize(
+    ("listeners", "status"), [(1, b"NATS/1.0 408 No Flow Response\r\n\r\n"), (0, b"NATS/1.0 408 No Interest\r\n\r\n")]
+)
+def test_nobody_is_waited_for_for_ever(listeners: int, status: bytes) -> None:
+    """Who does not acknowledge, or is not there, gets an end with a status."""
+    bench = filled()
+    bench.plane.listeners = listeners
+
+    async def run() -> None:
+        await bench.snapshot(chunk_size=1024, window_size=1024)
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    ends = [header for _, subject, header, payload in bench.plane.published if subject == "to" and not payload]
+    assert [status] == ends
+
+
+def test_a_stream_that_goes_away_ends_its_snapshot() -> None:
+    """What the plane cannot read is a status 500, not a backup that looks whole."""
+    bench = filled()
+
+    def fail(_reply: str, _chunk: bytes) -> None:
+        bench.plane.fail = t.PlaneError(-5, "corrupt")
+
+    async def run() -> None:
+        bench.plane.receive = fail
+        bench.plane.step = 1
+        await bench.snapshot(chunk_size=1024)
+
+    trio.run(run)
+    ends = [header for _, subject, header, payload in bench.plane.published if subject == "to" and not payload]
+    assert [b"NATS/1.0 500 couldn't load messages: corrupt\r\n\r\n"] == ends
+
+
+def test_a_name_is_taken_while_it_is_restored() -> None:
+    """Neither a create nor a second restore gets in between, and the room is set aside; afterwards all is as before."""
+    bench = BackupBench(max_store=1000)
+
+    async def run() -> None:
+        found = await bench.begun("STREAM.RESTORE.S", {"config": {"name": "S", "max_bytes": 900}, "state": {}})
+        assert 10058 == bench_code(await bench.ask("STREAM.CREATE.S", {"name": "S"}))
+        assert 10130 == bench_code(await bench.ask("STREAM.RESTORE.S", {"config": {"name": "S"}}))
+        assert 10047 == bench_code(await bench.ask("STREAM.CREATE.T", {"name": "T", "max_bytes": 200}))
+        assert found.after is not None
+        await found.after()
+        assert 0 == bench_code(await bench.ask("STREAM.CREATE.S", {"name": "S", "max_bytes": 900}))
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def bench_code(reply: dict[str, Any] | None) -> int:
+    """The err_code of a reply, 0 when it is none."""
+    assert reply is not None
+    return int(reply.get("error", {}).get("err_code", 0))
+
+
+def test_what_is_cut_short_stays_as_a_stream() -> None:
+    """The messages that came are there and the stream takes new ones, under the subjects it was to have."""
+    source, target = filled(), BackupBench()
+    trio.run(source.snapshot)
+    answers = trio.run(target.restore, archive_of(source)[:50])
+
+    assert "restore failed: s2: corrupt input" == error_of(answers[-1])
+    assert 10059 == target.code("STREAM.INFO.S")
+
+    rows = [Row(seq, 1, "s.1", b"", b"x") for seq in (1, 2)]
+    state = entry("state.json", 1, b'{"messages":3,"bytes":9,"first_seq":1,"last_seq":3,"consumer_count":0}')
+    cut = s2.IDENTIFIER + s2.chunks(target.plane, MAGIC + state + b"".join(map(packed, rows)))
+    answers = trio.run(target.restore, cut)
+    assert "restore failed: EOF" == error_of(answers[-1])
+    stream = next(iter(target.plane.streams.values()))
+    assert ([1, 2], ("S",)) == ([one.sequence for one in stream.messages], stream.subjects)
+    assert 2 == target.asked("STREAM.INFO.S")["state"]["messages"]
+
+
+# ---- S2 and entries -------------------------------------------------------------------------------------------------
+
+
+def read(data: bytes, size: int) -> bytes:
+    """What a stream says that comes in pieces of that size."""
+    reader = s2.Reader(BackupPlane())
+    said = b"".join(part for at in range(0, len(data), size) for part in reader.feed(data[at : at + size]))
+    reader.end()
+    return said
+
+
+def test_pieces_of_any_size_say_the_same() -> None:
+    """Chunks, skippable ones and a second identifier are read however they are cut."""
+    plane = BackupPlane()
+    text = bytes(range(256)) * 300
+    data = s2.IDENTIFIER + s2.chunks(plane, text) + b"\x99\x05\0\0hello" + s2.IDENTIFIER + s2.chunks(plane, b"end")
+    for size in (1, 3, 4, 1000, len(data)):
+        assert text + b"end" == read(data, size)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x01\x05\0\0....x", "s2: corrupt input"),
+        (b"\xff\x06\0\0S2sTwo", "s2: corrupt input"),
+        (s2.IDENTIFIER + b"\x01\x03\0\0...", "s2: corrupt input"),
+        (s2.IDENTIFIER + b"\x00\xff\xff\xff", "s2: corrupt input"),
+        (s2.IDENTIFIER + b"\x7f\x01\0\0.", "s2: unsupported input"),
+        (s2.IDENTIFIER + b"\x01\x05\0\0....x", "s2: corrupt input, crc mismatch"),
+        (s2.IDENTIFIER + b"\x01\x05\0\0...", "s2: corrupt input"),
+        (s2.IDENTIFIER + b"\x99\x05\0\0...", "s2: corrupt input"),
+    ],
+)
+def test_what_is_no_s2_is_refused(data: bytes, text: str) -> None:
+    """In the reference's words, as soon as it can be known."""
+    with pytest.raises(s2.S2Error) as found:
+        read(data, 1)
+    assert text == str(found.value)
+
+
+def test_entries_ask_for_more_until_they_are_whole() -> None:
+    """Every cut of an entry is no entry yet, and sizes that cannot be are refused before anything is held for them."""
+    whole = entry("state.json", 5, b"payload")
+    for cut in range(len(whole)):
+        assert None is read_entry(bytearray(whole[:cut]), 1000)
+    assert Entry("state.json", b"payload", len(whole)) == read_entry(bytearray(whole + END), 1000)
+    for bad in (b"\x81\x80\x40\0\0\0\0", b"\1\0\0\0\xff\xff\x7f", b"\xff" * 11):
+        with pytest.raises(ArchiveError, match="invalid archive stream"):
+            read_entry(bytearray(bad), 1000)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "count", "sound"),
+    [
+        (0, 0, 0, True),
+        (1, 0, 0, True),
+        (8, 7, 0, True),
+        (1, 3, 3, True),
+        (1, 3, 4, False),
+        (0, 3, 0, False),
+        (9, 3, 0, False),
+    ],
+)
+def test_states_that_cannot_be_are_refused(first: int, last: int, count: int, *, sound: bool) -> None:
+    """The counters of an archive's state have to fit each other."""
+    body = json.dumps({"messages": count, "first_seq": first, "last_seq": last})
+    found = Entry("state.json", body.encode(), 0)
+    if sound:
+        assert count == read_state(found).messages
+        return
+    with pytest.raises(ArchiveError):
+        read_state(replace(found))
