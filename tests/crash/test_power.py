@@ -87,10 +87,20 @@ def scenario(directory: Path) -> int:
     disk = Disk(directory)
     if not disk.mount():
         return NOT_TO_BE_HAD
-    chance = random.Random(SEED)
-    boxes = Boxes()
     server = make(LEAFD, CONFIGURATION, directory, store=disk.mounted / "store")
     server.start()
+    try:
+        cut_and_check(server, disk)
+        assert server.stop() == 0
+    finally:
+        server.kill()  # after a failure it would keep the disk mounted
+    disk.unmount()
+    return 0
+
+
+def cut_and_check(server: Server, disk: Disk) -> None:
+    chance = random.Random(SEED)
+    boxes = Boxes()
     for round_number in range(ROUNDS):
         flag = LOG_FLUSHED if round_number % 3 == 2 else LOG_LOST
         seconds = chance.uniform(0.1, 0.8)
@@ -100,10 +110,7 @@ def scenario(directory: Path) -> int:
         server.start()
         asyncio.run(boxes.check(server))
         print(f"cut {round_number + 1}: {sum(map(len, boxes.acked))} acknowledged, all there", flush=True)
-    assert server.stop() == 0
-    disk.unmount()
     assert all(len(numbers) > ROUNDS for numbers in boxes.acked)
-    return 0
 
 
 def test_power_fails_under_the_daemon() -> None:
