@@ -251,15 +251,24 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
 /* ---- many ------------------------------------------------------------------------------------------------------------ */
 
 void replies_forget_peer(plane_t *plane, peer_t *peer) {
-    while (peer->replies != NULL) {
-        reply_drop(plane, peer->replies);
+    for (reply_t *next = peer->replies; next != NULL;) {
+        reply_t *reply = next;
+        next = reply->next_of_peer;
+        reply_drop(plane, reply);
+    }
+}
+
+/* Those that end by then, the oldest first. */
+static void drop_due(plane_t *plane, const import_t *import, int64_t now_ns) {
+    for (reply_t *next = import->oldest; next != NULL && next->expires_ns <= now_ns;) {
+        reply_t *reply = next;
+        next = reply->newer;
+        reply_drop(plane, reply);
     }
 }
 
 void replies_drop_import(plane_t *plane, import_t *import) {
-    while (import->oldest != NULL) {
-        reply_drop(plane, import->oldest);
-    }
+    drop_due(plane, import, INT64_MAX);
 }
 
 void replies_chores(plane_t *plane) {
@@ -269,9 +278,7 @@ void replies_chores(plane_t *plane) {
     uint32_t cursor = 0;
     for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {
         for (import_t *import = account->imports; import != NULL; import = import->next) {
-            while (import->oldest != NULL && import->oldest->expires_ns <= plane->now.mono_ns) {
-                reply_drop(plane, import->oldest);
-            }
+            drop_due(plane, import, plane->now.mono_ns);
         }
     }
 }

@@ -40,14 +40,18 @@ void shadow_interest(const route_target_t *target, bool *announced, peer_t **ori
 }
 
 void shadows_drop(plane_t *plane, shadow_t **holder) {
-    while (*holder != NULL) {
-        drop(plane, *holder);
+    for (shadow_t *next = *holder; next != NULL;) {
+        shadow_t *shadow = next;
+        next = shadow->next_of_holder;
+        drop(plane, shadow);
     }
 }
 
 void shadows_drop_import(plane_t *plane, import_t *import) {
-    while (import->shadows != NULL) {
-        drop(plane, import->shadows);
+    for (shadow_t *next = import->shadows; next != NULL;) {
+        shadow_t *shadow = next;
+        next = shadow->next_of_import;
+        drop(plane, shadow);
     }
 }
 
