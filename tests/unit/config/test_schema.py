@@ -63,6 +63,8 @@ def test_hub_and_leaf_of_the_documentation() -> None:
         ("accounts { A: 3 }", "box.conf:1:12: A: a map in braces is expected here, not 3"),
         ("no_auth_user: zz", "box.conf:1:1: no_auth_user 'zz' is no user of the configuration"),
         ("system_account: Q", "box.conf:1:1: system_account 'Q' is not among the accounts"),
+        ("system_account: Q, accounts { Q { jetstream: enabled } }", "the system account cannot have JetStream"),
+        ("accounts { $SYS { jetstream: enabled } }", "the system account cannot have JetStream"),
         ("leafnodes { remotes: [ {url: 'nats://h:1', account: N} ] }", "the account 'N', which is not defined"),
         ("leafnodes { remotes: [ {url: 'what'} ]\n remotes_: 1 }", "box.conf:2:2: unknown field 'remotes_'"),
         ("ping_interval: soon", "box.conf:1:1: ping_interval: 'soon' is no duration"),

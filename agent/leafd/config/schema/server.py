@@ -188,6 +188,9 @@ class Server(Section):
             raise ValueError(
                 f"system_account {self.system_account!r} is not among the accounts: define it or change the name"
             )
+        system = self.accounts.get(self.system_account or "$SYS")
+        if system is not None and system.jetstream is not None and not self.no_system_account:
+            raise ValueError("the system account cannot have JetStream: take it out there")
         self._check_remotes()
         self.shared()
         return self
