@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,8 @@ def test_store_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert (Path("/b/jetstream"), False) == store_directory(load_text("store_dir: /b\njetstream: enabled").server)
     assert (Path("/var/lib/leafd/jetstream"), False) == store_directory(load_text("jetstream: enabled").server)
     monkeypatch.delenv("STATE_DIRECTORY")
-    assert store_directory(load_text("jetstream: enabled").server)[1] is True
+    expected = (Path(tempfile.gettempdir()) / "nats" / "jetstream", True)
+    assert expected == store_directory(load_text("jetstream: enabled").server)
     make_directory(tmp_path / "x" / "y")
     (tmp_path / "file").touch()
     with pytest.raises(StartError, match="cannot be written"):

@@ -29,7 +29,7 @@ def store_directory(server: Server) -> tuple[Path, bool]:
     state = os.environ.get("STATE_DIRECTORY", "").split(":")[0]
     if state:
         return Path(state) / "jetstream", False
-    return Path(tempfile.gettempdir()) / "leafd" / "jetstream", True
+    return Path(tempfile.gettempdir()) / "nats" / "jetstream", True
 
 
 def make_directory(path: Path) -> None:
