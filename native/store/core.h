@@ -237,6 +237,7 @@ status_t message_chain(store_stream_t *stream, const message_t *message, uint64_
 void found_out(const found_t *found, stored_message_t *out);
 
 /* ---- limits.c ---- */
+#define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
 /* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. */
 void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
 /* Enforces what is over; stops for lack of room (over_limit stays set) or after `budget` messages. */

@@ -5,7 +5,6 @@
 #include "base/subject.h"
 #include "store/core.h"
 
-#define REMOVAL_NEED 2048 /* a GONE link, a changed head, a touched stream */
 #define AGE_STEP 4096
 
 bool first_load(store_stream_t *stream) {

@@ -12,7 +12,6 @@
 #include "base/check.h"
 #include "store/core.h"
 
-#define REMOVAL_NEED 2048 /* as in limits.c */
 #define HEADER_SIZE 128
 #define SECONDS_TEXT 32
 

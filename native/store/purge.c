@@ -4,7 +4,6 @@
 #include "base/subject.h"
 #include "store/core.h"
 
-#define REMOVAL_NEED 2048
 #define PURGE_STEP 2048 /* messages that one step takes out or looks at      */
 #define CHAIN_MAX 256   /* messages of one subject that are gone through back its chain */
 #define CHAIN_COST 8    /* when a step back is shorter than so many forward            */
