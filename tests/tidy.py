@@ -44,6 +44,7 @@ C_OWNERS = {"openssl": "native/net/tls.c", "lmdb.h": "native/store/env.c"}
 PYTHON_RANKS = {
     "errors": 0,
     "native_types": 0,
+    "turns": 0,
     "config": 1,
     "native_commands": 1,
     "native": 2,

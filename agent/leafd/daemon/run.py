@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,10 +19,12 @@ from leafd.config.flags import Flags
 from leafd.config.load import load
 from leafd.config.schema.base import Takes
 from leafd.config.schema.server import Server as Config
+from leafd.daemon.gauge import Gauge
 from leafd.daemon.log import Log
 from leafd.daemon.server import Server, bind_all
 from leafd.daemon.systemd import Notifier
 from leafd.errors import ConfigError, LeafdError, StartError, exit_code
+from leafd.turns import SWITCH_S
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -41,7 +44,10 @@ def run(loaded: Loaded, flags: Flags) -> int:
         sockets = bind_all(config)
         server = Server(config, log, sockets)
         server.read_records()
-        trio.run(_main, server, flags)
+        gauge = Gauge(log)
+        server.facts.turns = gauge.report
+        sys.setswitchinterval(SWITCH_S)
+        trio.run(_main, server, flags, gauge, instruments=[gauge])
     except* LeafdError as group:
         for error in _leaves(group):
             log.fatal(str(error))
@@ -63,7 +69,7 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield error
 
 
-async def _main(server: Server, flags: Flags) -> None:
+async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
     notifier = Notifier()
     log = server.log
     with trio.open_signal_receiver(*SIGNALS) as signals:
@@ -76,6 +82,7 @@ async def _main(server: Server, flags: Flags) -> None:
                         nursery.start_soon(_watchdog, server, notifier)
                     _log_start(server)
                     notifier.ready(_status(server))
+                    gauge.begin()
                     async for number in signals:
                         if number in (signal.SIGTERM, signal.SIGINT):
                             break

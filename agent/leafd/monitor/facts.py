@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -61,6 +62,7 @@ class Facts:
     start_monotonic: float = field(default_factory=time.monotonic)
     loaded_ns: int = field(default_factory=time.time_ns)
     http_requests: dict[str, int] = field(default_factory=dict)
+    turns: Callable[[], dict[str, Any]] = dict
     sequence: int = 0
     _cpu_seen: tuple[float, float] = field(default_factory=lambda: (sum(os.times()[:2]), time.monotonic()))
     _cpu_last: float = 0.0

@@ -106,6 +106,7 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
         "slow_consumer_stats": {"clients": stats.slow_consumers, "routes": 0, "gateways": 0, "leafs": 0},
         "stale_connection_stats": {"clients": stats.stale_connections, "routes": 0, "gateways": 0, "leafs": 0},
         "store": _store(stats),
+        "leafd": facts.turns(),
     }
     if config.server_tags:
         report["tags"] = list(config.server_tags)

@@ -1,0 +1,53 @@
+"""The control thread is shared by everybody, so nothing may hold it for long: large work goes aside, long work pauses.
+
+    await aside(weight, function, ...)   pure work: at once when it is small, on the worker thread when it is large
+    pause = Pause(); await pause()       in a loop: lets the others in after every couple of milliseconds of work
+
+The worker thread is one, so that large requests queue behind each other and not before small ones; the interpreter
+switches between it and the control thread every SWITCH_S. Whoever pauses goes to the end of one line, of which one goes
+on at a time: ten long listings cost a newcomer as much as one. What does not live here: who measures that it is so
+(daemon/gauge.py), work that waits instead of computing (passwords: daemon/guesses.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import trio
+
+SLICE_S: Final = 0.002
+SWITCH_S: Final = 0.001
+WEIGHT_MAX: Final = 8 * 1024
+"""Bytes of JSON, or what costs as much: half a millisecond of work on a small box is about this."""
+ITEM_WEIGHT: Final = 64
+"""The weight of one element of a list: a subject, a filter, a row."""
+
+_Result = TypeVar("_Result")
+_worker: Final = trio.CapacityLimiter(1)
+_line: Final = trio.Lock()
+
+
+async def aside(weight: int, function: Callable[..., _Result], *arguments: object) -> _Result:
+    """What function returns or raises. It must be pure: it may read what its caller has locked, and change nothing."""
+    if weight <= WEIGHT_MAX:
+        return function(*arguments)
+    return await trio.to_thread.run_sync(function, *arguments, limiter=_worker)
+
+
+class Pause:
+    """One task's long work, cut into slices."""
+
+    __slots__ = ("_since",)
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def __call__(self) -> None:
+        """Between two steps of the work."""
+        if time.perf_counter() - self._since < SLICE_S:
+            return
+        async with _line:
+            await trio.lowlevel.checkpoint()
+        self._since = time.perf_counter()
