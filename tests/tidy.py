@@ -45,6 +45,7 @@ PYTHON_RANKS = {
     "errors": 0,
     "native_types": 0,
     "turns": 0,
+    "quoting": 0,
     "config": 1,
     "native_commands": 1,
     "native": 2,

@@ -70,7 +70,7 @@ def test_log_lines(tmp_path: Path) -> None:
     first, second, third = path.read_text(encoding="utf-8").splitlines()
     assert re.fullmatch(r"\[\d+\] \d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{6} \[INF\] hello", first)
     assert second.endswith("[DBG] but this")
-    assert re.fullmatch(r"\[\d+\] \[ERR\] plain \?", third)
+    assert re.fullmatch(r"\[\d+\] \[ERR\] plain \\xff", third)
 
 
 def test_signal_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

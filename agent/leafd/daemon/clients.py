@@ -22,6 +22,7 @@ from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client
 from leafd.daemon.deadlines import Deadlines
+from leafd.quoting import quoted
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
@@ -252,7 +253,7 @@ class Clients:
         reason = t.CloseReason.AUTHENTICATION if refusal.authentication else t.CloseReason.PROTOCOL
         if refusal.authentication:
             user = client.connect.get("user") or client.connect.get("nkey") or ""
-            who = f' - User "{user}"' if user else ""
+            who = f" - User {quoted(user)}" if user else ""
             self._log.error(f"{client.peer} - cid:{client.connection} - authentication error{who}")
         self._plane.close_connection(client.connection, refusal.text, reason)
 

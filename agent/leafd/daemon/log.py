@@ -1,6 +1,10 @@
 """Log lines in nats-server's form, to standard error or a file that can be reopened after rotation.
 
 [4711] 2026/11/21 05:11:40.123456 [INF] Server is ready
+
+One call is one line: whatever text a caller hands over, no control character of it reaches the file (leafd.quoting).
+And no flood fills the disk: each place in the code that writes lines has a burst and a rate; lines beyond them are left
+out, and their number is written.
 """
 
 from __future__ import annotations
@@ -9,10 +13,39 @@ import os
 import re
 import sys
 import time
+import traceback
+from dataclasses import dataclass
+from types import CodeType
 from typing import Final, TextIO
 
 from leafd.errors import StartError
 from leafd.native_types import Trace
+from leafd.quoting import printable
+
+_FRAMES_MAX: Final = 20  # of a traceback: a recursion has thousands
+BURST: Final = 1000
+"""Lines of one place before its rate counts: a thousand leaves that come back at once are all told of."""
+RATE: Final = 2.0
+"""Lines a second after that: some 50 MB a day, which rotation can hold."""
+
+
+@dataclass(slots=True)
+class _Place:
+    """How many lines a place in the code has left, and how many were left out."""
+
+    room: float = BURST
+    seen_s: float = 0.0
+    left_out: int = 0
+
+    def takes(self, now_s: float) -> bool:
+        """Whether one more line may be written."""
+        self.room = min(self.room + (now_s - self.seen_s) * RATE, BURST)
+        self.seen_s = now_s
+        if self.room < 1:
+            self.left_out += 1
+            return False
+        self.room -= 1
+        return True
 
 
 class Log:
@@ -27,6 +60,7 @@ class Log:
         self.times = times
         self.utc = utc
         self._pid = os.getpid()
+        self._places: dict[tuple[CodeType, int], _Place] = {}
         self._stream: TextIO = sys.stderr
         self.reopen()
 
@@ -49,13 +83,21 @@ class Log:
             self._stream = sys.stderr
 
     def info(self, text: str) -> None:
-        self._write("INF", text)
+        self._limited("INF", text)
 
     def warning(self, text: str) -> None:
-        self._write("WRN", text)
+        self._limited("WRN", text)
 
     def error(self, text: str) -> None:
-        self._write("ERR", text)
+        self._limited("ERR", text)
+
+    def exception(self, text: str, error: BaseException) -> None:
+        """An error that nobody expected, with where it came from: each line of the traceback is a line of the log."""
+        if not self._limited("ERR", text):
+            return
+        for part in traceback.format_exception(error, limit=-_FRAMES_MAX):
+            for line in part.rstrip("\n").split("\n"):
+                self._write("ERR", f"    {line}")
 
     def fatal(self, text: str) -> None:
         self._write("FTL", text)
@@ -68,10 +110,22 @@ class Log:
         if self.trace_on:
             self._write("TRC", text)
 
+    def _limited(self, level: str, text: str) -> bool:
+        """Writes the line if the place that calls has room. No caller has to name it, so none can forget."""
+        caller = sys._getframe(2)
+        place = self._places.setdefault((caller.f_code, caller.f_lineno), _Place())
+        if not place.takes(time.monotonic()):
+            return False
+        if place.left_out:
+            self._write(level, f"{place.left_out} lines like the next one were left out")
+            place.left_out = 0
+        self._write(level, text)
+        return True
+
     def _write(self, level: str, text: str) -> None:
         stamp = f"{self._now()} " if self.times else ""
         try:
-            self._stream.write(f"[{self._pid}] {stamp}[{level}] {text}\n")
+            self._stream.write(f"[{self._pid}] {stamp}[{level}] {printable(text)}\n")
             self._stream.flush()
         except (OSError, UnicodeError):
             pass  # A full disk or a closed pipe must not stop the broker; there is nowhere left to say so.

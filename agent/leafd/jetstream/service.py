@@ -37,6 +37,7 @@ from leafd.jetstream.context import Context
 from leafd.jetstream.gojson import dump
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find
+from leafd.quoting import quoted
 
 # Importing an endpoint's module is what makes it known.
 ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, restore, streams)
@@ -182,7 +183,7 @@ class JetStream:
         try:
             answered = await self.answer(account, message.subject, message.header, message.payload, client)
         except t.PlaneError as error:
-            self._log.warning(f"{message.subject}: {error}")
+            self._log.warning(f"{quoted(message.subject)}: {error}")
             return
         finally:
             self._running -= 1

@@ -22,6 +22,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.links import leaf
+from leafd.quoting import quoted
 
 DEFAULT_PORT: Final = 7422
 DIAL_TIMEOUT_S: Final = 5.0
@@ -205,7 +206,7 @@ class Leafs:
         link.last_error = event.text
         closing = leaf.error_close(event.text)
         link.delay_s = max(link.delay_s, closing.delay_s)
-        self._log.error(f"{link.peer} - lid:{link.connection} - Leafnode Error '{event.text}'")
+        self._log.error(f"{link.peer} - lid:{link.connection} - Leafnode Error {quoted(event.text)}")
         return True
 
     def _closed(self, event: t.Closed) -> bool:
@@ -219,7 +220,8 @@ class Leafs:
         if event.reason == t.CloseReason.LOOP:
             link.delay_s = max(link.delay_s, leaf.DELAY_LOOP_S)
             link.last_error = link.last_error or "loop detected"
-        why = event.text or link.last_error or t.CloseReason(event.reason).name.lower()
+        said = quoted(link.last_error) if link.last_error else ""
+        why = event.text or said or t.CloseReason(event.reason).name.lower()
         link.last_error = link.last_error or why
         if link.remote is None or link.bind is not None:
             # What we dialled and was never up is the dial loop's to tell, once in a while.
@@ -269,7 +271,7 @@ class Leafs:
         if not bind.system and (self._identity.domain or bind.remote_domain):
             self._log.info(
                 f"{link.peer} - lid:{link.connection} - JetStream using domains: "
-                f'local "{self._identity.domain}", remote "{bind.remote_domain}"'
+                f'local "{self._identity.domain}", remote {quoted(bind.remote_domain)}'
             )
         link.up.set()
         for callback in self.on_up:
@@ -364,11 +366,12 @@ def _advice(why: str) -> str:
     """What a hub's refusal means for whoever can mend it."""
     if "authorization violation" in why.lower():
         return (
-            f"the hub refuses the login ({why}): check user and password, or credentials, of this remote at both ends"
+            f"the hub refuses the login ({quoted(why)}): "
+            "check user and password, or credentials, of this remote at both ends"
         )
     if "authentication timeout" in why.lower():
-        return f"{why}: the hub waited in vain for our login"
-    return f"the hub closed the connection: {why}"
+        return f"{quoted(why)}: the hub waited in vain for our login"
+    return f"the hub closed the connection: {quoted(why)}"
 
 
 async def _first_of(event: trio.Event, scope: trio.CancelScope) -> None:

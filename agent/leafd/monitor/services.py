@@ -22,6 +22,7 @@ from leafd.accounts.graph import Account
 from leafd.monitor import reports
 from leafd.monitor.facts import Facts, stamp
 from leafd.monitor.jetstream_report import healthz, jsz
+from leafd.quoting import quoted
 
 SERVER: Final = "$SYS.REQ.SERVER."
 ACCOUNT: Final = "$SYS.REQ.ACCOUNT."
@@ -116,7 +117,7 @@ class Services:
                 self._plane.publish(message.account, message.reply, body)
         except Exception as error:
             # Whatever a request can bring about, the server goes on for all others; the asker runs into his timeout.
-            self._log.warning(f"{message.subject}: {error!r}")
+            self._log.warning(f"{quoted(message.subject)}: {error!r}")
         finally:
             self._running -= 1
 
