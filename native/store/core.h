@@ -15,6 +15,7 @@
 #include "store/journal.h"
 #include "store/keeper.h"
 #include "store/keys.h"
+#include "store/sizes.h"
 #include "store/store.h"
 #include "store/young.h"
 
@@ -128,6 +129,7 @@ typedef struct stream_list {
 
 struct store {
     store_options_t options;
+    store_sizes_t sizes;
     char *directory;
     int lock_fd;
     env_t *env;
@@ -146,7 +148,6 @@ struct store {
     uint64_t bytes; /* of all streams */
     uint64_t messages;
     /* pipeline */
-    uint64_t map_bytes;      /* home's pages in use may come to so much; behind it is the reserve for deletions */
     uint64_t first_batch;    /* number before the first one of this run                */
     uint64_t durable;        /* batch number                                           */
     uint64_t flight_number;  /* batch in the journal thread's hands; == durable: none   */

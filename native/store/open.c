@@ -15,11 +15,7 @@
 #include "store/core.h"
 
 #define FIRST_POSITION UINT64_C(65536) /* a multiple of every alignment; 0 means "none" in places */
-#define MEMORY_RING (UINT64_C(32) << 20)
 #define MEMORY_ALIGNMENT 64
-#define MAP_UNLIMITED (UINT64_C(1) << 40)
-#define MAP_MAX_32 (UINT64_C(1) << 30)
-#define MAP_MIN (UINT64_C(64) << 20)
 
 typedef struct opening {
     store_t *store;
@@ -110,18 +106,6 @@ static status_t lock_directory(opening_t *opening) {
         return STATUS_OK;
     }
     return STATUS_OK;
-}
-
-static void size_map(store_t *store, uint64_t *map, uint64_t ring) {
-    uint64_t limit = sizeof(void *) == 4 ? MAP_MAX_32 : UINT64_C(16) << 40;
-    uint64_t reserve = 3 * ring + MAP_MIN;
-    uint64_t data = store->options.max_bytes;
-    data = data == 0 ? MAP_UNLIMITED : data + data / 2; /* keys, heads, page ends */
-    *map = data + reserve;
-    if (*map > limit) {
-        *map = limit;
-    }
-    store->map_bytes = *map > 2 * reserve ? *map - reserve : *map / 2;
 }
 
 static void empty_directory(const store_t *store) {
@@ -275,25 +259,22 @@ static void load_clock(store_t *store) {
 
 static status_t open_home(opening_t *opening) {
     store_t *store = opening->store;
-    uint64_t map = 0;
-    uint64_t ring = store->options.memory ? MEMORY_RING : store->options.journal_size;
-    size_map(store, &map, ring);
     /* A memory store begins empty. So does one that power failed on while it was made: the journal comes last, and nothing was
      * acknowledged without one. */
     if (store->options.memory || (!journal_exists(store->directory) && env_unfinished(store->directory))) {
         empty_directory(store);
     }
-    status_t status = env_open(store->directory, map, store->options.memory, &store->env, opening->reason, opening->reason_size);
+    status_t status = env_open(store->directory, store->sizes.map, store->options.memory, &store->env, opening->reason, opening->reason_size);
     return status == STATUS_OK ? identify(opening) : status;
 }
 
 static status_t open_journal(opening_t *opening) {
     store_t *store = opening->store;
-    uint64_t ring = MEMORY_RING;
+    uint64_t ring = store->sizes.ring;
     uint32_t alignment = MEMORY_ALIGNMENT;
     status_t status = STATUS_OK;
     if (!store->options.memory) {
-        status = journal_open(&store->journal, store->directory, store->options.journal_size, opening->store_id, opening->reason,
+        status = journal_open(&store->journal, store->directory, ring, opening->store_id, opening->reason,
                               opening->reason_size);
         ring = store->journal.size;
         alignment = JOURNAL_ALIGNMENT;
@@ -379,9 +360,7 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
         return STATUS_NO_MEMORY;
     }
     store->options.directory = store->directory;
-    uint64_t size = options->journal_size != 0 ? options->journal_size : STORE_JOURNAL_SIZE;
-    size = size < BATCH_RING_MIN ? BATCH_RING_MIN : size;
-    store->options.journal_size = (size + 65535) / 65536 * 65536;
+    store->sizes = sizes_choose(options->max_bytes, options->journal_size, options->memory, sizeof(void *));
     opening_t opening = {.store = store, .reason = reason, .reason_size = reason_size};
     status_t status = make_directory(&opening);
     if (status == STATUS_OK) {

@@ -135,7 +135,7 @@ static void take_trouble(store_t *store) {
     bool io = (journal != STATUS_OK || keeper != STATUS_OK) && !space;
     uint64_t used = atomic_load_explicit(&store->keeper.used_bytes, memory_order_relaxed);
     uint64_t unused = atomic_load_explicit(&store->keeper.free_bytes, memory_order_relaxed);
-    bool map_full = used > unused && used - unused > store->map_bytes;
+    bool map_full = used > unused && used - unused > store->sizes.budget;
     if ((space || map_full) != store->space_trouble) {
         store->space_trouble = space || map_full;
         if (store->space_trouble) {

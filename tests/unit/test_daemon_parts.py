@@ -3,6 +3,7 @@ reload takes."""
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import tempfile
@@ -140,6 +141,24 @@ def test_plane_limits(tmp_path: Path) -> None:
         assert 0 == plane_limits(load_text(text).server, tmp_path).sync_interval_ns
     assert plane_limits(load_text("jetstream: enabled").server, tmp_path).max_file_store > 0
     assert 0 == plane_limits(load_text("").server, None).jetstream
+
+
+def test_negative_sizes_mean_the_default(tmp_path: Path) -> None:
+    """max_memory_store and max_file_store below 0 are the machine's share, as in nats-server."""
+    absent = plane_limits(load_text("jetstream: enabled").server, tmp_path)
+    for text in ("max_memory_store: -1, max_file_store: -1", "max_mem: -2, max_file: -2"):
+        negative = plane_limits(load_text(f"jetstream {{ {text} }}").server, tmp_path)
+        assert absent.max_memory_store == negative.max_memory_store
+        assert 0.9 < negative.max_file_store / absent.max_file_store < 1.1  # others write to this disk meanwhile
+
+
+def test_the_default_counts_what_the_store_holds(tmp_path: Path) -> None:
+    """With max_file_store unset a restart gives the same limit, however much the store has grown meanwhile."""
+    before = plane_limits(load_text("jetstream: enabled").server, tmp_path).max_file_store
+    with (tmp_path / "data.mdb").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 256 << 20)
+    after = plane_limits(load_text("jetstream: enabled").server, tmp_path).max_file_store
+    assert abs(after - before) < 100 << 20  # others write to this disk meanwhile
 
 
 def test_live_part(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -94,8 +95,8 @@ def plane_limits(server: Server, directory: Path | None) -> Limits:
     jetstream = server.jetstream if server.jetstream is not None and server.jetstream.enabled else None
     file_store = memory_store = 0
     if jetstream is not None and directory is not None:
-        file_store = _free_share(directory) if jetstream.max_file_store is None else jetstream.max_file_store
-        memory_store = _memory_share() if jetstream.max_memory_store is None else jetstream.max_memory_store
+        file_store = _given(jetstream.max_file_store, lambda: _disk_share(directory))
+        memory_store = _given(jetstream.max_memory_store, _memory_share)
     return Limits(
         max_file_store=file_store,
         max_memory_store=memory_store,
@@ -126,9 +127,16 @@ def explain(error: PlaneError, directory: Path) -> StartError:
     return StartError(text if str(directory) in text else f"store {directory}: {text}")
 
 
-def _free_share(directory: Path) -> int:
+def _given(configured: int | None, default: Callable[[], int]) -> int:
+    """What the configuration says; absent or negative means the default, as in the reference."""
+    return default() if configured is None or configured < 0 else configured
+
+
+def _disk_share(directory: Path) -> int:
+    """A share of what is free and of what the store takes already: a restart must not shrink the limit."""
     usage = os.statvfs(directory)
-    return int(usage.f_bavail * usage.f_frsize * _SHARE)
+    own = sum(file.stat().st_blocks * 512 for file in directory.iterdir() if file.is_file())
+    return int((usage.f_bavail * usage.f_frsize + own) * _SHARE)
 
 
 def _memory_share() -> int:

@@ -50,12 +50,14 @@ class JetStream(Section):
     )
     max_memory_store: StorageSize | None = option(
         None,
-        "Bytes of memory streams; absent: three quarters of the memory.",
+        "Bytes of memory streams; absent or -1: three quarters of the memory.",
         aliases=("max_mem_store", "max_mem"),
-        ge=0,
     )
     max_file_store: StorageSize | None = option(
-        None, "Bytes of file streams; absent: three quarters of what is free on the disk.", aliases=("max_file",), ge=0
+        None,
+        "Bytes that the store's files may take, its journal among them; absent or -1: three quarters of what is free "
+        "on the disk or in the store already.",
+        aliases=("max_file",),
     )
     domain: Text = option("", "JetStream domain: $JS.<domain>.API reaches this server from beyond leaf links.")
     sync_interval: Annotated[int | None, BeforeValidator(_sync)] = option(
