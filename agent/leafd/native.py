@@ -20,6 +20,7 @@ import trio
 from leafd import native_types as t
 from leafd._native import ffi as _ffi
 from leafd._native import lib as _lib
+from leafd.guard import Guard
 from leafd.native_commands import Commands, Completion
 from leafd.native_types import STATUS_NAMES, PlaneError
 
@@ -31,6 +32,7 @@ PLANE_ABI: Final = 2
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
 _RECORD_VALUE_MAX: Final = 1 << 20
+_INVALID: Final = -8
 
 
 def _struct_fields(type_name: str, payload: bytes, names: Iterable[str]) -> dict[str, int]:
@@ -52,9 +54,11 @@ def _text(pointer: Any, size: int) -> str:
 class Plane(Commands):
     """The C plane as one object. Open it, start it, run the pump, submit; stop and close at the end."""
 
-    def __init__(self, handle: Any) -> None:
+    def __init__(self, handle: Any, guard: Guard | None = None) -> None:
         super().__init__()
         self._plane = handle
+        self._guard = guard or Guard()
+        self._command = ffi.new("plane_command_t *")
         self._next_token = 1
         self._completions: dict[int, Completion] = {}
         self._unsent: deque[tuple[Any, ...]] = deque()
@@ -63,7 +67,9 @@ class Plane(Commands):
     # ---- life
 
     @classmethod
-    def open(cls, limits: t.Limits, directory: Path | None, memory_directory: Path | None) -> Plane:
+    def open(
+        cls, limits: t.Limits, directory: Path | None, memory_directory: Path | None, guard: Guard | None = None
+    ) -> Plane:
         """Opens the store and makes the rings. Raises PlaneError with a text for the operator."""
         if lib.plane_abi() != PLANE_ABI:
             raise PlaneError(
@@ -79,7 +85,7 @@ class Plane(Commands):
         handle = lib.plane_open(cell, where, memory, reason, status)
         if handle == ffi.NULL:
             raise PlaneError(int(status[0]), ffi.string(reason).decode("utf-8", "replace"))
-        return cls(handle)
+        return cls(handle, guard)
 
     def start(self) -> None:
         """Starts the plane's thread."""
@@ -152,7 +158,10 @@ class Plane(Commands):
     # ---- the pump
 
     async def run(self, handler: Callable[[t.Event], None]) -> None:
-        """Takes events for ever and hands each to `handler` (or to its subscription's handler). Cancel to end it."""
+        """Takes events for ever and hands each to `handler` (or to its subscription's handler). Cancel to end it.
+
+        What goes wrong with one event is that event's: the others of its batch and all later ones are still handled.
+        """
         wake_fd = int(lib.plane_wake_fd(self._plane))
         events = ffi.new("plane_event_t[]", _EVENTS_AT_ONCE)
         while True:
@@ -164,18 +173,30 @@ class Plane(Commands):
                 else:
                     await trio.lowlevel.wait_readable(wake_fd)
                 continue
-            decoded = [self._decode(events[i]) for i in range(count)]
+            decoded = [self._decoded(events[i]) for i in range(count)]
             lib.plane_release(self._plane, count)
             for event in decoded:
-                if event is None:
-                    continue
-                if isinstance(event, t.Message):
-                    target = self._handlers.get(event.subscription)
-                    if target is not None:
-                        target(event)
-                    continue
-                handler(event)
+                if event is not None:
+                    self._handle(event, handler)
             await trio.lowlevel.checkpoint()
+
+    def _handle(self, event: t.Event, handler: Callable[[t.Event], None]) -> None:
+        try:
+            if isinstance(event, t.Message):
+                target = self._handlers.get(event.subscription)
+                if target is not None:
+                    target(event)
+            else:
+                handler(event)
+        except Exception as error:
+            self._guard.caught(f"an event of the plane ({type(event).__name__})", error)
+
+    def _decoded(self, event: Any) -> t.Event | None:
+        try:
+            return self._decode(event)
+        except Exception as error:
+            self._guard.caught(f"reading an event of the plane (kind {int(event.kind)})", error)
+            return None
 
     def _decode(self, event: Any) -> t.Event | None:
         kind = event.kind
@@ -252,23 +273,30 @@ class Plane(Commands):
             return
         if len(self._unsent) >= _UNSENT_MAX:
             raise PlaneError(-2, f"{_UNSENT_MAX} commands wait for the plane: it does not keep up")
-        self._unsent.append((getattr(lib, f"COMMAND_{op}"), account, target, token, arg, arg2, body, extra))
-        self._submit_unsent()
+        parts = (getattr(lib, f"COMMAND_{op}"), account, target, token, arg, arg2, body, extra)
+        # Written into the struct at once even if it has to wait: what does not fit is refused to whoever asked for it.
+        taken = self._offer(parts, wait=bool(self._unsent))
+        if not taken:
+            self._unsent.append(parts)
+            self._submit_unsent()
 
     def _submit_unsent(self) -> None:
-        if not self._unsent:
-            return
-        command = ffi.new("plane_command_t *")
-        while self._unsent:
-            op, account, target, token, arg, arg2, body, extra = self._unsent[0]
+        while self._unsent and self._offer(self._unsent[0]):
+            self._unsent.popleft()
+
+    def _offer(self, parts: tuple[Any, ...], *, wait: bool = False) -> bool:
+        """Whether the plane took the command. wait: it is only looked at, since others are before it."""
+        command = self._command
+        op, account, target, token, arg, arg2, body, extra = parts
+        try:
             command.op, command.account, command.target, command.token = op, account, target, token
             command.arg, command.arg2 = arg, arg2
             body_cell, extra_cell = ffi.from_buffer(body), ffi.from_buffer(extra)
             command.body, command.body_size = ffi.cast("uint8_t *", body_cell), len(body)
             command.extra, command.extra_size = ffi.cast("uint8_t *", extra_cell), len(extra)
-            if lib.plane_submit(self._plane, command, 1) != 1:
-                return
-            self._unsent.popleft()
+        except (OverflowError, TypeError) as error:
+            raise PlaneError(_INVALID, f"a number that the plane cannot take: {error}") from error
+        return not wait and bool(lib.plane_submit(self._plane, command, 1) == 1)
 
     async def _request(self, op: str, what: str, **parts: Any) -> Completion:
         """Submits and waits for the completion; raises PlaneError when its status is not OK."""
@@ -291,7 +319,10 @@ class Plane(Commands):
     # ---- structs
 
     def _encode(self, struct_name: str, values: Mapping[str, int]) -> bytes:
-        return bytes(ffi.buffer(ffi.new(f"{struct_name} *", dict(values))))
+        try:
+            return bytes(ffi.buffer(ffi.new(f"{struct_name} *", dict(values))))
+        except (OverflowError, TypeError) as error:
+            raise PlaneError(_INVALID, f"a number that the plane cannot take: {error}") from error
 
     def _decode_struct(self, struct_name: str, payload: bytes, names: Iterable[str]) -> dict[str, int]:
         return _struct_fields(struct_name, payload, names)

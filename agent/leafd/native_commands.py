@@ -42,11 +42,16 @@ def pack_strings(strings: Iterable[bytes]) -> bytes:
 
 def pack_lists(*lists: Iterable[str]) -> bytes:
     """Several lists of strings, each ended by an empty string."""
-    return b"".join(pack_strings([*(s.encode() for s in entries), b""]) for entries in lists)
+    return b"".join(pack_strings([*(_name(s) for s in entries), b""]) for entries in lists)
 
 
 def _name(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    """Any text as bytes: what came from the plane goes back as it came, and of what JSON can spell and UTF-8 cannot,
+    a replacement character is left, as in Go."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text).encode()
 
 
 def vars_of(value: Any) -> dict[str, int]:

@@ -22,6 +22,7 @@ from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client
 from leafd.daemon.deadlines import Deadlines
+from leafd.guard import Guard
 from leafd.quoting import quoted
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
@@ -79,14 +80,22 @@ class Terms:
 class Clients:
     """Owner of all client connections. handle() takes the plane's events of them; run() cuts off the silent ones."""
 
-    def __init__(self, plane: ClientPlane, log: Log, info: Callable[[], dict[str, Any]], terms: Terms) -> None:
+    def __init__(
+        self,
+        plane: ClientPlane,
+        log: Log,
+        info: Callable[[], dict[str, Any]],
+        terms: Terms,
+        guard: Guard | None = None,
+    ) -> None:
         self._plane = plane
         self._log = log
         self._info = info
         self._terms = terms
+        self._guard = guard or Guard()
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
-        self._deadlines = Deadlines(self._too_late)
+        self._deadlines = Deadlines(self._too_late, self._guard)
         self._nursery: trio.Nursery | None = None
         self.on_admitted: list[Callable[[Client], None]] = []
         self.on_closed: list[Callable[[Client, t.Closed], None]] = []
@@ -133,15 +142,23 @@ class Clients:
         """Takes an event if it is of a client connection."""
         match event:
             case t.Opened(kind=t.ConnKind.CLIENT):
-                self._opened(event)
+                self._guarded(event.connection, self._opened, event)
                 return True
             case t.Line() if event.connection in self._clients:
-                self._line(self._clients[event.connection], event)
+                self._guarded(event.connection, self._line, self._clients[event.connection], event)
                 return True
             case t.Closed() if event.connection in self._clients:
                 self._closed(event)
                 return True
         return False
+
+    def _guarded(self, connection: int, work: Callable[..., None], *arguments: Any) -> None:
+        """What goes wrong with a login in a way that nobody foresaw costs that connection."""
+        try:
+            work(*arguments)
+        except Exception as error:
+            self._guard.caught("a client's login", error)
+            self._plane.close_connection(connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
 
     def _opened(self, event: t.Opened) -> None:
         nonce = secrets.token_urlsafe(11) if self._terms.policy.asks_for_nkeys else ""
@@ -189,9 +206,13 @@ class Clients:
 
     async def _judge_slowly(self, client: Client, policy: Policy) -> None:
         """bcrypt takes a tenth of a second on purpose: other connections do not wait for it."""
-        verdict = await trio.to_thread.run_sync(judge_client, client.connect, client.nonce, policy)
+        try:
+            verdict = await trio.to_thread.run_sync(judge_client, client.connect, client.nonce, policy)
+        except Exception as error:
+            self._guard.caught("a client's login", error)
+            verdict = Refusal(AUTHORIZATION_VIOLATION)
         if self._clients.get(client.connection) is client:
-            self._decide(client, verdict)
+            self._guarded(client.connection, self._decide, client, verdict)
 
     # ---- carrying out
 
@@ -210,7 +231,8 @@ class Clients:
         self._per_account[account.id] = self.count(account.id) + 1
         self._admit(client, verdict, account, implicit=implicit)
         for callback in self.on_admitted:
-            callback(client)
+            with self._guard.around("what follows a login"):
+                callback(client)
 
     def _admit(self, client: Client, verdict: Verdict, account: Account, *, implicit: bool = False) -> None:
         client.account, client.user, client.rights = account, verdict.user, verdict.rights
@@ -268,7 +290,8 @@ class Clients:
         reason = event.text or t.CloseReason(event.reason).name.lower()
         self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection closed: {reason}")
         for callback in self.on_closed:
-            callback(client, event)
+            with self._guard.around("what follows a client's end"):
+                callback(client, event)
         self._release(client)
 
     # ---- the deadline of logins

@@ -8,13 +8,16 @@ from collections.abc import Callable
 
 import trio
 
+from leafd.guard import Guard
+
 
 class Deadlines:
     """add() starts the clock of a connection; expired() is called when it has run out, whatever became of the
     connection."""
 
-    def __init__(self, expired: Callable[[int], None]) -> None:
+    def __init__(self, expired: Callable[[int], None], guard: Guard | None = None) -> None:
         self._expired = expired
+        self._guard = guard or Guard()
         self._waiting: deque[tuple[float, int]] = deque()
         self._wake = trio.Event()
 
@@ -30,6 +33,7 @@ class Deadlines:
                 deadline, connection = self._waiting[0]
                 await trio.sleep_until(deadline)
                 self._waiting.popleft()
-                self._expired(connection)
+                with self._guard.around("a login's deadline"):
+                    self._expired(connection)
             self._wake = trio.Event()
             await self._wake.wait()

@@ -86,17 +86,8 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                     async for number in signals:
                         if number in (signal.SIGTERM, signal.SIGINT):
                             break
-                        if number == signal.SIGHUP:
-                            notifier.reloading()
-                            _reload(server, flags)
-                            notifier.ready(_status(server))
-                        elif number == signal.SIGUSR1:
-                            log.reopen()
-                            log.info("File log re-opened")
-                        elif number == signal.SIGUSR2:
-                            log.info("Entering lame duck mode, stop accepting new clients")
-                            notifier.stopping()
-                            nursery.start_soon(_leave, server)
+                        with server.guard.around(f"handling {signal.Signals(number).name}"):
+                            _handle(number, server, flags, notifier, nursery)
                     log.info("Initiating Shutdown...")
                     notifier.stopping()
                     server.unlisten()
@@ -105,11 +96,29 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
             await server.stop()
 
 
+def _handle(number: int, server: Server, flags: Flags, notifier: Notifier, nursery: trio.Nursery) -> None:
+    """A signal that does not end the process at once."""
+    log = server.log
+    if number == signal.SIGHUP:
+        notifier.reloading()
+        try:
+            _reload(server, flags)
+        finally:
+            notifier.ready(_status(server))
+    elif number == signal.SIGUSR1:
+        log.reopen()
+        log.info("File log re-opened")
+    elif number == signal.SIGUSR2:
+        log.info("Entering lame duck mode, stop accepting new clients")
+        notifier.stopping()
+        nursery.start_soon(_leave, server)
+
+
 async def _start_services(server: Server, nursery: trio.Nursery) -> None:
     """Monitoring and the system account's services, each loaded only when it is wanted."""
     from leafd.monitor.services import Services
 
-    services = Services(server.facts, server.plane, server.log, reload=lambda: os.kill(os.getpid(), signal.SIGHUP))
+    services = Services(server.facts, server.plane, reload=lambda: os.kill(os.getpid(), signal.SIGHUP))
     await nursery.start(services.run)
     server.on_reload.append(services.subscribe)
     if server.sockets.monitor is not None:
@@ -119,15 +128,17 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
 
 
 async def _leave(server: Server) -> None:
-    await server.lame_duck()
+    with server.guard.around("lame duck mode"):
+        await server.lame_duck()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _watchdog(server: Server, notifier: Notifier) -> None:
     """A sign of life says that this thread and the plane's both answer."""
     while True:
-        await server.plane.connections()
-        notifier.watchdog()
+        with server.guard.around("the watchdog"):
+            await server.plane.connections()
+            notifier.watchdog()
         await trio.sleep(notifier.watchdog_s)
 
 

@@ -34,6 +34,7 @@ from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.listeners import address_of, bind, reachable
 from leafd.daemon.log import Log, traced
 from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
+from leafd.guard import Guard
 from leafd.links.leaf import Identity, Login, Remote
 from leafd.links.leafs import Leafs
 from leafd.links.replicas import Replicas
@@ -87,6 +88,7 @@ class Server:
     def __init__(self, config: Config, log: Log, sockets: Sockets) -> None:
         self.config = config
         self.log = log
+        self.guard = Guard(log)
         self.sockets = sockets
         self.id = new_server_id()
         self.name = config.server_name or self.id
@@ -104,7 +106,7 @@ class Server:
         self.store: Path | None = None
         self.limits = t.Limits()
         self.plane = self._open_plane()
-        self.clients = Clients(self.plane, log, self.info, self._terms())
+        self.clients = Clients(self.plane, log, self.info, self._terms(), self.guard)
         identity = Identity(
             self.id, self.name, VERSION, self.domain, self.serves_jetstream, self.leaf_cluster, config.max_payload
         )
@@ -117,8 +119,9 @@ class Server:
             loop_subject=self._loop_subject,
             nonce=lambda: secrets.token_urlsafe(11),
             reconnect_s=reconnect_ns / SECOND,
+            guard=self.guard,
         )
-        self.replicas = Replicas(self.plane, log)
+        self.replicas = Replicas(self.plane, log, self.guard)
         self.leafs.on_up.append(self.replicas.link_up)
         self.leafs.on_down.append(self.replicas.link_down)
         self.jetstream = self._make_jetstream() if self.serves_jetstream else None
@@ -138,11 +141,12 @@ class Server:
             clients=self.clients,
             leafs=self.leafs,
             jetstream=self.jetstream,
+            guard=self.guard,
         )
         self.facts.leaf = self.leaf_port
         if sockets.monitor is not None:
             self.facts.monitor = address_of(sockets.monitor)
-        self._leaf_deadlines = Deadlines(self._leaf_too_late)
+        self._leaf_deadlines = Deadlines(self._leaf_too_late, self.guard)
         self.on_reload: list[Callable[[], None]] = []
 
     @property
@@ -167,7 +171,7 @@ class Server:
         if temporary:
             self.log.warning(f"Temporary storage directory used, data could be lost on system reboot: {self.store}")
         try:
-            return Plane.open(self.limits, self.store, self._memory.path if self._memory else None)
+            return Plane.open(self.limits, self.store, self._memory.path if self._memory else None, self.guard)
         except t.PlaneError as error:
             self._remove_memory()
             raise explain(error, self.store or Path()) from error
@@ -180,7 +184,7 @@ class Server:
         neighbours = JetStreamNeighbours(
             self.clients, self.leafs, self.replicas, self._account_name, self.name, self.domain
         )
-        return JetStream(self.plane, self._settings(self.config), self.log, neighbours)
+        return JetStream(self.plane, self._settings(self.config), self.log, neighbours, self.guard)
 
     def _settings(self, config: Config) -> Settings:
         from leafd.jetstream.catalogue import Settings
@@ -230,7 +234,8 @@ class Server:
             stream = int.from_bytes(key[:4], "big")
             self.replicas.load_progress(stream, key[4:].decode("utf-8", "replace"), int.from_bytes(value, "big"))
         for key, value in self.plane.records(_RECORD_CONTROL):
-            self.replicas.load_record(key, value)
+            with self.guard.around("reading a stored record"):
+                self.replicas.load_record(key, value)
 
     # ---- serving
 
@@ -449,7 +454,8 @@ class Server:
         self.facts.config, self.facts.graph, self.facts.limits = config, self.graph, self.limits
         self.facts.loaded_ns = time.time_ns()
         for callback in self.on_reload:
-            callback()
+            with self.guard.around("what follows a reload"):
+                callback()
 
     def _withdraw(self, account: Account) -> None:
         """An account that the configuration no longer has: its links end, its streams stay on disk unserved."""

@@ -181,12 +181,17 @@ async def answer(line: Endpoint, call: Call) -> Answer | None:
     try:
         members = await _run(line, call)
     except ApiError as error:
-        members = {"type": line.type_name, "error": error.fields()} | line.failed
-        return Answer(members, counted=line.counted is not Counted.NONE, error=error.counts)
+        return refusal(line, error)
     if members is None:
         return None
     counted = line.counted is Counted.ALL
     return Answer({"type": line.type_name} | members, call.reply_header, counted=counted, after=call.after)
+
+
+def refusal(line: Endpoint, error: ApiError) -> Answer:
+    """The answer that says no."""
+    members = {"type": line.type_name, "error": error.fields()} | line.failed
+    return Answer(members, counted=line.counted is not Counted.NONE, error=error.counts)
 
 
 async def _run(line: Endpoint, call: Call) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from leafd import native_types as t
+from leafd.guard import Guard
 from leafd.jetstream import account as _account_endpoints
 from leafd.jetstream import backup, consumers, errors, messages, restore, streams
 from leafd.jetstream import clustering as _clustering_endpoints
@@ -36,7 +37,7 @@ from leafd.jetstream.catalogue import (
 from leafd.jetstream.context import Context
 from leafd.jetstream.gojson import dump
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
-from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find
+from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, refusal
 from leafd.quoting import quoted
 
 # Importing an endpoint's module is what makes it known.
@@ -58,12 +59,18 @@ class JetStream:
     """One server's JetStream: the facade that daemon.py holds."""
 
     def __init__(
-        self, plane: JetStreamPlane, settings: Settings, log: Log, neighbours: Neighbours | None = None
+        self,
+        plane: JetStreamPlane,
+        settings: Settings,
+        log: Log,
+        neighbours: Neighbours | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.catalogue = Catalogue()
         self._context = Context(self.catalogue, plane, neighbours or Alone(), settings, Advisories(plane, settings))
         self._plane = plane
         self._log = log
+        self._guard = guard or Guard()
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
         self._queue, self._requests = trio.open_memory_channel[tuple[Account, t.Message]](REQUESTS_MAX)
@@ -181,14 +188,32 @@ class JetStream:
         task_status.started()
         client = partial(self._context.neighbours.client_info, message.connection)
         try:
-            answered = await self.answer(account, message.subject, message.header, message.payload, client)
-        except t.PlaneError as error:
-            self._log.warning(f"{quoted(message.subject)}: {error}")
-            return
+            answered = await self._answered(account, message, client)
         finally:
             self._running -= 1
-        if answered is None:
-            return
+        if answered is not None:
+            with self._guard.around("sending a JetStream API reply"):
+                await self._reply(account, message, client, answered)
+
+    async def _answered(
+        self, account: Account, message: t.Message, client: Callable[[], dict[str, Any]]
+    ) -> Answer | None:
+        """As answer(); a request that fails in a way that nobody foresaw is refused like any other."""
+        try:
+            return await self.answer(account, message.subject, message.header, message.payload, client)
+        except Exception as error:
+            line = find(message.subject.removeprefix(API).split("."))
+            if line is None:
+                raise
+            if isinstance(error, t.PlaneError):
+                self._log.warning(f"{quoted(message.subject)}: {error}")
+                return refusal(line, errors.STREAM_GENERAL.error(err=error))
+            self._guard.caught(f"a JetStream API request ({'.'.join(line.pattern)})", error)
+            return refusal(line, errors.STREAM_GENERAL.error(err="unexpected error"))
+
+    async def _reply(
+        self, account: Account, message: t.Message, client: Callable[[], dict[str, Any]], answered: Answer
+    ) -> None:
         body = dump(answered.members)
         if answered.counted:
             account.api_total += 1

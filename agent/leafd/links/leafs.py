@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 import trio
 
 from leafd import native_types as t
+from leafd.guard import Guard
 from leafd.links import leaf
 from leafd.quoting import quoted
 
@@ -112,6 +113,7 @@ class Leafs:
         loop_subject: Callable[[int], str],
         nonce: Callable[[], str],
         reconnect_s: float = 1.0,
+        guard: Guard | None = None,
     ) -> None:
         self._plane = plane
         self._identity = identity
@@ -120,6 +122,7 @@ class Leafs:
         self._loop_subject = loop_subject
         self._nonce = nonce
         self._reconnect_s = reconnect_s
+        self._guard = guard or Guard()
         self._links: dict[int, Link] = {}
         self._dialled: dict[int, Link] = {}
         self._early: dict[int, list[t.Opened | t.Line | t.Closed]] = {}
@@ -159,7 +162,19 @@ class Leafs:
     # ---- events of the plane
 
     def handle(self, event: t.Event) -> bool:
-        """Takes an event if it is of a leaf connection; False when it is not ours."""
+        """Takes an event if it is of a leaf connection; False when it is not ours.
+
+        What goes wrong with it in a way that nobody foresaw costs that connection.
+        """
+        try:
+            return self._handle(event)
+        except Exception as error:
+            self._guard.caught("a leaf link's conversation", error)
+            if isinstance(event, t.Opened | t.Line | t.LeafError | t.LeafInfo):
+                self._plane.close_connection(event.connection, "", t.CloseReason.PROTOCOL)
+            return True
+
+    def _handle(self, event: t.Event) -> bool:
         match event:
             case t.Opened(kind=t.ConnKind.LEAF, listener=0):
                 # Adopted: the dialler learns the id from its completion; what comes before that waits.
@@ -216,6 +231,7 @@ class Leafs:
             if waiting is not None:
                 waiting.append(event)
             return waiting is not None
+        link.gone.set()
         self._dialled.pop(event.connection, None)
         if event.reason == t.CloseReason.LOOP:
             link.delay_s = max(link.delay_s, leaf.DELAY_LOOP_S)
@@ -228,8 +244,8 @@ class Leafs:
             self._log.info(f"{link.peer} - lid:{link.connection} - Leafnode connection closed: {why}")
         if link.bind is not None:
             for callback in self.on_down:
-                callback(link)
-        link.gone.set()
+                with self._guard.around("what follows a leaf link's end"):
+                    callback(link)
         return True
 
     # ---- carrying out
@@ -275,7 +291,8 @@ class Leafs:
             )
         link.up.set()
         for callback in self.on_up:
-            callback(link)
+            with self._guard.around("what follows a leaf link's start"):
+                callback(link)
 
     def _evict_duplicate(self, link: Link, bind: leaf.Bind) -> None:
         """The same server, account and remote account twice: the old connection is a dead one that has not noticed
@@ -323,6 +340,9 @@ class Leafs:
                 self._dial_failed(status, url, error.strerror or str(error))
             except trio.TooSlowError:
                 self._dial_failed(status, url, "no answer in time")
+            except Exception as error:
+                self._guard.caught("dialling a hub", error)
+                status.last_error = "unexpected error"
             finally:
                 status.connected = False
             # Jitter around half the interval: the mean wait stays below it, no two leaves in step.

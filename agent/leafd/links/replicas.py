@@ -16,12 +16,14 @@ from typing import Any, Final, Protocol
 import trio
 
 from leafd import native_types as t
+from leafd.guard import Guard
 from leafd.links.leafs import Link, Log
 from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, Replica, Run, Slot, State
 
 SILENCE_NS: Final = 5_000_000_000
 REFUSED_WAIT_S: Final = 2.0
+UNEXPECTED_WAIT_S: Final = 30.0
 # Interest of a peer follows its handshake within a round trip or so; asked again at POLL_S when it was too early.
 _IDENTITY_RECORD: Final = b"source-identity/"
 # With the prefix and a stream's number it is a key that the store takes.
@@ -83,9 +85,10 @@ class Replicas:
     """Owner of every slot. `run` drives; the other methods bring news and may be called by any task of the control
     thread."""
 
-    def __init__(self, plane: ReplicaPlane, log: Log) -> None:
+    def __init__(self, plane: ReplicaPlane, log: Log, guard: Guard | None = None) -> None:
         self._plane = plane
         self._log = log
+        self._guard = guard or Guard()
         self._slots: dict[tuple[int, int], _Active] = {}
         self._progress: dict[tuple[int, str], int] = {}
         self._identities: dict[bytes, str] = {}
@@ -169,12 +172,19 @@ class Replicas:
             while True:
                 now_s = trio.current_time()
                 for active in list(self._slots.values()):
-                    for order in active.replica.poll(now_s):
-                        self._queue(active, order)
+                    self._poll(active, now_s)
                 self._wake = trio.Event()
                 nearest = min((a.replica.deadline_s for a in self._slots.values()), default=float("inf"))
                 with trio.move_on_at(nearest):
                     await self._wake.wait()
+
+    def _poll(self, active: _Active, now_s: float) -> None:
+        try:
+            for order in active.replica.poll(now_s):
+                self._queue(active, order)
+        except Exception as error:
+            self._guard.caught("a mirror or source", error)
+            active.replica.lost(0, now_s, UNEXPECTED_WAIT_S)
 
     async def _work(self) -> None:
         """Orders are carried out one after the other, so that a stop is never overtaken by a start."""
@@ -185,6 +195,8 @@ class Replicas:
                 # The stream went away between the order and now, or the plane is stopping. A request that was not sent
                 # is repeated when its answer does not come.
                 self._log.warning(f"mirror or source: {error}")
+            except Exception as error:
+                self._guard.caught("an order of a mirror or source", error)
 
     def _job(self, job: Callable[[], Awaitable[None]]) -> None:
         self._jobs_in.send_nowait(job)
@@ -240,7 +252,7 @@ class Replicas:
                 source=_source_of(slot, order.identity),
                 transforms=slot.origin.transforms,
             )
-        except t.PlaneError:
+        except Exception:
             # Nobody takes in what the consumer sends, and no event would ever say so.
             self._delete_consumer(active)
             active.replica.lost(order.last_sequence, trio.current_time(), REFUSED_WAIT_S)

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from leafd import native_types as t
 from leafd.accounts.graph import Graph
 from leafd.config.schema.server import Server
+from leafd.guard import Guard
 
 FEATURE_FLAGS: Final = {
     "js_ack_fc_v2": False,
@@ -61,6 +62,7 @@ class Facts:
     start_ns: int = field(default_factory=time.time_ns)
     start_monotonic: float = field(default_factory=time.monotonic)
     loaded_ns: int = field(default_factory=time.time_ns)
+    guard: Guard = field(default_factory=Guard)
     http_requests: dict[str, int] = field(default_factory=dict)
     turns: Callable[[], dict[str, Any]] = dict
     sequence: int = 0

@@ -47,6 +47,8 @@ async def serve(sock: socket.socket, facts: Facts, base_path: str = "") -> None:
                 await _converse(stream, facts, base)
             except (trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError, OSError):
                 pass  # The other side went away or spoke no HTTP; it has nobody to be told.
+            except Exception as error:
+                facts.guard.caught("a conversation over HTTP", error)
 
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
     await trio.serve_listeners(one, [listener])
@@ -60,13 +62,15 @@ async def _converse(stream: trio.SocketStream, facts: Facts, base: str) -> None:
             request = await _request(stream, connection)
         if request is None:
             return
-        status, kind, body = await answer(facts, base, request.method.decode(), request.target.decode())
+        status, kind, body = await _answered(facts, base, request)
         headers = [
             ("Access-Control-Allow-Origin", "*"),
             ("Content-Type", kind),
             ("Content-Length", str(len(body))),
             ("Date", formatdate(usegmt=True)),
         ]
+        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            headers.append(("Connection", "close"))
         parts = [connection.send(h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase))]
         if request.method != b"HEAD":
             parts.append(connection.send(h11.Data(data=body)))
@@ -75,6 +79,14 @@ async def _converse(stream: trio.SocketStream, facts: Facts, base: str) -> None:
         if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
             return
         connection.start_next_cycle()
+
+
+async def _answered(facts: Facts, base: str, request: h11.Request) -> tuple[int, str, bytes]:
+    try:
+        return await answer(facts, base, request.method.decode(), request.target.decode())
+    except Exception as error:
+        facts.guard.caught("a request over HTTP", error)
+        return 500, "text/plain; charset=utf-8", b"500 unexpected error\n"
 
 
 async def _request(stream: trio.SocketStream, connection: h11.Connection) -> h11.Request | None:

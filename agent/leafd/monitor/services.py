@@ -22,7 +22,6 @@ from leafd.accounts.graph import Account
 from leafd.monitor import reports
 from leafd.monitor.facts import Facts, stamp
 from leafd.monitor.jetstream_report import healthz, jsz
-from leafd.quoting import quoted
 
 SERVER: Final = "$SYS.REQ.SERVER."
 ACCOUNT: Final = "$SYS.REQ.ACCOUNT."
@@ -59,19 +58,12 @@ class ServicePlane(Protocol):
     def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
 
 
-class Log(Protocol):
-    """Where lines for the operator go."""
-
-    def warning(self, text: str) -> None: ...
-
-
 class Services:
     """Owner of the subscriptions below $SYS.REQ."""
 
-    def __init__(self, facts: Facts, plane: ServicePlane, log: Log, reload: Callable[[], None]) -> None:
+    def __init__(self, facts: Facts, plane: ServicePlane, reload: Callable[[], None]) -> None:
         self._facts = facts
         self._plane = plane
-        self._log = log
         self._reload = reload
         self._nursery: trio.Nursery | None = None
         self._running = 0
@@ -107,19 +99,22 @@ class Services:
         self._nursery.start_soon(self._serve, message)
 
     async def _serve(self, message: t.Message) -> None:
+        guard = self._facts.guard
+        account = self._facts.graph.by_id.get(message.account)
+        answered: dict[str, Any] | None = None
         try:
-            account = self._facts.graph.by_id.get(message.account)
-            if account is None:
-                return
-            answered = await self._answer(account, message)
-            if answered is not None:
-                body = json.dumps(answered, separators=(",", ":")).encode()
-                self._plane.publish(message.account, message.reply, body)
+            if account is not None:
+                answered = await self._answer(account, message)
         except Exception as error:
-            # Whatever a request can bring about, the server goes on for all others; the asker runs into his timeout.
-            self._log.warning(f"{quoted(message.subject)}: {error!r}")
+            guard.caught("a request on $SYS", error)
+            refused = {"code": 500, "description": "unexpected error"}
+            answered = {"server": self._facts.server_info(), "error": refused}
         finally:
             self._running -= 1
+        if answered is not None:
+            with guard.around("answering a request on $SYS"):
+                body = json.dumps(answered, separators=(",", ":")).encode()
+                self._plane.publish(message.account, message.reply, body)
 
     async def _answer(self, account: Account, message: t.Message) -> dict[str, Any] | None:
         envelope = {"server": self._facts.server_info()}
