@@ -5,6 +5,7 @@
 #include "consume/private.h"
 #include "consume/text.h"
 
+#define UNREADABLE_NS (30 * NS_PER_SECOND) /* between two tries at a pending message that cannot be read */
 #define EXHAUSTED_KEPT 65536 /* where retention does not need them, only so many are remembered, for num_redelivered */
 
 typedef struct outgoing {
@@ -17,7 +18,7 @@ typedef struct outgoing {
     uint64_t size; /* as the client counts it                            */
 } outgoing_t;
 
-typedef enum found { FOUND, FOUND_END, FOUND_STALLED, FOUND_LATER, FOUND_AGAIN } found_t;
+typedef enum found { FOUND, FOUND_END, FOUND_STALLED, FOUND_LATER, FOUND_AGAIN, FOUND_UNREADABLE } found_t;
 typedef enum sent { SENT, SENT_WAIT, SENT_NOBODY, SENT_BLOCKED } sent_t;
 
 bool consumer_has_demand(const consumer_t *consumer) {
@@ -66,6 +67,16 @@ static void drop_row(consumer_t *consumer, uint32_t row) {
     state_dirty(consumer);
 }
 
+/* A pending message that cannot be read now: it stays pending and is tried again, as if it had just been delivered. One that is damaged
+ * for good stays until it is acknowledged, terminated or removed, or its deliveries are used up: nobody has told that it is done with. */
+static void put_off(consumer_t *consumer, uint32_t row) {
+    pending_pop_queued(&consumer->pending);
+    pending_row_t *here = pending_row(&consumer->pending, row);
+    here->due_ns = time_after(consumer->consume->now.mono_ns, UNREADABLE_NS);
+    consumer->expiry_due_ns = earlier(consumer->expiry_due_ns, here->due_ns);
+    consumer_arm(consumer, consumer->expiry_due_ns);
+}
+
 static found_t find_again(consumer_t *consumer, outgoing_t *out) {
     for (;;) {
         uint32_t row = pending_first_queued(&consumer->pending);
@@ -75,8 +86,13 @@ static found_t find_again(consumer_t *consumer, outgoing_t *out) {
             consumer_exhaust(consumer, row);
             continue;
         }
-        if (store_read(consumer->stream, here->seq, &out->message) != STATUS_OK) {
+        status_t status = store_read(consumer->stream, here->seq, &out->message);
+        if (status == STATUS_NOT_FOUND) {
             drop_row(consumer, row);
+            continue;
+        }
+        if (status != STATUS_OK) {
+            put_off(consumer, row);
             continue;
         }
         out->row = row;
@@ -122,7 +138,8 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
         if (selection->seqs[selection->next] > visible) return FOUND_LATER;
         status_t status = store_read(consumer->stream, selection->seqs[selection->next], &out->message);
         if (status == STATUS_NOT_FOUND && selection->lost > 0) selection->lost--;
-        if (status != STATUS_OK) continue;
+        if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT) continue; /* a damaged one was alarmed */
+        if (status != STATUS_OK) return FOUND_UNREADABLE;
         out->from_selection = true;
         return FOUND;
     }
@@ -132,7 +149,8 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
     switch (store_next(consumer->stream, consumer->setup.filters, &from, visible, SCAN_BUDGET, &out->message)) {
     case STATUS_OK: return FOUND;
     case STATUS_AGAIN: consumer->cursor = from; return FOUND_AGAIN;
-    default: return at_end(consumer, visible);
+    case STATUS_NOT_FOUND: return at_end(consumer, visible);
+    default: return FOUND_UNREADABLE; /* what lies up to the visible end is not known: nothing is stepped over */
     }
 }
 
@@ -316,6 +334,7 @@ static turn_t nothing_found(consumer_t *consumer, found_t found, uint32_t *budge
     switch (found) {
     case FOUND_AGAIN: *budget -= *budget < SCAN_BUDGET / 4 ? *budget : SCAN_BUDGET / 4; return TURN_MORE;
     case FOUND_END: pull_end_of_stream(consumer); break;
+    case FOUND_UNREADABLE: (void)wait_until(consumer, RETRY_NS); break;
     case FOUND_STALLED:
         if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && !consumer->push.flow_open) push_flow_request(consumer);
         break;

@@ -322,12 +322,51 @@ static void stop_keeps_all(void) {
     end();
 }
 
+/* Flips a bit of the last payload "UNREADABLE" in the file that readers have mapped. */
+static void flip_payload(void) {
+    static uint8_t file[4 << 20];
+    char path[160];
+    snprintf(path, sizeof path, "%s/data.mdb", rig.directory);
+    int fd = open(path, O_RDWR);
+    ssize_t size = pread(fd, file, sizeof file, 0), at = -1;
+    for (ssize_t i = 0; i + 10 <= size; i++) at = memcmp(file + i, "UNREADABLE", 10) == 0 || memcmp(file + i, "TNREADABLE", 10) == 0 ? i : at;
+    CHECK(at > 0);
+    file[at] ^= 1;
+    CHECK_EQ_I64(1, pwrite(fd, file + at, 1, at));
+    close(fd);
+}
+
+static void unreadable_stays_pending(void) {
+    begin(0);
+    append_t append = {.subject = BYTES_LITERAL("s.a"), .payload = BYTES_LITERAL("UNREADABLE")};
+    CHECK_EQ_U64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
+    publish("s.b", 1);
+    pull("2");
+    CHECK_EQ_U64(2, deliveries);
+    rig_checkpoint(&rig);
+    flip_payload();
+    consumer_pull(consumer, BYTES_LITERAL("in"), BYTES_LITERAL("10"), rig.now);
+    rig_pass(&rig, 31 * NS_PER_SECOND);
+    tick(true);
+    CHECK_EQ_U64(1, delivered[1]);
+    CHECK_EQ_U64(2, delivered[2]);
+    CHECK_EQ_U64(0, terminated);
+    CHECK_EQ_U64(2, state().ack_pending);
+    flip_payload(); /* whatever it was has passed */
+    rig_pass(&rig, 31 * NS_PER_SECOND);
+    tick(true);
+    CHECK_EQ_U64(2, delivered[1]);
+    CHECK_EQ_U64(0, terminated);
+    end();
+}
+
 int main(void) {
     RUN("floors and pending messages survive kill -9", floors_survive);
     RUN("an ack and the removal that follows from it are one: both or none after kill -9", ack_and_removal_are_one);
     RUN("messages that expire inside the store's tick leave pending, and their records go", age_takes_pending);
     RUN("the number pending is exact whatever leaves the stream", counts_stay_exact);
     RUN("kill -9 at any moment: what was durably acknowledged never comes again, the rest always does", crashes);
+    RUN("a pending message that cannot be read stays pending and is tried again", unreadable_stays_pending);
     RUN("an orderly stop keeps what is in flight", stop_keeps_all);
     return TEST_RESULT();
 }
