@@ -34,62 +34,80 @@ static void drop_sinks(plane_t *plane, sink_t *sinks, uint32_t count) {
     free(sinks);
 }
 
-/* New ones in before old ones out: what stays is never unannounced to leaf links. */
-static status_t set_subjects(plane_t *plane, stream_t *stream, strings_t *strings) {
-    sink_t *sinks = calloc(STREAM_SUBJECTS_MAX, sizeof(*sinks));
+/* What a definition subscribes to. New targets are added before old ones are dropped, so that what stays is never unannounced to
+ * leaf links; and adding is what may fail, so a refused definition leaves the old ones as they were. */
+typedef struct subscriptions {
+    sink_t *subjects; /* the routing domain knows them by address: they stay where they are */
+    uint32_t count;
+    bool direct[2];   /* added by this definition */
+} subscriptions_t;
+
+static void subscriptions_undo(plane_t *plane, stream_t *stream, subscriptions_t *added) {
+    drop_sinks(plane, added->subjects, added->count);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (added->direct[i]) {
+            sink_remove(plane, &stream->direct[i]);
+        }
+    }
+}
+
+static status_t add_subjects(plane_t *plane, stream_t *stream, strings_t strings, subscriptions_t *added) {
     uint32_t count = 0;
-    status_t status = sinks == NULL ? STATUS_NO_MEMORY : STATUS_OK;
-    while (status == STATUS_OK && strings_more(strings)) {
-        bytes_t subject = strings_next(strings);
-        status = count == STREAM_SUBJECTS_MAX ? STATUS_FULL
-                                              : sink_add(plane, stream->account, &sinks[count], TARGET_STREAM, subject, stream, 0);
-        count += status == STATUS_OK;
+    for (strings_t left = strings; strings_more(&left); count++) {
+        (void)strings_next(&left);
     }
-    if (status != STATUS_OK) {
-        drop_sinks(plane, sinks, count);
-        return status;
+    if (count > STREAM_SUBJECTS_MAX) {
+        return STATUS_FULL;
     }
-    drop_sinks(plane, stream->subjects, stream->subject_count);
-    stream->subjects = NULL;
-    stream->subject_count = 0;
-    if (count == 0) {
-        free(sinks);
-        return STATUS_OK;
+    added->subjects = count > 0 ? calloc(count, sizeof(*added->subjects)) : NULL;
+    if (count > 0 && added->subjects == NULL) {
+        return STATUS_NO_MEMORY;
     }
-    /* The routing domain knows these by address: an array of the exact size needs them taken out once more. */
-    sink_t *exact = calloc(count, sizeof(*exact));
-    if (exact == NULL) {
-        stream->subjects = sinks;
-        stream->subject_count = count;
-        return STATUS_OK;
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && added->count < count) {
+        status = sink_add(plane, stream->account, &added->subjects[added->count], TARGET_STREAM, strings_next(&strings), stream, 0);
+        added->count += status == STATUS_OK;
     }
-    for (uint32_t i = 0; i < count && status == STATUS_OK; i++) {
-        status = sink_add(plane, stream->account, &exact[i], TARGET_STREAM, sinks[i].target.subject, stream, 0);
-    }
-    drop_sinks(plane, sinks, count);
-    stream->subjects = exact;
-    stream->subject_count = count;
     return status;
 }
 
-static status_t set_direct(plane_t *plane, stream_t *stream) {
-    bool wanted = (stream->config.flags & STREAM_ALLOW_DIRECT) != 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        if (!wanted) {
-            sink_remove(plane, &stream->direct[i]);
-        } else if (!stream->direct[i].in) {
+static status_t add_direct(plane_t *plane, stream_t *stream, bytes_t name, subscriptions_t *added) {
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; i < 2 && status == STATUS_OK; i++) {
+        if (!stream->direct[i].in) {
             text_t subject;
             subject.size = 0;
             text_add_literal(&subject, "$JS.API.DIRECT.GET.");
-            text_add(&subject, stream->name);
+            text_add(&subject, name);
             text_add_literal(&subject, i == 0 ? "" : ".>");
-            status_t status = sink_add(plane, stream->account, &stream->direct[i], TARGET_DIRECT, text_bytes(&subject), stream, 0);
-            if (status != STATUS_OK) {
-                return status;
-            }
+            status = sink_add(plane, stream->account, &stream->direct[i], TARGET_DIRECT, text_bytes(&subject), stream, 0);
+            added->direct[i] = status == STATUS_OK;
         }
     }
-    return STATUS_OK;
+    return status;
+}
+
+static status_t subscriptions_add(plane_t *plane, stream_t *stream, const stream_config_t *config, bytes_t name, strings_t strings,
+                                  subscriptions_t *added) {
+    *added = (subscriptions_t){0};
+    status_t status = add_subjects(plane, stream, strings, added);
+    if (status == STATUS_OK && (config->flags & STREAM_ALLOW_DIRECT) != 0) {
+        status = add_direct(plane, stream, name, added);
+    }
+    if (status != STATUS_OK) {
+        subscriptions_undo(plane, stream, added);
+    }
+    return status;
+}
+
+static void subscriptions_take(plane_t *plane, stream_t *stream, const subscriptions_t *added) {
+    drop_sinks(plane, stream->subjects, stream->subject_count);
+    stream->subjects = added->subjects;
+    stream->subject_count = added->count;
+    if ((stream->config.flags & STREAM_ALLOW_DIRECT) == 0) {
+        sink_remove(plane, &stream->direct[0]);
+        sink_remove(plane, &stream->direct[1]);
+    }
 }
 
 static void set_texts(stream_t *stream, bytes_t name, bytes_t domain) {
@@ -150,6 +168,7 @@ void stream_state_of(const stream_t *stream, stream_state_t *state) {
 
 #define LOADING_NS (5 * NS_PER_SECOND)
 
+/* A stream without messages, subjects and a place in the plane: stream_free takes it back. */
 static status_t make_stream(plane_t *plane, const plane_command_t *command, const stream_config_t *config, stream_t **out) {
     account_t *account = account_find(plane, config->account);
     uint32_t which = config->storage == 1 ? STORE_MEMORY : STORE_FILE;
@@ -165,65 +184,116 @@ static status_t make_stream(plane_t *plane, const plane_command_t *command, cons
     stream->id = (uint32_t)command->target;
     stream->which_store = which;
     stream->account = account;
-    status = store_stream_open(plane->stores[which], stream->id, config, plane->now, &stream->store);
-    if (status == STATUS_OK) {
-        status = table_put(&plane->streams, stream->id, stream);
-    }
-    if (status != STATUS_OK) {
-        free(stream);
-        return status;
-    }
     stream->quiet_until_ns = command->arg == 1 ? plane->now.mono_ns + LOADING_NS : 0;
-    store_stream_set_owner(stream->store, stream);
     *out = stream;
     return STATUS_OK;
 }
 
-static void stream_put(plane_t *plane, const plane_command_t *command) {
+/* A definition, as the command has it. */
+typedef struct definition {
     stream_config_t config;
-    if (command->body_size != sizeof(config)) {
-        command_done(plane, command, STATUS_INVALID);
-        return;
+    bytes_t name;
+    bytes_t text; /* as control stores it */
+    bytes_t domain;
+    strings_t subjects;
+    rewrite_t *rewrite;
+} definition_t;
+
+static status_t definition_read(const plane_command_t *command, definition_t *definition) {
+    if (command->body_size != sizeof(definition->config)) {
+        return STATUS_INVALID;
     }
-    memcpy(&config, command->body, sizeof(config));
+    memcpy(&definition->config, command->body, sizeof(definition->config));
     strings_t strings = strings_of(command);
-    bytes_t name = strings_next(&strings);
-    bytes_t definition = strings_next(&strings);
-    bytes_t domain = strings_next(&strings);
+    definition->name = strings_next(&strings);
+    definition->text = strings_next(&strings);
+    definition->domain = strings_next(&strings);
     bytes_t transforms[4];
     for (uint32_t i = 0; i < 4; i++) {
         transforms[i] = strings_next(&strings);
     }
-    rewrite_t *rewrite;
-    status_t status = rewrite_new(transforms, (config.flags & STREAM_REPUBLISH_HEADERS) != 0, &rewrite);
-    stream_t *stream = stream_find(plane, command->target);
-    if (status == STATUS_OK && stream == NULL) {
-        status = make_stream(plane, command, &config, &stream);
-    } else if (status == STATUS_OK) {
-        store_stream_configure(stream->store, &config, plane->now);
+    definition->subjects = strings;
+    return rewrite_new(transforms, (definition->config.flags & STREAM_REPUBLISH_HEADERS) != 0, &definition->rewrite);
+}
+
+/* All of it that may fail, and nothing that a stream which is there would show. */
+static status_t put_stored(plane_t *plane, const plane_command_t *command, const definition_t *definition, stream_t *stream) {
+    store_t *store = plane->stores[stream->which_store];
+    bool fresh = stream->store == NULL;
+    bool kept = command->arg == 0;
+    /* Asked first, so that what follows has room for all of it or for nothing. */
+    if (kept && !store_record_fits(store, definition->text)) {
+        return definition->text.size > STORE_RECORD_MAX ? STATUS_INVALID : STATUS_FULL;
     }
-    if (status != STATUS_OK) {
-        rewrite_free(rewrite);
-        command_done(plane, command, status);
-        return;
+    status_t status = fresh ? store_stream_open(store, stream->id, &definition->config, plane->now, &stream->store) : STATUS_OK;
+    if (status == STATUS_OK && fresh) {
+        status = table_put(&plane->streams, stream->id, stream);
     }
-    stream->config = config;
-    if ((config.flags & STREAM_ALLOW_BATCHED) == 0) {
+    if (status == STATUS_OK && kept) {
+        uint8_t key[4];
+        stream_key(stream->id, key);
+        status = store_record_put(store, RECORD_STREAM, bytes_of(key, 4), definition->text);
+    }
+    if (status != STATUS_OK && fresh && stream->store != NULL) {
+        table_drop(&plane->streams, stream->id);
+        if (store_stream_remove(stream->store) == STATUS_OK) {
+            stream->store = NULL;
+        }
+    }
+    return status;
+}
+
+static void put_shown(plane_t *plane, const definition_t *definition, stream_t *stream, const subscriptions_t *added, bool fresh) {
+    if (fresh) {
+        store_stream_set_owner(stream->store, stream);
+    } else {
+        store_stream_configure(stream->store, &definition->config, plane->now);
+    }
+    stream->config = definition->config;
+    if ((stream->config.flags & STREAM_ALLOW_BATCHED) == 0) {
         js_fast_forget(plane, stream);
     }
     rewrite_free(stream->rewrite);
-    stream->rewrite = rewrite;
-    set_texts(stream, name, domain);
-    status = set_subjects(plane, stream, &strings);
-    if (status == STATUS_OK) {
-        status = set_direct(plane, stream);
+    stream->rewrite = definition->rewrite;
+    set_texts(stream, definition->name, definition->domain);
+    subscriptions_take(plane, stream, added);
+}
+
+/* A definition is taken as a whole or not at all: what may fail comes first, and a failure takes back what came before it. */
+static status_t put(plane_t *plane, const plane_command_t *command, const definition_t *definition, stream_t **out) {
+    stream_t *stream = stream_find(plane, command->target);
+    bool fresh = stream == NULL;
+    status_t status = fresh ? make_stream(plane, command, &definition->config, &stream) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
     }
-    if (status == STATUS_OK && command->arg == 0) {
-        uint8_t key[4];
-        stream_key(stream->id, key);
-        status = store_record_put(plane->stores[stream->which_store], RECORD_STREAM, bytes_of(key, 4), definition);
+    subscriptions_t added;
+    status = subscriptions_add(plane, stream, &definition->config, definition->name, definition->subjects, &added);
+    if (status == STATUS_OK) {
+        status = put_stored(plane, command, definition, stream);
+        if (status == STATUS_OK) {
+            put_shown(plane, definition, stream, &added, fresh);
+        } else {
+            subscriptions_undo(plane, stream, &added);
+        }
+    }
+    if (status != STATUS_OK && fresh) {
+        stream_free(plane, stream);
+    }
+    *out = stream;
+    return status;
+}
+
+static void stream_put(plane_t *plane, const plane_command_t *command) {
+    definition_t definition;
+    stream_t *stream = NULL;
+    definition.rewrite = NULL;
+    status_t status = definition_read(command, &definition);
+    if (status == STATUS_OK) {
+        status = put(plane, command, &definition, &stream);
     }
     if (status != STATUS_OK) {
+        rewrite_free(definition.rewrite);
         command_done(plane, command, status);
         return;
     }

@@ -8,8 +8,13 @@ static bool fits_key(bytes_t key) {
     return key.size <= KEY_RECORD_MAX;
 }
 
+bool store_record_fits(store_t *store, bytes_t value) {
+    const uint64_t stream = 8192;
+    return value.size <= STORE_RECORD_MAX && overlay_fits(store, op_size(KEY_MAX, VALUE_CRC_SIZE) + value.size + stream);
+}
+
 status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value) {
-    if (!fits_key(key) || value.size > STORE_MESSAGE_MAX) {
+    if (!fits_key(key) || value.size > STORE_RECORD_MAX) {
         return STATUS_INVALID;
     }
     store_key_t full;

@@ -246,7 +246,10 @@ LEAF_MUST_USE status_t store_deleted(store_stream_t *stream, uint64_t *from, uin
 #define RECORD_CONSUMER_STATE 10   /* key = stream id, consumer id                                                        */
 #define RECORD_CONSUMER_PENDING 11 /* key = stream id, consumer id, stream seq (8 BE)                                     */
 
+#define STORE_RECORD_MAX (UINT32_C(32) << 20)
 LEAF_MUST_USE status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value);
+/* Is there room now for a record with this value, and for the opening and the removal of a stream beside it? */
+bool store_record_fits(store_t *store, bytes_t value);
 LEAF_MUST_USE status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key);     /* missing is fine             */
 LEAF_MUST_USE status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefix);
 /* Overlay included. *value valid until the next store_tick or write. */

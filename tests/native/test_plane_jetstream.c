@@ -218,6 +218,60 @@ static void a_transform_that_is_none(void) {
     close_and_remove(plane);
 }
 
+/* A definition for stream `id` of which the last part cannot be had, with everything else changed. */
+static void put_refused(plane_t *plane, uint64_t id, status_t expected, const rig_strings_t *strings) {
+    stream_config_t config = stream_defaults;
+    config.max_msgs = 1;
+    config.flags |= STREAM_ALLOW_DIRECT;
+    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = id, .token = 903,
+                                     .body = (const uint8_t *)&config, .body_size = sizeof(config)}, strings);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    CHECK_EQ_I64(expected, event.status);
+}
+
+static void pack_refused(rig_strings_t *strings, const char *subject) {
+    strings->size = 0;
+    const char *parts[] = {"T", "{}", "", "", "", "", "", "u.>", subject};
+    for (int i = 0; i < 9; i++) rig_pack(strings, parts[i]);
+}
+
+static void nothing_of_a_refused_definition(void) {
+    plane_t *plane = open_fresh("");
+    put_stream(plane, stream_defaults, "s.>", false);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "PUB s.a 1\r\nx\r\nPUB s.b 1\r\nx\r\n");
+    rig_strings_t strings;
+    pack_refused(&strings, "");
+    put_refused(plane, 1, STATUS_INVALID, &strings);
+    put_refused(plane, 2, STATUS_INVALID, &strings);
+    CHECK(stream_find(plane, 2) == NULL);
+    rig_feed(plane, a, "PUB u.a 1\r\nx\r\nPUB s.c 1\r\nx\r\n");
+    stream_t *stream = stream_find(plane, 1);
+    stream_state_t state;
+    store_stream_state(stream->store, &state);
+    CHECK_EQ_U64(3, state.messages);
+    CHECK_EQ_I64(-1, store_stream_config(stream->store)->max_msgs);
+    CHECK(bytes_equal(rig_text("S"), stream->name));
+    CHECK(!stream->direct[0].in);
+    close_and_remove(plane);
+}
+
+static void a_refused_stream_leaves_its_place(void) {
+    plane_t *plane = open_fresh("");
+    rig_strings_t strings;
+    pack_refused(&strings, "");
+    put_refused(plane, 1, STATUS_INVALID, &strings);
+    put_stream(plane, stream_defaults, "s.>", false); /* the same id, and its state says that it is new */
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "PUB s.a 1\r\nx\r\n");
+    stream_state_t state;
+    store_stream_state(stream_find(plane, 1)->store, &state);
+    CHECK_EQ_U64(1, state.messages);
+    CHECK_EQ_U64(1, state.last_seq);
+    close_and_remove(plane);
+}
+
 static void again_into_another_stream(void) {
     static const char *const rewrites[4] = {"", "", "s.>", "r.>"};
     plane_t *plane = open_fresh("");
@@ -323,6 +377,8 @@ int main(void) {
     RUN("a link is told domain, stream and ack subjects, and carries requests and deliveries", over_a_link);
     RUN("what is published again leaves after the disk and before the ack, to clients and links", again_after_disk);
     RUN("a transform that does not compile changes nothing of the stream", a_transform_that_is_none);
+    RUN("of a definition that cannot be carried out nothing is done, whether the stream is there or new", nothing_of_a_refused_definition);
+    RUN("a stream that could not be made can be made afterwards", a_refused_stream_leaves_its_place);
     RUN("what another stream stores of it, and publishes again, is on disk before that", again_into_another_stream);
     RUN("a message that is delivered to its own ack subject is acknowledged, one tick later", delivered_into_its_own_ack);
     RUN("a fast batch is forgotten ten seconds after its last word, and with its stream", silent_batches);
