@@ -93,35 +93,64 @@ static uint32_t stamp(const keeper_t *keeper, uint64_t from, uint64_t to, uint32
     return chain;
 }
 
+/* Positions: what is chained and checksummed, what was written, what a sync covers. */
 typedef struct journal_state {
+    uint64_t stamped;
     uint64_t written;
-    bool unsynced;
+    uint64_t synced;
+    bool failed;
     int64_t synced_at;
 } journal_state_t;
 
+/* After a refusal nobody knows which of the blocks since the last sync the disk has (a kernel that failed to write pages back takes them
+ * for clean all the same): everything since then is written again, but for what home has meanwhile: its memory may be gone. */
+static void write_again(keeper_t *keeper, journal_state_t *state) {
+    atomic_store(&keeper->rewriting, state->synced);
+    uint64_t freed = atomic_load(&keeper->freed);
+    state->written = freed > state->synced ? freed : state->synced;
+}
+
+static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t sealed, bool stopping) {
+    if (state->written < sealed) {
+        uint64_t from = state->written;
+        status_t status = journal_write(keeper->journal, batches_at(keeper->batches, from), from, sealed - from);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        state->written = sealed;
+        atomic_fetch_add_explicit(&keeper->journal_bytes, sealed - from, memory_order_relaxed);
+    }
+    bool due = keeper->sync_interval_ns == 0 || stopping || state->failed ||
+               elapsed_ns() - state->synced_at >= keeper->sync_interval_ns;
+    if (!due || state->synced == state->written) {
+        return STATUS_OK;
+    }
+    atomic_fetch_add_explicit(&keeper->journal_syncs, 1, memory_order_relaxed);
+    state->synced_at = elapsed_ns();
+    status_t status = journal_sync(keeper->journal);
+    if (status == STATUS_OK) {
+        state->synced = state->written;
+    }
+    return status;
+}
+
 static void journal_step(keeper_t *keeper, journal_state_t *state, bool stopping) {
     uint64_t sealed = atomic_load_explicit(&keeper->sealed, memory_order_acquire);
-    status_t status = STATUS_OK;
-    uint32_t chain = keeper->chain;
-    if (sealed > state->written) {
-        chain = stamp(keeper, state->written, sealed, chain);
-        status = journal_write(keeper->journal, batches_at(keeper->batches, state->written), state->written, sealed - state->written);
-        state->unsynced = true;
+    if (sealed > state->stamped) {
+        keeper->chain = stamp(keeper, state->stamped, sealed, keeper->chain);
+        state->stamped = sealed;
     }
-    bool due = keeper->sync_interval_ns == 0 || stopping || elapsed_ns() - state->synced_at >= keeper->sync_interval_ns;
-    if (status == STATUS_OK && state->unsynced && due) {
-        status = journal_sync(keeper->journal);
-        atomic_fetch_add_explicit(&keeper->journal_syncs, 1, memory_order_relaxed);
-        state->synced_at = elapsed_ns();
-        state->unsynced = status != STATUS_OK;
+    if (state->failed) {
+        write_again(keeper, state);
     }
-    if (status == STATUS_OK && sealed > state->written) {
-        atomic_fetch_add_explicit(&keeper->journal_bytes, sealed - state->written, memory_order_relaxed);
-        keeper->chain = chain;
-        state->written = sealed;
+    status_t status = journal_bring(keeper, state, sealed, stopping);
+    if (state->failed) {
+        atomic_store(&keeper->rewriting, UINT64_MAX);
+    }
+    state->failed = status != STATUS_OK;
+    if (status == STATUS_OK) {
         atomic_store_explicit(&keeper->durable, sealed, memory_order_release);
     }
-    /* A write or sync that failed may have lost any part of it: the whole piece is written again at the next try. */
     atomic_store_explicit(&keeper->journal_trouble, status, memory_order_release);
     wake_plane(keeper);
 }
@@ -129,21 +158,21 @@ static void journal_step(keeper_t *keeper, journal_state_t *state, bool stopping
 static void *journal_main(void *context) {
     (void)pthread_setname_np(pthread_self(), "leafd-journal");
     keeper_t *keeper = context;
-    journal_state_t state = {.written = atomic_load(&keeper->durable), .synced_at = elapsed_ns()};
+    uint64_t begin = atomic_load(&keeper->durable);
+    journal_state_t state = {.stamped = begin, .written = begin, .synced = begin, .synced_at = elapsed_ns()};
     for (;;) {
         bool stopping = atomic_load_explicit(&keeper->stop_journal, memory_order_acquire);
-        if (atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.written || state.unsynced) {
+        if (atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.synced || state.failed) {
             journal_step(keeper, &state, stopping);
         }
-        bool trouble = atomic_load_explicit(&keeper->journal_trouble, memory_order_relaxed) != STATUS_OK;
         bool more = atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.written;
-        if (stopping && (trouble || !more)) {
+        if (stopping && (state.failed || !more)) {
             return NULL;
         }
-        if (trouble) {
+        if (state.failed) {
             back_off(keeper->journal_fd, &keeper->stop_journal, RETRY_MS);
         } else if (!more) {
-            int timeout = state.unsynced ? (int)(keeper->sync_interval_ns / 1000000) + 1 : -1;
+            int timeout = state.synced < state.written ? (int)(keeper->sync_interval_ns / 1000000) + 1 : -1;
             sleep_on(keeper->journal_fd, timeout);
         }
     }
@@ -351,6 +380,8 @@ status_t keeper_open(keeper_t *keeper, uint64_t position, uint64_t number, uint3
     atomic_store(&keeper->handed, position);
     atomic_store(&keeper->wanted, position);
     atomic_store(&keeper->checkpointed, position);
+    atomic_store(&keeper->freed, position);
+    atomic_store(&keeper->rewriting, UINT64_MAX);
     keeper->journal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     keeper->keeper_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     keeper->plane_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -404,6 +435,12 @@ void keeper_seal(keeper_t *keeper, uint64_t position) {
     } else {
         atomic_store_explicit(&keeper->durable, position, memory_order_release);
     }
+}
+
+/* Both sides say what they do before they look at what the other does, so at least one of them sees it. */
+bool keeper_free(keeper_t *keeper, uint64_t position) {
+    atomic_store(&keeper->freed, position);
+    return atomic_load(&keeper->rewriting) >= position;
 }
 
 void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint_too) {

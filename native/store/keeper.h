@@ -30,12 +30,14 @@ typedef struct keeper {
     _Atomic uint64_t sealed;
     _Atomic uint64_t handed;
     _Atomic uint64_t wanted;
+    _Atomic uint64_t freed; /* home has everything before it */
     _Atomic bool stop_journal;
     _Atomic bool stop_keeper;
     /* threads --> plane */
     _Atomic bool signalled; /* plane_fd is readable, or the plane is about to look */
     _Atomic uint64_t durable;
     _Atomic uint64_t checkpointed;
+    _Atomic uint64_t rewriting; /* the journal thread reads memory from here on again; UINT64_MAX: only what it never wrote */
     _Atomic int journal_trouble; /* status_t of the last try, STATUS_OK = fine */
     _Atomic int keeper_trouble;
     _Atomic uint64_t journal_bytes;
@@ -68,6 +70,8 @@ void keeper_close(keeper_t *keeper);
 void keeper_heard(keeper_t *keeper); /* the plane, before it looks at what the threads say */
 void keeper_seal(keeper_t *keeper, uint64_t position);
 void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint);
+/* The plane is done with the memory before position. false: the journal thread may be reading it just now; ask again. */
+bool keeper_free(keeper_t *keeper, uint64_t position);
 
 /* Applies the ops of one batch inside the write transaction; commits in between when a removal is large. Used by replay too. */
 LEAF_MUST_USE status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size);

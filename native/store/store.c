@@ -110,7 +110,7 @@ static void trim(store_t *store) {
 
 static void take_checkpoint(store_t *store) {
     uint64_t done = atomic_load_explicit(&store->keeper.checkpointed, memory_order_acquire);
-    if (store->boundary == 0 || done < store->boundary) {
+    if (store->boundary == 0 || done < store->boundary || !keeper_free(&store->keeper, store->boundary)) {
         return;
     }
     if (env_renew(store->env) != STATUS_OK) {

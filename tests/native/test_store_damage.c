@@ -377,6 +377,69 @@ static void writes_and_syncs_fail(void) {
     journal_io_replace(NULL);
 }
 
+/* A disk that loses what it could not sync: a sync that fails puts back what was there before, as a kernel does that drops pages. */
+#define LOST_MAX 64
+static struct lost {
+    int fd;
+    off_t offset;
+    size_t size;
+    uint8_t before[8192];
+} lost[LOST_MAX];
+static _Atomic int lost_count;
+
+static ssize_t losing_write(int fd, const void *at, size_t size, off_t offset) {
+    if (offset >= JOURNAL_START && size <= sizeof lost->before) {
+        CHECK(lost_count < LOST_MAX);
+        struct lost *entry = &lost[lost_count++];
+        *entry = (struct lost){.fd = fd, .offset = offset, .size = size};
+        char path[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        int readable = open(path, O_RDONLY);
+        CHECK_EQ_I64((int64_t)size, pread(readable, entry->before, size, offset));
+        close(readable);
+    }
+    return pwrite(fd, at, size, offset);
+}
+
+static int losing_sync(int fd) {
+    if (atomic_load(&fail_sync_in) > 0 && atomic_fetch_sub(&fail_sync_in, 1) == 1) {
+        while (lost_count > 0) {
+            const struct lost *entry = &lost[--lost_count];
+            CHECK_EQ_I64((int64_t)entry->size, pwrite(fd, entry->before, entry->size, entry->offset));
+        }
+        errno = EIO;
+        return -1;
+    }
+    lost_count = 0;
+    return fdatasync(fd);
+}
+
+static void sync_at_intervals_fails(void) {
+    const journal_io_t io = {.write_at = losing_write, .sync = losing_sync};
+    journal_io_replace(&io);
+    rig = (rig_t){.options.sync_interval_ns = 300 * NS_PER_MS};
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    atomic_store(&fail_sync_in, 1);
+    for (int i = 0; i < 8; i++) { /* each a batch, acknowledged when it is written */
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "io", "x").verdict);
+        rig_sync(&rig);
+    }
+    plane_stats_t stats = {0};
+    for (int i = 0; i < 5000 && (stats.journal_syncs < 2 || lost_count != 0); i++) { /* one that fails, one that does not */
+        usleep(1000);
+        stats = (plane_stats_t){0};
+        store_stats(rig.store, &stats);
+    }
+    CHECK_EQ_I64(0, atomic_load(&fail_sync_in));
+    rig_crash(&rig);
+    stream_state_t state;
+    store_stream_state(rig_stream(&rig, 1, rig_config()), &state);
+    CHECK_EQ_U64(8, state.messages);
+    rig_close(&rig);
+    journal_io_replace(NULL);
+}
+
 static void short_writes(void) {
     const journal_io_t io = {.write_at = failing_write, .sync = failing_sync};
     journal_io_replace(&io);
@@ -409,6 +472,7 @@ int main(void) {
     RUN("publishers leave room for deletions and states in the ring", publishers_leave_room);
     RUN("the store's own limit refuses publishers until something goes", store_limit);
     RUN("a write or sync that fails is tried again, and nothing is durable before", writes_and_syncs_fail);
+    RUN("with a sync interval, a sync that fails has everything since the last one written again", sync_at_intervals_fails);
     RUN("short writes are completed", short_writes);
     return TEST_RESULT();
 }
