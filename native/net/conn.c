@@ -27,7 +27,7 @@ void conn_scratch_close(conn_scratch_t *scratch) {
 }
 
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, void *tag) {
-    *conn = (conn_t){.fd = fd, .tag = tag};
+    *conn = (conn_t){.fd = fd, .tag = tag, .read_max = CONN_SCRATCH_SIZE};
     /* A whole read may have to wait for a verdict, behind its CONNECT. */
     buffer_init(&conn->rest, input_max + CONN_SCRATCH_SIZE);
     outq_init(&conn->out, max_pending);
@@ -72,10 +72,17 @@ static status_t receive(conn_t *conn, uint8_t *to, size_t room, uint32_t *got) {
     }
 }
 
-/* Into rest: it is long, or the op it begins is longer than the scratch buffer. */
+/* Into rest: it is long, or the op it begins is longer than the scratch buffer. At most as much again as is there: what a peer
+ * announces and does not send costs nothing. */
 static status_t read_to_rest(conn_t *conn, uint32_t need, bytes_t *input) {
     buffer_t *rest = &conn->rest;
-    uint64_t room = need > rest->size && need - rest->size > REST_READ ? need - rest->size : REST_READ;
+    uint64_t room = need > rest->size ? need - rest->size : 0;
+    if (room > rest->size) {
+        room = rest->size;
+    }
+    if (room < REST_READ) {
+        room = REST_READ;
+    }
     if (room > rest->max - rest->size) {
         room = rest->max - rest->size;
     }
@@ -101,11 +108,14 @@ status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t
     if (LEAF_UNLIKELY(kept > COPY_MAX || need > CONN_SCRATCH_SIZE)) {
         return read_to_rest(conn, need, input);
     }
+    if (LEAF_UNLIKELY(kept >= conn->read_max)) {
+        return STATUS_FULL;
+    }
     if (kept > 0) {
         memcpy(scratch->at, conn->rest.at, kept);
     }
     uint32_t got;
-    status_t status = receive(conn, scratch->at + kept, CONN_SCRATCH_SIZE - kept, &got);
+    status_t status = receive(conn, scratch->at + kept, conn->read_max - kept, &got);
     if (status == STATUS_OK) {
         conn->rest.size = 0;
         *input = bytes_of(scratch->at, kept + got);

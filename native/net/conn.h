@@ -2,7 +2,7 @@
  *
  * Input: a read goes into the scratch buffer of the thread, so that an idle connection owns no input memory. What the parser
  * did not use is copied into `rest`, and comes first in the next input. A message larger than the scratch buffer is read into
- * `rest` directly.
+ * `rest` directly, which grows with what has arrived, never with what was announced.
  *
  *     status = conn_read(conn, scratch, parser.need, &input);      input = rest + what was read
  *     while (wire_parse(&parser, bytes left of input) == WIRE_OP) { ...; used += ...; }
@@ -37,6 +37,7 @@ void conn_scratch_close(conn_scratch_t *scratch);
 typedef struct conn {
     int fd;
     uint32_t wanted; /* LOOP_* the loop was told     */
+    uint32_t read_max; /* bytes in rest and one read together, until rest is longer than that for the sake of one op */
     bool registered; /* the loop knows the descriptor */
     bool reading;    /* conn_want's last word         */
     buffer_t rest;
@@ -46,14 +47,16 @@ typedef struct conn {
     void *tag; /* registered with the loop */
 } conn_t;
 
-/* Takes over a non-blocking socket. input_max: the largest op, max_control_line + max_payload and some change. */
+/* Takes over a non-blocking socket. input_max: the largest op, max_control_line + max_payload and some change. read_max is
+ * CONN_SCRATCH_SIZE; the caller may lower it (not below what rest holds) for a peer that may not send much yet. */
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, void *tag);
 /* Leaves the loop and closes the descriptor. Nothing is flushed: conn_flush first if the peer is to get a last word (input that
  * nobody read is thrown away first, so that it doesn't turn the end into a reset that destroys that word). */
 void conn_close(conn_t *conn, loop_t *loop);
 
 /* Reads once. need: wire_parser_t.need, a hint of how much is missing. STATUS_OK: *input is rest and the new bytes, valid until
- * conn_keep; STATUS_AGAIN: nothing came; STATUS_CLOSED: the peer is gone; STATUS_FULL: input_max reached without a whole op. */
+ * conn_keep; STATUS_AGAIN: nothing came; STATUS_CLOSED: the peer is gone; STATUS_FULL: input_max or read_max
+ * reached without a whole op. */
 LEAF_MUST_USE status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t *input);
 /* What is in rest without reading, e.g. when reading goes on after a verdict. Empty when there is none. */
 bytes_t conn_rest(const conn_t *conn);

@@ -48,6 +48,9 @@
 #define HEADER_BYTES_MAX 65535u          /* of a stored message, jetstream.md 4.2                      */
 #define PEER_INPUT_SLACK (64u * 1024u)
 #define LEAF_CONTROL_LINE_FACTOR 16u
+#define GREETING_LINE_MIN 4096u          /* the longest line before the login: this or max_control_line, which bounds a CONNECT
+                                            with its JWT in the reference, too */
+#define GREETING_SLACK 64u               /* for the verb, blanks, the end of the line                  */
 #define CHORES_INTERVAL_NS (500 * NS_PER_MS)
 #define FIRST_PING_NS (2 * NS_PER_SECOND)
 #define FIRST_LEAF_PING_NS (1 * NS_PER_SECOND)
@@ -200,6 +203,7 @@ struct peer {
     bool full;                           /* a consumer was told DELIVERED_FULL                         */
     bool excess;                         /* over max_connections: told so behind its INFO              */
     bool silent;                         /* closed without a word                                      */
+    bool dialled;                        /* by us: it is the configuration's, not a stranger           */
     bool drains;                         /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                          /* input waits in conn.rest after a pause                     */
     bool has_mates;                      /* leafs: another leaf of the account has the same cluster    */
@@ -361,7 +365,10 @@ static inline void peer_touch(plane_t *plane, peer_t *peer) {
 
 /* ---- dispatch_client.c, dispatch_leaf.c ---------------------------------------------------------------------------------------- */
 
-/* false: the op was not consumed (it waits for a verdict) or the peer is doomed. */
+/* Before the login. false: the op was not consumed (it waits for a verdict) or the peer is doomed. */
+bool greet_client(plane_t *plane, peer_t *peer, const op_t *op);
+bool greet_leaf(plane_t *plane, peer_t *peer, const op_t *op);
+/* After it. false: the peer is doomed. */
 bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op);
 bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op);
 void leaf_admitted(plane_t *plane, peer_t *peer);

@@ -18,7 +18,7 @@ static void line_event(plane_t *plane, peer_t *peer, const op_t *op) {
 }
 
 /* CONNECT goes to control. Any other verb, too, but stays in the input: with no_auth_user it is run after the verdict. */
-static bool greet(plane_t *plane, peer_t *peer, const op_t *op) {
+bool greet_client(plane_t *plane, peer_t *peer, const op_t *op) {
     line_event(plane, peer, op);
     return op->kind == OP_CONNECT;
 }
@@ -201,9 +201,6 @@ static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
 /* ---- the switch ---------------------------------------------------------------------------------------------------------- */
 
 bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op) {
-    if (LEAF_UNLIKELY(peer->state == PEER_GREETING)) {
-        return greet(plane, peer, op);
-    }
     switch (op->kind) {
     case OP_PUB:
     case OP_HPUB:

@@ -15,7 +15,7 @@ static void leaf_event(plane_t *plane, const peer_t *peer, uint32_t kind, const 
     event_post(&plane->exchange, entry);
 }
 
-static bool greet(plane_t *plane, peer_t *peer, const op_t *op) {
+bool greet_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
     if (op->kind == OP_PING) {
         peer_pong(plane, peer);
         return true;
@@ -176,9 +176,6 @@ static void verb_message(plane_t *plane, peer_t *peer, const op_t *op) {
 /* ---- the switch ------------------------------------------------------------------------------------------------------------ */
 
 bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
-    if (LEAF_UNLIKELY(peer->state == PEER_GREETING)) {
-        return greet(plane, peer, op);
-    }
     switch (op->kind) {
     case OP_LEAF_MSG:
     case OP_LEAF_HMSG:

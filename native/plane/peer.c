@@ -18,6 +18,26 @@ static uint64_t input_max(const plane_t *plane, uint32_t max_payload) {
     return (uint64_t)plane->limits.max_control_line * LEAF_CONTROL_LINE_FACTOR + max_payload + PEER_INPUT_SLACK;
 }
 
+/* Of a line before the login. Whom we dialled ourselves may send an INFO as long as later. */
+static uint32_t greeting_line_max(const plane_t *plane, const peer_t *peer) {
+    uint32_t line = plane->limits.max_control_line;
+    if (peer->dialled) {
+        return line * LEAF_CONTROL_LINE_FACTOR;
+    }
+    return line > GREETING_LINE_MIN ? line : GREETING_LINE_MIN;
+}
+
+static uint32_t admitted_line_max(const plane_t *plane, const peer_t *peer) {
+    return peer->kind == CONN_LEAF ? plane->limits.max_control_line * LEAF_CONTROL_LINE_FACTOR : plane->limits.max_control_line;
+}
+
+/* What a stranger costs: one line, and what else came in the same read. */
+static void expect_greeting(plane_t *plane, peer_t *peer) {
+    uint32_t line = greeting_line_max(plane, peer);
+    wire_parser_init(&peer->parser, peer->kind == CONN_LEAF ? WIRE_LEAF : WIRE_CLIENT, 0, line);
+    peer->conn.read_max = line < CONN_SCRATCH_SIZE - GREETING_SLACK ? line + GREETING_SLACK : CONN_SCRATCH_SIZE;
+}
+
 peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address) {
     peer_t *peer = calloc(1, sizeof(*peer));
     if (peer == NULL) {
@@ -32,12 +52,12 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     }
     plane->next_peer++;
     const plane_limits_t *limits = &plane->limits;
-    uint32_t line = kind == CONN_LEAF ? limits->max_control_line * LEAF_CONTROL_LINE_FACTOR : limits->max_control_line;
-    wire_parser_init(&peer->parser, kind == CONN_LEAF ? WIRE_LEAF : WIRE_CLIENT, limits->max_payload, line);
     uint64_t max_pending = kind == CONN_LEAF ? limits->max_pending * LEAF_PENDING_FACTOR : limits->max_pending;
     conn_init(&peer->conn, fd, input_max(plane, limits->max_payload), max_pending, peer);
     peer->kind = kind;
+    peer->dialled = listener == 0;
     peer->state = PEER_GREETING;
+    expect_greeting(plane, peer);
     peer->start_wall_ns = plane->now.wall_ns;
     peer->last_wall_ns = plane->now.wall_ns;
     peer->last_input_ns = plane->now.mono_ns;
@@ -90,10 +110,60 @@ static void trace(plane_t *plane, const peer_t *peer, bytes_t input) {
     event_offer(&plane->exchange, entry);
 }
 
-uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
+static bool is_one_of(uint8_t first, const char *letters) {
+    return strchr(letters, first) != NULL && first != 0;
+}
+
+/* Can the line that begins so be one of a greeting? Decided by its first byte: nobody unknown makes us wait for a payload. */
+static bool greets(plane_t *plane, peer_t *peer, uint8_t first) {
+    if (peer->kind == CONN_CLIENT) {
+        if (is_one_of(first, "Cc")) {
+            return true;
+        }
+        /* Control refuses it, or, where nobody has to log in, admits it; then the line is read under the rules of a client. */
+        greet_client(plane, peer, &(op_t){.kind = OP_NONE});
+        return false;
+    }
+    if (is_one_of(first, peer->dialled ? "IiPp+-" : "CcIiPp")) {
+        return true;
+    }
+    if (peer->dialled) {
+        greet_leaf(plane, peer, &(op_t){.kind = OP_NONE});
+    } else {
+        peer_doom(plane, peer, CLOSE_AUTHENTICATION, BYTES_LITERAL("Authorization Violation"));
+    }
+    return false;
+}
+
+static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
     uint32_t used = 0;
     op_t op;
-    while (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) {
+    while (peer->state == PEER_GREETING && used < input.size && greets(plane, peer, input.at[used])) {
+        wire_error_t error = WIRE_ERROR_NONE;
+        uint32_t taken = 0;
+        wire_verdict_t verdict = wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
+        if (verdict == WIRE_MORE) {
+            break;
+        }
+        if (verdict == WIRE_BAD) {
+            bad_input(plane, peer, error);
+            break;
+        }
+        if (plane->limits.trace != 0) {
+            trace(plane, peer, bytes_of(input.at + used, taken));
+        }
+        if (!(peer->kind == CONN_CLIENT ? greet_client(plane, peer, &op) : greet_leaf(plane, peer, &op))) {
+            break;
+        }
+        used += taken;
+    }
+    return used;
+}
+
+static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
+    uint32_t used = 0;
+    op_t op;
+    while (peer->state == PEER_ADMITTED) {
         wire_error_t error = WIRE_ERROR_NONE;
         uint32_t taken = 0;
         wire_verdict_t verdict = wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
@@ -112,9 +182,13 @@ uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
         }
         used += taken;
     }
+    return used;
+}
+
+uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
     peer->last_input_ns = plane->now.mono_ns;
     peer->last_wall_ns = plane->now.wall_ns;
-    return used;
+    return LEAF_LIKELY(peer->state == PEER_ADMITTED) ? admitted_input(plane, peer, input) : greeting_input(plane, peer, input);
 }
 
 void peer_pause(plane_t *plane, peer_t *peer) {
@@ -152,6 +226,8 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
     peer->max_subscriptions = verdict->max_subscriptions;
     peer->expires_wall_ns = verdict->expires_wall_ns;
     peer->parser.max_payload = verdict->max_payload != 0 ? verdict->max_payload : plane->limits.max_payload;
+    peer->parser.max_control_line = admitted_line_max(plane, peer);
+    peer->conn.read_max = CONN_SCRATCH_SIZE;
     peer->parser.headers = peer->kind == CONN_LEAF || (verdict->flags & VERDICT_HEADERS) != 0;
     uint64_t room = input_max(plane, peer->parser.max_payload);
     if (peer->conn.rest.max < room) {

@@ -64,7 +64,11 @@ static void read_peer(plane_t *plane, peer_t *peer) {
     case STATUS_AGAIN:
         return;
     case STATUS_FULL:
-        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("Maximum Payload Violation"));
+        peer_doom(plane, peer, CLOSE_LIMIT,
+                  peer->state == PEER_GREETING ? BYTES_LITERAL("maximum control line exceeded") : BYTES_LITERAL("Maximum Payload Violation"));
+        return;
+    case STATUS_NO_MEMORY:
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
         return;
     case STATUS_CLOSED:
     default:

@@ -108,7 +108,7 @@ static inline const char *rig_heard(peer_t *peer) {
     } while (0)
 
 static inline peer_t *rig_admit(plane_t *plane, uint32_t op, uint32_t kind, conn_verdict_t verdict, const rig_strings_t *strings) {
-    peer_t *peer = peer_new(plane, -1, kind, 0, rig_text("test:1"));
+    peer_t *peer = peer_new(plane, -1, kind, 1, rig_text("test:1"));
     CHECK(peer != NULL);
     rig_say(plane, peer, "CONNECT {}\r\n");
     CHECK(peer->state == PEER_WAITING);

@@ -114,6 +114,43 @@ static void any_size_arrives_whole(void) {
     }
 }
 
+static void an_announced_op_costs_what_arrived(void) {
+    static uint8_t block[200000];
+    start(1 << 20);
+    bytes_t input;
+    uint64_t arrived = 0;
+    for (int i = 0; i < 10; i++) {
+        size_t size = i == 0 ? 300 : sizeof block / 10;
+        send_peer(block, size);
+        arrived += size;
+        CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, arrived == 300 ? 0 : 1u << 20, &input));
+        CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 0));
+        CHECK(conn.rest.capacity <= 4 * arrived + (128u << 10));
+    }
+    CHECK_EQ_U64(arrived, conn_rest(&conn).size);
+    stop();
+}
+
+static void a_lowered_read_max_holds(void) {
+    static uint8_t block[8000];
+    start(1 << 20);
+    conn.read_max = 1000;
+    bytes_t input;
+    send_peer(block, sizeof block);
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_U64(1000, input.size);
+    CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 400));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_U64(1000, input.size);
+    CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 0));
+    CHECK_EQ_I64(STATUS_FULL, conn_read(&conn, &scratch, 0, &input));
+    conn.read_max = CONN_SCRATCH_SIZE;
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_U64(sizeof block - 400, input.size);
+    CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, input.size));
+    stop();
+}
+
 static void an_op_without_end_is_refused(void) {
     start(1 << 20);
     uint8_t out[65536] = {0};
@@ -202,6 +239,8 @@ int main(void) {
     RUN("what was not used comes first in the next input", leftovers_come_first);
     RUN("what came behind a line that waits for its verdict is there afterwards", rest_is_there_after_a_verdict);
     RUN("messages of any size, larger than the scratch buffer too, arrive whole", any_size_arrives_whole);
+    RUN("what a peer announces and does not send takes no memory", an_announced_op_costs_what_arrived);
+    RUN("a peer that may not send much yet is read no further, and refused when its line does not end", a_lowered_read_max_holds);
     RUN("a message that never ends is refused at the bound", an_op_without_end_is_refused);
     RUN("a peer that went away is noticed by reading and by writing, without a signal", a_gone_peer_is_closed);
     RUN("a backlog goes out as the socket takes it, and then writing is not asked about any more", backlog_waits_for_the_socket);

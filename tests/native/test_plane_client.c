@@ -223,6 +223,60 @@ static void protocol_errors(void) {
     rig_close(plane);
 }
 
+static peer_t *stranger(plane_t *plane, uint32_t kind) {
+    peer_t *peer = peer_new(plane, -1, kind, 1, rig_text("test:2"));
+    CHECK(peer != NULL);
+    return peer;
+}
+
+static void first_byte_decides(void) {
+    plane_t *plane = rig_open(NULL, "");
+    plane_event_t event;
+    static const char *const first[] = {"P", "PUB a 1048576\r\nxx", "SUB a 1\r\n", "PING\r\n", "-", "+", "I", "x", "\r\n"};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
+        peer_t *peer = stranger(plane, CONN_CLIENT);
+        rig_say(plane, peer, first[i]);
+        CHECK_EQ_I64(PEER_WAITING, peer->state);
+        CHECK(rig_event(plane, EVENT_LINE, &event));
+        CHECK(event.code != OP_CONNECT);
+        CHECK_EQ_U64(0, event.payload_size);
+        peer = stranger(plane, CONN_LEAF);
+        rig_say(plane, peer, first[i]);
+        bool handshake = first[i][0] == 'P' || first[i][0] == 'I';
+        CHECK_EQ_I64(handshake && first[i][1] != 'U' ? PEER_GREETING : PEER_DOOMED, peer->state);
+    }
+    core_settle(plane);
+    rig_close(plane);
+}
+
+static void strangers_send_little(void) {
+    static char line[3 * 4096];
+    plane_t *plane = rig_open(NULL, "");
+    for (uint32_t kind = CONN_CLIENT; kind <= CONN_LEAF; kind++) {
+        peer_t *peer = stranger(plane, kind);
+        CHECK_EQ_U64(4096 + GREETING_SLACK, peer->conn.read_max);
+        memset(line, 'a', sizeof line);
+        memcpy(line, "CONNECT ", 8);
+        line[8 + 4096] = 0;
+        rig_say(plane, peer, line);
+        CHECK_EQ_I64(PEER_GREETING, peer->state);
+        rig_say(plane, peer, "\r\n");
+        CHECK_EQ_I64(PEER_WAITING, peer->state);
+        peer = stranger(plane, kind);
+        line[8 + 4096] = 'a';
+        line[8 + 4098] = 0;
+        rig_say(plane, peer, line);
+        RIG_HEARD("-ERR 'maximum control line exceeded'\r\n", peer);
+        CHECK_EQ_I64(PEER_DOOMED, peer->state);
+    }
+    plane->limits.max_control_line = 32768;
+    CHECK_EQ_U64(32768 + GREETING_SLACK, stranger(plane, CONN_CLIENT)->conn.read_max);
+    plane->limits.max_control_line = 512;
+    CHECK_EQ_U64(4096 + GREETING_SLACK, stranger(plane, CONN_CLIENT)->conn.read_max);
+    core_settle(plane);
+    rig_close(plane);
+}
+
 static void control_hears(void) {
     plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client(plane);
@@ -276,6 +330,8 @@ int main(void) {
     RUN("who publishes to a crowded queue is not read for a moment", fast_producer);
     RUN("who answers no ping is closed as stale", silent_client);
     RUN("protocol errors are answered as the reference does and close", protocol_errors);
+    RUN("whoever does not begin with CONNECT is control's to refuse at the first byte, or closed on the leaf port", first_byte_decides);
+    RUN("before the login one line of 4 KB, or of max_control_line, is all that is read", strangers_send_little);
     RUN("control hears its subjects, publishes, learns how many took it, and stops hearing", control_hears);
     RUN("a second CONNECT drops subscriptions and waits for a verdict", second_connect);
     return TEST_RESULT();
