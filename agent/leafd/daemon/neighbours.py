@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from leafd.daemon.clients import Clients
+from leafd.gotime import format_time
 from leafd.jetstream.catalogue import Stream
-from leafd.jetstream.gotime import format_time
 from leafd.jetstream.models.stream import StreamSource
 from leafd.jetstream.ports import SourceStatus
 from leafd.links.leafs import Leafs

@@ -11,9 +11,9 @@ from secrets import token_hex
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.gojson import dump
+from leafd.gotime import ZERO_TIME, format_time, now_ns
 from leafd.jetstream.catalogue import Account, Consumer, Settings, Stream
-from leafd.jetstream.gojson import dump
-from leafd.jetstream.gotime import ZERO_TIME, format_time, now_ns
 from leafd.jetstream.ports import JetStreamPlane
 
 _ADVISORY: Final = "$JS.EVENT.ADVISORY"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.jetstream.gojson import INT, UINT64, JsonError, Struct, decode, dump, wire, written
+from leafd.gojson import INT, UINT64, JsonError, Struct, decode, dump, wire, written
 from leafd.jetstream.models.consumer import ConsumerConfig
 
 MAGIC: Final = b"NATSARC1"

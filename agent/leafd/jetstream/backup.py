@@ -19,12 +19,12 @@ import trio
 
 from leafd import native_types as t
 from leafd.config.transforms import valid_subject
+from leafd.gojson import dump, written
+from leafd.gotime import format_time, now_ns
 from leafd.jetstream import archive, errors, s2
 from leafd.jetstream.advisories import unique
 from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.context import Context
-from leafd.jetstream.gojson import dump, written
-from leafd.jetstream.gotime import format_time, now_ns
 from leafd.jetstream.infos import stream_state
 from leafd.jetstream.models.requests import SnapshotRequest
 from leafd.jetstream.registry import Body, Call, endpoint

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import trio
 
-from leafd.jetstream.gojson import JsonError, decode, dump, written
-from leafd.jetstream.gotime import TimeError, format_time, parse_time
+from leafd.gojson import JsonError, decode, dump, written
+from leafd.gotime import TimeError, format_time, parse_time
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leafd.config.transforms import INVALID_SUBJECT, valid_subject
+from leafd.gotime import SECOND, format_duration
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import AccountLimits, Settings
 from leafd.jetstream.errors import ApiError
-from leafd.jetstream.gotime import SECOND, format_duration
 from leafd.jetstream.models.consumer import (
     ACK_ALL,
     ACK_EXPLICIT,

@@ -12,13 +12,13 @@ from string import ascii_letters, digits
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.gotime import ZERO_TIME, format_time, now_ns
 from leafd.jetstream import consumer_rules as rules
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Consumer, Stream, consumer_definition
 from leafd.jetstream.consumer_create import wanted_consumer
 from leafd.jetstream.context import Context
 from leafd.jetstream.flat import flat_consumer
-from leafd.jetstream.gotime import ZERO_TIME, format_time, now_ns
 from leafd.jetstream.infos import consumer_info
 from leafd.jetstream.models.consumer import (
     ACK_EXPLICIT,

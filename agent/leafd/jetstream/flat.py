@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from leafd import native_types as t
-from leafd.jetstream.gotime import ZERO_TIME
+from leafd.gotime import ZERO_TIME
 from leafd.jetstream.models.consumer import ACK_POLICIES, DELIVER_POLICIES, ConsumerConfig
 from leafd.jetstream.models.stream import MEMORY, StreamConfig
 

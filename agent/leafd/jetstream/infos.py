@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from leafd import native_types as t
+from leafd.gojson import written
+from leafd.gotime import ZERO_TIME, now_ns
 from leafd.jetstream.catalogue import Consumer, Settings, Stream
 from leafd.jetstream.context import Context
-from leafd.jetstream.gojson import written
-from leafd.jetstream.gotime import ZERO_TIME, now_ns
 from leafd.jetstream.models.consumer import ConsumerInfo, SequenceInfo
 from leafd.jetstream.models.stream import StreamInfo, StreamSource, StreamStateReply
 from leafd.jetstream.ports import SourceStatus

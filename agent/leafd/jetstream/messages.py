@@ -6,8 +6,8 @@ from base64 import b64encode
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.gotime import format_time
 from leafd.jetstream import errors
-from leafd.jetstream.gotime import format_time
 from leafd.jetstream.models.requests import MessageDeleteRequest, MessageGetRequest
 from leafd.jetstream.models.stream import MEMORY
 from leafd.jetstream.registry import Body, Call, Counted, endpoint

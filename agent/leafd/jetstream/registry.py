@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from leafd.gojson import JsonError, Struct, decode
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Account, Consumer, Stream
 from leafd.jetstream.errors import ApiError
-from leafd.jetstream.gojson import JsonError, Struct, decode
 from leafd.jetstream.versioning import check_level
 
 if TYPE_CHECKING:

@@ -17,6 +17,8 @@ from typing import Any, Final
 import trio
 
 from leafd import native_types as t
+from leafd.gojson import dump
+from leafd.gotime import format_time, now_ns
 from leafd.jetstream import archive, errors, s2
 from leafd.jetstream import consumer_rules as rules
 from leafd.jetstream.account_limits import check_new_stream
@@ -26,8 +28,6 @@ from leafd.jetstream.catalogue import Account, Consumer, Stream, consumer_defini
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.flat import flat_consumer, flat_stream
-from leafd.jetstream.gojson import dump
-from leafd.jetstream.gotime import format_time, now_ns
 from leafd.jetstream.infos import stream_info
 from leafd.jetstream.models.requests import RestoreRequest
 from leafd.jetstream.models.stream import StreamConfig

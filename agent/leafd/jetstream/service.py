@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from leafd import native_types as t
+from leafd.gojson import dump
 from leafd.guard import Guard
 from leafd.jetstream import account as _account_endpoints
 from leafd.jetstream import backup, consumers, errors, messages, restore, streams
@@ -35,7 +36,6 @@ from leafd.jetstream.catalogue import (
     read_stream,
 )
 from leafd.jetstream.context import Context
-from leafd.jetstream.gojson import dump
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, refusal
 from leafd.quoting import quoted

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leafd.config.transforms import INVALID_SUBJECT, TransformError, check_mapping, check_transform, valid_subject
+from leafd.gotime import SECOND, format_duration
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import AccountLimits, Settings
 from leafd.jetstream.errors import ApiError
-from leafd.jetstream.gotime import SECOND, format_duration
 from leafd.jetstream.models.stream import FILE, LIMITS, MEMORY, WORKQUEUE, Placement, StreamConfig, StreamSource
 from leafd.jetstream.source_rules import check_cycle, check_mirror, check_prefixes, check_sources, index_name
 from leafd.jetstream.subjects import collide, subset, valid_name

@@ -13,13 +13,13 @@ from typing import Any, Final, TypeVar
 import trio
 
 from leafd import native_types as t
+from leafd.gotime import now_ns
 from leafd.jetstream import errors
 from leafd.jetstream.account_limits import check_new_stream, check_update_room
 from leafd.jetstream.catalogue import Account, Stream, stored_config, stream_definition
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.flat import flat_stream
-from leafd.jetstream.gotime import now_ns
 from leafd.jetstream.infos import stream_info
 from leafd.jetstream.models.requests import (
     PurgeRequest,

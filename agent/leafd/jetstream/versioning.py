@@ -12,8 +12,8 @@ import string
 from dataclasses import replace
 from typing import Final
 
+from leafd.gotime import ZERO_TIME, format_time
 from leafd.jetstream.errors import REQUIRED_API_LEVEL
-from leafd.jetstream.gotime import ZERO_TIME, format_time
 from leafd.jetstream.models.consumer import ACK_FLOW_CONTROL, PRIORITY_NONE, ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
 

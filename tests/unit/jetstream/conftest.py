@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import trio
+from leafd.gojson import dump
 from leafd.jetstream.catalogue import Account, AccountLimits, Settings
-from leafd.jetstream.gojson import dump
 from leafd.jetstream.service import JetStream
 
 from tests.unit.jetstream.fake_plane import FakePlane

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import trio
 from leafd import native_types as t
+from leafd.gotime import format_time
 from leafd.jetstream.catalogue import AccountLimits
-from leafd.jetstream.gotime import format_time
 from leafd.jetstream.service import JetStream
 from leafd.jetstream.versioning import hash8, stream_identity
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leafd.jetstream.gojson import (
+from leafd.gojson import (
     DURATION,
     FLAG,
     INT,

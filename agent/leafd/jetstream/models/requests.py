@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from leafd.jetstream.gojson import (
+from leafd.gojson import (
     FLAG,
     INT,
     TEXT,
@@ -21,7 +21,7 @@ from leafd.jetstream.gojson import (
     Time,
     wire,
 )
-from leafd.jetstream.gotime import ZERO_TIME
+from leafd.gotime import ZERO_TIME
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
 

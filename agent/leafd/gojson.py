@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, TypeVar
 
-from leafd.jetstream.gosyntax import syntax_error
-from leafd.jetstream.gotime import TimeError, format_time, parse_time
+from leafd.gosyntax import syntax_error
+from leafd.gotime import TimeError, format_time, parse_time
 
 _Record = TypeVar("_Record", bound="Struct")
 

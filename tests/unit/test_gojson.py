@@ -6,8 +6,8 @@ Expected texts are what nats-server 2.15.1 answered.
 from __future__ import annotations
 
 import pytest
-from leafd.jetstream.gojson import JsonError, decode, dump, written
-from leafd.jetstream.gotime import ZERO_TIME, TimeError, format_duration, format_time, parse_time
+from leafd.gojson import JsonError, decode, dump, written
+from leafd.gotime import ZERO_TIME, TimeError, format_duration, format_time, parse_time
 from leafd.jetstream.models.requests import ConsumerCreateRequest, MessageGetRequest
 from leafd.jetstream.models.stream import StreamConfig, StreamConfigRequest
 
