@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 2
+#define PLANE_ABI 3
 #define PLANE_REASON_SIZE 512      /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
@@ -221,6 +221,17 @@ void plane_release(plane_t *plane, uint32_t count);                             
 #define EVENT_LEAF_INFO 10         /* INFO from a leaf peer after the handshake; reading goes on; payload = JSON           */
 #define EVENT_TRACE 11
 #define EVENT_CONSUMER_GONE 12     /* an ephemeral's inactivity threshold passed: removed by C; target = stream, arg = id  */
+
+#define EVENT_REFUSED 13           /* a client was refused something, for the log; target = connection, code = REFUSED_*, subject,
+                                      reply = queue, payload = sid, arg = bytes, arg2 = refusals before it that were not told     */
+
+#define REFUSED_PUBLISH 1          /* subject                                                                              */
+#define REFUSED_REPLY 2            /* subject = the reply subject                                                          */
+#define REFUSED_SUBSCRIBE 3        /* subject, queue, sid                                                                  */
+#define REFUSED_SUBSCRIPTIONS 4    /* too many of them                                                                     */
+#define REFUSED_PAYLOAD 5          /* bytes were announced                                                                 */
+#define REFUSED_CONTROL_LINE 6
+#define REFUSED_PROTOCOL 7         /* subject = how the input begins that is no protocol                                   */
 
 #define ADVISORY_MAX_DELIVERIES 1
 #define ADVISORY_NAKED 2

@@ -28,7 +28,7 @@ from leafd.native_types import STATUS_NAMES, PlaneError
 ffi: Any = _ffi
 lib: Any = _lib
 
-PLANE_ABI: Final = 2
+PLANE_ABI: Final = 3
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
 _RECORD_VALUE_MAX: Final = 1 << 20
@@ -239,6 +239,9 @@ class Plane(Commands):
             return t.LeafInfo(target, payload)
         if kind == lib.EVENT_TRACE:
             return t.Trace(target, text)
+        if kind == lib.EVENT_REFUSED:
+            subject, queue = _text(event.subject, event.subject_size), _text(event.reply, event.reply_size)
+            return t.Refused(target, code, subject, queue, text, arg, int(event.arg2))
         if kind == lib.EVENT_CONSUMER_GONE:
             return t.ConsumerGone(target, arg)
         raise PlaneError(-8, f"the plane sent an event of unknown kind {kind}")

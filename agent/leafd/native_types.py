@@ -409,6 +409,31 @@ class Closed:
     text: str
 
 
+class RefusedCode(IntEnum):
+    """REFUSED_*: what a client was refused."""
+
+    PUBLISH = 1
+    REPLY = 2
+    SUBSCRIBE = 3
+    SUBSCRIPTIONS = 4
+    PAYLOAD = 5
+    CONTROL_LINE = 6
+    PROTOCOL = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A client was refused something; left_out refusals of the same connection before it were not told."""
+
+    connection: int
+    code: int
+    subject: str
+    queue: str
+    sid: str
+    size: int
+    left_out: int
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """A message for a control subscription. connection 0 = it came from inside."""
@@ -490,4 +515,6 @@ class ConsumerGone:
     consumer: int
 
 
-Event = Opened | Line | Closed | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo | Trace | ConsumerGone
+Event = (
+    Opened | Line | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo | Trace | ConsumerGone
+)

@@ -31,7 +31,8 @@ static void ok(plane_t *plane, peer_t *peer) {
 
 /* ---- publish -------------------------------------------------------------------------------------------------------- */
 
-static void violation(plane_t *plane, peer_t *peer, const char *what, bytes_t subject) {
+static void violation(plane_t *plane, peer_t *peer, uint32_t code, const char *what, bytes_t subject) {
+    peer_refused(plane, peer, &(violation_t){.code = code, .subject = subject});
     text_t text;
     text.size = 0;
     text_add_literal(&text, "Permissions Violation for ");
@@ -56,15 +57,15 @@ static bool reserved_subject(bytes_t subject) {
 static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
     bool special = subject.at[0] == '_' || subject.at[0] == '$';
     if (LEAF_UNLIKELY(special) && reserved_subject(subject)) {
-        violation(plane, peer, "Publish to", subject);
+        violation(plane, peer, REFUSED_PUBLISH, "Publish to", subject);
         return false;
     }
     if (LEAF_UNLIKELY(peer->permissions != NULL) && !permissions_publish(peer->permissions, subject, plane->now.mono_ns)) {
-        violation(plane, peer, "Publish to", subject);
+        violation(plane, peer, REFUSED_PUBLISH, "Publish to", subject);
         return false;
     }
     if (op->reply.size != 0 && (op->reply.at[0] == '_' || op->reply.at[0] == '$') && reserved_reply(op->reply)) {
-        violation(plane, peer, "Publish with Reply of", op->reply);
+        violation(plane, peer, REFUSED_REPLY, "Publish with Reply of", op->reply);
         return false;
     }
     return true;
@@ -146,7 +147,10 @@ static void verb_publish(plane_t *plane, peer_t *peer, const op_t *op) {
 
 /* ---- subscribe -------------------------------------------------------------------------------------------------------- */
 
-static void subscribe_violation(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue) {
+static void subscribe_violation(plane_t *plane, peer_t *peer, const op_t *op) {
+    bytes_t subject = op->subject;
+    bytes_t queue = op->queue;
+    peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIBE, .subject = subject, .queue = queue, .sid = op->sid});
     text_t text;
     text.size = 0;
     text_add_literal(&text, "Permissions Violation for Subscription to \"");
@@ -163,10 +167,11 @@ static void subscribe_violation(plane_t *plane, peer_t *peer, bytes_t subject, b
 static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     bool filtered = false;
     if (peer->permissions != NULL && !permissions_subscribe(peer->permissions, op->subject, op->queue, &filtered)) {
-        subscribe_violation(plane, peer, op->subject, op->queue);
+        subscribe_violation(plane, peer, op);
         return;
     }
     if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count >= peer->max_subscriptions) {
+        peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIPTIONS});
         peer_error(plane, peer, BYTES_LITERAL("maximum subscriptions exceeded"));
         return;
     }

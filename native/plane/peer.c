@@ -82,7 +82,18 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error) {
+static void bad_input_told(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
+    violation_t refusal = {.code = REFUSED_PROTOCOL, .subject = bytes_of(input.at, input.size < SHOWN_BYTES ? input.size : SHOWN_BYTES)};
+    if (error == WIRE_ERROR_MAX_PAYLOAD) {
+        refusal = (violation_t){.code = REFUSED_PAYLOAD, .size = peer->parser.need};
+    } else if (error == WIRE_ERROR_MAX_CONTROL_LINE) {
+        refusal = (violation_t){.code = REFUSED_CONTROL_LINE};
+    }
+    peer_refused(plane, peer, &refusal);
+}
+
+static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
+    bad_input_told(plane, peer, error, input);
     switch (error) {
     case WIRE_ERROR_UNKNOWN_OPERATION:
         peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
@@ -171,7 +182,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         if (LEAF_UNLIKELY(verdict == WIRE_BAD)) {
-            bad_input(plane, peer, error);
+            bad_input(plane, peer, error, bytes_of(input.at + used, input.size - used));
             break;
         }
         if (LEAF_UNLIKELY(plane->limits.trace != 0)) {

@@ -214,6 +214,7 @@ static wire_verdict_t line_more(wire_parser_t *parser, bytes_t input, uint32_t n
 static inline wire_verdict_t take_payload(wire_parser_t *parser, bytes_t input, uint32_t line_end, uint32_t header_size,
                                           uint32_t size, op_t *op, uint32_t *used, wire_error_t *error) {
     if (LEAF_UNLIKELY(size > parser->max_payload)) {
+        parser->need = size;
         return bad(error, WIRE_ERROR_MAX_PAYLOAD);
     }
     uint32_t have = input.size - line_end;

@@ -30,7 +30,8 @@ typedef struct wire_parser {
     uint32_t max_payload;
     uint32_t max_control_line;
     uint32_t searched; /* bytes of the pending line already looked at: a slow-drip peer costs no rescans */
-    uint32_t need;     /* WIRE_MORE: at least this many bytes in all before it is worth calling again    */
+    uint32_t need;     /* WIRE_MORE: at least this many bytes in all before it is worth calling again;
+                        * MAX_PAYLOAD: as many were announced                                                */
     bool headers;      /* HPUB/HMSG allowed: off for a client until its CONNECT says so, on for a leaf   */
 } wire_parser_t;
 

@@ -23,6 +23,7 @@ from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client
 from leafd.daemon.deadlines import Deadlines
 from leafd.guard import Guard
+from leafd.daemon.refusals import refusal_line
 from leafd.quoting import quoted
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
@@ -59,6 +60,7 @@ class Client:
     account: Account | None = None
     user: str = ""
     rights: Rights = field(default_factory=Rights)
+    max_payload: int = 0
 
     @property
     def host(self) -> str:
@@ -146,6 +148,9 @@ class Clients:
                 return True
             case t.Line() if event.connection in self._clients:
                 self._guarded(event.connection, self._line, self._clients[event.connection], event)
+                return True
+            case t.Refused() if event.connection in self._clients:
+                self._refused(self._clients[event.connection], event)
                 return True
             case t.Closed() if event.connection in self._clients:
                 self._closed(event)
@@ -238,6 +243,7 @@ class Clients:
         client.account, client.user, client.rights = account, verdict.user, verdict.rights
         limits, terms, rights = account.limits, self._terms, verdict.rights
         max_payload = terms.max_payload if limits.max_payload < 0 else min(limits.max_payload, terms.max_payload)
+        client.max_payload = max_payload
         max_subscriptions = limits.max_subscriptions if limits.max_subscriptions >= 0 else terms.max_subscriptions
         flags = _flags(client.connect, system=account.system, implicit=implicit)
         after_pong = b""
@@ -278,6 +284,14 @@ class Clients:
             who = f" - User {quoted(user)}" if user else ""
             self._log.error(f"{client.peer} - cid:{client.connection} - authentication error{who}")
         self._plane.close_connection(client.connection, refusal.text, reason)
+
+    def _refused(self, client: Client, event: t.Refused) -> None:
+        who = f"{client.peer} - cid:{client.connection}"
+        if client.account is not None and client.user:
+            who += f" - {quoted(f'{client.account.name}/user:{client.user}')}"
+        elif client.connect.get("name"):
+            who += f" - {quoted(client.connect['name'])}"
+        self._log.error(refusal_line(who, event, client.max_payload or self._terms.max_payload))
 
     def _release(self, client: Client) -> None:
         """Gives back the account's place, before a new login or at the end."""

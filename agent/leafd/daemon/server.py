@@ -342,7 +342,7 @@ class Server:
 
     def _event(self, event: t.Event) -> None:
         match event:
-            case t.Opened() | t.Line() | t.Closed():
+            case t.Opened() | t.Line() | t.Closed() | t.Refused():
                 if isinstance(event, t.Opened) and event.listener == LEAF_LISTENER:
                     self._leaf_deadlines.add(event.connection, self._leaf_timeout_s())
                 if not self.clients.handle(event):
