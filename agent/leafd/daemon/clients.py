@@ -22,8 +22,8 @@ from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client
 from leafd.daemon.deadlines import Deadlines
-from leafd.guard import Guard
 from leafd.daemon.refusals import refusal_line
+from leafd.guard import Guard
 from leafd.quoting import quoted
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
