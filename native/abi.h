@@ -98,7 +98,8 @@ void plane_release(plane_t *plane, uint32_t count);                             
                                       "", sub deny.. "" (each list ends with an empty string)                              */
 #define COMMAND_ADMIT_LEAF 8       /* target = leaf connection, account; body = conn_verdict_t, extra = strings: origin cluster,
                                       own $LDS subject of the account, remote domain, then the four lists as in ADMIT where pub = what may
-                                      be sent over the link, sub = what may come in and be asked for                       */
+                                      be sent over the link, sub = what may come in and be asked for; and a fifth: where a mapping
+                                      or the domain's name must not lead what came in                                      */
 #define COMMAND_BROADCAST 9        /* body = frame to every admitted client with protocol >= 1 (INFO on lame duck)         */
 #define COMMAND_CONNECTIONS 10     /* completion's payload = connection_row_t[] each followed by nothing; see native.py    */
 
@@ -192,6 +193,8 @@ void plane_release(plane_t *plane, uint32_t count);                             
 
 #define PUBLISH_AFTER_DURABLE 1    /* leave with the batch that is open now: a reply that says "done"                      */
 #define PUBLISH_LOCAL 2            /* not to leaf links                                                                    */
+#define PUBLISH_REQUEST 4          /* control asks: the subject is its own. Without it somebody else named the subject, and JetStream's
+                                      own subjects ($JS.API, $JS.ACK) do not hear of it                                    */
 
 #define CLOSE_CLIENT 1             /* the peer closed                                                                      */
 #define CLOSE_PROTOCOL 2

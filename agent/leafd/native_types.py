@@ -118,6 +118,7 @@ class PublishFlag(IntFlag):
 
     AFTER_DURABLE = 1
     LOCAL = 2
+    REQUEST = 4
 
 
 class LineKind(IntEnum):
@@ -161,13 +162,16 @@ class Limits:
 class Permissions:
     """Allow and deny lists of subject patterns; an empty allow list allows everything.
 
-    For a leaf link `publish` is what may be sent over it, `subscribe` what may come in and be asked for.
+    For a leaf link `publish` is what may be sent over it, `subscribe` what may come in and be asked for, `mapped_deny`
+    where an
+    account's mapping or the domain's name must not lead what came in.
     """
 
     publish_allow: tuple[str, ...] = ()
     publish_deny: tuple[str, ...] = ()
     subscribe_allow: tuple[str, ...] = ()
     subscribe_deny: tuple[str, ...] = ()
+    mapped_deny: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

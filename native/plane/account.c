@@ -34,6 +34,9 @@ static void account_name(account_t *account, bytes_t name, bytes_t domain) {
 status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain) {
     account_t *account = account_find(plane, id);
     if (account != NULL) {
+        if ((flags & ACCOUNT_JETSTREAM) == 0 || !bytes_equal(domain, account->domain)) {
+            interest_withdraw_domain(plane, account);
+        }
         /* Removed: nobody is left in it; the entry stays, because ids are never used again. */
         account->flags = flags;
         if ((flags & ACCOUNT_REMOVED) == 0) {

@@ -150,7 +150,7 @@ static void do_close(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
 }
 
-/* Four lists, each ended by an empty string. */
+/* Lists that each end with an empty string; those that do not come are empty. */
 static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdict, permissions_t **out) {
     bytes_t *all = calloc(LISTS_MAX, sizeof(*all));
     if (all == NULL) {
@@ -158,7 +158,7 @@ static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdi
     }
     permission_lists_t lists = {0};
     uint32_t used = 0;
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
         lists.at[i] = all + used;
         while (strings_more(strings)) {
             bytes_t pattern = strings_next(strings);
@@ -313,16 +313,18 @@ static void do_publish(plane_t *plane, const plane_command_t *command) {
         command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : STATUS_INVALID);
         return;
     }
-    uint32_t flags = (command->arg & PUBLISH_LOCAL) != 0 ? PUBLICATION_LOCAL : 0;
+    uint32_t flags = ((command->arg & PUBLISH_LOCAL) != 0 ? PUBLICATION_LOCAL : 0u)
+                   | ((command->arg & PUBLISH_REQUEST) != 0 ? 0u : PUBLICATION_UNJUDGED);
     if ((command->arg & PUBLISH_AFTER_DURABLE) != 0 && plane->stores[STORE_FILE] != NULL) {
         status_t status = held_message(&plane->held[STORE_FILE], store_batch(plane->stores[STORE_FILE]), account->id, flags, subject, reply,
                                        header, command_body(command));
         command_answer(plane, command, status, 1, 0, BYTES_NONE);
         return;
     }
+    text_t out;
     publication_t publication = {
         .account = account,
-        .message = {.subject = subject, .reply = reply, .header = header, .payload = command_body(command)},
+        .message = {.subject = domain_subject(account, subject, &out), .reply = reply, .header = header, .payload = command_body(command)},
         .flags = flags};
     command_answer(plane, command, STATUS_OK, publish(plane, &publication), 0, BYTES_NONE);
 }

@@ -152,6 +152,7 @@ struct account {
     peer_t *leafs;
     uint32_t leaf_count;
     uint64_t client_count;
+    bool domain_announced;               /* interest.c: links are told of the domain's subjects        */
     import_t *imports;                   /* NULL for most                                              */
     sink_t replies;                      /* in once somebody asked a service of its through an import  */
     uint8_t reply_prefix[REPLY_PREFIX_SIZE];
@@ -245,6 +246,8 @@ struct peer {
 #define PUBLICATION_INSIDE 8u            /* that next tick: everybody else has had it                  */
 #define PUBLICATION_SERVICE 16u          /* came through a service import: no stream imports           */
 #define PUBLICATION_IMPORTED 32u         /* came through a stream import: subscriptions and streams only */
+#define PUBLICATION_UNJUDGED 64u         /* we publish it, to a subject that somebody named whose right to publish there nobody
+                                            looked at (a reply, a deliver subject): never to JetStream's own subjects */
 
 typedef struct publication {
     account_t *account;
@@ -389,6 +392,12 @@ bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op);
 bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op);
 void leaf_admitted(plane_t *plane, peer_t *peer);
 
+/* Whether what comes there does something in JetStream: asks, acknowledges, pulls, gets. */
+static inline bool target_is_jetstream(const route_target_t *target) {
+    return target->kind == TARGET_ACK || target->kind == TARGET_NEXT || target->kind == TARGET_DIRECT
+        || (target->kind == TARGET_CONTROL && (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_API) != 0);
+}
+
 /* ---- account.c ---------------------------------------------------------------------------------------------------------------- */
 
 account_t *account_find(plane_t *plane, uint32_t id);
@@ -416,7 +425,8 @@ bool peer_is_full(peer_t *peer);                     /* a consumer is told so, a
 /* A target's weight changed from `before` to `after` (0 = not there). origin: the leaf it came from, NULL = local. */
 void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_t queue, peer_t *origin, uint32_t before,
                      uint32_t after);
-void interest_announce_domain(plane_t *plane, account_t *account);
+void interest_announce_domain(plane_t *plane, account_t *account); /* that JetStream is served under its domain's name   */
+void interest_withdraw_domain(plane_t *plane, account_t *account);
 void interest_leaf_joined(plane_t *plane, peer_t *peer); /* the first burst                                      */
 void interest_leaf_left(plane_t *plane, peer_t *peer);
 void interest_free(interest_t *interest);
@@ -462,9 +472,11 @@ void replies_free(plane_t *plane);
 
 /* ---- permissions.c --------------------------------------------------------------------------------------------------------------- */
 
+#define PERMISSION_LISTS 5u
+
 typedef struct permission_lists {
-    const bytes_t *at[4];                /* pub allow, pub deny, sub allow, sub deny                   */
-    uint32_t count[4];
+    const bytes_t *at[PERMISSION_LISTS]; /* pub allow, pub deny, sub allow, sub deny, mapped deny      */
+    uint32_t count[PERMISSION_LISTS];
 } permission_lists_t;
 
 /* *out stays NULL when nothing is restricted and no replies are to be tracked. */
@@ -478,6 +490,7 @@ bool permissions_tracks(const permissions_t *permissions);
 void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t mono_ns);
 bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject);      /* may be sent over the link  */
 bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject);       /* may come in                */
+bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject);       /* may be where a mapping sends what came in */
 bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject);      /* may we send LS+            */
 bool permissions_leaf_asked(const permissions_t *permissions, bytes_t subject);    /* may the peer ask for it    */
 
@@ -533,7 +546,13 @@ static inline bytes_t text_bytes(const text_t *text) {
 LEAF_MUST_USE status_t mappings_put(plane_t *plane, account_t *account, strings_t strings);
 void mappings_announce(plane_t *plane, account_t *account); /* to a first leaf link                              */
 void mappings_free(mapping_t *mapping);
-/* Where a message goes, in out when that is elsewhere; empty: nowhere. Only for an account that has mappings. */
+/* Whether a message may go elsewhere than to its subject: mapped_subject is worth a call. */
+static inline bool may_be_mapped(const account_t *account, bytes_t subject) {
+    return account->mappings != NULL || (account->domain_prefix.size != 0 && subject.size != 0 && subject.at[0] == '$');
+}
+/* Where a message goes, in out when that is elsewhere; empty: nowhere. Permissions are asked about this subject. */
 bytes_t mapped_subject(plane_t *plane, const account_t *account, bytes_t subject, text_t *out);
+/* By the domain's name alone: "$JS.<domain>.API.X" is "$JS.API.X" here, "$JS.<domain>.API.$KV.X" is "$KV.X" (jetstream.md 1.1). */
+bytes_t domain_subject(const account_t *account, bytes_t subject, text_t *out);
 
 #endif

@@ -80,13 +80,13 @@ static uint32_t cross_service(plane_t *plane, import_t *import, const publicatio
     crossing.account = import->exporter;
     crossing.requester = publication->requester != NULL ? publication->requester : import->importer;
     crossing.message.subject = text_bytes(&subject);
-    if (import->exporter->mappings != NULL) {
+    if (may_be_mapped(import->exporter, crossing.message.subject)) {
         crossing.message.subject = mapped_subject(plane, import->exporter, crossing.message.subject, &elsewhere);
         if (crossing.message.subject.size == 0) {
             return 0;
         }
     }
-    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_SERVICE;
+    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER | PUBLICATION_UNJUDGED)) | PUBLICATION_SERVICE;
     crossing.queue_count = 0;
     uint8_t back[REPLY_SUBJECT_SIZE];
     bool renamed = !keeps_its_reply(publication->message.reply);
@@ -119,7 +119,7 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
     publication_t crossing = *publication;
     crossing.account = reply->requester;
     crossing.message.subject = text_bytes(&subject);
-    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_SERVICE;
+    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_SERVICE | PUBLICATION_UNJUDGED;
     crossing.queue_count = 0;
     /* An answer may itself want one: its way back leads to whoever answers here. */
     uint8_t back[REPLY_SUBJECT_SIZE];
@@ -311,6 +311,9 @@ static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, byt
     other_sides_t others = {.count = 0, .reply = false};
     bool full = false;
     for (uint32_t i = 0; i < count && !full; i++) {
+        if (target_is_jetstream(targets[i])) {
+            continue;
+        }
         if (targets[i]->kind <= TARGET_LEAF) {
             full = peer_is_full(((const subscription_t *)targets[i]->owner)->peer);
         }
@@ -346,10 +349,10 @@ static bool anybody(plane_t *plane, account_t *account, bytes_t subject, bytes_t
     }
     bool reply_only = false;
     for (uint32_t i = 0; i < count; i++) {
-        if (targets[i]->kind != TARGET_REPLY) {
+        if (targets[i]->kind != TARGET_REPLY && !target_is_jetstream(targets[i])) {
             return true;
         }
-        reply_only = true;
+        reply_only = reply_only || targets[i]->kind == TARGET_REPLY;
     }
     const reply_t *reply = reply_only && depth < CROSSING_DEPTH_MAX ? reply_find(plane, account, subject) : NULL;
     return reply != NULL && anybody(plane, reply->requester, bytes_of(reply->at, reply->size), BYTES_NONE, depth + 1);

@@ -100,7 +100,7 @@ static void no_responders(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t
     }
 }
 
-/* subject: where the account's mappings send it. */
+/* subject: where the account's mappings and the domain's name send it; that one is judged. */
 static inline void publish_to(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
     if (!may_publish(plane, peer, op, subject)) {
         return;
@@ -138,7 +138,7 @@ static void verb_publish(plane_t *plane, peer_t *peer, const op_t *op) {
     if (LEAF_UNLIKELY((peer->flags & VERDICT_PEDANTIC) != 0) && !subject_valid_literal(op->subject)) {
         peer_error(plane, peer, BYTES_LITERAL("Invalid Publish Subject"));
     }
-    if (LEAF_UNLIKELY(peer->account->mappings != NULL)) {
+    if (LEAF_UNLIKELY(may_be_mapped(peer->account, op->subject))) {
         publish_mapped(plane, peer, op);
     } else {
         publish_to(plane, peer, op, op->subject);

@@ -111,13 +111,19 @@ static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
 
 /* ---- messages ----------------------------------------------------------------------------------------------------------- */
 
+static void refuse(plane_t *plane, peer_t *peer, bytes_t subject) {
+    if (!is_hub(peer)) {
+        close_for(plane, peer, CLOSE_PERMISSION, "Permissions Violation for Publish to \"", subject, "\"");
+    }
+}
+
 static bool may_come_in(plane_t *plane, peer_t *peer, bytes_t subject) {
     if (peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("_R_.")) || bytes_starts(subject, BYTES_LITERAL("$JS.ACK."))
         || permissions_leaf_in(peer->permissions, subject)) {
         return true;
     }
-    if (!is_hub(peer) && !is_domain_family(subject)) {
-        close_for(plane, peer, CLOSE_PERMISSION, "Permissions Violation for Publish to \"", subject, "\"");
+    if (!is_domain_family(subject)) {
+        refuse(plane, peer, subject);
     }
     return false;
 }
@@ -140,11 +146,8 @@ static void split_stored_subject(bytes_t reply, bytes_t *ack, bytes_t *stored) {
     }
 }
 
-/* subject: where the account's mappings send it; empty: nowhere. */
+/* subject: where it goes. */
 static inline void take_in(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
-    if (subject.size == 0 || !may_come_in(plane, peer, subject)) {
-        return;
-    }
     publication_t publication = {.account = peer->account,
                                  .message = {.subject = subject, .header = op->header, .payload = op->payload},
                                  .origin = peer,
@@ -155,9 +158,17 @@ static inline void take_in(plane_t *plane, peer_t *peer, const op_t *op, bytes_t
     (void)publish(plane, &publication);
 }
 
+/* As in the reference the link's rights speak of the subject on the wire. What they deny is denied under another name, too. */
 static __attribute__((noinline)) void take_in_mapped(plane_t *plane, peer_t *peer, const op_t *op) {
     text_t out;
-    take_in(plane, peer, op, mapped_subject(plane, peer->account, op->subject, &out));
+    bytes_t subject = mapped_subject(plane, peer->account, op->subject, &out);
+    if (peer->permissions != NULL && subject.at != op->subject.at && !permissions_leaf_to(peer->permissions, subject)) {
+        refuse(plane, peer, subject);
+        return;
+    }
+    if (subject.size != 0) {
+        take_in(plane, peer, op, subject);
+    }
 }
 
 static void verb_message(plane_t *plane, peer_t *peer, const op_t *op) {
@@ -166,7 +177,10 @@ static void verb_message(plane_t *plane, peer_t *peer, const op_t *op) {
     peer->in_bytes += size;
     plane->stats.in_msgs++;
     plane->stats.in_bytes += size;
-    if (LEAF_UNLIKELY(peer->account->mappings != NULL)) {
+    if (!may_come_in(plane, peer, op->subject)) {
+        return;
+    }
+    if (LEAF_UNLIKELY(may_be_mapped(peer->account, op->subject))) {
         take_in_mapped(plane, peer, op);
     } else {
         take_in(plane, peer, op, op->subject);

@@ -183,7 +183,7 @@ static void tell(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, u
         return;
     }
     buffer_t *out = &peer->conn.out.data;
-    status_t status = weight != 0 ? emit_leaf_sub(out, subject, queue, weight > UINT32_MAX ? UINT32_MAX : (uint32_t)weight)
+    status_t status = weight != 0 ? emit_leaf_sub(out, subject, queue, weight > WEIGHT_MAX ? WEIGHT_MAX : (uint32_t)weight)
                                   : emit_leaf_unsub(out, subject, queue);
     if (status != STATUS_OK) {
         peer_emit_failed(plane, peer, status);
@@ -245,21 +245,29 @@ static bool count_local(void *context, route_target_t *target) {
     return true;
 }
 
-void interest_announce_domain(plane_t *plane, account_t *account) {
+/* One weight for JetStream itself, beside those of whoever subscribes to the same subjects. */
+static void domain_change(plane_t *plane, account_t *account, uint32_t before, uint32_t after) {
     static const char *const families[] = {"INFO",   "STREAM.>",  "CONSUMER.>", "DIRECT.>", "META.>",
                                            "SERVER.>", "ACCOUNT.>", "$KV.>",      "$OBJ.>"};
-    if (account->interest == NULL || account->domain_prefix.size == 0 || (account->flags & ACCOUNT_JETSTREAM) == 0) {
-        return;
-    }
     for (uint32_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
         text_t subject = {0};
         text_add(&subject, account->domain_prefix);
         text_add_literal(&subject, families[i]);
-        uint64_t hash = subscription_hash(text_bytes(&subject), BYTES_NONE);
-        const interest_entry_t *entry = entry_find(account->interest, hash, text_bytes(&subject), BYTES_NONE);
-        if (entry == NULL || entry->local == 0) {
-            interest_change(plane, account, text_bytes(&subject), BYTES_NONE, NULL, 0, 1);
-        }
+        interest_change(plane, account, text_bytes(&subject), BYTES_NONE, NULL, before, after);
+    }
+    account->domain_announced = after != 0;
+}
+
+void interest_announce_domain(plane_t *plane, account_t *account) {
+    if (account->interest != NULL && account->domain_prefix.size != 0 && (account->flags & ACCOUNT_JETSTREAM) != 0
+        && !account->domain_announced) {
+        domain_change(plane, account, 0, 1);
+    }
+}
+
+void interest_withdraw_domain(plane_t *plane, account_t *account) {
+    if (account->domain_announced) {
+        domain_change(plane, account, 1, 0);
     }
 }
 

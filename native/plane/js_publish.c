@@ -40,7 +40,8 @@ static const refusal_t refused_subject_full = {503, 10077, "maximum messages per
 
 void js_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload) {
     uint64_t batch = store_batch(plane->stores[stream->which_store]);
-    status_t status = held_message(&plane->held[stream->which_store], batch, stream->account->id, 0, subject, BYTES_NONE, header, payload);
+    status_t status = held_message(&plane->held[stream->which_store], batch, stream->account->id, PUBLICATION_UNJUDGED, subject, BYTES_NONE,
+                                   header, payload);
     /* Without memory for it the publisher gets no ack and sends again: nothing is lost, nothing is claimed. */
     (void)status;
 }

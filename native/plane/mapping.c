@@ -1,10 +1,12 @@
-/* mapping.c: an account's subject mappings: what its clients and links publish to a source goes to one of its destinations.
+/* mapping.c: where a message goes: an account's subject mappings send what its clients and links publish to a source to one of its
+ * destinations, and JetStream's own subjects under the name of its domain are those without it.
  *
  *     account->mappings > mapping (source) > choices: a transform, and the share of a hundred that it ends below
  *
  * The first mapping whose source matches decides; a draw that reaches no choice drops the message, which is how the configuration
- * asks for loss. Links are told of the sources, so that what is published behind them comes here. What JetStream and control publish is
- * not mapped. What does not live here: weights that do not add up (control completes them), permissions (judged for the new subject).
+ * asks for loss. Links are told of the sources, so that what is published behind them comes here. What JetStream publishes is not mapped,
+ * and what control publishes only from the domain's name. What does not live here: weights that do not add up (control completes them),
+ * permissions (judged for the new subject, so that no other name of a subject leads past them).
  */
 #include <stdlib.h>
 
@@ -102,7 +104,29 @@ status_t mappings_put(plane_t *plane, account_t *account, strings_t strings) {
     return STATUS_OK;
 }
 
-bytes_t mapped_subject(plane_t *plane, const account_t *account, bytes_t subject, text_t *out) {
+bytes_t domain_subject(const account_t *account, bytes_t subject, text_t *out) {
+    static const char api[] = "$JS.API.";
+    const uint32_t front = sizeof(api) - 1;
+    bytes_t prefix = account->domain_prefix;
+    if (prefix.size == 0 || (account->flags & ACCOUNT_JETSTREAM) == 0 || subject.size <= prefix.size || !bytes_starts(subject, prefix)) {
+        return subject;
+    }
+    bytes_t rest = bytes_of(subject.at + prefix.size, subject.size - prefix.size);
+    if (bytes_starts(rest, BYTES_LITERAL("$KV.")) || bytes_starts(rest, BYTES_LITERAL("$OBJ."))) {
+        return rest;
+    }
+    if (rest.size > sizeof(out->at) - front) {
+        return BYTES_NONE;
+    }
+    /* The subject may stand in out already. */
+    memmove(out->at + front, rest.at, rest.size);
+    memcpy(out->at, api, front);
+    out->size = front + rest.size;
+    return text_bytes(out);
+}
+
+/* By the account's mappings alone. */
+static bytes_t by_mappings(plane_t *plane, const account_t *account, bytes_t subject, text_t *out) {
     const mapping_t *mapping = account->mappings;
     while (mapping != NULL && !subject_matches(subject, mapping->source)) {
         mapping = mapping->next;
@@ -120,4 +144,9 @@ bytes_t mapped_subject(plane_t *plane, const account_t *account, bytes_t subject
     }
     status_t status = transform_apply(choice->transform, subject, plane_random(plane), out->at, SUBJECT_BYTES_MAX, &out->size);
     return status == STATUS_OK ? text_bytes(out) : status == STATUS_NOT_FOUND ? subject : BYTES_NONE;
+}
+
+bytes_t mapped_subject(plane_t *plane, const account_t *account, bytes_t subject, text_t *out) {
+    bytes_t to = account->mappings == NULL ? subject : by_mappings(plane, account, subject, out);
+    return to.size == 0 ? to : domain_subject(account, to, out);
 }

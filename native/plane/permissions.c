@@ -15,7 +15,7 @@
 #define VERDICT_TEXT 63u
 #define REPLIES_MAX 16384u /* tracked at once; beyond it the oldest bucket entry goes */
 
-enum { PUB_ALLOW = 0, PUB_DENY, SUB_ALLOW, SUB_DENY };
+enum { PUB_ALLOW = 0, PUB_DENY, SUB_ALLOW, SUB_DENY, MAPPED_DENY };
 
 typedef struct pattern {
     bytes_t subject;
@@ -43,7 +43,7 @@ typedef struct reply_slot {
 } reply_slot_t;
 
 struct permissions {
-    list_t lists[4];
+    list_t lists[PERMISSION_LISTS];
     verdict_slot_t *cache;
     uint32_t response_max;
     int64_t response_ttl_ns;
@@ -81,7 +81,7 @@ void permissions_free(permissions_t *permissions) {
     if (permissions == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
         for (uint32_t j = 0; j < permissions->lists[i].count; j++) {
             bytes_release(&permissions->lists[i].at[j].subject);
         }
@@ -100,7 +100,11 @@ void permissions_free(permissions_t *permissions) {
 
 status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns, permissions_t **out) {
     *out = NULL;
-    if (lists->count[0] + lists->count[1] + lists->count[2] + lists->count[3] == 0 && response_max == 0) {
+    uint32_t patterns = 0;
+    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
+        patterns += lists->count[i];
+    }
+    if (patterns == 0 && response_max == 0) {
         return STATUS_OK;
     }
     permissions_t *permissions = calloc(1, sizeof(*permissions));
@@ -108,7 +112,7 @@ status_t permissions_new(const permission_lists_t *lists, uint32_t response_max,
         return STATUS_NO_MEMORY;
     }
     status_t status = STATUS_OK;
-    for (uint32_t i = 0; i < 4 && status == STATUS_OK; i++) {
+    for (uint32_t i = 0; i < PERMISSION_LISTS && status == STATUS_OK; i++) {
         status = list_make(&permissions->lists[i], lists->at[i], lists->count[i]);
     }
     permissions->cache = calloc(VERDICT_CACHE, sizeof(*permissions->cache));
@@ -287,6 +291,10 @@ bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject) {
 
 bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject) {
     return pair_allows(permissions, SUB_ALLOW, subject);
+}
+
+bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject) {
+    return !list_matches(&permissions->lists[MAPPED_DENY], subject);
 }
 
 /* Wildcards that only overlap what is allowed pass here; each message is looked at later. */

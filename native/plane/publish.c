@@ -197,13 +197,14 @@ static bool offer_crossing(routing_t *routing, const route_target_t *target, con
     return cross_note(routing->plane, routing->publication, target, queue, &routing->crossings) && queue != NULL;
 }
 
-/* Not everything is for everybody's messages: a deferred one was with these already, and what was imported as a stream speaks to
- * subscriptions and streams, never to JetStream's own subjects here. */
+/* Not everything is for everybody's messages: a deferred one was with these already; what was imported as a stream speaks to
+ * subscriptions and streams; and neither that nor what we publish to a subject of somebody's choice speaks to JetStream itself. A reply
+ * that names $JS.API.STREAM.DELETE would do what its author may not. */
 static bool is_withheld(const publication_t *publication, const route_target_t *target) {
     if ((publication->flags & PUBLICATION_INSIDE) != 0 && target->kind <= TARGET_CONTROL) {
         return true;
     }
-    if ((publication->flags & PUBLICATION_IMPORTED) == 0) {
+    if ((publication->flags & (PUBLICATION_IMPORTED | PUBLICATION_UNJUDGED)) == 0) {
         return false;
     }
     switch ((target_kind_t)target->kind) {
@@ -213,29 +214,32 @@ static bool is_withheld(const publication_t *publication, const route_target_t *
     case TARGET_INGEST:
         return false;
     case TARGET_CONTROL:
-        return (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_API) != 0;
     case TARGET_ACK:
-    case TARGET_FLOW:
     case TARGET_NEXT:
     case TARGET_DIRECT:
+        return target_is_jetstream(target);
+    case TARGET_FLOW: /* a mirror of ours answers so, and nothing but the pace hangs on it */
     case TARGET_SERVICE:
     case TARGET_REPLY:
     case TARGET_SHADOW:
     default:
-        return true;
+        return (publication->flags & PUBLICATION_IMPORTED) != 0;
     }
 }
 
 static bool offer_local(routing_t *routing, route_target_t *target) {
-    if (LEAF_UNLIKELY((routing->publication->flags & (PUBLICATION_INSIDE | PUBLICATION_IMPORTED)) != 0)
+    uint32_t flags = routing->publication->flags;
+    if (LEAF_LIKELY(target->kind == TARGET_CLIENT)) {
+        return (flags & PUBLICATION_INSIDE) == 0 && deliver_client(routing->plane, target->owner, routing->publication, &routing->shown);
+    }
+    if (LEAF_UNLIKELY((flags & (PUBLICATION_INSIDE | PUBLICATION_IMPORTED | PUBLICATION_UNJUDGED)) != 0)
         && is_withheld(routing->publication, target)) {
         return false;
     }
     switch ((target_kind_t)target->kind) {
-    case TARGET_CLIENT:
-        return deliver_client(routing->plane, target->owner, routing->publication, &routing->shown);
     case TARGET_CONTROL:
         return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
+    case TARGET_CLIENT:
     case TARGET_LEAF:
         return false;
     case TARGET_SERVICE:
@@ -341,18 +345,6 @@ static void leafs_room(plane_t *plane, const account_t *account) {
     }
 }
 
-/* "$JS.<domain>.API.X" is "$JS.API.X" here, "$JS.<domain>.API.$KV.X" is "$KV.X" (jetstream.md 1.1). */
-static bytes_t map_domain(const account_t *account, bytes_t subject, text_t *mapped) {
-    bytes_t rest = bytes_of(subject.at + account->domain_prefix.size, subject.size - account->domain_prefix.size);
-    if (bytes_starts(rest, BYTES_LITERAL("$KV.")) || bytes_starts(rest, BYTES_LITERAL("$OBJ."))) {
-        return rest;
-    }
-    mapped->size = 0;
-    text_add_literal(mapped, "$JS.API.");
-    text_add(mapped, rest);
-    return text_bytes(mapped);
-}
-
 static void route_to_all(routing_t *routing, account_t *account) {
     plane_t *plane = routing->plane;
     const publication_t *publication = routing->publication;
@@ -420,12 +412,6 @@ void publish_deferred(plane_t *plane) {
 
 uint32_t publish(plane_t *plane, publication_t *publication) {
     account_t *account = publication->account;
-    text_t mapped;
-    bytes_t prefix = account->domain_prefix;
-    if (LEAF_UNLIKELY(prefix.size != 0 && publication->message.subject.size > prefix.size && publication->message.subject.at[0] == '$')
-        && (account->flags & ACCOUNT_JETSTREAM) != 0 && bytes_starts(publication->message.subject, prefix)) {
-        publication->message.subject = map_domain(account, publication->message.subject, &mapped);
-    }
     routing_t routing;
     routing.plane = plane;
     routing.publication = publication;
@@ -453,7 +439,7 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload) {
     publication_t publication = {.account = account,
                                  .message = {.subject = subject, .reply = reply, .header = header, .payload = payload},
-                                 .flags = PUBLICATION_DEFER};
+                                 .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
     return publish(plane, &publication);
 }
 
@@ -480,6 +466,6 @@ delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_
         .account = account,
         .message = {.subject = delivery->to, .reply = delivery->reply, .header = delivery->header, .payload = delivery->payload},
         .shown = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject,
-        .flags = PUBLICATION_DEFER};
+        .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
     return publish(plane, &publication) == 0 ? DELIVERED_NO_INTEREST : DELIVERED;
 }

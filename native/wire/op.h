@@ -30,6 +30,7 @@ typedef enum op_kind {
 } op_kind_t;
 
 #define OP_QUEUES_MAX 64
+#define WEIGHT_MAX 999999999u /* of a queue group on a link: what nine digits hold; the reference reads no more */
 
 typedef struct op {
     op_kind_t kind;
@@ -41,7 +42,7 @@ typedef struct op {
     bytes_t header;  /* whole header block "NATS/1.0...\r\n\r\n", empty when there is none     */
     bytes_t payload; /* without header                                                         */
     uint64_t max;    /* UNSUB: deliveries; 0 = at once                                         */
-    uint32_t weight; /* LS+ with a queue                                                       */
+    uint32_t weight; /* LS+ with a queue, at most WEIGHT_MAX                                   */
     uint32_t queue_count;
     bytes_t queues[OP_QUEUES_MAX]; /* LMSG/HMSG with targets                                       */
 } op_t;

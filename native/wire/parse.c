@@ -301,6 +301,19 @@ static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, con
     return take_payload(parser, input, words->end, header_size, size, op, used, error);
 }
 
+/* What a peer made of its sums is no reason to lose the link: too much is the most there is, nonsense the least. */
+static uint32_t weight(bytes_t word) {
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < word.size; i++) {
+        uint32_t digit = (uint32_t)word.at[i] - '0';
+        if (digit > 9) {
+            return 1;
+        }
+        value = value * 10 + digit < WEIGHT_MAX ? value * 10 + digit : WEIGHT_MAX;
+    }
+    return (uint32_t)value;
+}
+
 /* The ops without a payload; false: the arguments are wrong. */
 static bool act_line(const words_t *words, op_t *op) {
     const bytes_t *at = words->at;
@@ -329,8 +342,7 @@ static bool act_line(const words_t *words, op_t *op) {
         op->subject = at[0];
         if (words->count == 3) {
             op->queue = at[1];
-            op->weight = number(at[2]);
-            return op->weight != SIZE_INVALID;
+            op->weight = weight(at[2]);
         }
         return true;
     case OP_LEAF_UNSUB:

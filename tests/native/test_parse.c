@@ -100,6 +100,8 @@ static const row_t client_rows[] = {
 static const row_t leaf_rows[] = {
     {"LS+ foo.>\r\n", "LS+ subject=foo.>\nend\n"},
     {"LS+ foo workers 3\r\n", "LS+ subject=foo queue=workers weight=3\nend\n"},
+    {"LS+ foo workers 9999999999\r\n", "LS+ subject=foo queue=workers weight=999999999\nend\n"},
+    {"LS+ foo workers x1\r\n", "LS+ subject=foo queue=workers weight=1\nend\n"},
     {"LS+ foo workers\r\n", "bad: silent\n"},
     {"LS- foo\r\nls- foo workers\r\n", "LS- subject=foo\nLS- subject=foo queue=workers\nend\n"},
     {"LMSG foo 2\r\nab\r\n", "LMSG subject=foo payload=ab\nend\n"},

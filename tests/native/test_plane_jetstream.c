@@ -293,6 +293,7 @@ static void again_into_another_stream(void) {
     close_and_remove(plane);
 }
 
+/* A leaf may name any subject for its replies. */
 static void delivered_into_its_own_ack(void) {
     plane_t *plane = open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
@@ -300,13 +301,57 @@ static void delivered_into_its_own_ack(void) {
     peer_t *leaf = rig_leaf(plane, 0, "l", NULL);
     rig_feed(plane, leaf, "LMSG s.x 4\r\n+ACK\r\n");
     settle_until_durable(plane);
+    rig_feed(plane, leaf, "LMSG $JS.API.CONSUMER.MSG.NEXT.S.C _I.1 1\r\n1\r\n");
+    rig_feed(plane, leaf, "LS+ _I.1\r\nLMSG $JS.API.CONSUMER.MSG.NEXT.S.C _I.1 1\r\n1\r\n");
     rig_feed(plane, leaf, "LMSG $JS.API.CONSUMER.MSG.NEXT.S.C $JS.ACK.S.C.1.1.1.1.0 1\r\n1\r\n");
+    rig_feed(plane, leaf, "LMSG s.x $JS.ACK.S.C.1.1.1.1.0 1\r\nx\r\n");
     for (int i = 0; i < 5; i++) settle_until_durable(plane);
     consumer_state_t state;
     consumer_snapshot(seat_find(stream_find(plane, 1), 1)->consumer, plane->now, &state);
     CHECK_EQ_U64(1, state.delivered_stream);
-    CHECK_EQ_U64(0, state.ack_pending);
-    CHECK_EQ_U64(1, state.floor_stream);
+    CHECK_EQ_U64(1, state.ack_pending);
+    close_and_remove(plane);
+}
+
+/* What control would hear of the API; its subscription is the one of a daemon. */
+static uint64_t api_requests(plane_t *plane) {
+    plane_event_t event;
+    uint64_t count = 0;
+    while (rig_event(plane, EVENT_MESSAGE, &event)) count += event.target == 77;
+    return count;
+}
+
+static void nothing_of_ours_asks_the_api(void) {
+    static const char *const rewrites[4] = {"", "", "s.*", "$JS.API.STREAM.DELETE.S"};
+    static const char *const words[] = {
+        "PUB s.x $JS.API.STREAM.DELETE.S 0\r\n\r\n",
+        "PUB s.x $JS.hub.API.STREAM.DELETE.S 0\r\n\r\n",
+        "PUB $JS.API.CONSUMER.MSG.NEXT.S.C $JS.API.STREAM.DELETE.S 26\r\n{\"batch\":5,\"no_wait\":true}\r\n",
+        "PUB $JS.hub.API.CONSUMER.MSG.NEXT.S.C $JS.hub.API.STREAM.DELETE.S 26\r\n{\"batch\":5,\"no_wait\":true}\r\n",
+        "PUB $JS.API.CONSUMER.MSG.NEXT.S.C $JS.API.CONSUMER.MSG.NEXT.S.C 26\r\n{\"batch\":5,\"no_wait\":true}\r\n",
+    };
+    plane_t *plane = open_fresh("hub");
+    put_rewriting(plane, stream_defaults, "s.>", rewrites, false);
+    put_consumer(plane);
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "$JS.API.>");
+    rig_pack(&strings, "");
+    rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 77, .arg = SUBSCRIBE_API}, &strings);
+    peer_t *a = rig_client(plane);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        rig_feed(plane, a, words[i]);
+        for (int j = 0; j < 5; j++) settle_until_durable(plane);
+        CHECK_EQ_U64(0, api_requests(plane));
+    }
+    rig_feed(plane, a, "PUB $JS.hub.API.STREAM.DELETE.S _I.1 0\r\n\r\n");
+    CHECK_EQ_U64(1, api_requests(plane));
+    for (uint32_t flags = 0; flags <= PUBLISH_REQUEST; flags += PUBLISH_REQUEST) {
+        strings.size = 0;
+        for (int i = 0; i < 3; i++) rig_pack(&strings, i == 0 ? "$JS.hub.API.STREAM.DELETE.S" : "");
+        rig_run(plane, (plane_command_t){.op = COMMAND_PUBLISH, .account = RIG_ACCOUNT, .arg = flags}, &strings);
+        core_settle(plane);
+        CHECK_EQ_U64(flags != 0, api_requests(plane));
+    }
     close_and_remove(plane);
 }
 
@@ -380,7 +425,8 @@ int main(void) {
     RUN("of a definition that cannot be carried out nothing is done, whether the stream is there or new", nothing_of_a_refused_definition);
     RUN("a stream that could not be made can be made afterwards", a_refused_stream_leaves_its_place);
     RUN("what another stream stores of it, and publishes again, is on disk before that", again_into_another_stream);
-    RUN("a message that is delivered to its own ack subject is acknowledged, one tick later", delivered_into_its_own_ack);
+    RUN("a message that is delivered to its own ack subject, and an answer to it, acknowledge nothing", delivered_into_its_own_ack);
+    RUN("what JetStream publishes to a subject of somebody's choice never asks its API; clients and control do", nothing_of_ours_asks_the_api);
     RUN("a fast batch is forgotten ten seconds after its last word, and with its stream", silent_batches);
     RUN("streams and messages are there after closing and opening", still_there);
     return TEST_RESULT();

@@ -123,6 +123,37 @@ static void denied(void) {
     RIG_HEARD("-ERR 'Permissions Violation for Subscription to \"out.no\"'\r\n", spoke);
 }
 
+/* JetStream's own subjects are wanted here, whoever else wanted them before and leaves. */
+static void domain_stays(void) {
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "hub");
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB $JS.hub.API.STREAM.> 1\r\n");
+    peer_t *leaf = joined(0, "l", NULL);
+    rig_feed(plane, a, "UNSUB 1\r\n");
+    RIG_HEARD("", leaf);
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "hub");
+    RIG_HEARD("", leaf);
+    rig_account(plane, RIG_ACCOUNT, 0, "hub");
+    core_settle(plane);
+    CHECK(strstr(rig_heard(leaf), "LS- $JS.hub.API.STREAM.>\r\n") != NULL);
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "hub");
+    core_settle(plane);
+    CHECK(strstr(rig_heard(leaf), "LS+ $JS.hub.API.STREAM.>\r\n") != NULL);
+}
+
+static void weights_add_up_to_what_can_be_read(void) {
+    peer_t *one = joined(0, "one", NULL), *two = joined(0, "two", NULL), *three = joined(0, "three", NULL);
+    rig_feed(plane, one, "LS+ work g 999999999\r\n");
+    RIG_HEARD("LS+ work g 999999999\r\n", three);
+    rig_feed(plane, two, "LS+ work g 18446744073709551616\r\n");
+    RIG_HEARD("LS+ work g 999999999\r\n", three);
+    rig_feed(plane, one, "LS- work g\r\n");
+    RIG_HEARD("LS+ work g 999999999\r\n", three);
+    rig_feed(plane, one, "LS+ odd g x\r\n");
+    RIG_HEARD("LS+ odd g 1\r\n", three);
+    CHECK(one->state == PEER_ADMITTED && two->state == PEER_ADMITTED && three->state == PEER_ADMITTED);
+}
+
 static void link_counts_as_taken(void) {
     peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", NULL);
     rig_feed(plane, leaf, "LS+ svc\r\nLS+ *\r\n");
@@ -164,6 +195,8 @@ int main(void) {
     RUN_LINKED("the stored subject travels behind the ack subject and is shown to the client", stored_subject_behind_the_ack);
     RUN_LINKED("the own loop subject coming back closes the link", loop);
     RUN_LINKED("deny lists hold in both directions and for interest", denied);
+    RUN_LINKED("JetStream's subjects under its domain's name stay announced when a client that wanted them leaves", domain_stays);
+    RUN_LINKED("weights beyond nine digits are told as the largest that a peer reads, and taken as that", weights_add_up_to_what_can_be_read);
     RUN_LINKED("a message crosses a link once, and that counts as delivered", link_counts_as_taken);
     RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
     return TEST_RESULT();

@@ -220,6 +220,7 @@ class Acceptor:
             publish_deny=(*login.permissions.subscribe_deny, *_subjects(connect.get("deny_pub"))),
             subscribe_allow=login.permissions.publish_allow,
             subscribe_deny=login.permissions.publish_deny,
+            mapped_deny=login.permissions.publish_deny,
         )
         out, incoming = jetstream_denies(
             identity.domain, remote_domain, system=login.system, jetstream=identity.jetstream
@@ -346,6 +347,7 @@ class Solicitor:
             publish_deny=(*export_deny, *remote.deny_exports),
             subscribe_allow=import_allow,
             subscribe_deny=(*import_deny, *remote.deny_imports),
+            mapped_deny=remote.deny_imports,
         )
         out, incoming = jetstream_denies(
             identity.domain, remote_domain, system=remote.system, jetstream=identity.jetstream

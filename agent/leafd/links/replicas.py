@@ -228,7 +228,12 @@ class Replicas:
 
         active.reply = self._plane.subscribe(slot.account, reply, answered)
         heard = await self._plane.publish_counted(
-            slot.account, order.subject, order.body, reply=reply, header=order.header
+            slot.account,
+            order.subject,
+            order.body,
+            reply=reply,
+            header=order.header,
+            flags=t.PublishFlag.REQUEST,
         )
         if heard == 0:
             self._drop_reply(active)
@@ -293,7 +298,8 @@ class Replicas:
         """Best effort: spares the origin ten seconds of a consumer that nobody listens to."""
         slot = active.replica.slot
         if active.consumer:
-            self._plane.publish(slot.account, slot.origin.delete_subject(active.consumer), b"")
+            subject = slot.origin.delete_subject(active.consumer)
+            self._plane.publish(slot.account, subject, b"", flags=t.PublishFlag.REQUEST)
             active.consumer = ""
 
     def _end(self, key: tuple[int, int]) -> None:
