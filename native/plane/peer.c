@@ -157,7 +157,7 @@ static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         if (verdict == WIRE_BAD) {
-            bad_input(plane, peer, error);
+            bad_input(plane, peer, error, bytes_of(input.at + used, input.size - used));
             break;
         }
         if (plane->limits.trace != 0) {

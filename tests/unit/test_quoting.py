@@ -110,3 +110,28 @@ def test_what_was_left_out_is_counted(tmp_path: Path, monkeypatch: pytest.Monkey
 
     assert told.endswith("[WRN] 7 lines like the next one were left out")
     assert last.endswith(f"[WRN] line {log_room.BURST + 7}")
+
+
+def test_an_unexpected_error_is_told_with_its_place(tmp_path: Path) -> None:
+    """A traceback is as many lines as it has, each one a line of the log, and a recursion's is short."""
+
+    def deeper(depth: int) -> None:
+        if depth == 0:
+            raise ValueError("evil\nline \x1b[2J")
+        deeper(depth - 1)
+
+    path = tmp_path / "log"
+    log = Log(str(path), times=False)
+    try:
+        deeper(200)
+    except ValueError as error:
+        log.exception("request \x1b failed", error)
+    log.close()
+    written = path.read_text()
+    lines = written.splitlines()
+
+    assert "\x1b" not in written
+    assert all(re.match(r"\[\d+\] \[ERR\] ", line) for line in lines)
+    assert lines[0].endswith(r"request \x1b failed")
+    assert "raise ValueError" in written
+    assert 8 < len(lines) < 80

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+import traceback
 from dataclasses import dataclass
 from types import CodeType
 from typing import Final, TextIO
@@ -21,6 +22,7 @@ from leafd.errors import StartError
 from leafd.native_types import Trace
 from leafd.quoting import printable
 
+_FRAMES_MAX: Final = 20  # of a traceback: a recursion has thousands
 BURST: Final = 1000
 """Lines of one place before its rate counts: a thousand leaves that come back at once are all told of."""
 RATE: Final = 2.0
@@ -89,6 +91,14 @@ class Log:
     def error(self, text: str) -> None:
         self._limited("ERR", text)
 
+    def exception(self, text: str, error: BaseException) -> None:
+        """An error that nobody expected, with where it came from: each line of the traceback is a line of the log."""
+        if not self._limited("ERR", text):
+            return
+        for part in traceback.format_exception(error, limit=-_FRAMES_MAX):
+            for line in part.rstrip("\n").split("\n"):
+                self._write("ERR", f"    {line}")
+
     def fatal(self, text: str) -> None:
         self._write("FTL", text)
 
@@ -100,16 +110,17 @@ class Log:
         if self.trace_on:
             self._write("TRC", text)
 
-    def _limited(self, level: str, text: str) -> None:
+    def _limited(self, level: str, text: str) -> bool:
         """Writes the line if the place that calls has room. No caller has to name it, so none can forget."""
         caller = sys._getframe(2)
         place = self._places.setdefault((caller.f_code, caller.f_lineno), _Place())
         if not place.takes(time.monotonic()):
-            return
+            return False
         if place.left_out:
             self._write(level, f"{place.left_out} lines like the next one were left out")
             place.left_out = 0
         self._write(level, text)
+        return True
 
     def _write(self, level: str, text: str) -> None:
         stamp = f"{self._now()} " if self.times else ""
