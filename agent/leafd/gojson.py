@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from leafd.gosyntax import syntax_error
 from leafd.gotime import TimeError, format_time, parse_time
+from leafd.turns import WEIGHT_MAX, aside
 
 _Record = TypeVar("_Record", bound="Struct")
 
@@ -403,7 +404,21 @@ def written(value: Struct) -> dict[str, Any]:
 
 def dump(members: Mapping[str, Any]) -> bytes:
     """JSON text with Go's escapes of <, > and &, which can only occur inside strings."""
-    text = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
+    return _escaped(json.dumps(members, ensure_ascii=False, separators=(",", ":")))
+
+
+async def dumped(weight: int, members: Mapping[str, Any]) -> bytes:
+    """The same, of members that are as large as weight says (turns.py)."""
+    return await aside(weight, _dump_piecewise if weight > WEIGHT_MAX else dump, members)
+
+
+def _dump_piecewise(members: Mapping[str, Any]) -> bytes:
+    """For the worker thread. dumps() holds the interpreter until it is through; this lets the control thread in."""
+    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    return _escaped("".join(encoder.iterencode(members)))
+
+
+def _escaped(text: str) -> bytes:
     for character, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(character, escape)
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

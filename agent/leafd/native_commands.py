@@ -12,12 +12,14 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, fields
+from functools import partial
 from typing import Any, Final
 
 import trio
 
 from leafd import native_types as t
 from leafd.native_types import PlaneError
+from leafd.turns import ITEM_WEIGHT, aside
 
 NOT_FOUND: Final = -1
 NO_SPACE: Final = -10
@@ -52,6 +54,10 @@ def _name(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text).encode()
+
+
+def _pack_names(texts: Iterable[str]) -> bytes:
+    return pack_strings(_name(text) for text in texts)
 
 
 def vars_of(value: Any) -> dict[str, int]:
@@ -152,10 +158,14 @@ class Commands(ABC):
         size = self._size("connection_row_t")
         names = [one.name for one in fields(t.ConnectionRow)]
         rows = range(0, len(done.payload) - size + 1, size)
-        return [
-            t.ConnectionRow(**self._decode_struct("connection_row_t", done.payload[at : at + size], names))
-            for at in rows
-        ]
+
+        def decode() -> list[t.ConnectionRow]:
+            return [
+                t.ConnectionRow(**self._decode_struct("connection_row_t", done.payload[at : at + size], names))
+                for at in rows
+            ]
+
+        return await aside(len(done.payload), decode)
 
     def set_limits(self, limits: t.Limits) -> None:
         """The live ones of the limits take effect."""
@@ -237,7 +247,8 @@ class Commands(ABC):
         """Creates, updates or (loading) takes up a stored stream. definition is kept verbatim as the durable record.
         transform, republish: source and destination; an empty destination is none."""
         texts = (*transform, *republish, *subjects)
-        extra = pack_strings([_name(name), definition, _name(domain), *(_name(text) for text in texts)])
+        extra = pack_strings([_name(name), definition, _name(domain)])
+        extra += await aside(ITEM_WEIGHT * len(texts), _pack_names, texts)
         done = await self._request(
             "STREAM_PUT",
             f"stream {name}",
@@ -265,7 +276,8 @@ class Commands(ABC):
             arg2=offset,
             extra=pack_strings([_name(subjects_filter)]),
         )
-        return self._stream_state(done.payload, lists=True, deleted=deleted)
+        decode = partial(self._stream_state, done.payload, lists=True, deleted=deleted)
+        return await aside(len(done.payload), decode)
 
     async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int:
         """Purges; returns how many messages went."""
@@ -326,16 +338,9 @@ class Commands(ABC):
     ) -> t.ConsumerState:
         """Creates, updates or (loading) takes up a consumer; the answer is its state before any delivery."""
         backoff = b"".join(struct.pack("<q", ns) for ns in backoff_ns)
-        extra = pack_strings(
-            [
-                _name(name),
-                definition,
-                _name(deliver_subject),
-                _name(deliver_group),
-                backoff,
-                *(_name(one) for one in filters),
-            ]
-        )
+        filters = tuple(filters)
+        extra = pack_strings([_name(name), definition, _name(deliver_subject), _name(deliver_group), backoff])
+        extra += await aside(ITEM_WEIGHT * len(filters), _pack_names, filters)
         done = await self._request(
             "CONSUMER_PUT",
             f"consumer {name}",

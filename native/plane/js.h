@@ -9,7 +9,7 @@
 #include "base/transform.h"
 #include "plane/core.h"
 
-#define STREAM_SUBJECTS_MAX 4096u
+#define STREAM_SUBJECTS_MAX 32768u
 
 /* One consumer's targets. Owned by its stream's list; consumer_owner() of consume/ points here. */
 typedef struct consumer_seat {

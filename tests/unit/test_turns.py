@@ -42,10 +42,9 @@ def test_the_gauge_names_the_longest_turn_and_how_long_it_was() -> None:
         work(0.03)
         await trio.sleep(0)
 
-    report, lines = measured(busy)
+    report, _ = measured(busy)
     assert 30 <= report["longest_turn_cpu_ms"] <= report["longest_turn_ms"]
     assert "busy" in report["longest_turn_place"]
-    assert (0, []) == (report["long_turns"], lines)
 
 
 def test_a_turn_that_sleeps_is_long_on_the_wall_and_short_in_cpu() -> None:

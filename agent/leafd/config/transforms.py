@@ -7,6 +7,7 @@ Pure text. What does not live here: renaming (the plane does it), overlaps of su
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import Final
 
 INVALID_SUBJECT: Final = "invalid subject"
@@ -26,16 +27,20 @@ _FUNCTIONS: Final = {
     "random": "number",
 }
 _SPACES: Final = r"[\t\n\f\r ]*"
-_CALLS: Final = {
+# A call begins and ends like this; between the two anything may stand but a line's end. Not one expression: `.*`
+# between them is tried at every beginning again, which is quadratic in what a client may send.
+_BEGINNINGS: Final = {
     name: re.compile(
         rf"\{{\{{{_SPACES}"
         + "".join(f"[{word[0]}{word[0].upper()}]{word[1:]}" for word in name.split("-"))
-        + rf"{_SPACES}\((.*)\){_SPACES}\}}\}}"
+        + rf"{_SPACES}\("
     )
     for name in _FUNCTIONS
 }
+_ENDING: Final = re.compile(rf"\){_SPACES}\}}\}}")
 _COMMA: Final = re.compile(rf",{_SPACES}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_DIGITS_MAX: Final = 19  # of 64 bits
 _INT32_MAX: Final = (1 << 31) - 1
 
 
@@ -109,11 +114,21 @@ def _is_call(token: str) -> bool:
 
 
 def _function(token: str) -> tuple[str, str] | None:
-    """The name of the function in a token, and the text between its parentheses."""
-    for name, pattern in _CALLS.items():
-        found = pattern.search(token)
-        if found:
-            return name, found[1]
+    """The name of the function in a token, and the text between its parentheses: from the first beginning that has an
+    ending in its line to the last such ending."""
+    endings = [found.start() for found in _ENDING.finditer(token)]
+    for name, beginning in _BEGINNINGS.items() if endings else ():
+        line_end = -1
+        for found in beginning.finditer(token):
+            first = found.end()
+            if first > endings[-1]:
+                break
+            if first > line_end:
+                line_end = token.find("\n", first)
+                line_end = line_end if line_end >= 0 else len(token)
+            last = bisect_left(endings, line_end) - 1
+            if last >= 0 and endings[last] >= first:
+                return name, token[first : endings[last]]
     return None
 
 
@@ -121,7 +136,10 @@ def _number(text: str) -> int | None:
     """What Go takes for an int."""
     if not _INTEGER.fullmatch(text):
         return None
-    number = int(text)
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    if len(digits) > _DIGITS_MAX:
+        return None
+    number = int(digits) * (-1 if text[0] == "-" else 1)
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 

@@ -67,6 +67,9 @@ class Gauge(trio.abc.Instrument):
         self._spans.append((0, Longest()))
         self._span_ends = self._noteworthy_s = 0.0
         self.long_turns = 0
+        # The turn that calls this was part of the start.
+        self._began = self._cpu_read = time.perf_counter()
+        self._cpu = time.thread_time()
 
     # ---- called by trio around every step of every task
 

@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.gojson import dump
+from leafd.gojson import dump, dumped
 from leafd.gotime import ZERO_TIME, format_time, now_ns
 from leafd.jetstream.catalogue import Account, Consumer, Settings, Stream
 from leafd.jetstream.ports import JetStreamPlane
@@ -44,12 +44,17 @@ class Advisories:
         self._settings = settings
 
     def _publish(self, account: Account, subject: str, type_name: str, members: dict[str, Any]) -> None:
+        self._plane.publish(account.id, subject, dump(self._event(type_name, members)))
+
+    def _event(self, type_name: str, members: dict[str, Any]) -> dict[str, Any]:
         event = {"type": _TYPE + type_name, "id": unique(), "timestamp": format_time(now_ns())} | members
         if self._settings.domain:
             event["domain"] = self._settings.domain
-        self._plane.publish(account.id, subject, dump(event))
+        return event
 
-    def audit(self, account: Account, subject: str, client: dict[str, Any], request: bytes, response: bytes) -> None:
+    async def audit(
+        self, account: Account, subject: str, client: dict[str, Any], request: bytes, response: bytes
+    ) -> None:
         """An API call was answered."""
         if len(request) + len(response) > AUDIT_SIZE_MAX:
             return
@@ -57,7 +62,9 @@ class Advisories:
         if request:
             members["request"] = request.decode("utf-8", "replace")
         members["response"] = response.decode("utf-8", "replace")
-        self._publish(account, f"{_ADVISORY}.API", "advisory.v1.api_audit", members)
+        event = self._event("advisory.v1.api_audit", members)
+        body = await dumped(len(request) + len(response), event)
+        self._plane.publish(account.id, f"{_ADVISORY}.API", body)
 
     def stream(self, stream: Stream, what: str, action: str) -> None:
         """A stream was CREATED, UPDATED or DELETED."""

@@ -65,7 +65,7 @@ async def snapshot(call: Call, request: SnapshotRequest) -> dict[str, Any]:
         state = await context.plane.stream_state(stream.id)
     except t.PlaneError as error:
         raise errors.STREAM_SNAPSHOT.error(err=error) from None
-    shown = written(stream_state(stream, state))
+    shown = written(stream_state(stream.visible, state))
 
     async def send() -> None:
         client = call.client()
@@ -169,7 +169,7 @@ class Sending:
         now = now_ns()
         try:
             entries = await self._consumer_entries(state.last_seq, now)
-            shown = written(stream_state(self._stream, state)) | {"consumer_count": len(entries)}
+            shown = written(stream_state(self._stream.visible, state)) | {"consumer_count": len(entries)}
             yield archive.MAGIC + archive.entry(archive.STATE, now, dump(shown))
             for consumer in entries:
                 yield consumer

@@ -17,6 +17,8 @@ from leafd.gojson import JsonError, decode, dump, written
 from leafd.gotime import TimeError, format_time, parse_time
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.subjects import Compared
+from leafd.turns import ITEM_WEIGHT
 
 NO_LIMIT: Final = -1
 
@@ -50,6 +52,13 @@ class Settings:
     duplicate_window: int = 0
 
 
+def weight_of(config: StreamConfig) -> int:
+    """What it costs to write a stream's configuration down, or to judge it."""
+    sources = (*config.sources, config.mirror) if config.mirror else config.sources
+    items = len(config.subjects) + len(config.metadata or ())
+    return ITEM_WEIGHT * (items + sum(4 + len(source.subject_transforms) for source in sources))
+
+
 @dataclass(slots=True)
 class Consumer:
     """One consumer. created: Unix ns, kept for ever."""
@@ -58,6 +67,12 @@ class Consumer:
     name: str
     config: ConsumerConfig
     created: int
+    compared: Compared = field(default_factory=Compared, compare=False)
+
+    @property
+    def weight(self) -> int:
+        """What it costs to write it down (turns.py)."""
+        return ITEM_WEIGHT * (len(self.config.filters) + len(self.config.metadata or ()) + len(self.config.backoff))
 
     @property
     def hidden(self) -> bool:
@@ -80,6 +95,12 @@ class Stream:
     created: int
     consumers: dict[str, Consumer] = field(default_factory=dict)
     lock: trio.Lock = field(default_factory=trio.Lock)
+    compared: Compared = field(default_factory=Compared)
+
+    @property
+    def weight(self) -> int:
+        """What it costs to write it down (turns.py)."""
+        return weight_of(self.config)
 
     @property
     def name(self) -> str:

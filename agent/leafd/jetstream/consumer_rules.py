@@ -37,13 +37,14 @@ from leafd.jetstream.stream_rules import (
     metadata_size,
     pedantic_error,
 )
-from leafd.jetstream.subjects import literal, subset, valid_name
+from leafd.jetstream.subjects import Steps, SubjectSet, check_list, literal, subset, valid_name
 
 MAX_WAITING_DEFAULT: Final = 512
 ACK_WAIT_DEFAULT: Final = 30 * SECOND
 MAX_ACK_PENDING_DEFAULT: Final = 1000
 PINNED_DEFAULT: Final = 120 * SECOND
 SOURCING_HEARTBEAT: Final = SECOND
+BACKOFF_MAX: Final = 10_000
 EPHEMERAL_THRESHOLD: Final = 5 * SECOND
 _NEVER_NEGATIVE: Final = (
     "max_waiting",
@@ -129,6 +130,9 @@ def _default_ack_pending(config: ConsumerConfig, context: ConsumerContext) -> in
 def check(config: ConsumerConfig, context: ConsumerContext) -> None:
     """Raises the ApiError of the first rule that the configuration breaks."""
     stream = context.stream
+    check_list(config.filters, len(config.filters), "filter subjects")
+    if len(config.backoff) > BACKOFF_MAX:
+        raise invalid(f"more than {BACKOFF_MAX} backoff intervals")
     if config.name and not valid_name(config.name):
         raise invalid("consumer name can not contain '.', '*', '>', '\\', '/'")
     if config.durable_name and not valid_name(config.durable_name):
@@ -233,10 +237,11 @@ def _check_filters(config: ConsumerConfig) -> None:
     if not all(config.filter_subjects):
         raise errors.CONSUMER_EMPTY_FILTER.error()
     filters = config.filters
-    for index, one in enumerate(filters):
+    together, steps = SubjectSet(filters), Steps()
+    for one in filters:
         if not valid_subject(one):
             raise invalid(INVALID_SUBJECT)
-        if any(subset(one, other) for other in (*filters[:index], *filters[index + 1 :])):
+        if together.covers_beside(one, steps):
             raise errors.CONSUMER_OVERLAPPING_SUBJECT_FILTERS.error()
 
 

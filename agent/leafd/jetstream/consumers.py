@@ -39,8 +39,7 @@ from leafd.jetstream.models.requests import (
 )
 from leafd.jetstream.models.stream import WORKQUEUE
 from leafd.jetstream.registry import Body, Call, Counted, Lock, endpoint
-from leafd.jetstream.streams import LIST_LIMIT, NAMES_LIMIT, gathered, refused
-from leafd.jetstream.subjects import collide
+from leafd.jetstream.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, overlaps, refused
 from leafd.jetstream.versioning import (
     IDENTITY_HEADER,
     comparable,
@@ -48,6 +47,7 @@ from leafd.jetstream.versioning import (
     static_consumer,
     stream_identity,
 )
+from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 QUERY_START_TIME: Final = 3  # of abi.h
 _ALPHABET: Final = digits + ascii_letters
@@ -67,7 +67,7 @@ async def put(context: Context, stream: Stream, consumer: Consumer, *, loading: 
         consumer.id,
         flat_consumer(stream.account.id, config),
         name=consumer.name,
-        definition=consumer_definition(consumer),
+        definition=await aside(consumer.weight, consumer_definition, consumer),
         deliver_subject=config.deliver_subject,
         deliver_group=config.deliver_group,
         backoff_ns=config.backoff,
@@ -98,13 +98,14 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
         config = _kept(existing, config)
     surroundings = context.for_consumers(stream)
     config = rules.with_defaults(static_consumer(config), surroundings, pedantic=request.pedantic)
-    rules.check(config, surroundings)
+    await aside(len(call.body) + ITEM_WEIGHT * len(stream.config.subjects), rules.check, config, surroundings)
     if existing is not None:
         state = await _update(call, stream, existing, config, request.action)
-        return consumer_info(stream, existing, state)
+        call.weight = existing.weight
+        return await aside(existing.weight, consumer_info, stream, existing, state)
     if request.action == ACTION_UPDATE:
         raise errors.CONSUMER_DOES_NOT_EXIST.error()
-    return await _add(context, stream, config)
+    return await _add(call, stream, config)
 
 
 def identity_header(stream: Stream) -> bytes:
@@ -143,7 +144,7 @@ async def _update(
     context, old = call.context, existing.config
     if action == ACTION_CREATE and replace(config, metadata=comparable(config.metadata, old.metadata)) != old:
         raise errors.CONSUMER_ALREADY_EXISTS.error()
-    if stream.config.retention == WORKQUEUE and not _partition_free(stream, existing.name, config.filters):
+    if stream.config.retention == WORKQUEUE and not await _partition_free(stream, existing.name, config.filters):
         raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE.error()
     state = await context.plane.consumer_state(stream.id, existing.id)
     rules.check_update(old, config, bound=bool(state.push_bound))
@@ -161,14 +162,14 @@ async def _update(
     return state
 
 
-def _partition_free(stream: Stream, name: str, filters: tuple[str, ...]) -> bool:
-    """On a workqueue each message belongs to one consumer."""
+async def _partition_free(stream: Stream, name: str, filters: tuple[str, ...]) -> bool:
+    """On a workqueue each message belongs to one consumer. The caller holds the stream's lock."""
     others = [one for one in stream.consumers.values() if one.name != name and one.counted]
-    return not any(
-        not other.config.filters or any(collide(mine, theirs) for theirs in other.config.filters)
-        for mine in filters
-        for other in others
-    )
+    if filters and not all(other.config.filters for other in others):
+        return False
+    theirs = [(other.compared, other.config.filters) for other in others]
+    weight = ITEM_WEIGHT * (len(filters) + sum(len(subjects) for _, subjects in theirs))
+    return not await aside(weight, overlaps, filters, theirs)
 
 
 def _check_room(context: Context, stream: Stream) -> None:
@@ -179,7 +180,7 @@ def _check_room(context: Context, stream: Stream) -> None:
         raise errors.MAXIMUM_CONSUMERS_LIMIT.error()
 
 
-def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
+async def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
     if stream.config.retention != WORKQUEUE or config.direct or config.sourcing:
         return
     if config.ack_policy not in (ACK_EXPLICIT, ACK_FLOW_CONTROL):
@@ -189,13 +190,14 @@ def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
     if any(one.counted for one in stream.consumers.values()):
         if not config.filters:
             raise errors.CONSUMER_WORKQUEUE_MULTIPLE_UNFILTERED.error()
-        if not _partition_free(stream, config.durable_name or config.name, config.filters):
+        if not await _partition_free(stream, config.durable_name or config.name, config.filters):
             raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE.error()
 
 
-async def _add(context: Context, stream: Stream, config: ConsumerConfig) -> dict[str, Any]:
+async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, Any]:
+    context = call.context
     _check_room(context, stream)
-    _check_workqueue(stream, config)
+    await _check_workqueue(stream, config)
     rules.refuse_unsupported(config)
     name = config.durable_name or config.name
     while not name or name in stream.consumers:
@@ -212,7 +214,8 @@ async def _add(context: Context, stream: Stream, config: ConsumerConfig) -> dict
     context.advisories.consumer(stream, consumer, "CREATED", "create")
     if config.pause_until is not None and config.pause_until > now_ns():
         context.advisories.pause(stream, consumer)
-    return consumer_info(stream, consumer, state)
+    call.weight = consumer.weight
+    return await aside(consumer.weight, consumer_info, stream, consumer, state)
 
 
 def _found(call: Call) -> tuple[Stream, Consumer]:
@@ -229,7 +232,8 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
     except t.PlaneError:
         # Removed by its inactivity in this very moment.
         raise errors.CONSUMER_NOT_FOUND.error() from None
-    return consumer_info(stream, consumer, state)
+    call.weight = consumer.weight
+    return await aside(consumer.weight, consumer_info, stream, consumer, state)
 
 
 @endpoint(
@@ -261,11 +265,13 @@ async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     offset = min(max(request.offset, 0), len(consumers))
     selected = consumers[offset : offset + LIST_LIMIT]
     states = await gathered([partial(call.context.plane.consumer_state, stream.id, one.id) for one in selected])
-    page = [
-        consumer_info(stream, consumer, state, metadata=False)
-        for consumer, state in zip(selected, states, strict=True)
-        if state is not None
-    ]
+    page, pause = [], Pause()
+    for consumer, state in zip(selected, states, strict=True):
+        if state is not None:
+            shown = partial(consumer_info, stream, consumer, state, metadata=False)
+            page.append(await aside(consumer.weight, shown))
+            await pause()
+    call.weight = sum(LISTED_WEIGHT + consumer.weight for consumer in selected)
     return {"total": len(consumers), "offset": offset, "limit": LIST_LIMIT, "consumers": page}
 
 

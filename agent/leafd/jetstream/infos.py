@@ -16,10 +16,11 @@ from leafd.jetstream.models.consumer import ConsumerInfo, SequenceInfo
 from leafd.jetstream.models.stream import StreamInfo, StreamSource, StreamStateReply
 from leafd.jetstream.ports import SourceStatus
 from leafd.jetstream.versioning import dynamic
+from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 
-def stream_state(stream: Stream, state: t.StreamState) -> StreamStateReply:
-    """Counters as the API tells them."""
+def stream_state(visible: int, state: t.StreamState) -> StreamStateReply:
+    """Counters as the API tells them. visible: how many consumers clients may see."""
     return StreamStateReply(
         messages=state.messages,
         bytes=state.bytes,
@@ -31,7 +32,7 @@ def stream_state(stream: Stream, state: t.StreamState) -> StreamStateReply:
         subjects=dict(sorted(state.subject_counts.items())) or None,
         num_deleted=state.deleted_count,
         deleted=state.deleted,
-        consumer_count=stream.visible,
+        consumer_count=visible,
     )
 
 
@@ -52,23 +53,28 @@ async def stream_info(
         mirror = _source(config.mirror, await context.neighbours.source_status(stream.id, 0), sequence=False)
         if creating:
             mirror.pop("filter_subject", None)
-    sources = [
-        _source(source, await context.neighbours.source_status(stream.id, slot), sequence=True)
-        for slot, source in enumerate(config.sources, 1)
-    ]
-    info = written(
-        StreamInfo(
-            config=config,
-            created=stream.created,
-            state=stream_state(stream, state),
-            domain="" if creating else context.settings.domain,
-            cluster=_cluster(context.settings) if cluster else None,
-            mirror=mirror,
-            sources=sources or None,
-            timestamp=now_ns(),
+    sources, pause = [], Pause()
+    for slot, source in enumerate(config.sources, 1):
+        sources.append(_source(source, await context.neighbours.source_status(stream.id, slot), sequence=True))
+        await pause()
+
+    def put_together() -> dict[str, Any]:
+        info = written(
+            StreamInfo(
+                config=config,
+                created=stream.created,
+                state=stream_state(visible, state),
+                domain="" if creating else context.settings.domain,
+                cluster=_cluster(context.settings) if cluster else None,
+                mirror=mirror,
+                sources=sources or None,
+                timestamp=now_ns(),
+            )
         )
-    )
-    return _with_metadata(info) if metadata else info
+        return _with_metadata(info) if metadata else info
+
+    visible = stream.visible
+    return await aside(stream.weight + ITEM_WEIGHT * (len(state.subject_counts) + len(state.deleted)), put_together)
 
 
 def _with_metadata(info: dict[str, Any]) -> dict[str, Any]:

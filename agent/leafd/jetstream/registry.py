@@ -20,6 +20,7 @@ from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Account, Consumer, Stream
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.versioning import check_level
+from leafd.turns import WEIGHT_MAX, aside
 
 if TYPE_CHECKING:
     from leafd.jetstream.context import Context
@@ -56,8 +57,8 @@ class Counted(Enum):
 
 @dataclass(slots=True)
 class Call:
-    """One request on its way. client: who asks, for advisories. Set by the endpoint: reply_header, the header block for
-    the reply; after, what goes on once the reply has been sent."""
+    """One request on its way. client: who asks, for advisories. Set by the endpoint: weight, what it costs to write the
+    reply down (turns.py); reply_header, the header block for the reply; after, what goes on once it has been sent."""
 
     context: Context
     account: Account
@@ -66,6 +67,7 @@ class Call:
     header: bytes
     body: bytes
     client: Callable[[], dict[str, Any]] = dict
+    weight: int = 0
     reply_header: bytes = b""
     after: Callable[[], Awaitable[None]] | None = None
 
@@ -168,6 +170,7 @@ class Answer:
 
     members: dict[str, Any]
     header: bytes = b""
+    weight: int = 0
     counted: bool = True
     error: bool = False
     after: Callable[[], Awaitable[None]] | None = None
@@ -185,7 +188,7 @@ async def answer(line: Endpoint, call: Call) -> Answer | None:
     if members is None:
         return None
     counted = line.counted is Counted.ALL
-    return Answer({"type": line.type_name} | members, call.reply_header, counted=counted, after=call.after)
+    return Answer({"type": line.type_name} | members, call.reply_header, call.weight, counted, after=call.after)
 
 
 def refusal(line: Endpoint, error: ApiError) -> Answer:
@@ -195,18 +198,27 @@ def refusal(line: Endpoint, error: ApiError) -> Answer:
 
 
 async def _run(line: Endpoint, call: Call) -> dict[str, Any] | None:
-    request = _body(line, call) if line.early_body else None
-    check_level(call.header)
-    if not call.account.enabled:
-        raise errors.NOT_ENABLED_FOR_ACCOUNT.error()
-    if not line.early_body:
-        request = _body(line, call)
+    large = len(call.body) > WEIGHT_MAX
     async with AsyncExitStack() as held:
-        if line.lock is Lock.ACCOUNT:
-            await held.enter_async_context(call.account.lock)
-        elif "*" in line.pattern:
-            await _take_stream(line, call, held)
+        if large:
+            # Its body is read elsewhere, and the requests behind it are begun meanwhile: they are to find it locked.
+            await _take(line, call, held)
+        request = await aside(len(call.body), _body, line, call) if line.early_body else None
+        check_level(call.header)
+        if not call.account.enabled:
+            raise errors.NOT_ENABLED_FOR_ACCOUNT.error()
+        if not line.early_body:
+            request = await aside(len(call.body), _body, line, call)
+        if not large:
+            await _take(line, call, held)
         return await line.function(call, request)
+
+
+async def _take(line: Endpoint, call: Call, held: AsyncExitStack) -> None:
+    if line.lock is Lock.ACCOUNT:
+        await held.enter_async_context(call.account.lock)
+    elif "*" in line.pattern:
+        await _take_stream(line, call, held)
 
 
 async def _take_stream(line: Endpoint, call: Call, held: AsyncExitStack) -> None:

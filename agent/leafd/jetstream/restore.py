@@ -33,8 +33,8 @@ from leafd.jetstream.models.requests import RestoreRequest
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.registry import TYPE, Body, Call, endpoint
 from leafd.jetstream.s2 import S2Error
-from leafd.jetstream.stream_rules import checked, refuse_unsupported
-from leafd.jetstream.streams import check_overlap, put, refused
+from leafd.jetstream.stream_rules import refuse_unsupported
+from leafd.jetstream.streams import check_overlap, judged, put, refused
 from leafd.jetstream.versioning import comparable, static_consumer
 
 IDLE_SECONDS: Final = 5.0
@@ -68,7 +68,7 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
         raise errors.STREAM_MISMATCH.error()
     if "/" in name or "\\" in name:
         raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS.error()
-    config = checked(replace(request.config, name=name), context.for_streams(account), pedantic=False)
+    config = await judged(call, replace(request.config, name=name), pedantic=False)
     if config.num_replicas > 1:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = replace(config, metadata=comparable(config.metadata, config.metadata))
@@ -261,13 +261,15 @@ class Restoring:
         del account.restoring[config.name]  # or it would be in its own way
         try:
             check_new_stream(account, context.catalogue, context.settings, needs)
-            check_overlap(account, config)
+        finally:
+            account.restoring[config.name] = needs
+        try:
+            async with account.lock:
+                await check_overlap(account, config)
         except ApiError as error:
             if error.fields()["err_code"] != errors.STREAM_SUBJECT_OVERLAP.error().fields()["err_code"]:
                 raise
             raise ArchiveError(f"error adding stream: {_quoted(error)}") from None
-        finally:
-            account.restoring[config.name] = needs
         stream = Stream(context.catalogue.new_stream_id(), account, config, now_ns())
         await context.plane.stream_put(
             stream.id,

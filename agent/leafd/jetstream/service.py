@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from leafd import native_types as t
-from leafd.gojson import dump
+from leafd.gojson import dumped
 from leafd.guard import Guard
 from leafd.jetstream import account as _account_endpoints
 from leafd.jetstream import backup, consumers, errors, messages, restore, streams
@@ -38,13 +38,13 @@ from leafd.jetstream.catalogue import (
 from leafd.jetstream.context import Context
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, refusal
+from leafd.jetstream.requests import Requests
 from leafd.quoting import quoted
 
 # Importing an endpoint's module is what makes it known.
 ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, restore, streams)
 
 SUBJECT: Final = "$JS.API.>"
-REQUESTS_MAX: Final = 10_000
 _RECORD_STREAM: Final = 1
 _RECORD_CONSUMER: Final = 2
 
@@ -73,9 +73,7 @@ class JetStream:
         self._guard = guard or Guard()
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
-        self._queue, self._requests = trio.open_memory_channel[tuple[Account, t.Message]](REQUESTS_MAX)
-        self._running = 0
-        self._dropped = 0
+        self._requests: Requests[tuple[Account, t.Message]] = Requests()
 
     # ---- accounts and settings
 
@@ -157,12 +155,13 @@ class JetStream:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves requests until cancelled.
 
-        They are begun in the order in which they came: each runs to where it has to wait, for a lock at first, before
-        the next one is begun. So a client need not wait for its stream before it asks for a consumer.
+        Those of a connection are begun in the order in which they came: each runs to where it has to wait, for a lock
+        at first, before the next one is begun. So a client need not wait for its stream before it asks for a consumer.
         """
         async with trio.open_nursery() as nursery:
             task_status.started()
-            async for account, message in self._requests:
+            while True:
+                account, message = await self._requests.take()
                 await nursery.start(self._serve, account, message)
 
     def message(self, message: t.Message) -> None:
@@ -170,30 +169,31 @@ class JetStream:
         account = self.catalogue.accounts.get(message.account)
         if account is None or not message.subject.startswith(API):
             return
-        try:
-            if self._running >= REQUESTS_MAX:
-                raise trio.WouldBlock
-            self._queue.send_nowait((account, message))
-        except trio.WouldBlock:
+        size = len(message.header) + len(message.payload)
+        if not self._requests.put(account.id, message.connection, (account, message), size):
             # As the reference: a client that waits for the reply of a dropped request times out and asks again.
-            self._dropped += 1
-            if self._dropped % 1000 == 1:
-                self._log.warning(f"JetStream API: {self._dropped} requests dropped, {REQUESTS_MAX} are at work")
-            return
-        self._running += 1
+            dropped = self._requests.dropped
+            if dropped % 1000 == 1:
+                self._log.warning(
+                    f"JetStream API: {dropped} requests dropped of connections that ask faster than allowed"
+                )
 
     async def _serve(
         self, account: Account, message: t.Message, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         task_status.started()
         client = partial(self._context.neighbours.client_info, message.connection)
+        answered: Answer | None = None
         try:
             answered = await self._answered(account, message, client)
+            if answered is not None:
+                with self._guard.around("sending a JetStream API reply"):
+                    await self._reply(account, message, client, answered)
         finally:
-            self._running -= 1
-        if answered is not None:
-            with self._guard.around("sending a JetStream API reply"):
-                await self._reply(account, message, client, answered)
+            self._requests.done(account.id, message.connection)
+        if answered is not None and answered.after is not None:
+            with self._guard.around("a JetStream conversation"):
+                await answered.after()
 
     async def _answered(
         self, account: Account, message: t.Message, client: Callable[[], dict[str, Any]]
@@ -214,16 +214,14 @@ class JetStream:
     async def _reply(
         self, account: Account, message: t.Message, client: Callable[[], dict[str, Any]], answered: Answer
     ) -> None:
-        body = dump(answered.members)
+        body = await dumped(answered.weight, answered.members)
         if answered.counted:
             account.api_total += 1
             account.api_errors += int(answered.error)
         if message.reply:
             self._plane.publish(account.id, message.reply, body, header=answered.header)
         if answered.counted and not account.system:
-            self._context.advisories.audit(account, message.subject, client(), message.payload, body)
-        if answered.after is not None:
-            await answered.after()
+            await self._context.advisories.audit(account, message.subject, client(), message.payload, body)
 
     async def answer(
         self,

@@ -6,6 +6,7 @@ Pure, like stream_rules.py, and called by it in the reference's order. What does
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,7 +15,7 @@ from leafd.config.transforms import INVALID_SUBJECT, TransformError, check_mappi
 from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import SourceConsumer, StreamConfig, StreamSource
-from leafd.jetstream.subjects import collide, literal, subset, valid_name
+from leafd.jetstream.subjects import Steps, SubjectSet, collide, literal, valid_name
 from leafd.jetstream.versioning import hash8
 
 API_PREFIX: Final = "$JS.API"
@@ -82,6 +83,8 @@ def _consumer_fits(source: StreamSource) -> bool:
 
 def _check_mirror_transforms(mirror: StreamSource) -> None:
     transforms = mirror.subject_transforms
+    meeting = SubjectSet(transform.source for transform in transforms).meets_itself()
+    steps = Steps()
     for index, transform in enumerate(transforms):
         if transform.source and not valid_subject(transform.source):
             raise errors.MIRROR_INVALID_SUBJECT_FILTER.error(err=f"{INVALID_SUBJECT} {transform.source}")
@@ -89,7 +92,9 @@ def _check_mirror_transforms(mirror: StreamSource) -> None:
             check_mapping(transform.source, transform.destination)
         except TransformError as error:
             raise errors.MIRROR_INVALID_TRANSFORM_DESTINATION.error(err=error) from None
-        for other in (*transforms[:index], *transforms[index + 1 :]):
+        # Only to find the first of a pair: the order of the refusals is the reference's.
+        for other in (*transforms[:index], *transforms[index + 1 :]) if meeting else ():
+            steps.take(1)
             if collide(transform.source, other.source):
                 raise errors.MIRROR_OVERLAPPING_SUBJECT_FILTERS.error()
 
@@ -112,15 +117,17 @@ def check_sources(config: StreamConfig, lookup: Lookup) -> tuple[str, ...]:
     """Each source by itself and against the others. Returns the subjects of the origins that are here."""
     if config.sources and config.allow_msg_schedules:
         raise errors.SOURCE_WITH_MESSAGE_SCHEDULES.error()
+    origins: set[str] = set()
     names: set[tuple[str, str, str]] = set()
     consumers: set[tuple[str, str]] = set()
     subjects: list[str] = []
     for source in config.sources:
         if not valid_name(source.name):
             raise errors.SOURCE_INVALID_STREAM_NAME.error()
-        if index_name(source) in names:
+        index = index_name(source)
+        if index in names:
             raise errors.SOURCE_DUPLICATE_DETECTED.error()
-        names.add(index_name(source))
+        names.add(index)
         if source.filter_subject and source.subject_transforms:
             raise errors.SOURCE_MULTIPLE_FILTERS_NOT_ALLOWED.error()
         _check_source_transforms(source)
@@ -128,7 +135,8 @@ def check_sources(config: StreamConfig, lookup: Lookup) -> tuple[str, ...]:
             _check_source_consumer(source, source.consumer, consumers)
         origin = lookup(source.name) if source.external is None else None
         if origin is not None:
-            subjects += origin.subjects
+            subjects += () if source.name in origins else origin.subjects
+            origins.add(source.name)
             if 0 < config.max_msg_size < origin.max_msg_size:
                 raise errors.SOURCE_MAX_MESSAGE_SIZE_TOO_BIG.error()
     return tuple(subjects)
@@ -143,10 +151,9 @@ def _check_source_transforms(source: StreamSource) -> None:
             check_mapping(transform.source, transform.destination)
         except TransformError as error:
             raise errors.SOURCE_INVALID_TRANSFORM_DESTINATION.error(err=error) from None
-    for index, transform in enumerate(transforms):
-        for other in (*transforms[:index], *transforms[index + 1 :]):
-            if subset(transform.source, other.source):
-                raise errors.SOURCE_OVERLAPPING_SUBJECT_FILTERS.error()
+    together, steps = SubjectSet(transform.source for transform in transforms), Steps()
+    if any(together.covers_beside(transform.source, steps) for transform in transforms):
+        raise errors.SOURCE_OVERLAPPING_SUBJECT_FILTERS.error()
 
 
 def _check_source_consumer(source: StreamSource, consumer: SourceConsumer, seen: set[tuple[str, str]]) -> None:
@@ -162,10 +169,14 @@ def check_prefixes(config: StreamConfig, subjects: Iterable[str]) -> None:
     """The prefixes of external origins: literal, and not in the way of our own API or of the origins' subjects."""
     sources = (*((config.mirror,) if config.mirror else ()), *config.sources)
     externals = [source.external for source in sources if source.external is not None]
+    # Behind a prefix it has more tokens than alone: only a subject that ends with `>` can meet itself.
+    open_ended = [subject for subject in subjects if subject.endswith(">")]
+    steps = Steps()
     for prefix in (external.deliver for external in externals if external.deliver):
         if not (valid_subject(prefix) and literal(prefix)):
             raise errors.STREAM_INVALID_EXTERNAL_DELIVERY_SUBJECT.error(prefix=prefix)
-        for subject in subjects:
+        for subject in open_ended:
+            steps.take(1)
             if collide(subject, f"{prefix}.{subject}"):
                 raise errors.STREAM_EXTERNAL_DELIVER_PREFIX_OVERLAPS.error(prefix=prefix, subject=subject)
     for prefix in (external.api for external in externals if external.api):
@@ -177,16 +188,18 @@ def check_prefixes(config: StreamConfig, subjects: Iterable[str]) -> None:
 
 def check_cycle(config: StreamConfig, lookup: Lookup) -> None:
     """Local streams that source each other in a ring would copy for ever."""
-    waiting = [config]
+    waiting = deque([config])
     visited: set[str] = set()
+    steps = Steps()
     while waiting:
-        current = waiting.pop(0)
+        current = waiting.popleft()
         visited.add(current.name)
         for source in current.sources:
             if source.external is not None:
                 continue
             if source.name in visited:
                 wanted = source.filter_subject
+                steps.take(len(current.subjects))
                 if not wanted or any(collide(subject, wanted) for subject in current.subjects):
                     raise _invalid("detected cycle")
             elif (origin := lookup(source.name)) is not None:

@@ -21,15 +21,17 @@ from leafd.jetstream.catalogue import AccountLimits, Settings
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import FILE, LIMITS, MEMORY, WORKQUEUE, Placement, StreamConfig, StreamSource
 from leafd.jetstream.source_rules import check_cycle, check_mirror, check_prefixes, check_sources, index_name
-from leafd.jetstream.subjects import collide, subset, valid_name
+from leafd.jetstream.subjects import Steps, SubjectSet, check_list, collide, subset, valid_name
 
 NAME_SIZE_MAX: Final = 255
 DESCRIPTION_SIZE_MAX: Final = 4 * 1024
 METADATA_SIZE_MAX: Final = 128 * 1024
 REPLICAS_MAX: Final = 5
+SOURCES_MAX: Final = 10_000
 SOURCE_HEADER_SIZE_MAX: Final = 2048
 WINDOW_DEFAULT: Final = 120 * SECOND
 SHORTEST: Final = SECOND // 10
+_RESERVED_STARTS: Final = ("$", "*", ">")
 
 Lookup = Callable[[str], StreamConfig | None]
 
@@ -55,6 +57,7 @@ def pedantic_error(text: str) -> ApiError:
 
 def checked(config: StreamConfig, context: StreamContext, *, pedantic: bool) -> StreamConfig:
     """The configuration as it may be stored, or the ApiError that says why not."""
+    check_sizes(config)
     _check_texts(config)
     config = _with_limits(config, pedantic)
     config = _with_window(config, context.settings, pedantic)
@@ -77,6 +80,22 @@ def checked(config: StreamConfig, context: StreamContext, *, pedantic: bool) -> 
 def metadata_size(metadata: dict[str, str] | None) -> int:
     """What counts against the limit on metadata."""
     return sum(len(key.encode()) + len(value.encode()) for key, value in (metadata or {}).items())
+
+
+def check_sizes(config: StreamConfig) -> None:
+    """Bounds that no user meets, before anything is compared with anything."""
+    check_list(config.subjects, len(config.subjects), "subjects")
+    sources = (*config.sources, *((config.mirror,) if config.mirror else ()))
+    if len(sources) > SOURCES_MAX:
+        raise invalid(f"more than {SOURCES_MAX} sources")
+    renamed = [one for source in sources for one in source.subject_transforms]
+    ends = [end for one in renamed for end in (one.source, one.destination)]
+    ends += [source.filter_subject for source in sources]
+    for pair in (config.subject_transform, config.republish):
+        ends += [pair.source, pair.destination] if pair is not None else []
+    for external in (source.external for source in sources if source.external is not None):
+        ends += [external.api, external.deliver]
+    check_list(ends, len(renamed), "subjects of sources and transforms")
 
 
 def _check_texts(config: StreamConfig) -> None:
@@ -201,15 +220,15 @@ def _with_subjects(config: StreamConfig) -> StreamConfig:
         if config.mirror is None and not config.sources:
             return replace(config, subjects=(config.name,))
         return config
-    seen = set()
+    overlapping = SubjectSet(config.subjects).meets_itself()
+    steps = Steps()
     for index, subject in enumerate(config.subjects):
         if not valid_subject(subject):
             raise invalid(INVALID_SUBJECT)
-        if subject in seen:
-            raise invalid("duplicate subjects detected")
-        seen.add(subject)
         _check_reserved(subject, config)
-        for other in config.subjects[index + 1 :]:
+        # Only to name the first pair; the same subject twice is one.
+        for other in config.subjects[index + 1 :] if overlapping else ():
+            steps.take(1)
             if collide(other, subject):
                 # Go quotes the subjects, and so a subject is the one place where a quote would be escaped.
                 raise invalid(f'subject "{subject}" overlaps with "{other}"')
@@ -218,6 +237,8 @@ def _with_subjects(config: StreamConfig) -> StreamConfig:
 
 def _check_reserved(subject: str, config: StreamConfig) -> None:
     """The server's own subjects are only captured by streams that do not acknowledge: an ack would be captured too."""
+    if subject[:1] not in _RESERVED_STARTS:
+        return
     if subject == ">":
         if not config.no_ack:
             raise invalid("capturing all subjects requires no-ack to be true")

@@ -31,12 +31,14 @@ from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamCo
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.source_rules import check_filters
 from leafd.jetstream.stream_rules import check_update, checked, invalid, refuse_unsupported
-from leafd.jetstream.subjects import collide
+from leafd.jetstream.subjects import Compared, SubjectSet, collide
 from leafd.jetstream.versioning import comparable, static_stream
+from leafd.turns import ITEM_WEIGHT, WEIGHT_MAX, Pause, aside
 
 NAMES_LIMIT: Final = 1024
 LIST_LIMIT: Final = 256
 SUBJECTS_LIMIT: Final = 100_000
+LISTED_WEIGHT: Final = 512
 _NO_SPACE: Final = -10
 _State = TypeVar("_State")
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
@@ -56,7 +58,7 @@ async def put(context: Context, stream: Stream, *, loading: bool = False) -> t.S
         stream.id,
         flat_stream(stream.account.id, stream.config),
         name=stream.name,
-        definition=stream_definition(stream),
+        definition=await aside(stream.weight, stream_definition, stream),
         domain=context.settings.domain,
         subjects=stream.config.subjects,
         transform=(transform.source, transform.destination) if transform is not None else ("", ""),
@@ -79,7 +81,7 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     if config.mirror_direct and config.mirror is None:
         raise invalid("stream has no mirror but does have mirror direct")
     check_new_stream(account, context.catalogue, context.settings, config)
-    config = checked(config, context.for_streams(account), pedantic=request.pedantic)
+    config = await judged(call, config, pedantic=request.pedantic)
     if config.num_replicas > 1:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     existing = account.streams.get(name)
@@ -89,7 +91,7 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
         raise errors.STREAM_NAME_EXIST.error()
     check_new_stream(account, context.catalogue, context.settings, config)
     check_filters(config)
-    check_overlap(call.account, config)
+    await check_overlap(call.account, config)
     refuse_unsupported(config)
     stream = Stream(context.catalogue.new_stream_id(), account, config, now_ns())
     try:
@@ -99,7 +101,16 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     context.catalogue.add_stream(stream)
     context.neighbours.stream_changed(stream, state.last_seq)
     context.advisories.stream(stream, "CREATED", "create")
+    call.weight = stream.weight
     return await stream_info(context, stream, state, creating=True) | {"did_create": True}
+
+
+async def judged(call: Call, config: StreamConfig, *, pedantic: bool) -> StreamConfig:
+    """checked(), where it keeps nobody waiting. What it looks up belongs to whoever holds the account's lock."""
+    origins = sum(source.external is None for source in (*config.sources, config.mirror) if source is not None)
+    weight = len(call.body) + (WEIGHT_MAX if origins else 0)
+    judge = partial(checked, config, call.context.for_streams(call.account), pedantic=pedantic)
+    return await aside(weight, judge)
 
 
 async def _same(call: Call, existing: Stream, config: StreamConfig) -> dict[str, Any]:
@@ -108,23 +119,30 @@ async def _same(call: Call, existing: Stream, config: StreamConfig) -> dict[str,
     if config != existing.config:
         raise errors.STREAM_NAME_EXIST.error()
     state = await call.context.plane.stream_state(existing.id)
+    call.weight = existing.weight
     return await stream_info(call.context, existing, state, creating=True) | {"did_create": True}
 
 
-def check_overlap(account: Account, config: StreamConfig) -> None:
-    """A message must not go to two streams of an account."""
-    for other in (*(stream.config for stream in account.streams.values()), *account.restoring.values()):
-        if other.name == config.name:
-            continue
-        if any(collide(mine, theirs) for mine in config.subjects for theirs in other.subjects):
-            raise errors.STREAM_SUBJECT_OVERLAP.error()
+async def check_overlap(account: Account, config: StreamConfig) -> None:
+    """A message must not go to two streams of an account. The caller holds the account's lock."""
+    others = [(one.compared, one.config.subjects) for one in account.streams.values() if one.name != config.name]
+    others += [(Compared(), one.subjects) for name, one in account.restoring.items() if name != config.name]
+    weight = ITEM_WEIGHT * (len(config.subjects) + sum(1 + len(subjects) for _, subjects in others))
+    if await aside(weight, overlaps, config.subjects, others):
+        raise errors.STREAM_SUBJECT_OVERLAP.error()
+
+
+def overlaps(subjects: tuple[str, ...], others: list[tuple[Compared, tuple[str, ...]]]) -> bool:
+    """Whether some subject matches one of the subjects and one of the others."""
+    mine = SubjectSet(subjects)
+    return any(mine.meets(compared(theirs)) for compared, theirs in others)
 
 
 @endpoint("STREAM.UPDATE.*", "stream_update_response", StreamConfigRequest, body=Body.PARSED, lock=Lock.ACCOUNT)
 async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     """Replaces the whole configuration: what is left out goes back to its default."""
     context, account, name = call.context, call.account, call.name(2)
-    config = checked(stored_config(request), context.for_streams(account), pedantic=request.pedantic)
+    config = await judged(call, stored_config(request), pedantic=request.pedantic)
     if config.name != name:
         raise errors.STREAM_MISMATCH.error()
     stream = call.stream(name)
@@ -132,7 +150,7 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     config = check_update(old, static_stream(config))
     check_update_room(account, context.catalogue, context.settings, old, config)
     _check_consumer_limits(stream, config.consumer_limits)
-    check_overlap(call.account, config)
+    await check_overlap(call.account, config)
     refuse_unsupported(config)
     changed = replace(stream, config=config)
     try:
@@ -142,6 +160,7 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     stream.config = config
     context.neighbours.stream_changed(stream, state.last_seq)
     context.advisories.stream(stream, "UPDATED", "modify")
+    call.weight = stream.weight
     return await stream_info(context, stream, state)
 
 
@@ -186,6 +205,7 @@ async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
         stream.id, subjects_filter=request.subjects_filter, deleted=request.deleted_details, offset=offset
     )
     page = dict(_NO_PAGE)
+    call.weight = stream.weight + ITEM_WEIGHT * (len(state.subject_counts) + len(state.deleted))
     if state.subjects_matched:
         page = {"total": state.subjects_matched, "offset": offset, "limit": SUBJECTS_LIMIT}
     return page | await stream_info(call.context, stream, state, cluster=True)
@@ -207,12 +227,22 @@ async def gathered(questions: list[Callable[[], Awaitable[_State]]]) -> list[_St
     return answers
 
 
-def _matching(call: Call, subject: str) -> list[Stream]:
+async def _matching(call: Call, subject: str) -> list[Stream]:
     """The account's streams by name; with a subject, those that could take or hold messages of it."""
-    streams = call.account.sorted_streams()
+    streams, pause = call.account.sorted_streams(), Pause()
     if not subject:
         return streams
-    return [stream for stream in streams if any(collide(one, subject) for one in stream.config.subjects)]
+    found = []
+    for stream in streams:
+        await pause()
+        subjects = stream.config.subjects
+        if await aside(ITEM_WEIGHT * len(subjects), _any_collides, subjects, subject):
+            found.append(stream)
+    return found
+
+
+def _any_collides(subjects: tuple[str, ...], subject: str) -> bool:
+    return any(collide(one, subject) for one in subjects)
 
 
 @endpoint(
@@ -224,7 +254,7 @@ def _matching(call: Call, subject: str) -> list[Stream]:
 )
 async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     """Names of streams, a page at a time."""
-    streams = _matching(call, request.subject)
+    streams = await _matching(call, request.subject)
     offset = min(max(request.offset, 0), len(streams))
     page = [stream.name for stream in streams[offset : offset + NAMES_LIMIT]]
     return {"total": len(streams), "offset": offset, "limit": NAMES_LIMIT, "streams": page or None}
@@ -235,15 +265,16 @@ async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
 )
 async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
     """Infos of streams, a page at a time."""
-    streams = _matching(call, request.subject)
+    streams = await _matching(call, request.subject)
     offset = min(max(request.offset, 0), len(streams))
     selected = streams[offset : offset + LIST_LIMIT]
     states = await gathered([partial(call.context.plane.stream_state, stream.id) for stream in selected])
-    page = [
-        await stream_info(call.context, stream, state, metadata=False)
-        for stream, state in zip(selected, states, strict=True)
-        if state is not None
-    ]
+    page, pause = [], Pause()
+    for stream, state in zip(selected, states, strict=True):
+        if state is not None:
+            page.append(await stream_info(call.context, stream, state, metadata=False))
+            await pause()
+    call.weight = sum(LISTED_WEIGHT + stream.weight for stream in selected)
     return {"total": len(streams), "offset": offset, "limit": LIST_LIMIT, "streams": page}
 
 

@@ -1,12 +1,29 @@
 """Subjects as the API judges them: names, overlap and subsets. Validity and transforms: config/transforms.py.
 
-Matching of messages is the plane's (native/route); this is for configurations, where a list has few entries and clarity
-counts.
+Matching of messages is the plane's (native/route); this is for configurations. collide() and subset() are the
+definitions, for two subjects; SubjectSet answers the same for lists against lists, in time proportional to their
+tokens. A node of its trie is a dict: token -> node, beside how many subjects end here (_END) and how many have their
+`>` here (_REST).
+
+Wildcards in many places can make two tries meet in quadratically many pairs of nodes. Nobody's subjects do; a request
+that is written for it is refused after STEPS_MAX pairs.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from leafd.jetstream import errors
+
+STEPS_MAX: Final = 1_000_000
+LIST_MAX: Final = 32_768
+"""Subjects of a stream, filters of a consumer: native/plane/js.h has the same number."""
+TOKENS_MAX: Final = 256
+SUBJECT_SIZE_MAX: Final = 4096
+ALL_TOKENS_MAX: Final = 200_000
+_END: Final = 0
+_REST: Final = 1
 
 _NAME_BANNED: Final = frozenset(" \t\r\n\f.*>\\/")
 
@@ -46,3 +63,139 @@ def subset(subject: str, of: str) -> bool:
         if token != "*" and (inner[index] != token):
             return False
     return len(inner) == len(outer)
+
+
+def check_list(subjects: Iterable[str], count: int, what: str) -> None:
+    """Bounds before anything is made of a list of subjects: no client publishes subjects that long, and the plane takes
+    none of more tokens. Raises the ApiError."""
+    if count > LIST_MAX:
+        raise errors.STREAM_INVALID_CONFIG.error(err=f"more than {LIST_MAX} {what}")
+    total = 0
+    for subject in subjects:
+        tokens = subject.count(".") + 1
+        if tokens > TOKENS_MAX or len(subject) > SUBJECT_SIZE_MAX:
+            bounds = f"{SUBJECT_SIZE_MAX} characters or {TOKENS_MAX} tokens"
+            raise errors.STREAM_INVALID_CONFIG.error(err=f"{what} of more than {bounds}")
+        total += tokens
+    if total > ALL_TOKENS_MAX:
+        raise errors.STREAM_INVALID_CONFIG.error(err=f"{what} have more than {ALL_TOKENS_MAX} tokens")
+
+
+_Node = dict[Any, Any]
+
+
+class Steps:
+    """What one question may cost."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, most: int = STEPS_MAX) -> None:
+        self._left = most
+
+    def take(self, count: int) -> None:
+        """Raises the ApiError when it is too many."""
+        self._left -= count
+        if self._left < 0:
+            raise errors.STREAM_INVALID_CONFIG.error(err="subjects have too many wildcards to be compared")
+
+
+class SubjectSet:
+    """Subjects to compare with others. Never changed after it is made, so that any thread may look."""
+
+    def __init__(self, subjects: Iterable[str]) -> None:
+        self._root: _Node = {}
+        for subject in subjects:
+            self._add(subject)
+
+    def _add(self, subject: str) -> None:
+        node = self._root
+        for token in subject.split("."):
+            if token == ">":
+                node[_REST] = node.get(_REST, 0) + 1
+                return
+            found = node.get(token)
+            if found is None:
+                found = node[token] = {}
+            node = found
+        node[_END] = node.get(_END, 0) + 1
+
+    def meets(self, other: SubjectSet) -> bool:
+        """Whether some subject matches one of ours and one of theirs."""
+        return _meet([(self._root, other._root)], Steps())
+
+    def meets_itself(self) -> bool:
+        """Whether some subject matches two of ours."""
+        stack, steps = [self._root], Steps()
+        while stack:
+            node = stack.pop()
+            if node.get(_END, 0) > 1 or node.get(_REST, 0) > 1 or (_REST in node and _goes_on(node)):
+                return True
+            star = node.get("*")
+            children = [child for _, child in _children(node)]
+            if star is not None and _meet([(star, child) for child in children if child is not star], steps):
+                return True
+            stack += children
+        return False
+
+    def covers_beside(self, subject: str, steps: Steps) -> bool:
+        """Whether another of our subjects (or the same once more) matches all that `subject`, one of ours, matches."""
+        nodes, own = [self._root], self._root
+        for token in subject.split("."):
+            if any(_REST in node and not (token == ">" and node is own and node[_REST] == 1) for node in nodes):
+                return True
+            if token == ">":
+                return False
+            wanted = (token,) if token == "*" else (token, "*")
+            nodes = [node[one] for node in nodes for one in wanted if one in node]
+            own = own[token]
+            steps.take(len(nodes))
+        return any(_END in node and not (node is own and node[_END] == 1) for node in nodes)
+
+
+def _children(node: _Node) -> Iterator[tuple[str, _Node]]:
+    return ((token, child) for token, child in node.items() if token != _END and token != _REST)
+
+
+def _goes_on(node: _Node) -> bool:
+    """Whether some subject has a token behind this node, beside a `>`."""
+    return len(node) > (_END in node) + (_REST in node)
+
+
+def _meet(stack: list[tuple[_Node, _Node]], steps: Steps) -> bool:
+    """Whether below one of these pairs of nodes, whose prefixes fit, something fits too."""
+    while stack:
+        one, other = stack.pop()
+        steps.take(1)
+        if _END in one and _END in other:
+            return True
+        for here, there in ((one, other), (other, one)):
+            if _REST in here and (_REST in there or _goes_on(there)):
+                return True
+        small, large = (one, other) if len(one) <= len(other) else (other, one)
+        star, large_star = small.get("*"), large.get("*")
+        for token, child in _children(small):
+            if token == "*":
+                continue
+            if (same := large.get(token)) is not None:
+                stack.append((child, same))
+            if large_star is not None:
+                stack.append((child, large_star))
+        if star is not None:
+            stack.extend((star, child) for _, child in _children(large))
+    return False
+
+
+class Compared:
+    """The SubjectSet of a list that rarely changes, made when it is first compared."""
+
+    __slots__ = ("_made", "_of")
+
+    def __init__(self) -> None:
+        self._of: tuple[str, ...] = ()
+        self._made = SubjectSet(())
+
+    def __call__(self, subjects: tuple[str, ...]) -> SubjectSet:
+        """The set of these subjects."""
+        if subjects != self._of:
+            self._made, self._of = SubjectSet(subjects), subjects
+        return self._made

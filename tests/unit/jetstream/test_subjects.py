@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import random
+import re
+import time
 
 import pytest
+from leafd.config import transforms
 from leafd.config.transforms import TransformError, check_mapping, check_transform, valid_subject
-from leafd.jetstream.subjects import collide, literal, subset, valid_name
+from leafd.jetstream.errors import ApiError
+from leafd.jetstream.subjects import LIST_MAX, Steps, SubjectSet, check_list, collide, literal, subset, valid_name
 
 LITERALS = [".".join(tokens) for size in (1, 2, 3, 4) for tokens in itertools.product("ab", repeat=size)]
 PATTERNS = [
@@ -104,3 +109,64 @@ def test_transforms_that_do_not(source: str, destination: str, why: str) -> None
     with pytest.raises(TransformError) as caught:
         check_mapping(source, destination)
     assert why == str(caught.value)
+
+
+def drawn(draw: random.Random) -> list[str]:
+    """A short list of patterns; its tokens repeat, so that they meet often."""
+    tokens = [draw.choices(("a", "b", "c", "*"), (3, 2, 1, 2), k=draw.randint(1, 4)) for _ in range(draw.randint(0, 5))]
+    return [".".join([*one, ">"] if draw.random() < 0.2 else one) for one in tokens]
+
+
+def test_sets_of_subjects_answer_what_pairs_of_subjects_do() -> None:
+    """In a seeded duel of small lists each question to a SubjectSet has the answer of all pairs together."""
+    draw = random.Random(7)
+    for _ in range(4000):
+        ours, theirs = drawn(draw), drawn(draw)
+        mine = SubjectSet(ours)
+        assert any(collide(a, b) for a in ours for b in theirs) == mine.meets(SubjectSet(theirs)), (ours, theirs)
+        assert any(collide(a, b) for a, b in itertools.combinations(ours, 2)) == mine.meets_itself(), ours
+        for index, one in enumerate(ours):
+            others = ours[:index] + ours[index + 1 :]
+            assert any(subset(one, other) for other in others) == mine.covers_beside(one, Steps()), (one, ours)
+
+
+def test_lists_that_are_written_to_be_compared_for_ever_are_refused() -> None:
+    """Every node of one trie fits every node of the other: refused after a bounded number of steps."""
+    ends = ("x", "y")
+    lists = [[".".join((*one, end)) for one in itertools.product(("a", "*"), repeat=11)] for end in ends]
+    with pytest.raises(ApiError):
+        SubjectSet(lists[0]).meets(SubjectSet(lists[1]))
+
+
+@pytest.mark.parametrize(
+    "subjects",
+    [["a"] * (LIST_MAX + 1), ["a" * 5000], [".".join("a" * 257)], [".".join("a" * 250)] * 1000],
+    ids=["many", "long", "deep", "many tokens"],
+)
+def test_lists_beyond_the_bounds_are_refused_before_anything_is_made_of_them(subjects: list[str]) -> None:
+    """Each bound refuses what is beyond it."""
+    with pytest.raises(ApiError):
+        check_list(subjects, len(subjects), "subjects")
+
+
+def test_a_transform_is_read_in_linear_time() -> None:
+    """A megabyte of beginnings without an end, and of ends without a beginning, takes no second."""
+    start = time.thread_time()
+    for text in ("{{wildcard(" * 100_000, "{{" + ") }}" * 250_000, "{{wildcard(" * 50_000 + "\n" + ")}}" * 50_000):
+        with pytest.raises(TransformError):
+            check_mapping("a.*", "{{" + text + "}}")
+    assert time.thread_time() - start < 1.5
+
+
+def test_calls_are_found_as_one_expression_would_find_them() -> None:
+    """In a seeded duel with the expression that is the definition, name and arguments are the same."""
+    spaces = r"[\t\n\f\r ]*"
+    names = {name: "".join(f"[{word[0]}{word[0].upper()}]{word[1:]}" for word in name.split("-")) for name in
+             ("wildcard", "partition", "left", "right")}  # fmt: skip
+    whole = {name: re.compile(rf"\{{\{{{spaces}{text}{spaces}\((.*)\){spaces}\}}\}}") for name, text in names.items()}
+    parts = ("{{", " ", "wildcard", "Partition", "(", ")", "}}", "\n", "1", "{{wildcard(", ")}}", "{{left (", ")  }}")
+    draw = random.Random(7)
+    for _ in range(20_000):
+        token = "{{" + "".join(draw.choices(parts, k=draw.randint(0, 10))) + "}}"
+        expected = next(((n, found[1]) for n, one in whole.items() if (found := one.search(token))), None)
+        assert expected == transforms._function(token), token

@@ -1,0 +1,104 @@
+"""Large requests keep nobody waiting: measured by the gauge of turns, over the plane in memory."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+from leafd import native_types as t
+from leafd.daemon.gauge import Gauge
+
+from tests.unit.jetstream.conftest import Bench
+
+TURN_MAX_MS = 20.0
+MANY = 10_000
+
+
+class Silent:
+    def warning(self, text: str) -> None: ...
+
+
+def measured(function: Callable[[], Any]) -> float:
+    """The longest turn of a run, in milliseconds of CPU."""
+    gauge = Gauge(Silent())
+    trio.run(function, instruments=[gauge])
+    return float(gauge.report()["longest_turn_cpu_ms"])
+
+
+def stream(count: int, last: str = "a") -> dict[str, Any]:
+    return {"name": "S", "subjects": [f"s.{n}.{last}" for n in range(count)]}
+
+
+def consumer(count: int) -> dict[str, Any]:
+    config = {"durable_name": "C", "filter_subjects": [f"s.{n}.a" for n in range(count)], "ack_policy": "explicit"}
+    return {"stream_name": "S", "config": config}
+
+
+@pytest.mark.parametrize(
+    ("subject", "body"),
+    [
+        ("STREAM.CREATE.S", stream(MANY)),
+        ("STREAM.UPDATE.S", stream(MANY, "b")),
+        ("CONSUMER.CREATE.S.C", consumer(MANY)),
+        ("STREAM.CREATE.T", {"name": "T", "subjects": [f"*.{n}.*" for n in range(MANY)]}),
+    ],
+    ids=["stream", "update", "consumer", "overlapping"],
+)
+def test_ten_thousand_subjects_take_no_long_turn(bench: Bench, subject: str, body: dict[str, Any]) -> None:
+    """Made, changed, filtered by or refused: no turn of the control thread is long, and all of it takes no 3 s."""
+    prepared = not subject.endswith("CREATE.S")
+    if prepared:
+        bench.stream("S", subjects=["s.*.a"])
+    raw = json.dumps(body).encode()
+
+    async def ask() -> None:
+        reply = await bench.ask(subject, raw)
+        assert reply is not None
+        assert ("error" in reply) == subject.endswith(".T"), str(reply)[:300]
+
+    start = time.thread_time()
+    # The bench writes the reply down in a turn of its own.
+    assert measured(ask) < TURN_MAX_MS * 2
+    assert time.thread_time() - start < 3
+
+
+def test_a_workqueue_compares_the_filters_of_its_consumers_in_linear_time(bench: Bench) -> None:
+    """Two consumers of thousands of filters each on one workqueue: the second is judged at once."""
+    bench.stream("S", subjects=["s.>"], retention="workqueue")
+    for name, last in (("C", "a"), ("D", "b")):
+        filters = [f"s.{n}.{last}" for n in range(MANY)]
+        bench.consumer("S", name, durable_name=name, filter_subjects=filters, ack_policy="explicit")
+    assert 10100 == bench.code(
+        "CONSUMER.CREATE.S.E",
+        {
+            "stream_name": "S",
+            "config": {"name": "E", "filter_subjects": ["s.9999.a", "t.1"], "ack_policy": "explicit"},
+        },
+    )
+
+
+def test_a_connection_that_floods_the_api_does_not_keep_another_waiting(bench: Bench) -> None:
+    """With ten thousand requests of one connection waiting, another's is among the next few to be answered."""
+    bench.stream("S", subjects=["s.>"])
+    account = bench.account.id
+
+    def message(connection: int, reply: str) -> t.Message:
+        return t.Message(1, account, connection, 0, "$JS.API.STREAM.NAMES", reply, b"", b"")
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(bench.service.run)
+            bench.plane.published.clear()
+            for _ in range(9000):
+                bench.service.message(message(1, "flood"))
+            bench.service.message(message(2, "mine"))
+            while not any(one[1] == "mine" for one in bench.plane.published):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    assert sum(one[1] == "flood" for one in bench.plane.published) <= 4
