@@ -29,6 +29,8 @@
 
 #define SPACE_LOW (UINT64_C(1) << 20)
 
+#define UNFINISHED_MAX (1 << 20) /* no file of LMDB's is larger before its first commit */
+
 #define MESSAGE_DBS_MAX 1024
 #define DBS_MAX (DB_COUNT + MESSAGE_DBS_MAX)
 #define ROUTE_SIZE (4 * MESSAGE_DBS_MAX)
@@ -211,6 +213,13 @@ static status_t open_databases(env_t *env) {
     return translate(code);
 }
 
+bool env_exists(const char *directory) {
+    char path[4096];
+    struct stat stat_;
+    int length = snprintf(path, sizeof path, "%s/data.mdb", directory);
+    return length > 0 && (size_t)length < sizeof path && stat(path, &stat_) == 0 && stat_.st_size > 0;
+}
+
 bool env_unfinished(const char *directory) {
     static const uint8_t zeros[64];
     uint8_t head[sizeof zeros];
@@ -220,13 +229,15 @@ bool env_unfinished(const char *directory) {
     if (fd < 0) {
         return false;
     }
+    struct stat stat_;
     bool unfinished = false;
+    bool young = fstat(fd, &stat_) == 0 && stat_.st_size <= UNFINISHED_MAX;
     for (off_t page = 0; page < 2; page++) {
         ssize_t got = pread(fd, head, sizeof head, page * (off_t)sysconf(_SC_PAGESIZE));
         unfinished |= got >= 0 && (got < (ssize_t)sizeof head || memcmp(head, zeros, sizeof head) == 0);
     }
     close(fd);
-    return unfinished;
+    return unfinished && young;
 }
 
 status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size) {

@@ -27,6 +27,8 @@ typedef struct env_usage {
 /* There is a file of LMDB's in directory, but power failed while it was made: LMDB writes both its first pages unsynced and
  * refuses a file that lacks one of them. Nothing was ever committed to it. */
 bool env_unfinished(const char *directory);
+/* Is there a file of LMDB's that is not empty? */
+bool env_exists(const char *directory);
 LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size);
 void env_close(env_t *env);
 

@@ -61,7 +61,25 @@ static status_t read_all(int fd, uint8_t *at, uint64_t size, uint64_t offset) {
 
 /* Every block is written once: fdatasync then has no metadata to write, neither sizes nor extents that turn from reserved to
  * written. The first block comes last, so that a file that lacks the rest is not taken for a journal. */
-static status_t fill(int fd, uint64_t size, const uint8_t store_id[STORE_ID_SIZE]) {
+static status_t write_head(const journal_t *journal, const uint8_t store_id[STORE_ID_SIZE]) {
+    uint8_t block[JOURNAL_START] = {0};
+    memcpy(block, MAGIC, 8);
+    store_be32(block + 8, STORE_FORMAT);
+    store_be64(block + 16, journal->size);
+    memcpy(block + 24, store_id, STORE_ID_SIZE);
+    store_be64(block + 40, journal->origin);
+    store_be32(block + 12, crc32c(0, block + 16, JOURNAL_START - 16));
+    status_t status = write_all(journal->fd, -1, block, JOURNAL_START, 0);
+    if (status == STATUS_OK) {
+        status = io->sync(journal->fd) == 0 ? STATUS_OK : status_of(errno);
+    }
+    return status;
+}
+
+static status_t fill(const journal_t *journal, const uint8_t store_id[STORE_ID_SIZE]) {
+    static const uint8_t blank[JOURNAL_START];
+    int fd = journal->fd;
+    uint64_t size = journal->size;
     int error = posix_fallocate(fd, 0, (off_t)(JOURNAL_START + size));
     if (error != 0 && error != EOPNOTSUPP && error != EINVAL) {
         return status_of(error);
@@ -70,7 +88,7 @@ static status_t fill(int fd, uint64_t size, const uint8_t store_id[STORE_ID_SIZE
     if (zeros == NULL) {
         return STATUS_NO_MEMORY;
     }
-    status_t status = STATUS_OK;
+    status_t status = write_all(fd, -1, blank, JOURNAL_START, 0);
     for (uint64_t at = 0; status == STATUS_OK && at < size; at += CHUNK) {
         status = write_all(fd, -1, zeros, size - at < CHUNK ? size - at : CHUNK, JOURNAL_START + at);
     }
@@ -78,57 +96,45 @@ static status_t fill(int fd, uint64_t size, const uint8_t store_id[STORE_ID_SIZE
         status = io->sync(fd) == 0 ? STATUS_OK : status_of(errno);
     }
     if (status == STATUS_OK) {
-        memcpy(zeros, MAGIC, 8);
-        store_be32(zeros + 8, STORE_FORMAT);
-        store_be64(zeros + 16, size);
-        memcpy(zeros + 24, store_id, STORE_ID_SIZE);
-        store_be32(zeros + 12, crc32c(0, zeros + 16, JOURNAL_START - 16));
-        status = write_all(fd, -1, zeros, JOURNAL_START, 0);
-    }
-    if (status == STATUS_OK) {
-        status = io->sync(fd) == 0 ? STATUS_OK : status_of(errno);
+        status = write_head(journal, store_id);
     }
     free(zeros);
     return status;
 }
 
-/* STATUS_NOT_FOUND: no journal, or one whose making was cut short. */
-static status_t inspect(int fd, const uint8_t store_id[STORE_ID_SIZE], uint64_t *size, const char **complaint) {
+static bool size_fits(int fd, uint64_t size) {
+    struct stat stat;
+    return fstat(fd, &stat) == 0 && size >= BATCH_RING_MIN && size % (64 * 1024) == 0 && (uint64_t)stat.st_size >= JOURNAL_START + size;
+}
+
+static status_t inspect(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], journal_found_t *found, const char **complaint) {
+    static const uint8_t zeros[8];
     uint8_t block[JOURNAL_START];
-    status_t status = read_all(fd, block, sizeof block, 0);
-    if (status == STATUS_CORRUPT) {
-        return STATUS_NOT_FOUND;
+    status_t status = read_all(journal->fd, block, sizeof block, 0);
+    if (status == STATUS_CORRUPT || (status == STATUS_OK && memcmp(block, zeros, 8) == 0)) {
+        *found = JOURNAL_BLANK;
+        return STATUS_OK;
     }
     if (status != STATUS_OK) {
         *complaint = "it cannot be read";
         return status;
     }
-    static const uint8_t zeros[8];
-    if (memcmp(block, zeros, 8) == 0) {
-        return STATUS_NOT_FOUND;
-    }
+    bool sound = load_be32(block + 12) == crc32c(0, block + 16, JOURNAL_START - 16);
     if (memcmp(block, MAGIC, 8) != 0) {
-        *complaint = "it is not a journal of leafd; move it away if it is not needed";
-        return STATUS_CORRUPT;
-    }
-    if (load_be32(block + 8) > STORE_FORMAT) {
+        *found = JOURNAL_STRANGE;
+    } else if (sound && load_be32(block + 8) > STORE_FORMAT) {
         *complaint = "it was written by a newer leafd; run that version or use another store directory";
         return STATUS_VERSION;
-    }
-    if (load_be32(block + 12) != crc32c(0, block + 16, JOURNAL_START - 16)) {
-        *complaint = "its first block is damaged";
-        return STATUS_CORRUPT;
-    }
-    if (memcmp(block + 24, store_id, STORE_ID_SIZE) != 0) {
-        *complaint = "it belongs to another store";
-        return STATUS_CORRUPT;
-    }
-    *size = load_be64(block + 16);
-    struct stat stat;
-    if (fstat(fd, &stat) != 0 || *size < BATCH_RING_MIN || *size % (64 * 1024) != 0 ||
-        (uint64_t)stat.st_size < JOURNAL_START + *size) {
-        *complaint = "its size is not what its first block says";
-        return STATUS_CORRUPT;
+    } else if (!sound) {
+        *found = JOURNAL_HEADLESS;
+    } else if (memcmp(block + 24, store_id, STORE_ID_SIZE) != 0) {
+        *found = JOURNAL_FOREIGN;
+    } else if (!size_fits(journal->fd, load_be64(block + 16))) {
+        *found = JOURNAL_SHORT;
+    } else {
+        *found = JOURNAL_SOUND;
+        journal->size = load_be64(block + 16);
+        journal->origin = load_be64(block + 40);
     }
     return STATUS_OK;
 }
@@ -147,29 +153,35 @@ bool journal_exists(const char *directory) {
     return got < 0 || memcmp(magic, zeros, sizeof magic) != 0;
 }
 
-status_t journal_open(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE], char *reason,
-                      size_t reason_size) {
-    char path[4096];
-    const char *complaint = NULL;
-    *journal = (journal_t){.fd = -1, .direct_fd = -1};
-    int length = snprintf(path, sizeof path, "%s/journal", directory);
-    if (length < 0 || (size_t)length >= sizeof path) {
+static status_t path_of(const char *directory, char path[4096], char *reason, size_t reason_size) {
+    int length = snprintf(path, 4096, "%s/journal", directory);
+    if (length < 0 || length >= 4096) {
         snprintf(reason, reason_size, "the path of the store directory %s is too long", directory);
         return STATUS_INVALID;
     }
-    journal->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return STATUS_OK;
+}
+
+status_t journal_open(journal_t *journal, const char *directory, const uint8_t store_id[STORE_ID_SIZE], journal_found_t *found,
+                      char *reason, size_t reason_size) {
+    char path[4096];
+    const char *complaint = NULL;
+    *journal = (journal_t){.fd = -1, .direct_fd = -1};
+    *found = JOURNAL_ABSENT;
+    status_t status = path_of(directory, path, reason, reason_size);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    journal->fd = open(path, O_RDWR | O_CLOEXEC);
+    if (journal->fd < 0 && errno == ENOENT) {
+        return STATUS_OK;
+    }
     if (journal->fd < 0) {
-        status_t status = status_of(errno);
+        status = status_of(errno);
         snprintf(reason, reason_size, "cannot open %s: %s", path, strerror(errno));
         return status;
     }
-    status_t status = inspect(journal->fd, store_id, &journal->size, &complaint);
-    if (status == STATUS_NOT_FOUND) {
-        journal->created = true;
-        journal->size = size;
-        status = fill(journal->fd, size, store_id);
-        complaint = status == STATUS_NO_SPACE ? "there is no room for it on the disk" : "it cannot be written";
-    }
+    status = inspect(journal, store_id, found, &complaint);
     if (status != STATUS_OK) {
         snprintf(reason, reason_size, "cannot use the journal %s: %s", path, complaint);
         journal_close(journal);
@@ -178,6 +190,62 @@ status_t journal_open(journal_t *journal, const char *directory, uint64_t size, 
     /* -1 where the file system cannot (tmpfs, some overlays): then the page cache it is. */
     journal->direct_fd = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
     return STATUS_OK;
+}
+
+status_t journal_make(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE], uint64_t origin,
+                      char *reason, size_t reason_size) {
+    char path[4096];
+    *journal = (journal_t){.fd = -1, .direct_fd = -1, .size = size, .origin = origin};
+    status_t status = path_of(directory, path, reason, reason_size);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    journal->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (journal->fd < 0) {
+        status = status_of(errno);
+        snprintf(reason, reason_size, "cannot open %s: %s", path, strerror(errno));
+        return status;
+    }
+    status = fill(journal, store_id);
+    if (status != STATUS_OK) {
+        snprintf(reason, reason_size, "cannot use the journal %s: %s", path,
+                 status == STATUS_NO_SPACE ? "there is no room for it on the disk" : "it cannot be written");
+        journal_close(journal);
+        return status;
+    }
+    journal->direct_fd = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
+    return STATUS_OK;
+}
+
+static bool header_at(const journal_t *journal, uint64_t place, batch_header_t *header) {
+    uint8_t at[BATCH_HEADER_SIZE];
+    return read_all(journal->fd, at, sizeof at, JOURNAL_START + place) == STATUS_OK && batch_header_read(at, header) &&
+           header->position % journal->size == place && header->size <= journal->size;
+}
+
+bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain) {
+    struct stat stat;
+    batch_header_t header;
+    if (fstat(journal->fd, &stat) != 0 || (uint64_t)stat.st_size < JOURNAL_START ||
+        !size_fits(journal->fd, (uint64_t)stat.st_size - JOURNAL_START)) {
+        return false;
+    }
+    journal->size = (uint64_t)stat.st_size - JOURNAL_START;
+    if (header_at(journal, position % journal->size, &header) && header.position == position && header.number == number + 1 &&
+        header.chain == chain) {
+        return true;
+    }
+    for (uint64_t place = 0; place < journal->size; place += JOURNAL_ALIGNMENT) {
+        if (header_at(journal, place, &header) && header.number == number && header.crc == chain &&
+            header.position + (header.size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT == position) {
+            return true;
+        }
+    }
+    return false;
+}
+
+status_t journal_head_again(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE]) {
+    return write_head(journal, store_id);
 }
 
 void journal_close(journal_t *journal) {

@@ -1,7 +1,7 @@
 /* journal.h: the journal's file. One preallocated file, written in a circle, in step with the byte ring of batch.h: a batch at
  * position p lies at offset JOURNAL_START + p % size. Knows files and batch headers; knows no ops, no LMDB, no thread.
  *
- *   offset 0       magic "leafdjnl" 8, format 4, crc 4 (over what follows), size 8, store id 16, zeros
+ *   offset 0       magic "leafdjnl" 8, format 4, crc 4 (over what follows), size 8, store id 16, origin 8, zeros
  *   JOURNAL_START  the circle: batches, each beginning on a 4 KiB boundary, so that writing one never writes again a block that
  *                  holds an acknowledged one (a torn write of a block could take that one along)
  *
@@ -39,14 +39,32 @@ typedef struct journal {
     int fd;
     int direct_fd; /* O_DIRECT, for writing; -1: not to be had */
     uint64_t size;
-    bool created; /* by this open: there is nothing to replay */
+    uint64_t origin; /* the position at which it was made; 0: not known */
 } journal_t;
+
+typedef enum journal_found {
+    JOURNAL_SOUND = 0,
+    JOURNAL_ABSENT,
+    JOURNAL_BLANK,    /* its first block is zeros, or not there: its making was cut short, or it was damaged */
+    JOURNAL_STRANGE,  /* its first block does not begin as a journal's                                       */
+    JOURNAL_HEADLESS, /* its first block is damaged                                                          */
+    JOURNAL_FOREIGN,  /* of another store                                                                    */
+    JOURNAL_SHORT,    /* not as large as its first block says                                                */
+} journal_found_t;
 
 /* Is there one in directory whose making came to its end? (Not: is it sound.) */
 bool journal_exists(const char *directory);
-/* Opens the journal in directory, or makes one of `size` bytes. An existing one keeps its size. */
-LEAF_MUST_USE status_t journal_open(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE],
-                                    char *reason, size_t reason_size);
+/* Looks at the journal in directory. STATUS_OK: *found says what it is; it is open, for looking at, whatever it is, unless absent. */
+LEAF_MUST_USE status_t journal_open(journal_t *journal, const char *directory, const uint8_t store_id[STORE_ID_SIZE],
+                                    journal_found_t *found, char *reason, size_t reason_size);
+/* Makes one of `size` bytes, over what is there; its first batch will be at `origin`. */
+LEAF_MUST_USE status_t journal_make(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE],
+                                    uint64_t origin, char *reason, size_t reason_size);
+/* Of one that is open without a sound first block: does a batch in it end at position with that number and crc, or begin there and go on
+ * from it? The size is taken from the file's. */
+bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain);
+/* Writes the first block anew. */
+LEAF_MUST_USE status_t journal_head_again(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE]);
 void journal_close(journal_t *journal);
 /* Writes size bytes (whole batches) from memory to the circle. Not durable before journal_sync. */
 LEAF_MUST_USE status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position, uint64_t size);

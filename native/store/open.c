@@ -12,22 +12,12 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "store/core.h"
+#include "store/recover.h"
 
 #define FIRST_POSITION UINT64_C(65536) /* a multiple of every alignment; 0 means "none" in places */
 #define MEMORY_ALIGNMENT 64
 
-typedef struct opening {
-    store_t *store;
-    char *reason;
-    size_t reason_size;
-    uint8_t store_id[STORE_ID_SIZE];
-    uint64_t position;
-    uint64_t number;
-    uint32_t chain;
-} opening_t;
-
-static status_t fail(opening_t *opening, status_t status, const char *what, int error) {
+status_t opening_fail(opening_t *opening, status_t status, const char *what, int error) {
     const char *why = error != 0 ? strerror(error) : status_name(status);
     snprintf(opening->reason, opening->reason_size, "%s %s: %s", what, opening->store->directory, why);
     return status;
@@ -60,7 +50,7 @@ static status_t make_directory(opening_t *opening) {
     char path[4096];
     size_t size = strlen(directory);
     if (size == 0 || size >= sizeof path) {
-        return fail(opening, STATUS_INVALID, "the store directory's name is not usable:", 0);
+        return opening_fail(opening, STATUS_INVALID, "the store directory's name is not usable:", 0);
     }
     /* Its parents are made too, as the reference server does. */
     for (size_t i = 1; i <= size; i++) {
@@ -74,7 +64,7 @@ static status_t make_directory(opening_t *opening) {
                 }
             } else if (errno != EEXIST) {
                 int error = errno;
-                return fail(opening, error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO, "cannot make the store directory", error);
+                return opening_fail(opening, error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO, "cannot make the store directory", error);
             }
         }
     }
@@ -85,11 +75,11 @@ static status_t lock_directory(opening_t *opening) {
     store_t *store = opening->store;
     char path[4096];
     if (path_of(store, "lock", path) != STATUS_OK) {
-        return fail(opening, STATUS_INVALID, "the store directory's name is too long:", 0);
+        return opening_fail(opening, STATUS_INVALID, "the store directory's name is too long:", 0);
     }
     store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (store->lock_fd < 0) {
-        return fail(opening, STATUS_IO, "cannot open the lock file in", errno);
+        return opening_fail(opening, STATUS_IO, "cannot open the lock file in", errno);
     }
     char text[32] = {0};
     if (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0) {
@@ -124,7 +114,7 @@ static status_t new_format(opening_t *opening) {
     bytes_t key = bytes_of(format_name, sizeof format_name - 1);
     uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
     if (getrandom(opening->store_id, STORE_ID_SIZE, 0) != STORE_ID_SIZE) {
-        return fail(opening, STATUS_IO, "no random numbers for", errno);
+        return opening_fail(opening, STATUS_IO, "no random numbers for", errno);
     }
     store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT);
     memcpy(value + VALUE_CRC_SIZE + 4, opening->store_id, STORE_ID_SIZE);
@@ -138,14 +128,14 @@ static status_t new_format(opening_t *opening) {
     } else {
         env_write_abort(opening->store->env);
     }
-    return status == STATUS_OK ? status : fail(opening, status, "cannot write to the store in", 0);
+    return status == STATUS_OK ? status : opening_fail(opening, status, "cannot write to the store in", 0);
 }
 
 static status_t check_format(opening_t *opening, bytes_t value) {
     bytes_t key = bytes_of(format_name, sizeof format_name - 1);
     store_t *store = opening->store;
     if (value.size < VALUE_CRC_SIZE + 4) {
-        return fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
+        return opening_fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
     }
     uint32_t format = load_be32(value.at + VALUE_CRC_SIZE);
     if (format > STORE_FORMAT && value_sound(key, value)) {
@@ -155,7 +145,7 @@ static status_t check_format(opening_t *opening, bytes_t value) {
         return STATUS_VERSION;
     }
     if (value.size != VALUE_CRC_SIZE + 4 + STORE_ID_SIZE || !value_sound(key, value)) {
-        return fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
+        return opening_fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
     }
     memcpy(opening->store_id, value.at + VALUE_CRC_SIZE + 4, STORE_ID_SIZE);
     return STATUS_OK;
@@ -166,7 +156,7 @@ static status_t identify(opening_t *opening) {
     bytes_t value = BYTES_NONE;
     status_t status = env_write_begin(env);
     if (status != STATUS_OK) {
-        return fail(opening, status, "cannot write to the store in", 0);
+        return opening_fail(opening, status, "cannot write to the store in", 0);
     }
     status = env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value);
     if (status == STATUS_NOT_FOUND) {
@@ -174,14 +164,17 @@ static status_t identify(opening_t *opening) {
         return new_format(opening);
     }
     if (status != STATUS_OK) {
-        status = fail(opening, status, "cannot read the store in", 0);
+        status = opening_fail(opening, status, "cannot read the store in", 0);
     } else {
         status = check_format(opening, value);
     }
     if (status == STATUS_OK) {
+        status = recover_use_read(env, &opening->use, &opening->use_position);
+    }
+    if (status == STATUS_OK) {
         status = keeper_noted(env, &opening->position, &opening->number, &opening->chain);
         if (status != STATUS_OK) {
-            status = fail(opening, STATUS_CORRUPT, "the note of what was applied is damaged in", 0);
+            status = opening_fail(opening, STATUS_CORRUPT, "the note of what was applied is damaged in", 0);
         }
     }
     env_write_abort(env);
@@ -220,7 +213,7 @@ static status_t replay(opening_t *opening) {
     env_write_abort(store->env);
     const char *what = status == STATUS_NO_SPACE ? "make room: the disk or the map is full, and the journal cannot be replayed into"
                                                  : "cannot replay the journal into the store in";
-    return fail(opening, status, what, 0);
+    return opening_fail(opening, status, what, 0);
 }
 
 static int hex(uint8_t c) {
@@ -259,12 +252,16 @@ static void load_clock(store_t *store) {
 
 static status_t open_home(opening_t *opening) {
     store_t *store = opening->store;
+    status_t status = recover_home(opening);
+    if (status != STATUS_OK) {
+        return status;
+    }
     /* A memory store begins empty. So does one that power failed on while it was made: the journal comes last, and nothing was
      * acknowledged without one. */
     if (store->options.memory || (!journal_exists(store->directory) && env_unfinished(store->directory))) {
         empty_directory(store);
     }
-    status_t status = env_open(store->directory, store->sizes.map, store->options.memory, &store->env, opening->reason, opening->reason_size);
+    status = env_open(store->directory, store->sizes.map, store->options.memory, &store->env, opening->reason, opening->reason_size);
     return status == STATUS_OK ? identify(opening) : status;
 }
 
@@ -274,21 +271,38 @@ static status_t open_journal(opening_t *opening) {
     uint32_t alignment = MEMORY_ALIGNMENT;
     status_t status = STATUS_OK;
     if (!store->options.memory) {
-        status = journal_open(&store->journal, store->directory, ring, opening->store_id, opening->reason,
-                              opening->reason_size);
+        status = recover_journal(opening);
         ring = store->journal.size;
         alignment = JOURNAL_ALIGNMENT;
     }
     if (status == STATUS_OK) {
         status = batches_open(&store->batches, ring, alignment, opening->position, opening->number + 1);
         if (status != STATUS_OK) {
-            return fail(opening, status, "no memory for the batches of", 0);
+            return opening_fail(opening, status, "no memory for the batches of", 0);
         }
     }
     if (status == STATUS_OK && !store->options.memory) {
         status = replay(opening);
     }
     return status;
+}
+
+/* From here on home says that there is a journal, which may hold what home does not. */
+static status_t note_use(opening_t *opening) {
+    store_t *store = opening->store;
+    journal_use_t use = store->options.sync_interval_ns == 0 ? USE_SYNCED : USE_AT_INTERVALS;
+    if (store->options.memory) {
+        return STATUS_OK;
+    }
+    if (opening->made) {
+        sync_directory(store); /* the journal's name first */
+    }
+    if (opening->use == use) {
+        return STATUS_OK;
+    }
+    status_t status = recover_use_note(store->env, use, opening->position);
+    /* Without room the old word stands; a word that the store was closed holds only until the next checkpoint moves the note on. */
+    return status == STATUS_OK || status == STATUS_NO_SPACE ? STATUS_OK : opening_fail(opening, status, "cannot write to the store in", 0);
 }
 
 static status_t start(opening_t *opening) {
@@ -302,7 +316,7 @@ static status_t start(opening_t *opening) {
         status = env_renew(store->env);
     }
     if (status != STATUS_OK) {
-        return fail(opening, status, "cannot read the store in", 0);
+        return opening_fail(opening, status, "cannot read the store in", 0);
     }
     load_clock(store);
     env_usage_t usage = {0};
@@ -314,7 +328,7 @@ static status_t start(opening_t *opening) {
                                .used_bytes = usage.used_bytes};
     status = keeper_open(&store->keeper, opening->position, opening->number + 1, opening->chain);
     store->keeper_open = status == STATUS_OK;
-    return status == STATUS_OK ? status : fail(opening, status, "cannot start the threads of", 0);
+    return status == STATUS_OK ? status : opening_fail(opening, status, "cannot start the threads of", 0);
 }
 
 static void store_free(store_t *store) {
@@ -373,15 +387,16 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
         status = open_journal(&opening);
     }
     if (status == STATUS_OK) {
-        if (store->journal.created) {
-            sync_directory(store);
-        }
+        status = note_use(&opening);
+    }
+    if (status == STATUS_OK) {
         status = start(&opening);
     }
     if (status != STATUS_OK) {
         store_free(store);
         return status;
     }
+    recover_done(&opening);
     reason[0] = 0;
     *out = store;
     return STATUS_OK;
@@ -394,6 +409,12 @@ void store_close(store_t *store) {
     if (!store_batch_empty(store)) {
         store->flying.count = 0; /* nobody will ask what became visible */
         store_seal(store);
+    }
+    keeper_close(&store->keeper);
+    store->keeper_open = false;
+    if (!store->options.memory && store->keeper.committed == atomic_load(&store->keeper.sealed)) {
+        /* Without this word the store counts as killed, which only makes the next start more careful. */
+        (void)!recover_use_note(store->env, USE_CLOSED, store->keeper.committed);
     }
     store_free(store);
 }

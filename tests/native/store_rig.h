@@ -6,6 +6,7 @@
 #ifndef LEAFD_TESTS_STORE_RIG_H
 #define LEAFD_TESTS_STORE_RIG_H
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -70,11 +71,14 @@ static inline void rig_open(rig_t *rig) {
 }
 
 static inline void rig_remove_directory(const char *directory) {
-    static const char *const names[] = {"journal", "data.mdb", "lock.mdb", "lock"};
-    char path[160];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+    char path[512];
+    DIR *names = opendir(directory);
+    for (const struct dirent *entry; names != NULL && (entry = readdir(names)) != NULL;) {
+        snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         unlink(path);
+    }
+    if (names != NULL) {
+        closedir(names);
     }
     rmdir(directory);
 }
@@ -128,7 +132,8 @@ static inline void rig_reopen(rig_t *rig) {
     rig_start(rig);
 }
 
-static inline void rig_crash(rig_t *rig) {
+/* What a kill -9 leaves, not opened. */
+static inline void rig_kill(rig_t *rig) {
     char old[96];
     memcpy(old, rig->directory, sizeof old);
     snprintf(rig->directory, sizeof rig->directory, "%s/%u", rig->root, ++rig->generation);
@@ -137,6 +142,11 @@ static inline void rig_crash(rig_t *rig) {
     rig_copy_file(old, rig->directory, "journal");
     store_close(rig->store);
     rig_remove_directory(old);
+    rig->store = NULL;
+}
+
+static inline void rig_crash(rig_t *rig) {
+    rig_kill(rig);
     rig_start(rig);
 }
 

@@ -12,10 +12,18 @@ static char path[96];
 static journal_t journal;
 static batches_t batches;
 
-static void open_journal(void) {
+static journal_found_t open_journal(void) {
     char reason[512];
-    status_t status = journal_open(&journal, directory, RING, id, reason, sizeof reason);
-    if (status != STATUS_OK) {
+    journal_found_t found;
+    if (journal_open(&journal, directory, id, &found, reason, sizeof reason) != STATUS_OK) {
+        FAIL("%s", reason);
+    }
+    return found;
+}
+
+static void make_journal(void) {
+    char reason[512];
+    if (journal_make(&journal, directory, RING, id, START, reason, sizeof reason) != STATUS_OK) {
         FAIL("%s", reason);
     }
 }
@@ -24,8 +32,8 @@ static void begin(uint64_t position) {
     snprintf(directory, sizeof directory, "/tmp/leafd-journal-test.XXXXXX");
     CHECK(mkdtemp(directory) != NULL);
     snprintf(path, sizeof path, "%s/journal", directory);
-    open_journal();
-    CHECK(journal.created);
+    CHECK_EQ_I64(JOURNAL_ABSENT, open_journal());
+    make_journal();
     CHECK_EQ_I64(STATUS_OK, batches_open(&batches, RING, JOURNAL_ALIGNMENT, position, 1));
 }
 
@@ -150,11 +158,19 @@ static void wraps(void) {
     end();
 }
 
-static void check_refused(status_t expected, const char *word) {
+static void check_found(journal_found_t expected) {
+    journal_t other = journal;
+    CHECK_EQ_I64(expected, open_journal());
+    journal_close(&journal);
+    journal = other;
+}
+
+static void check_newer(void) {
     char reason[512];
     journal_t other;
-    CHECK_EQ_I64(expected, journal_open(&other, directory, RING, id, reason, sizeof reason));
-    CHECK(strstr(reason, word) != NULL);
+    journal_found_t found;
+    CHECK_EQ_I64(STATUS_VERSION, journal_open(&other, directory, id, &found, reason, sizeof reason));
+    CHECK(strstr(reason, "newer") != NULL);
     CHECK(strstr(reason, directory) != NULL);
     CHECK(strchr(reason, '\n') == NULL);
 }
@@ -168,28 +184,43 @@ static void first_block(void) {
     static uint8_t block[JOURNAL_START];
     CHECK_EQ_I64(sizeof block, pread(journal.fd, block, sizeof block, 0));
     patch(24, "another", 7);
-    check_refused(STATUS_CORRUPT, "damaged");
+    check_found(JOURNAL_HEADLESS);
     patch(0, block, sizeof block);
     patch(8, "\0\0\0\2", 4);
-    check_refused(STATUS_VERSION, "newer");
+    check_newer();
     patch(0, "#!/bin/sh", 8);
-    check_refused(STATUS_CORRUPT, "not a journal");
+    check_found(JOURNAL_STRANGE);
+    patch(0, "\0\0\0\0\0\0\0\0", 8);
+    check_found(JOURNAL_BLANK);
     memcpy(block + 24, "0123456789abcdX", 15);
     uint32_t crc = crc32c(0, block + 16, JOURNAL_START - 16);
     store_be32(block + 12, crc);
     patch(0, block, sizeof block);
-    check_refused(STATUS_CORRUPT, "another store");
+    check_found(JOURNAL_FOREIGN);
     end();
 }
 
-static void half_made_is_made_again(void) {
+static void too_short(void) {
     begin(START);
-    static const uint8_t zeros[JOURNAL_START];
-    patch(0, zeros, sizeof zeros);
     CHECK_EQ_I64(0, ftruncate(journal.fd, 50000));
-    journal_close(&journal);
-    open_journal();
-    CHECK(journal.created);
+    check_found(JOURNAL_SHORT);
+    CHECK_EQ_I64(0, ftruncate(journal.fd, 500));
+    check_found(JOURNAL_BLANK);
+    end();
+}
+
+static void its_batches_say_whose_it_is(void) {
+    begin(START);
+    uint32_t size;
+    add_op(100, 'a');
+    uint32_t first = write_batch(0, &size);
+    add_op(100, 'b');
+    uint32_t second = write_batch(first, &size);
+    CHECK(journal_continues(&journal, START + 4096, 1, first));
+    CHECK(journal_continues(&journal, START + 8192, 2, second));
+    CHECK(!journal_continues(&journal, START + 8192, 2, second ^ 1));
+    CHECK(!journal_continues(&journal, START + 12288, 2, second));
+    CHECK(!journal_continues(&journal, START + 4096 + RING, 1, first));
     end();
 }
 
@@ -199,7 +230,8 @@ int main(void) {
     RUN("no flipped bit anywhere in a batch goes unseen", every_flip_ends_replay);
     RUN("a batch that was written in part is not valid, wherever it was cut", every_cut_ends_replay);
     RUN("a batch over the end of the circle is whole", wraps);
-    RUN("a damaged, newer, foreign or strange file is refused in one line", first_block);
-    RUN("a journal whose making was cut short is made again", half_made_is_made_again);
+    RUN("a damaged, newer, foreign or strange file is told apart", first_block);
+    RUN("a file that lost its end is told apart", too_short);
+    RUN("without a first block, the batches say whose journal it is", its_batches_say_whose_it_is);
     return TEST_RESULT();
 }

@@ -1,0 +1,245 @@
+/* recover.c: at the start, a journal that is missing, not sound, or not the one that home's note speaks of.
+ *
+ * Home notes how far batches were applied ("applied", keeper.c) and how the journal was used ("journal", here). From both follows what a
+ * lost journal may have held:
+ *
+ *     note at the first batch, never used    nothing: the store was being made when power failed       make it
+ *     closed in order, at the note           nothing: home has it all                                  make it, with a warning
+ *     anything else                          what was acknowledged since the last checkpoint           refuse
+ *
+ * A journal whose first block is damaged is recognized by its batches: one of them continues the note (position, number, chain). Then
+ * the block is written anew and replay goes on.
+ *
+ * The operator's way past a refusal is an empty file "accept-loss" in the store directory: the next start goes on without what is lost
+ * and removes the file. What was there is kept as journal.damaged-TIME, at most KEPT_MAX of them.
+ */
+#include "store/recover.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+#define KEPT_MAX 2
+#define KEPT_PREFIX "journal.damaged-"
+#define NAME_SIZE 64
+#define USE_SIZE (VALUE_CRC_SIZE + 1 + 8)
+
+static const char use_name[] = "journal";
+static const char accept_name[] = "accept-loss";
+
+/* ---- how the journal was used ---- */
+
+status_t recover_use_read(env_t *env, journal_use_t *use, uint64_t *position) {
+    bytes_t key = bytes_of(use_name, sizeof use_name - 1);
+    bytes_t value = BYTES_NONE;
+    *use = USE_UNKNOWN;
+    *position = 0;
+    status_t status = env_write_get(env, DB_META, key, &value);
+    if (status != STATUS_OK) {
+        return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    }
+    if (value.size != USE_SIZE || !value_sound(key, value) || value.at[VALUE_CRC_SIZE] > USE_CLOSED) {
+        *use = USE_SYNCED; /* the strictest reading */
+        return STATUS_OK;
+    }
+    *use = (journal_use_t)value.at[VALUE_CRC_SIZE];
+    *position = load_be64(value.at + VALUE_CRC_SIZE + 1);
+    return STATUS_OK;
+}
+
+status_t recover_use_note(env_t *env, journal_use_t use, uint64_t position) {
+    bytes_t key = bytes_of(use_name, sizeof use_name - 1);
+    uint8_t value[USE_SIZE];
+    value[VALUE_CRC_SIZE] = (uint8_t)use;
+    store_be64(value + VALUE_CRC_SIZE + 1, position);
+    value_seal(key, value, sizeof value);
+    status_t status = env_write_begin(env);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = env_write_put(env, DB_META, key, bytes_of(value, sizeof value));
+    if (status != STATUS_OK) {
+        env_write_abort(env);
+        return status;
+    }
+    return env_write_commit(env);
+}
+
+/* ---- files ---- */
+
+static bool path_in(const opening_t *opening, const char *name, char path[4096]) {
+    int size = snprintf(path, 4096, "%s/%s", opening->store->directory, name);
+    return size > 0 && size < 4096;
+}
+
+static bool there(const opening_t *opening, const char *name) {
+    char path[4096];
+    struct stat stat_;
+    return path_in(opening, name, path) && stat(path, &stat_) == 0;
+}
+
+/* Removes the oldest of those that are kept until one more may come. Names end in a time, so their order is that of time. */
+static void make_place(const opening_t *opening) {
+    for (;;) {
+        char oldest[NAME_SIZE] = "";
+        unsigned count = 0;
+        DIR *directory = opendir(opening->store->directory);
+        if (directory == NULL) {
+            return;
+        }
+        for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+            if (strncmp(entry->d_name, KEPT_PREFIX, sizeof KEPT_PREFIX - 1) == 0 && strlen(entry->d_name) < NAME_SIZE) {
+                count++;
+                if (oldest[0] == 0 || strcmp(entry->d_name, oldest) < 0) {
+                    memcpy(oldest, entry->d_name, strlen(entry->d_name) + 1);
+                }
+            }
+        }
+        closedir(directory);
+        char path[4096];
+        if (count < KEPT_MAX || !path_in(opening, oldest, path) || unlink(path) != 0) {
+            return;
+        }
+    }
+}
+
+/* The file "journal" gets a name under which it is kept; name is empty when there was none. The wall clock only names it. */
+static status_t set_aside(opening_t *opening, char name[NAME_SIZE]) {
+    char from[4096];
+    char to[4096];
+    struct tm at;
+    time_t now = time(NULL);
+    name[0] = 0;
+    if (!there(opening, "journal")) {
+        return STATUS_OK;
+    }
+    make_place(opening);
+    check(gmtime_r(&now, &at) != NULL);
+    check(strftime(name, NAME_SIZE, KEPT_PREFIX "%Y%m%dT%H%M%SZ", &at) > 0);
+    if (!path_in(opening, "journal", from) || !path_in(opening, name, to) || rename(from, to) != 0) {
+        return opening_fail(opening, STATUS_IO, "cannot set the journal aside in", errno);
+    }
+    return STATUS_OK;
+}
+
+static void warn(opening_t *opening, const char *what, const char *kept) {
+    store_alarm(opening->store, ALARM_CORRUPT, 0, 0, "%s%s%s", what, kept[0] != 0 ? "; what was there is kept as " : "", kept);
+}
+
+static status_t refuse(opening_t *opening, status_t status, const char *what) {
+    snprintf(opening->reason, opening->reason_size,
+             "%s in %s: what was acknowledged since the last checkpoint may be lost; put the file back, or accept the loss with an empty "
+             "file %s/%s and start again",
+             what, opening->store->directory, opening->store->directory, accept_name);
+    return status;
+}
+
+/* ---- decisions ---- */
+
+status_t recover_home(opening_t *opening) {
+    char name[NAME_SIZE];
+    opening->accepted = there(opening, accept_name);
+    if (opening->store->options.memory || env_exists(opening->store->directory) || !journal_exists(opening->store->directory)) {
+        return STATUS_OK;
+    }
+    if (!opening->accepted) {
+        return refuse(opening, STATUS_CORRUPT, "data.mdb is missing or empty beside a journal");
+    }
+    status_t status = set_aside(opening, name);
+    if (status == STATUS_OK) {
+        warn(opening, "data.mdb was missing and the loss is accepted: the store begins empty", name);
+    }
+    return status;
+}
+
+static const char *complaint_of(journal_found_t found) {
+    switch (found) {
+    case JOURNAL_ABSENT:
+        return "the journal is missing";
+    case JOURNAL_BLANK:
+        return "the journal's first block is empty";
+    case JOURNAL_STRANGE:
+        return "the file \"journal\" is not a journal of leafd";
+    case JOURNAL_HEADLESS:
+        return "the journal's first block is damaged";
+    case JOURNAL_FOREIGN:
+        return "the journal belongs to another store";
+    case JOURNAL_SHORT:
+        return "the journal is shorter than its first block says";
+    default:
+        return "the journal cannot be used";
+    }
+}
+
+static status_t make(opening_t *opening) {
+    store_t *store = opening->store;
+    opening->made = true;
+    return journal_make(&store->journal, store->directory, store->sizes.ring, opening->store_id, opening->position,
+                        opening->reason, opening->reason_size);
+}
+
+static status_t make_anew(opening_t *opening, const char *why) {
+    char name[NAME_SIZE];
+    journal_close(&opening->store->journal);
+    status_t status = set_aside(opening, name);
+    if (status == STATUS_OK) {
+        status = make(opening);
+    }
+    if (status == STATUS_OK) {
+        warn(opening, why, name);
+    }
+    return status;
+}
+
+/* A first block that is blank or damaged is of this store's journal when a batch in the file continues home's note. */
+static bool recognized(opening_t *opening, journal_found_t found) {
+    bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS;
+    return headless && opening->number > 0 &&
+           journal_continues(&opening->store->journal, opening->position, opening->number, opening->chain);
+}
+
+status_t recover_journal(opening_t *opening) {
+    store_t *store = opening->store;
+    journal_found_t found = JOURNAL_SOUND;
+    status_t status = journal_open(&store->journal, store->directory, opening->store_id, &found, opening->reason, opening->reason_size);
+    if (status != STATUS_OK || found == JOURNAL_SOUND) {
+        return status;
+    }
+    bool unmade = opening->number == 0 && opening->use == USE_UNKNOWN && (found == JOURNAL_ABSENT || found == JOURNAL_BLANK);
+    if (unmade) {
+        journal_close(&store->journal);
+        return make(opening);
+    }
+    if (recognized(opening, found)) {
+        status = journal_head_again(&store->journal, opening->store_id);
+        if (status == STATUS_OK) {
+            store->corrupt++;
+            warn(opening, "the journal's first block was damaged; its batches say whose it is, and it was written anew", "");
+            return STATUS_OK;
+        }
+        return opening_fail(opening, status, "cannot write the journal's first block in", 0);
+    }
+    if (opening->use == USE_CLOSED && opening->use_position == opening->position && found != JOURNAL_FOREIGN) {
+        return make_anew(opening, "the journal is missing or damaged and was made anew; the store was closed in order, so nothing is lost");
+    }
+    if (opening->accepted) {
+        store->corrupt++;
+        return make_anew(opening, "the journal is missing or damaged and the loss is accepted: what was acknowledged since the last checkpoint "
+                                  "is lost");
+    }
+    journal_close(&store->journal);
+    return refuse(opening, STATUS_CORRUPT, complaint_of(found));
+}
+
+void recover_done(const opening_t *opening) {
+    char path[4096];
+    if (opening->accepted && path_in(opening, accept_name, path)) {
+        (void)unlink(path);
+    }
+}

@@ -1,0 +1,47 @@
+/* recover.h: what a start shares between its files: open.c goes through the steps, recover.c decides about a journal that is not as home
+ * expects it. Only these two include it.
+ */
+#ifndef LEAFD_STORE_RECOVER_H
+#define LEAFD_STORE_RECOVER_H
+
+#include "store/core.h"
+
+/* Record META "journal": how the journal was used last. */
+typedef enum journal_use {
+    USE_UNKNOWN = 0,      /* no record: an older leafd's store, or one whose journal never came to be */
+    USE_SYNCED = 1,       /* in use, every batch on disk before it is acknowledged                    */
+    USE_AT_INTERVALS = 2, /* in use, with a sync interval                                             */
+    USE_CLOSED = 3,       /* closed in order: home has everything before `use_position`               */
+} journal_use_t;
+
+typedef struct opening {
+    store_t *store;
+    char *reason;
+    size_t reason_size;
+    uint8_t store_id[STORE_ID_SIZE];
+    /* home's note: what was applied; replay moves them on */
+    uint64_t position;
+    uint64_t number;
+    uint32_t chain;
+    journal_use_t use;
+    uint64_t use_position;
+    bool accepted; /* the operator's word that a loss is accepted, see recover.c */
+    bool made;     /* the journal, by this start */
+} opening_t;
+
+/* Writes the reason; returns status. */
+status_t opening_fail(opening_t *opening, status_t status, const char *what, int error);
+
+/* Inside a write transaction. */
+LEAF_MUST_USE status_t recover_use_read(env_t *env, journal_use_t *use, uint64_t *position);
+/* A transaction of its own. */
+LEAF_MUST_USE status_t recover_use_note(env_t *env, journal_use_t use, uint64_t position);
+
+/* Before home is opened: refuses one that is gone where its journal is left. */
+LEAF_MUST_USE status_t recover_home(opening_t *opening);
+/* Opens the journal, makes it, or refuses. */
+LEAF_MUST_USE status_t recover_journal(opening_t *opening);
+/* The start has succeeded: an acceptance is used up. */
+void recover_done(const opening_t *opening);
+
+#endif

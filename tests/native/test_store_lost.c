@@ -1,0 +1,295 @@
+/* test_store_lost.c: starts of a store that lost a file, or part of one. What must hold each time: all that was acknowledged is served, or
+ * the start is refused, or an alarm says what is lost. Nothing is made anew in silence.
+ */
+#include "store/journal.h"
+#include "store_rig.h"
+
+#define EARLIER 5 /* checkpointed   */
+#define LATER 20  /* in the journal */
+
+static rig_t rig;
+static char reason[512];
+
+static void path_of(const char *name, char path[160]) {
+    snprintf(path, 160, "%s/%s", rig.directory, name);
+}
+
+static void put_some(uint64_t count) {
+    store_stream_t *stream = rig.store != NULL ? rig_stream(&rig, 1, rig_config()) : NULL;
+    for (uint64_t i = 0; i < count; i++) {
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "lost.a", "payload").verdict);
+        rig_sync(&rig);
+    }
+}
+
+static void begin(void) {
+    rig = (rig_t){0};
+    rig_open(&rig);
+    put_some(EARLIER);
+    rig_checkpoint(&rig);
+}
+
+/* EARLIER messages at home, LATER in the journal, and killed. */
+static void begin_killed(void) {
+    begin();
+    store_stream_t *stream = NULL;
+    stream_config_t config = rig_config();
+    store_close(rig.store);
+    rig_start(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_stream_open(rig.store, 1, &config, rig.now, &stream));
+    for (uint64_t i = 0; i < LATER; i++) {
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "lost.b", "payload").verdict);
+        rig_sync(&rig);
+    }
+    rig_kill(&rig);
+}
+
+static void end(void) {
+    if (rig.store != NULL) {
+        rig_close(&rig);
+    } else {
+        rig_remove_directory(rig.directory);
+        rmdir(rig.root);
+    }
+}
+
+static status_t start(void) {
+    rig.options.directory = rig.directory;
+    return store_open(&rig.options, &rig.store, reason, sizeof reason);
+}
+
+static void check_refused(const char *word) {
+    CHECK(start() != STATUS_OK);
+    CHECK(rig.store == NULL);
+    if (strstr(reason, word) == NULL || strstr(reason, rig.directory) == NULL || strchr(reason, '\n') != NULL) {
+        FAIL("the reason is not one clear line with \"%s\": %s", word, reason);
+    }
+}
+
+static void check_started(uint64_t messages, bool alarmed) {
+    status_t status = start();
+    if (status != STATUS_OK) {
+        FAIL("%s", reason);
+    }
+    stream_state_t state;
+    store_stream_state(rig_stream(&rig, 1, rig_config()), &state);
+    CHECK_EQ_U64(messages, state.messages);
+    store_alarm_t alarm;
+    CHECK_EQ_I64(alarmed, store_alarm_next(rig.store, &alarm));
+}
+
+static void write_at(const char *name, const void *bytes, size_t size, off_t at) {
+    char path[160];
+    path_of(name, path);
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    CHECK(fd >= 0);
+    CHECK_EQ_I64((int64_t)size, pwrite(fd, bytes, size, at));
+    close(fd);
+}
+
+static void move(const char *from, const char *to) {
+    char a[160];
+    char b[160];
+    path_of(from, a);
+    path_of(to, b);
+    CHECK_EQ_I64(0, rename(a, b));
+}
+
+static unsigned count_kept(void) {
+    unsigned count = 0;
+    DIR *names = opendir(rig.directory);
+    for (const struct dirent *entry; (entry = readdir(names)) != NULL;) {
+        count += strncmp(entry->d_name, "journal.damaged-", 16) == 0;
+    }
+    closedir(names);
+    return count;
+}
+
+static void missing_after_a_kill(void) {
+    begin_killed();
+    move("journal", "elsewhere");
+    check_refused("accept-loss");
+    check_refused("missing"); /* and stays so */
+    move("elsewhere", "journal");
+    check_started(EARLIER + LATER, false);
+    end();
+}
+
+static void missing_and_accepted(void) {
+    begin_killed();
+    char path[160];
+    path_of("journal", path);
+    CHECK_EQ_I64(0, unlink(path));
+    write_at("accept-loss", "", 0, 0);
+    check_started(EARLIER, true);
+    path_of("accept-loss", path);
+    CHECK(access(path, F_OK) != 0);
+    end();
+}
+
+static void missing_after_a_close(void) {
+    begin();
+    store_close(rig.store);
+    rig.store = NULL;
+    char path[160];
+    path_of("journal", path);
+    CHECK_EQ_I64(0, unlink(path));
+    check_started(EARLIER, true);
+    rig_kill(&rig);
+    check_started(EARLIER, false); /* the new one is the store's from now on */
+    end();
+}
+
+static void missing_in_the_first_seconds(void) {
+    rig = (rig_t){0};
+    rig_open(&rig);
+    put_some(3); /* no checkpoint yet */
+    rig_kill(&rig);
+    move("journal", "elsewhere");
+    check_refused("missing");
+    move("elsewhere", "journal");
+    check_started(3, false);
+    end();
+}
+
+static void first_block_zeroed(void) {
+    static const uint8_t zeros[JOURNAL_START];
+    begin_killed();
+    write_at("journal", zeros, sizeof zeros, 0);
+    check_started(EARLIER + LATER, true);
+    rig_crash(&rig);
+    store_alarm_t alarm;
+    CHECK(!store_alarm_next(rig.store, &alarm)); /* it was written anew */
+    end();
+}
+
+static void first_block_flipped(void) {
+    begin_killed();
+    char path[160];
+    uint8_t good[64];
+    path_of("journal", path);
+    for (off_t bit = 0; bit < (off_t)sizeof good * 8; bit++) {
+        char kept[96];
+        memcpy(kept, rig.directory, sizeof kept);
+        CHECK_EQ_I64(0, access(path, R_OK));
+        int fd = open(path, O_RDWR);
+        CHECK_EQ_I64((int64_t)sizeof good, pread(fd, good, sizeof good, 0));
+        uint8_t bad = good[bit / 8] ^ (uint8_t)(1u << (bit % 8));
+        CHECK_EQ_I64(1, pwrite(fd, &bad, 1, bit / 8));
+        bool of_format = bit / 8 >= 8 && bit / 8 < 12; /* may be a newer leafd's */
+        if (of_format && start() == STATUS_VERSION) {
+            CHECK(rig.store == NULL);
+        } else {
+            if (rig.store == NULL && start() != STATUS_OK) {
+                FAIL("bit %d: %s", (int)bit, reason);
+            }
+            store_alarm_t alarm;
+            CHECK(store_alarm_next(rig.store, &alarm) || of_format);
+            stream_state_t state;
+            store_stream_state(rig_stream(&rig, 1, rig_config()), &state);
+            CHECK_EQ_U64(EARLIER + LATER, state.messages);
+            rig_kill(&rig);
+            close(fd);
+            path_of("journal", path);
+            fd = open(path, O_RDWR);
+        }
+        CHECK_EQ_I64((int64_t)sizeof good, pwrite(fd, good, sizeof good, 0));
+        close(fd);
+    }
+    end();
+}
+
+static void of_another_store(void) {
+    begin_killed();
+    rig_t mine = rig;
+    rig = (rig_t){0};
+    rig_open(&rig);
+    store_close(rig.store);
+    rig_copy_file(rig.directory, mine.directory, "journal");
+    rig_remove_directory(rig.directory);
+    rmdir(rig.root);
+    rig = mine;
+    check_refused("another store");
+    end();
+}
+
+static void cut_short(void) {
+    begin_killed();
+    char path[160];
+    path_of("journal", path);
+    CHECK_EQ_I64(0, truncate(path, 300000));
+    check_refused("shorter");
+    CHECK_EQ_I64(0, truncate(path, 0));
+    check_refused("first block is empty");
+    end();
+}
+
+static void home_missing(void) {
+    begin_killed();
+    char path[160];
+    move("data.mdb", "elsewhere");
+    check_refused("data.mdb");
+    path_of("data.mdb", path);
+    CHECK(access(path, F_OK) != 0); /* nothing was made in its place */
+    write_at("data.mdb", "", 0, 0);
+    check_refused("data.mdb");
+    move("elsewhere", "data.mdb");
+    check_started(EARLIER + LATER, false);
+    end();
+}
+
+static void home_zeroed(void) {
+    static const uint8_t zeros[16384];
+    begin_killed();
+    move("journal", "elsewhere");
+    write_at("data.mdb", zeros, sizeof zeros, 0);
+    char path[160];
+    path_of("data.mdb", path);
+    CHECK_EQ_I64(0, truncate(path, 4 << 20)); /* it was no young one */
+    check_refused("LMDB");
+    end();
+}
+
+static void lock_files(void) {
+    static const uint8_t zeros[4096];
+    begin_killed();
+    write_at("lock.mdb", zeros, sizeof zeros, 0);
+    check_started(EARLIER + LATER, false);
+    end();
+}
+
+static void few_are_kept(void) {
+    begin();
+    for (int i = 0; i < 4; i++) {
+        store_close(rig.store);
+        rig.store = NULL;
+        if (i < 3) { /* as if days lay between them */
+            char name[64];
+            snprintf(name, sizeof name, "journal.damaged-2000010%dT000000Z", i);
+            write_at(name, "x", 1, 0);
+        }
+        char path[160];
+        path_of("journal", path);
+        CHECK_EQ_I64(0, truncate(path, 100));
+        check_started(EARLIER, true);
+    }
+    CHECK(count_kept() <= 2);
+    CHECK(count_kept() >= 1);
+    end();
+}
+
+int main(void) {
+    RUN("a journal that is missing after a kill is missed: one line says what to do, and putting it back helps", missing_after_a_kill);
+    RUN("the operator can accept the loss, once", missing_and_accepted);
+    RUN("after an orderly close a missing journal is made anew, with a warning: nothing was in it", missing_after_a_close);
+    RUN("a journal is missed from the store's first message on", missing_in_the_first_seconds);
+    RUN("a journal whose first block is zeros is known by its batches, and loses nothing", first_block_zeroed);
+    RUN("no flipped bit in the journal's first block loses anything", first_block_flipped);
+    RUN("another store's journal is refused", of_another_store);
+    RUN("a journal that lost its end is refused", cut_short);
+    RUN("a journal without its data.mdb is no new store", home_missing);
+    RUN("a data.mdb of zeros is no new store", home_zeroed);
+    RUN("LMDB's lock file may be anything", lock_files);
+    RUN("at most two damaged journals are kept", few_are_kept);
+    return TEST_RESULT();
+}
