@@ -83,7 +83,12 @@ typedef struct plane_event {
 
 int plane_wake_fd(plane_t *plane);                                                         /* readable when events wait */
 int32_t plane_submit(plane_t *plane, const plane_command_t *commands, uint32_t count);     /* how many were taken       */
-uint32_t plane_poll(plane_t *plane, plane_event_t *events, uint32_t count_max);            /* how many were filled      */
+/* Events of connections and completions come before EVENT_MESSAGE, EVENT_ADVISORY, EVENT_LEAF_INFO and EVENT_TRACE, whatever came about
+ * first; each kind among itself is in order. A message's connection may be closed already. Both return how many were filled. */
+uint32_t plane_poll(plane_t *plane, plane_event_t *events, uint32_t count_max);
+/* Without those four: for a caller with enough work at hand. They stay, and who sends more of them is not read; nothing wakes for them,
+ * so a caller that can take work again calls plane_poll by itself. */
+uint32_t plane_poll_urgent(plane_t *plane, plane_event_t *events, uint32_t count_max);
 void plane_release(plane_t *plane, uint32_t count);                                        /* oldest `count` events     */
 
 /* Commands: connections. Listening sockets and dialled sockets are made by Python and handed over. */
@@ -220,7 +225,8 @@ void plane_release(plane_t *plane, uint32_t count);                             
 #define EVENT_ADVISORY 6           /* code = ADVISORY_*, target = stream, arg = consumer, payload = advisory_t, subject = text*/
 #define EVENT_INGEST 7             /* target = stream, arg = slot, code = INGEST_*, arg2 = last origin sequence stored     */
 #define EVENT_ALARM 8              /* code = ALARM_*, target = stream, arg = sequence, payload = text for the log          */
-#define EVENT_LEAF_ERR 9           /* -ERR from a leaf peer after the handshake; target = connection, payload = text       */
+#define EVENT_LEAF_ERR 9           /* -ERR from a leaf peer after the handshake; target = connection, payload = text,
+                                      arg = how many before it were not told: LEAF_ERRORS_A_SECOND are                     */
 #define EVENT_LEAF_INFO 10         /* INFO from a leaf peer after the handshake; reading goes on; payload = JSON           */
 #define EVENT_TRACE 11
 #define EVENT_CONSUMER_GONE 12     /* an ephemeral's inactivity threshold passed: removed by C; target = stream, arg = id  */
@@ -471,6 +477,9 @@ typedef struct plane_stats {
     uint64_t corrupt_records;
     uint64_t events_dropped;
     uint64_t replayed_batches;     /* at the last start                                                    */
+    uint64_t held_back;            /* times that a connection was not read because control had enough of it */
+    uint64_t tick_max_ns;          /* the plane's longest tick since the start                             */
+    uint64_t tick_recent_ns;       /* and of the last minute or two                                        */
 } plane_stats_t;
 
 /* A consistent enough snapshot of the counters, from any thread. */

@@ -234,7 +234,7 @@ class Plane(Commands):
         if kind == lib.EVENT_ALARM:
             return t.Alarm(code, target, arg, text)
         if kind == lib.EVENT_LEAF_ERR:
-            return t.LeafError(target, text)
+            return t.LeafError(target, text, arg)
         if kind == lib.EVENT_LEAF_INFO:
             return t.LeafInfo(target, payload)
         if kind == lib.EVENT_TRACE:

@@ -380,6 +380,9 @@ class Stats:
     corrupt_records: int
     events_dropped: int
     replayed_batches: int
+    held_back: int
+    tick_max_ns: int
+    tick_recent_ns: int
 
 
 # Events. One class per EVENT_* kind; completions (EVENT_DONE) stay inside native.py.
@@ -489,10 +492,11 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class LeafError:
-    """-ERR from a leaf peer after the handshake."""
+    """-ERR from a leaf peer after the handshake; untold: how many came before it and were only counted."""
 
     connection: int
     text: str
+    untold: int = 0
 
 
 @dataclass(frozen=True, slots=True)

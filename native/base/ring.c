@@ -10,6 +10,7 @@
 #include "base/ring.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,27 +33,34 @@ struct ring {
     uint32_t tail_seen;
 };
 
-ring_t *ring_new(uint32_t size) {
+static ring_t *ring_make(uint32_t size, int wake_fd) {
     check(size > 0);
     check((size & (size - 1)) == 0);
     ring_t *ring = NULL;
+    if (wake_fd < 0) {
+        return NULL;
+    }
     if (posix_memalign((void **)&ring, CACHE_LINE, sizeof *ring) != 0) {
+        close(wake_fd);
         return NULL;
     }
     memset(ring, 0, sizeof *ring);
     ring->mask = size - 1;
-    ring->wake_fd = -1;
+    ring->wake_fd = wake_fd;
     ring->slots = calloc(size, sizeof *ring->slots);
     if (ring->slots == NULL) {
         ring_free(ring);
         return NULL;
     }
-    ring->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (ring->wake_fd < 0) {
-        ring_free(ring);
-        return NULL;
-    }
     return ring;
+}
+
+ring_t *ring_new(uint32_t size) {
+    return ring_make(size, eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+}
+
+ring_t *ring_new_beside(uint32_t size, const ring_t *other) {
+    return ring_make(size, fcntl(other->wake_fd, F_DUPFD_CLOEXEC, 0));
 }
 
 void ring_free(ring_t *ring) {

@@ -46,10 +46,9 @@ void command_answer(plane_t *plane, const plane_command_t *command, status_t sta
     if (command->token == 0) {
         return;
     }
-    event_entry_t *entry = event_new(EVENT_DONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, payload);
+    event_entry_t *entry = event_answer(&plane->exchange, status, BYTES_NONE, BYTES_NONE, payload);
     if (entry != NULL) {
         entry->event.token = command->token;
-        entry->event.status = (int32_t)status;
         entry->event.account = command->account;
         entry->event.target = command->target;
         entry->event.arg = arg;

@@ -154,7 +154,7 @@ static void out_advise(void *context, consumer_t *consumer, uint32_t advisory, c
     entry->event.code = advisory;
     entry->event.target = seat->stream->id;
     entry->event.arg = seat->id;
-    event_post(&plane->exchange, entry);
+    (void)pressure_offer(plane, NULL, entry);
 }
 
 static void definition_key(uint8_t key[8], uint32_t stream, uint32_t consumer) {

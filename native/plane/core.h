@@ -6,6 +6,7 @@
  *     dispatch_*.c one function a protocol verb                      publish.c    one message to all who want it
  *     interest.c   what leaf links are told                          permissions.c
  *     command_*.c  one function a command of abi.h                   stream.c consumer.c js_*.c ingest.c   JetStream
+ *     pressure.c   nobody gives control more than it takes
  *     jobs.c       what takes longer than a tick may, in steps        stream_jobs.c js_direct.c   who has such work
  *     import.c shadow.c cross.c reply.c   what accounts take from each other (import.h)
  *
@@ -51,6 +52,8 @@
 #define GREETING_LINE_MIN 4096u          /* the longest line before the login: this or max_control_line, which bounds a CONNECT
                                             with its JWT in the reference, too */
 #define GREETING_SLACK 64u               /* for the verb, blanks, the end of the line                  */
+#define COMMANDS_A_TICK 256u
+#define LEAF_ERRORS_A_SECOND 16u         /* of a link, told to control; the others are counted         */
 #define CHORES_INTERVAL_NS (500 * NS_PER_MS)
 #define FIRST_PING_NS (2 * NS_PER_SECOND)
 #define FIRST_LEAF_PING_NS (1 * NS_PER_SECOND)
@@ -153,6 +156,7 @@ struct account {
     uint32_t leaf_count;
     uint64_t client_count;
     bool domain_announced;               /* interest.c: links are told of the domain's subjects        */
+    uint32_t unheard;                    /* messages of its peers that wait for control                */
     import_t *imports;                   /* NULL for most                                              */
     sink_t replies;                      /* in once somebody asked a service of its through an import  */
     uint8_t reply_prefix[REPLY_PREFIX_SIZE];
@@ -219,6 +223,7 @@ struct peer {
     bool full;                           /* a consumer was told DELIVERED_FULL                         */
     bool excess;                         /* over max_connections: told so behind its INFO              */
     bool silent;                         /* closed without a word                                      */
+    bool held_back;                      /* pressure.c: control has enough of it                       */
     bool dialled;                        /* by us: it is the configuration's, not a stranger           */
     bool drains;                         /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                          /* input waits in conn.rest after a pause                     */
@@ -229,6 +234,12 @@ struct peer {
     bytes_t *queues;                     /* leafs: OP_QUEUES_MAX of them                               */
     reply_t *replies;                    /* ways back to it                                            */
     int64_t stalled_until_ns;            /* it feeds a crowded queue: not read for a moment; 0 = read  */
+    uint32_t unheard;                    /* its messages that wait for control, and their bytes        */
+    uint64_t unheard_bytes;
+    int64_t errors_ns;                   /* leafs: second of its -ERR lines, how many of them control was told, and how many not */
+    uint32_t errors_told;
+    uint32_t errors_untold;
+    peer_t *next_held;
     peer_t *next_stalled;
     peer_t *next_dirty;
     peer_t *next_doomed;
@@ -291,6 +302,9 @@ struct plane {
     peer_t *doomed;
     peer_t *again;
     peer_t *stalled;
+    peer_t *held_back;                   /* pressure.c                                                 */
+    bool waiting_commands;               /* in the ring, after a tick took its share                   */
+    bool shut;                           /* nobody is accepted                                         */
     bool pace_over;                      /* a receiver caught up: paced producers go on                */
     subscription_t *dead;
     plane_listener_t *listeners;
@@ -322,6 +336,9 @@ struct plane {
     buffer_t crossing_headers[CROSSING_DEPTH_MAX];
     int64_t next_chores_ns;
 
+    int64_t tick_window_ns;              /* stats.c: start of the minute whose longest tick this is    */
+    uint64_t tick_window_max_ns;
+    uint64_t tick_before_max_ns;         /* the longest of the minute before                           */
     plane_stats_t stats;                 /* the plane's own view; published once a tick                */
     _Atomic uint64_t published[sizeof(plane_stats_t) / sizeof(uint64_t)];
 
@@ -337,6 +354,7 @@ struct plane {
 /* ---- tick.c ---------------------------------------------------------------------------------------------------------------- */
 
 void core_commands(plane_t *plane);                  /* everything that waits in the ring                       */
+void core_again(plane_t *plane);                     /* input that waited: peer_again                           */
 void core_settle(plane_t *plane);                    /* batch, release, consumers, sweep; ends a tick           */
 int64_t core_sleep_ns(const plane_t *plane);         /* until the next thing to do without input                */
 LEAF_MUST_USE status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory,
@@ -381,6 +399,18 @@ static inline void peer_touch(plane_t *plane, peer_t *peer) {
         plane->dirty = peer;
     }
 }
+
+/* What it had sent before its verdict, or before it was held back, is acted on in this tick. */
+void peer_again(plane_t *plane, peer_t *peer);
+/* Acts on input (what was kept and what came) and keeps what is left. */
+void peer_act(plane_t *plane, peer_t *peer, bytes_t input);
+
+/* ---- pressure.c ---------------------------------------------------------------------------------------------------------------- */
+
+/* A message for control, of a peer (NULL: nobody's). false: refused; entry is gone either way and may be NULL. */
+bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry);
+void pressure_relieve(plane_t *plane);               /* once a tick: who may be read again                      */
+void pressure_forget(plane_t *plane, const peer_t *peer);
 
 /* ---- dispatch_client.c, dispatch_leaf.c ---------------------------------------------------------------------------------------- */
 
@@ -518,6 +548,7 @@ bool strings_more(const strings_t *strings);
 /* ---- stats.c ----------------------------------------------------------------------------------------------------------------------- */
 
 void stats_publish(plane_t *plane);
+void stats_tick(plane_t *plane, uint64_t took_ns);
 
 /* ---- small things ------------------------------------------------------------------------------------------------------------------ */
 

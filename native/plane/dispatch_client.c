@@ -9,10 +9,12 @@
 
 static void line_event(plane_t *plane, peer_t *peer, const op_t *op) {
     event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, op->body);
-    if (entry != NULL) {
-        entry->event.target = peer->id;
-        entry->event.code = (uint32_t)op->kind;
+    if (entry == NULL) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
+        return;
     }
+    entry->event.target = peer->id;
+    entry->event.code = (uint32_t)op->kind;
     event_post(&plane->exchange, entry);
     peer_pause(plane, peer);
 }

@@ -6,12 +6,28 @@
 #include "base/subject.h"
 #include "plane/core.h"
 
-static void leaf_event(plane_t *plane, const peer_t *peer, uint32_t kind, const op_t *op) {
+static event_entry_t *leaf_event(const peer_t *peer, uint32_t kind, const op_t *op) {
     event_entry_t *entry = event_new(kind, BYTES_NONE, BYTES_NONE, BYTES_NONE, op->body);
     if (entry != NULL) {
         entry->event.target = peer->id;
         entry->event.code = (uint32_t)op->kind;
     }
+    return entry;
+}
+
+static void verb_error(plane_t *plane, peer_t *peer, const op_t *op) {
+    if (plane->now.mono_ns - peer->errors_ns >= NS_PER_SECOND) {
+        peer->errors_ns = plane->now.mono_ns;
+        peer->errors_told = 0;
+    }
+    event_entry_t *entry = peer->errors_told < LEAF_ERRORS_A_SECOND ? leaf_event(peer, EVENT_LEAF_ERR, op) : NULL;
+    if (entry == NULL) {
+        peer->errors_untold++;
+        return;
+    }
+    entry->event.arg = peer->errors_untold;
+    peer->errors_told++;
+    peer->errors_untold = 0;
     event_post(&plane->exchange, entry);
 }
 
@@ -23,7 +39,12 @@ bool greet_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
     if (op->kind == OP_PONG || op->kind == OP_OK) {
         return true;
     }
-    leaf_event(plane, peer, EVENT_LINE, op);
+    event_entry_t *entry = leaf_event(peer, EVENT_LINE, op);
+    if (entry == NULL) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
+        return false;
+    }
+    event_post(&plane->exchange, entry);
     peer_pause(plane, peer);
     return op->kind == OP_CONNECT || op->kind == OP_INFO || op->kind == OP_ERR;
 }
@@ -208,10 +229,10 @@ bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
         peer_ponged(plane, peer);
         break;
     case OP_ERR:
-        leaf_event(plane, peer, EVENT_LEAF_ERR, op);
+        verb_error(plane, peer, op);
         break;
     case OP_INFO:
-        leaf_event(plane, peer, EVENT_LEAF_INFO, op);
+        (void)pressure_offer(plane, peer, leaf_event(peer, EVENT_LEAF_INFO, op));
         break;
     case OP_OK:
     case OP_CONNECT:

@@ -10,7 +10,9 @@ status_t exchange_open(exchange_t *exchange) {
     *exchange = (exchange_t){0};
     exchange->commands = ring_new(EXCHANGE_COMMANDS);
     exchange->events = ring_new(EXCHANGE_EVENTS);
-    if (exchange->commands == NULL || exchange->events == NULL) {
+    exchange->messages = exchange->events == NULL ? NULL : ring_new_beside(EXCHANGE_MESSAGES, exchange->events);
+    exchange->debts = calloc(EXCHANGE_MESSAGES, sizeof(*exchange->debts));
+    if (exchange->commands == NULL || exchange->messages == NULL || exchange->debts == NULL) {
         exchange_close(exchange);
         return STATUS_NO_MEMORY;
     }
@@ -25,27 +27,28 @@ static void free_list(event_entry_t *entry) {
     }
 }
 
+static void free_ring(ring_t *ring) {
+    void *entry;
+    while (ring != NULL && (entry = ring_pop(ring)) != NULL) {
+        free(entry);
+    }
+    ring_free(ring);
+}
+
 void exchange_close(exchange_t *exchange) {
-    if (exchange->commands != NULL) {
-        void *entry;
-        while ((entry = ring_pop(exchange->commands)) != NULL) {
-            free(entry);
-        }
+    command_entry_t *command;
+    while (exchange->commands != NULL && (command = ring_pop(exchange->commands)) != NULL) {
+        free(command->answer);
+        free(command);
     }
-    if (exchange->events != NULL) {
-        void *entry;
-        while ((entry = ring_pop(exchange->events)) != NULL) {
-            free(entry);
-        }
-    }
+    ring_free(exchange->commands);
+    free_ring(exchange->events);
+    free_ring(exchange->messages);
     free_list(exchange->waiting_first);
     free_list(exchange->polled_first);
-    ring_free(exchange->commands);
-    ring_free(exchange->events);
-    exchange->commands = NULL;
-    exchange->events = NULL;
-    exchange->waiting_first = exchange->waiting_last = NULL;
-    exchange->polled_first = exchange->polled_last = NULL;
+    free_list(exchange->answers);
+    free(exchange->debts);
+    *exchange = (exchange_t){0};
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
@@ -58,11 +61,16 @@ int32_t exchange_submit(exchange_t *exchange, const plane_command_t *commands, u
         if (waiting != 0 && waiting + size > EXCHANGE_COMMAND_BYTES) {
             return (int32_t)i;
         }
+        /* A command that could not be answered is not taken: the caller tries again, or gives up. */
         command_entry_t *entry = malloc(size);
-        if (entry == NULL) {
+        event_entry_t *answer = command->token == 0 ? NULL : event_new(EVENT_DONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+        if (entry == NULL || (command->token != 0 && answer == NULL)) {
+            free(entry);
+            free(answer);
             return (int32_t)i;
         }
         entry->command = *command;
+        entry->answer = answer;
         entry->size = size;
         entry->command.body = entry->bytes;
         entry->command.extra = entry->bytes + command->body_size;
@@ -75,6 +83,7 @@ int32_t exchange_submit(exchange_t *exchange, const plane_command_t *commands, u
         atomic_fetch_add_explicit(&exchange->command_bytes, size, memory_order_relaxed);
         if (ring_push(exchange->commands, entry) != STATUS_OK) {
             atomic_fetch_sub_explicit(&exchange->command_bytes, size, memory_order_relaxed);
+            free(entry->answer);
             free(entry);
             return (int32_t)i;
         }
@@ -83,7 +92,13 @@ int32_t exchange_submit(exchange_t *exchange, const plane_command_t *commands, u
 }
 
 command_entry_t *exchange_next(exchange_t *exchange) {
-    return ring_pop(exchange->commands);
+    command_entry_t *entry = ring_pop(exchange->commands);
+    if (entry != NULL && entry->answer != NULL) {
+        entry->answer->next = exchange->answers;
+        exchange->answers = entry->answer;
+        entry->answer = NULL;
+    }
+    return entry;
 }
 
 void exchange_done(exchange_t *exchange, command_entry_t *entry) {
@@ -112,11 +127,33 @@ event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t 
     entry->event.kind = kind;
     entry->next = NULL;
     entry->size = size;
+    entry->batch = 0;
+    entry->message = false;
     uint8_t *at = entry->bytes;
     at = take(at, subject, &entry->event.subject, &entry->event.subject_size);
     at = take(at, reply, &entry->event.reply, &entry->event.reply_size);
     at = take(at, header, &entry->event.header, &entry->event.header_size);
     take(at, payload, &entry->event.payload, &entry->event.payload_size);
+    return entry;
+}
+
+event_entry_t *event_answer(exchange_t *exchange, status_t status, bytes_t subject, bytes_t header, bytes_t payload) {
+    event_entry_t *spare = exchange->answers;
+    if (spare != NULL) {
+        exchange->answers = spare->next;
+        spare->next = NULL;
+    }
+    bool plain = subject.size == 0 && header.size == 0 && payload.size == 0;
+    event_entry_t *entry = plain && spare != NULL ? spare : event_new(EVENT_DONE, subject, BYTES_NONE, header, payload);
+    if (entry == NULL) {
+        entry = spare;
+        status = STATUS_NO_MEMORY;
+    } else if (entry != spare) {
+        free(spare);
+    }
+    if (entry != NULL) {
+        entry->event.status = (int32_t)status;
+    }
     return entry;
 }
 
@@ -130,13 +167,15 @@ void event_pump(exchange_t *exchange) {
             return;
         }
         exchange->waiting_first = next;
+        exchange->waiting_count--;
     }
     exchange->waiting_last = NULL;
 }
 
 void event_post(exchange_t *exchange, event_entry_t *entry) {
-    /* Out of memory for an event that must not be lost: going on would leave control wrong for ever. */
-    check(entry != NULL);
+    if (entry == NULL) {
+        return;
+    }
     atomic_fetch_add_explicit(&exchange->event_bytes, entry->size, memory_order_relaxed);
     if (exchange->waiting_first == NULL && ring_push(exchange->events, entry) == STATUS_OK) {
         return;
@@ -147,29 +186,49 @@ void event_post(exchange_t *exchange, event_entry_t *entry) {
         exchange->waiting_last->next = entry;
     }
     exchange->waiting_last = entry;
+    exchange->waiting_count++;
+}
+
+bool event_crowded(const exchange_t *exchange) {
+    return exchange->waiting_first != NULL || ring_count(exchange->events) >= EXCHANGE_EVENTS_MANY
+        || atomic_load_explicit(&exchange->event_bytes, memory_order_relaxed) >= EXCHANGE_EVENT_BYTES;
 }
 
 bool event_room(const exchange_t *exchange) {
-    return exchange->waiting_first == NULL && ring_count(exchange->events) < EXCHANGE_MESSAGES_MAX
-        && atomic_load_explicit(&exchange->event_bytes, memory_order_relaxed) < EXCHANGE_EVENT_BYTES;
+    return exchange->posted - exchange->settled < EXCHANGE_MESSAGES
+        && atomic_load_explicit(&exchange->message_bytes, memory_order_relaxed) < EXCHANGE_MESSAGE_BYTES;
 }
 
-void event_offer(exchange_t *exchange, event_entry_t *entry) {
+bool event_offer(exchange_t *exchange, event_entry_t *entry, uint64_t peer, uint32_t account) {
     if (entry == NULL || !event_room(exchange)) {
         exchange->dropped++;
         free(entry);
-        return;
+        return false;
     }
-    event_post(exchange, entry);
+    uint64_t size = entry->size;
+    entry->message = true;
+    exchange->debts[exchange->posted % EXCHANGE_MESSAGES] = (exchange_debt_t){peer, account, (uint32_t)size};
+    atomic_fetch_add_explicit(&exchange->message_bytes, size, memory_order_relaxed);
+    status_t status = ring_push(exchange->messages, entry);
+    /* Not more are posted and unsettled than the ring has places. */
+    check(status == STATUS_OK);
+    exchange->posted++;
+    return true;
 }
 
-uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t count_max) {
-    ring_clear(exchange->events);
-    uint32_t count = 0;
+bool event_settled(exchange_t *exchange, exchange_debt_t *debt) {
+    if (exchange->settled == atomic_load_explicit(&exchange->released, memory_order_acquire)) {
+        return false;
+    }
+    *debt = exchange->debts[exchange->settled++ % EXCHANGE_MESSAGES];
+    return true;
+}
+
+static uint32_t poll_ring(exchange_t *exchange, ring_t *ring, plane_event_t *events, uint32_t count, uint32_t count_max) {
     while (count < count_max) {
-        event_entry_t *entry = ring_pop(exchange->events);
+        event_entry_t *entry = ring_pop(ring);
         if (entry == NULL) {
-            return count;
+            break;
         }
         entry->next = NULL;
         if (exchange->polled_first == NULL) {
@@ -180,8 +239,23 @@ uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t cou
         exchange->polled_last = entry;
         events[count++] = entry->event;
     }
-    /* Stopped early: the wake-up that was cleared has to be there for the rest. */
-    ring_wake(exchange->events);
+    return count;
+}
+
+uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t count_max, bool messages) {
+    ring_clear(exchange->events);
+    /* However many connections come and go, messages have their quarter. */
+    uint32_t events_max = messages ? count_max - count_max / 4 : count_max;
+    uint32_t count = poll_ring(exchange, exchange->events, events, 0, events_max);
+    bool stopped = count == events_max;
+    if (messages) {
+        count = poll_ring(exchange, exchange->messages, events, count, count_max);
+        stopped = stopped || count == count_max;
+    }
+    if (stopped) {
+        /* The wake-up that was cleared has to be there for the rest. */
+        ring_wake(exchange->events);
+    }
     return count;
 }
 
@@ -192,7 +266,12 @@ void exchange_release(exchange_t *exchange, uint32_t count) {
         if (exchange->polled_first == NULL) {
             exchange->polled_last = NULL;
         }
-        atomic_fetch_sub_explicit(&exchange->event_bytes, entry->size, memory_order_relaxed);
+        if (entry->message) {
+            atomic_fetch_sub_explicit(&exchange->message_bytes, entry->size, memory_order_relaxed);
+            atomic_fetch_add_explicit(&exchange->released, 1, memory_order_release);
+        } else {
+            atomic_fetch_sub_explicit(&exchange->event_bytes, entry->size, memory_order_relaxed);
+        }
         free(entry);
     }
 }

@@ -111,14 +111,14 @@ static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t 
     }
 }
 
-static void trace(plane_t *plane, const peer_t *peer, bytes_t input) {
+static void trace(plane_t *plane, peer_t *peer, bytes_t input) {
     const uint8_t *end = memchr(input.at, '\r', input.size < TRACE_BYTES_MAX ? input.size : TRACE_BYTES_MAX);
     bytes_t line = bytes_of(input.at, end != NULL ? (uint32_t)(end - input.at) : input.size < TRACE_BYTES_MAX ? input.size : TRACE_BYTES_MAX);
     event_entry_t *entry = event_new(EVENT_TRACE, BYTES_NONE, BYTES_NONE, BYTES_NONE, line);
     if (entry != NULL) {
         entry->event.target = peer->id;
     }
-    event_offer(&plane->exchange, entry);
+    (void)pressure_offer(plane, peer, entry);
 }
 
 static bool is_one_of(uint8_t first, const char *letters) {
@@ -174,7 +174,7 @@ static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
 static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
     uint32_t used = 0;
     op_t op;
-    while (peer->state == PEER_ADMITTED) {
+    while (peer->state == PEER_ADMITTED && !peer->held_back) {
         wire_error_t error = WIRE_ERROR_NONE;
         uint32_t taken = 0;
         wire_verdict_t verdict = wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
@@ -202,12 +202,19 @@ uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
     return LEAF_LIKELY(peer->state == PEER_ADMITTED) ? admitted_input(plane, peer, input) : greeting_input(plane, peer, input);
 }
 
+void peer_act(plane_t *plane, peer_t *peer, bytes_t input) {
+    uint32_t used = peer_input(plane, peer, input);
+    if (conn_keep(&peer->conn, input, used) != STATUS_OK) {
+        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
+    }
+}
+
 void peer_pause(plane_t *plane, peer_t *peer) {
     peer->state = PEER_WAITING;
     peer_want(plane, peer);
 }
 
-static void run_rest(plane_t *plane, peer_t *peer) {
+void peer_again(plane_t *plane, peer_t *peer) {
     if (!peer->again) {
         peer->again = true;
         peer->next_again = plane->again;
@@ -220,7 +227,7 @@ static void run_rest(plane_t *plane, peer_t *peer) {
 void peer_resume(plane_t *plane, peer_t *peer) {
     if (peer->state == PEER_WAITING) {
         peer->state = PEER_GREETING;
-        run_rest(plane, peer);
+        peer_again(plane, peer);
     }
 }
 
@@ -251,7 +258,7 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
         peer->rtt_ns = took > 1000 ? took : 1000;
     }
     peer->next_ping_ns = plane->now.mono_ns + (peer->kind == CONN_LEAF ? FIRST_LEAF_PING_NS : FIRST_PING_NS);
-    run_rest(plane, peer);
+    peer_again(plane, peer);
 }
 
 void peer_want(plane_t *plane, peer_t *peer) {
@@ -259,7 +266,7 @@ void peer_want(plane_t *plane, peer_t *peer) {
         return;
     }
     bool reading = (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled
-                && peer->stalled_until_ns == 0;
+                && !peer->held_back && peer->stalled_until_ns == 0;
     if (reading != peer->reading || !peer->conn.registered) {
         peer->reading = reading;
         if (conn_want(&peer->conn, &plane->loop, reading) != STATUS_OK) {
@@ -482,6 +489,7 @@ static void leave_lists(plane_t *plane, peer_t *peer) {
             break;
         }
     }
+    pressure_forget(plane, peer);
     if (peer->previous != NULL) {
         peer->previous->next = peer->next;
     } else {

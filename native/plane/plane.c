@@ -26,7 +26,7 @@ uint32_t plane_abi(void) {
 /* ---- ready descriptors ----------------------------------------------------------------------------------------------- */
 
 static void accept_some(plane_t *plane, plane_listener_t *listener) {
-    for (uint32_t i = 0; i < LISTEN_ACCEPT_MAX; i++) {
+    for (uint32_t i = 0; i < LISTEN_ACCEPT_MAX && !event_crowded(&plane->exchange); i++) {
         int fd = -1;
         char address[LISTEN_PEER_SIZE] = "";
         status_t status = listener_accept(&listener->listener, &fd, address);
@@ -47,19 +47,12 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
     }
 }
 
-static void act_on(plane_t *plane, peer_t *peer, bytes_t input) {
-    uint32_t used = peer_input(plane, peer, input);
-    if (conn_keep(&peer->conn, input, used) != STATUS_OK) {
-        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
-    }
-}
-
 static void read_peer(plane_t *plane, peer_t *peer) {
     bytes_t input;
     status_t status = conn_read(&peer->conn, &plane->input, peer->parser.need, &input);
     switch (status) {
     case STATUS_OK:
-        act_on(plane, peer, input);
+        peer_act(plane, peer, input);
         return;
     case STATUS_AGAIN:
         return;
@@ -108,19 +101,6 @@ static void ready_one(plane_t *plane, const loop_ready_t *ready) {
     /* A store's completion: store_tick takes it. */
 }
 
-/* What connections had sent before their verdict. */
-static void run_again(plane_t *plane) {
-    while (plane->again != NULL) {
-        peer_t *peer = plane->again;
-        plane->again = peer->next_again;
-        peer->again = false;
-        bytes_t input = conn_rest(&peer->conn);
-        if (input.size != 0 && peer->state != PEER_DOOMED) {
-            act_on(plane, peer, input);
-        }
-    }
-}
-
 static void turn(plane_t *plane) {
     loop_ready_t ready[LOOP_READY_MAX];
     uint32_t count = loop_wait(&plane->loop, core_sleep_ns(plane), ready, LOOP_READY_MAX);
@@ -130,8 +110,9 @@ static void turn(plane_t *plane) {
         ready_one(plane, &ready[i]);
     }
     core_commands(plane);
-    run_again(plane);
+    core_again(plane);
     core_settle(plane);
+    stats_tick(plane, (uint64_t)(clock_now().mono_ns - plane->now.mono_ns));
 }
 
 static void close_everything(plane_t *plane) {
@@ -250,7 +231,11 @@ int32_t plane_submit(plane_t *plane, const plane_command_t *commands, uint32_t c
 }
 
 uint32_t plane_poll(plane_t *plane, plane_event_t *events, uint32_t count_max) {
-    return exchange_poll(&plane->exchange, events, count_max);
+    return exchange_poll(&plane->exchange, events, count_max, true);
+}
+
+uint32_t plane_poll_urgent(plane_t *plane, plane_event_t *events, uint32_t count_max) {
+    return exchange_poll(&plane->exchange, events, count_max, false);
 }
 
 void plane_release(plane_t *plane, uint32_t count) {

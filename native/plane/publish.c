@@ -71,7 +71,7 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
     }
     if (!event_room(&plane->exchange)) {
         plane->exchange.dropped++;
-        return true;
+        return false;
     }
     event_entry_t *entry = event_new(EVENT_MESSAGE, shown->subject, shown->reply, shown->header, shown->payload);
     if (entry != NULL) {
@@ -80,8 +80,8 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
         entry->event.arg = publication->origin == NULL ? 0 : publication->origin->id;
         entry->event.arg2 = publication->origin == NULL ? 0 : publication->origin->kind;
     }
-    event_offer(&plane->exchange, entry);
-    return true;
+    /* Refused: nobody took it, which its sender is told as any other request without an answer. */
+    return pressure_offer(plane, publication->origin, entry);
 }
 
 /* ---- leaf links ------------------------------------------------------------------------------------------------------ */

@@ -1,6 +1,24 @@
 /* stats.c: the plane thread's counters for other threads: copied once a tick into words that may be read at any time. */
 #include "plane/core.h"
 
+#define TICK_WINDOW_NS (60 * NS_PER_SECOND)
+
+void stats_tick(plane_t *plane, uint64_t took_ns) {
+    if (plane->now.mono_ns - plane->tick_window_ns >= TICK_WINDOW_NS) {
+        plane->tick_window_ns = plane->now.mono_ns;
+        plane->tick_before_max_ns = plane->tick_window_max_ns;
+        plane->tick_window_max_ns = 0;
+    }
+    if (took_ns > plane->tick_window_max_ns) {
+        plane->tick_window_max_ns = took_ns;
+    }
+    if (took_ns > plane->stats.tick_max_ns) {
+        plane->stats.tick_max_ns = took_ns;
+    }
+    plane->stats.tick_recent_ns =
+        plane->tick_window_max_ns > plane->tick_before_max_ns ? plane->tick_window_max_ns : plane->tick_before_max_ns;
+}
+
 void stats_publish(plane_t *plane) {
     plane_stats_t stats = plane->stats;
     stats.events_dropped = plane->exchange.dropped;

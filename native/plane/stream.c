@@ -15,8 +15,10 @@ void command_done_durable(plane_t *plane, const plane_command_t *command, uint32
     if (command->token == 0) {
         return;
     }
-    event_entry_t *entry = event_new(EVENT_DONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, payload);
-    check(entry != NULL);
+    event_entry_t *entry = event_answer(&plane->exchange, STATUS_OK, BYTES_NONE, BYTES_NONE, payload);
+    if (entry == NULL) {
+        return; /* only without the ring of commands, whose entries bring their own */
+    }
     entry->event.token = command->token;
     entry->event.account = command->account;
     entry->event.target = command->target;

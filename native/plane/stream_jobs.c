@@ -208,7 +208,7 @@ static void answer_get(plane_t *plane, const plane_command_t *command, status_t 
         command_done(plane, command, status);
         return;
     }
-    event_entry_t *entry = event_new(EVENT_DONE, message->subject, BYTES_NONE, message->header, message->payload);
+    event_entry_t *entry = event_answer(&plane->exchange, STATUS_OK, message->subject, message->header, message->payload);
     if (entry != NULL) {
         entry->event.token = command->token;
         entry->event.target = command->target;

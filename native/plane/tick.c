@@ -138,10 +138,29 @@ void core_close(plane_t *plane) {
 /* ---- the tick ------------------------------------------------------------------------------------------------------------ */
 
 void core_commands(plane_t *plane) {
-    command_entry_t *entry;
-    while ((entry = exchange_next(&plane->exchange)) != NULL) {
+    plane->waiting_commands = false;
+    for (uint32_t i = 0; i < COMMANDS_A_TICK && !event_crowded(&plane->exchange); i++) {
+        command_entry_t *entry = exchange_next(&plane->exchange);
+        if (entry == NULL) {
+            return;
+        }
         command_run(plane, &entry->command);
         exchange_done(&plane->exchange, entry);
+    }
+    /* So many for one tick, or their completions find no room: the others wait. */
+    plane->waiting_commands = true;
+    plane->more = plane->more || !event_crowded(&plane->exchange);
+}
+
+void core_again(plane_t *plane) {
+    while (plane->again != NULL) {
+        peer_t *peer = plane->again;
+        plane->again = peer->next_again;
+        peer->again = false;
+        bytes_t input = conn_rest(&peer->conn);
+        if (input.size != 0 && peer->state != PEER_DOOMED) {
+            peer_act(plane, peer, input);
+        }
     }
 }
 
@@ -277,6 +296,7 @@ void core_settle(plane_t *plane) {
         throttle(plane);
         plane->more = plane->more || batch_waits(plane->stores[STORE_FILE]) || batch_waits(plane->stores[STORE_MEMORY]);
     }
+    pressure_relieve(plane);
     peer_unstall(plane);
     chores(plane);
     sweep_and_flush(plane);
@@ -289,7 +309,9 @@ int64_t core_sleep_ns(const plane_t *plane) {
         return 0;
     }
     int64_t next = plane->next_chores_ns;
-    if (plane->stalled != NULL && plane->now.mono_ns + PACE_NS < next) {
+    /* Control tells nobody that it has taken something. */
+    bool waits = plane->stalled != NULL || plane->held_back != NULL || plane->shut || plane->waiting_commands;
+    if (waits && plane->now.mono_ns + PACE_NS < next) {
         next = plane->now.mono_ns + PACE_NS;
     }
     for (uint32_t i = 0; i < 2; i++) {

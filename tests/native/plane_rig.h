@@ -149,7 +149,7 @@ static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *clust
 static inline bool rig_event(plane_t *plane, uint32_t kind, plane_event_t *event) {
     for (;;) {
         if (plane->exchange.polled_first != NULL) exchange_release(&plane->exchange, 1);
-        if (exchange_poll(&plane->exchange, event, 1) == 0) return false;
+        if (exchange_poll(&plane->exchange, event, 1, true) == 0) return false;
         if (event->kind == kind) return true;
     }
 }

@@ -51,7 +51,7 @@ static void every_command_is_answered(void) {
             plane_command_t command = {.op = 1, .token = sent, .body = body, .body_size = size};
             sent += (uint64_t)exchange_submit(&exchange, &command, 1);
         }
-        uint32_t count = exchange_poll(&exchange, events, 64);
+        uint32_t count = exchange_poll(&exchange, events, 64, true);
         for (uint32_t i = 0; i < count; i++) {
             bad += events[i].token != answered || events[i].status != 0 || events[i].payload_size != answered % 100;
             answered++;
@@ -65,18 +65,25 @@ static void every_command_is_answered(void) {
     exchange_close(&exchange);
 }
 
+static event_entry_t *event_of(uint32_t kind) {
+    return event_new(kind, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+}
+
 static void messages_may_go_completions_never(void) {
     exchange_t exchange;
     CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange));
+    uint64_t taken = 0;
     for (uint32_t i = 0; i < 2 * EXCHANGE_EVENTS; i++) {
-        event_offer(&exchange, event_new(EVENT_MESSAGE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE));
-        event_post(&exchange, event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE));
+        taken += event_offer(&exchange, event_of(EVENT_MESSAGE), 1, 1);
+        event_post(&exchange, event_of(EVENT_CLOSED));
     }
-    CHECK(exchange.dropped > EXCHANGE_EVENTS);
+    CHECK_EQ_U64(EXCHANGE_MESSAGES, taken);
+    CHECK_EQ_U64(2 * EXCHANGE_EVENTS - EXCHANGE_MESSAGES, exchange.dropped);
+    CHECK(event_crowded(&exchange));
     uint64_t closed = 0, messages = 0;
     plane_event_t event;
     for (;;) {
-        if (exchange_poll(&exchange, &event, 1) == 0) {
+        if (exchange_poll(&exchange, &event, 1, true) == 0) {
             if (exchange.waiting_first == NULL) {
                 break;
             }
@@ -88,7 +95,37 @@ static void messages_may_go_completions_never(void) {
         exchange_release(&exchange, 1);
     }
     CHECK_EQ_U64(2 * EXCHANGE_EVENTS, closed);
-    CHECK_EQ_U64(2 * EXCHANGE_EVENTS - exchange.dropped, messages);
+    CHECK_EQ_U64(taken, messages);
+    CHECK(!event_crowded(&exchange));
+    exchange_debt_t debt;
+    for (uint64_t i = 0; i < taken; i++) {
+        CHECK(event_settled(&exchange, &debt));
+    }
+    CHECK(!event_settled(&exchange, &debt));
+    CHECK(event_room(&exchange));
+    exchange_close(&exchange);
+}
+
+static void connections_come_first(void) {
+    exchange_t exchange;
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange));
+    for (uint32_t i = 0; i < 100; i++) {
+        CHECK(event_offer(&exchange, event_of(EVENT_MESSAGE), 1, 1));
+    }
+    event_post(&exchange, event_of(EVENT_LINE));
+    plane_event_t events[8];
+    CHECK_EQ_U64(1, exchange_poll(&exchange, events, 8, false));
+    CHECK_EQ_U64(EVENT_LINE, events[0].kind);
+    event_post(&exchange, event_of(EVENT_CLOSED));
+    CHECK_EQ_U64(8, exchange_poll(&exchange, events, 8, true));
+    CHECK_EQ_U64(EVENT_CLOSED, events[0].kind);
+    CHECK_EQ_U64(EVENT_MESSAGE, events[1].kind);
+    for (uint32_t i = 0; i < 100; i++) {
+        event_post(&exchange, event_of(EVENT_OPENED));
+    }
+    CHECK_EQ_U64(8, exchange_poll(&exchange, events, 8, true));
+    CHECK_EQ_U64(EVENT_OPENED, events[5].kind);
+    CHECK_EQ_U64(EVENT_MESSAGE, events[6].kind);
     exchange_close(&exchange);
 }
 
@@ -161,6 +198,7 @@ static void table_duel(void) {
 int main(void) {
     RUN("every command arrives whole and in order, and so does its completion", every_command_is_answered);
     RUN("when control does not keep up messages are dropped and counted, nothing else is", messages_may_go_completions_never);
+    RUN("events of connections come before messages, which keep a quarter of each turn", connections_come_first);
     RUN("commands are bounded by their bytes", too_many_command_bytes);
     RUN("what is held comes back whole, in order, and not before its batch", held_until_its_batch);
     RUN("the table of ids finds what a plain array finds", table_duel);

@@ -187,6 +187,28 @@ static void interest_duel(void) {
     }
 }
 
+static void errors_are_counted(void) {
+    plane = rig_open(NULL, "");
+    peer_t *leaf = rig_leaf(plane, 0, "C", NULL);
+    for (uint32_t i = 0; i < 10000; i++) {
+        rig_say(plane, leaf, "-ERR 'no'\r\n");
+    }
+    core_settle(plane);
+    plane_event_t event;
+    uint32_t told = 0;
+    while (rig_event(plane, EVENT_LEAF_ERR, &event)) {
+        CHECK_EQ_U64(0, event.arg);
+        told++;
+    }
+    CHECK_EQ_U64(LEAF_ERRORS_A_SECOND, told);
+    plane->now.mono_ns += NS_PER_SECOND;
+    rig_feed(plane, leaf, "-ERR 'again'\r\n");
+    CHECK(rig_event(plane, EVENT_LEAF_ERR, &event));
+    CHECK_TEXT("again", event.payload, event.payload_size);
+    CHECK_EQ_U64(10000 - LEAF_ERRORS_A_SECOND, event.arg);
+    rig_close(plane);
+}
+
 int main(void) {
     RUN_LINKED("a subject is told once whatever the number of subscriptions, a queue group with its weight", told_once);
     RUN_LINKED("a hub carries interest and messages between spokes, never back and never to the same cluster", between_spokes);
@@ -199,5 +221,6 @@ int main(void) {
     RUN_LINKED("weights beyond nine digits are told as the largest that a peer reads, and taken as that", weights_add_up_to_what_can_be_read);
     RUN_LINKED("a message crosses a link once, and that counts as delivered", link_counts_as_taken);
     RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
+    RUN("errors of a link are told some times a second, and counted otherwise", errors_are_counted);
     return TEST_RESULT();
 }

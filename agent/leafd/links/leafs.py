@@ -221,7 +221,8 @@ class Leafs:
         link.last_error = event.text
         closing = leaf.error_close(event.text)
         link.delay_s = max(link.delay_s, closing.delay_s)
-        self._log.error(f"{link.peer} - lid:{link.connection} - Leafnode Error {quoted(event.text)}")
+        untold = f" ({event.untold} more before it)" if event.untold else ""
+        self._log.error(f"{link.peer} - lid:{link.connection} - Leafnode Error {quoted(event.text)}{untold}")
         return True
 
     def _closed(self, event: t.Closed) -> bool:

@@ -148,7 +148,17 @@ def _traffic(stats: t.Stats) -> dict[str, Any]:
 
 def _own(facts: Facts) -> dict[str, Any]:
     """How this program is doing: figures that the reference has nothing like."""
-    return facts.guard.figures() | facts.turns()
+    return facts.guard.figures() | facts.turns() | _plane(facts.plane.stats())
+
+
+def _plane(stats: t.Stats) -> dict[str, float]:
+    """How the C side keeps up: its longest ticks, and how often a connection was not read for a moment because the control side had
+    enough of its requests."""
+    return {
+        "longest_tick_ms": round(stats.tick_max_ns / 1e6, 3),
+        "longest_tick_minute_ms": round(stats.tick_recent_ns / 1e6, 3),
+        "connections_held_back": stats.held_back,
+    }
 
 
 def _store(stats: t.Stats) -> dict[str, int]:
