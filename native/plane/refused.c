@@ -36,5 +36,6 @@ void peer_refused(plane_t *plane, peer_t *peer, const violation_t *what) {
     entry->event.arg2 = peer->refusals.left_out;
     peer->refusals.told++;
     peer->refusals.left_out = 0;
-    event_offer(&plane->exchange, entry);
+    /* Not behind the end of its connection, whose address the log names: it is few, not a message. */
+    event_post(&plane->exchange, entry);
 }

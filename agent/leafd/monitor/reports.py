@@ -152,8 +152,8 @@ def _own(facts: Facts) -> dict[str, Any]:
 
 
 def _plane(stats: t.Stats) -> dict[str, float]:
-    """How the C side keeps up: its longest ticks, and how often a connection was not read for a moment because the control side had
-    enough of its requests."""
+    """How the C side keeps up: its longest ticks, and how often a connection was not read for a moment because the
+    control side had enough of its requests."""
     return {
         "longest_tick_ms": round(stats.tick_max_ns / 1e6, 3),
         "longest_tick_minute_ms": round(stats.tick_recent_ns / 1e6, 3),
