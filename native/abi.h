@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 3
+#define PLANE_ABI 4
 #define PLANE_REASON_SIZE 512      /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
@@ -107,6 +107,9 @@ void plane_release(plane_t *plane, uint32_t count);                             
                                       or the domain's name must not lead what came in                                      */
 #define COMMAND_BROADCAST 9        /* body = frame to every admitted client with protocol >= 1 (INFO on lame duck)         */
 #define COMMAND_CONNECTIONS 10     /* completion's payload = connection_row_t[] each followed by nothing; see native.py    */
+#define COMMAND_SUBSCRIPTIONS 11   /* target = connection, arg = bucket to go on from; completion's payload = subscription_row_t, each
+                                      followed by subject, queue and sid; arg = next bucket (0: that was all), arg2 = how many there
+                                      are: when that changes on the way, begin anew                                        */
 
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20         /* account, arg = ACCOUNT_* flags, extra = strings: name, domain                        */
@@ -449,6 +452,15 @@ typedef struct connection_row {
     int64_t start_wall_ns;
     int64_t last_wall_ns;
 } connection_row_t;
+
+typedef struct subscription_row {
+    uint64_t messages;
+    uint64_t max;                  /* 0 = no limit                                                         */
+    uint32_t subject_size;
+    uint32_t queue_size;
+    uint32_t sid_size;
+    uint32_t reserved;
+} subscription_row_t;
 
 /* ---- look ---------------------------------------------------------------------------------------------------------- */
 

@@ -167,6 +167,11 @@ class Commands(ABC):
 
         return await aside(len(done.payload), decode)
 
+    async def subscriptions(self, connection: int, bucket: int) -> t.SubscriptionSlice:
+        """Some subscriptions of a connection, from a bucket of its table on."""
+        done = await self._request("SUBSCRIPTIONS", "listing subscriptions", target=connection, arg=bucket)
+        return t.SubscriptionSlice(tuple(t.subscription_rows(done.payload)), done.arg, done.arg2)
+
     def set_limits(self, limits: t.Limits) -> None:
         """The live ones of the limits take effect."""
         self._submit("LIMITS", body=self._encode("plane_limits_t", vars_of(limits)))

@@ -6,9 +6,13 @@ not live here: how they cross the seam (native.py), and what anybody makes of th
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from typing import Final
+
+_SUBSCRIPTION_ROW: Final = struct.Struct("<QQ3I4x")  # subscription_row_t
 
 STATUS_NAMES: Final = {
     -1: "not found",
@@ -350,6 +354,39 @@ class ConnectionRow:
     rtt_ns: int
     start_wall_ns: int
     last_wall_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRow:
+    """subscription_row_t and its texts. For a leaf link the sid is empty."""
+
+    subject: str
+    queue: str
+    sid: str
+    messages: int
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionSlice:
+    """Some of a connection's subscriptions; next: bucket to go on from (0: that was all) of so many buckets."""
+
+    rows: tuple[SubscriptionRow, ...]
+    next: int
+    buckets: int
+
+
+def subscription_rows(payload: bytes) -> Iterator[SubscriptionRow]:
+    """The rows of a completion."""
+    at = 0
+    while at < len(payload):
+        messages, most, *sizes = _SUBSCRIPTION_ROW.unpack_from(payload, at)
+        at += _SUBSCRIPTION_ROW.size
+        texts = []
+        for size in sizes:
+            texts.append(payload[at : at + size].decode("utf-8", "replace"))
+            at += size
+        yield SubscriptionRow(texts[0], texts[1], texts[2], messages, most)
 
 
 @dataclass(frozen=True, slots=True)

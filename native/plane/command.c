@@ -360,6 +360,7 @@ static bool command_plain(plane_t *plane, const plane_command_t *command) {
         {COMMAND_CONNECTIONS, do_connections}, {COMMAND_ACCOUNT, do_account}, {COMMAND_SUBSCRIBE, do_subscribe},
         {COMMAND_UNSUBSCRIBE, do_unsubscribe}, {COMMAND_PUBLISH, do_publish}, {COMMAND_LIMITS, do_limits},
         {COMMAND_MAPPING, do_mapping},     {COMMAND_IMPORTS, command_imports},
+        {COMMAND_SUBSCRIPTIONS, command_subscriptions},
     };
     for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (rows[i].op == command->op) {

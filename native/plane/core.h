@@ -475,6 +475,7 @@ void publish_deferred(plane_t *plane);     /* what waits there now              
 
 /* ---- import.c, shadow.c, cross.c, reply.c ----------------------------------------------------------------------------------------- */
 
+void command_subscriptions(plane_t *plane, const plane_command_t *command); /* listing.c */
 void command_imports(plane_t *plane, const plane_command_t *command);
 void imports_free(plane_t *plane, account_t *account);
 LEAF_MUST_USE status_t shadows_add(plane_t *plane, const account_t *account, const route_target_t *target);

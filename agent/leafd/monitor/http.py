@@ -16,6 +16,7 @@ import h11
 import trio
 
 from leafd.monitor import reports
+from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import healthz, jsz
 
@@ -124,7 +125,7 @@ async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int
         report = await function(facts, options)
     except (ValueError, TypeError) as error:
         return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()
-    return 200, "application/json", json.dumps(report, indent=2).encode()
+    return 200, "application/json", await encode(report, indent=2)
 
 
 async def page(facts: Facts, base: str) -> str:

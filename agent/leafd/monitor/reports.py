@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.monitor import subscriptions
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.jetstream_report import totals
 
@@ -177,6 +178,7 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
     account, user, wanted = text(options, "acc"), text(options, "user"), number(options, "cid", 0)
     closed_only = text(options, "state") == "closed" or options.get("state") == 1
     auth = flag(options, "auth")
+    listed, detail = subscriptions.wanted(options)
     rows = []
     links = {link.connection: link for link in facts.bound_leafs()}
     for row in () if closed_only else await facts.plane.connections():
@@ -197,6 +199,8 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
     rows.sort(key=lambda one: one[key], reverse=bool(sort) and sort not in _ASCENDING)
     shown = rows[offset : offset + limit]
     report = facts.head()
+    if listed and not await subscriptions.add(facts.plane, shown, detail=detail):
+        report["subscriptions_cut"] = subscriptions.ROWS_MAX
     report |= {
         "num_connections": len(shown),
         "total": len(rows),

@@ -20,6 +20,7 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Account
 from leafd.monitor import reports
+from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts, stamp
 from leafd.monitor.jetstream_report import healthz, jsz
 
@@ -113,7 +114,7 @@ class Services:
             self._running -= 1
         if answered is not None:
             with guard.around("answering a request on $SYS"):
-                body = json.dumps(answered, separators=(",", ":")).encode()
+                body = await encode(answered)
                 self._plane.publish(message.account, message.reply, body)
 
     async def _answer(self, account: Account, message: t.Message) -> dict[str, Any] | None:

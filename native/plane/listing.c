@@ -1,0 +1,73 @@
+/* listing.c: the subscriptions of one connection, for monitoring, in slices of bounded work: each command's answer says where the next
+ * one goes on.
+ *
+ *     arg: bucket to go on from --> rows of whole buckets --> completion: arg = next bucket (0: that was all), arg2 = how many there are
+ *
+ * The table may grow between two slices. Its buckets then hold others; who asks sees that arg2 changed and begins anew.
+ * What does not live here: which connections are asked about, and how the report looks (monitor/).
+ */
+#include "base/buffer.h"
+#include "plane/core.h"
+
+#define SLICE_BYTES (64u << 10) /* of rows; the last bucket may go over it */
+#define SLICE_BUCKETS 4096u
+#define ROWS_BYTES_MAX (16u << 20)
+
+static status_t add_row(buffer_t *rows, const subscription_t *one) {
+    subscription_row_t row = {
+        .messages = one->delivered,
+        .max = one->max,
+        .subject_size = one->target.subject.size,
+        .queue_size = one->target.queue.size,
+        .sid_size = one->sid_size,
+    };
+    uint8_t *place;
+    uint64_t size = sizeof(row) + (uint64_t)row.subject_size + row.queue_size + row.sid_size;
+    status_t status = buffer_reserve(rows, size, &place);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    memcpy(place, &row, sizeof(row));
+    place += sizeof(row);
+    memcpy(place, one->target.subject.at, row.subject_size);
+    if (row.queue_size != 0) {
+        memcpy(place + row.subject_size, one->target.queue.at, row.queue_size);
+    }
+    memcpy(place + row.subject_size + row.queue_size, one->sid, row.sid_size);
+    rows->size += size;
+    return STATUS_OK;
+}
+
+static status_t add_bucket(buffer_t *rows, const subscription_t *one) {
+    status_t status = STATUS_OK;
+    for (; status == STATUS_OK && one != NULL; one = one->next) {
+        if ((one->flags & SUBSCRIPTION_DEAD) == 0) {
+            status = add_row(rows, one);
+        }
+    }
+    return status;
+}
+
+void command_subscriptions(plane_t *plane, const plane_command_t *command) {
+    const peer_t *peer = peer_find(plane, command->target);
+    if (peer == NULL) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return;
+    }
+    const subscription_table_t *table = &peer->table;
+    buffer_t rows;
+    buffer_init(&rows, ROWS_BYTES_MAX);
+    status_t status = STATUS_OK;
+    uint64_t at = command->arg;
+    uint64_t end = at < table->size ? at + SLICE_BUCKETS : at;
+    end = end < table->size ? end : table->size;
+    for (; status == STATUS_OK && at < end && rows.size < SLICE_BYTES; at++) {
+        status = add_bucket(&rows, table->buckets[at]);
+    }
+    if (status == STATUS_OK) {
+        command_answer(plane, command, STATUS_OK, at < table->size ? at : 0, table->size, bytes_of(rows.at, (uint32_t)rows.size));
+    } else {
+        command_done(plane, command, status);
+    }
+    buffer_free(&rows);
+}

@@ -1,0 +1,119 @@
+"""The subscriptions in connz, by HTTP and on $SYS, are those that nats-server shows for the same clients."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
+
+CONFIGURATION = """
+listen: 127.0.0.1:{port}
+http: 127.0.0.1:{http_port}
+server_name: box
+accounts {
+  A { users: [ {user: a, password: a} ] }
+  S { users: [ {user: s, password: s} ] }
+}
+system_account: S
+"""
+
+
+@contextlib.contextmanager
+def client(server: Server, user: str, commands: bytes) -> Iterator[socket.socket]:
+    """A client that has said all this, and was heard."""
+    with socket.create_connection(("127.0.0.1", server.port), 10) as sock:
+        body = json.dumps({"verbose": False, "pedantic": False, "user": user, "pass": user, "name": user})
+        sock.sendall(f"CONNECT {body}\r\n".encode() + commands + b"PING\r\n")
+        heard = b""
+        while b"PONG\r\n" not in heard:
+            heard += sock.recv(65536)
+        yield sock
+
+
+def get(server: Server, query: str) -> Any:
+    """The report, or the status of a refusal."""
+    try:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{server.ports['http_port']}/connz?{query}", timeout=10
+        ) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def ask(sock: socket.socket, request: dict[str, Any]) -> Any:
+    """The answer to a request on $SYS."""
+    payload = json.dumps(request).encode()
+    sock.sendall(b"PUB $SYS.REQ.SERVER.PING.CONNZ _I.1 %d\r\n%s\r\n" % (len(payload), payload))
+    with sock.makefile("rb") as file:
+        size = int(file.readline().split()[-1])
+        return json.loads(file.read(size + 2))["data"]
+
+
+def lists(report: Any) -> Any:
+    """What a report says of subscriptions, by the clients' names, in no order."""
+    if isinstance(report, int):
+        return report
+    found = {}
+    for one in report["connections"]:
+        plain, detail = one.get("subscriptions_list"), one.get("subscriptions_list_detail")
+        for row in detail or ():
+            assert row.pop("cid") == one["cid"]
+        rows = detail and sorted(sorted((key, str(value)) for key, value in row.items()) for row in detail)
+        found[one["name"]] = (plain and sorted(plain), rows, one["subscriptions"])
+    return found
+
+
+QUERIES = [
+    "", "subs=1", "subs=true", "subs=T", "subs=0", "subs=false", "subs=detail", "subs=DETAIL", "subs=x", "subs=-1",
+    "subs=detail&auth=1&sort=subs&limit=1", "subs=1&user=a&auth=1",
+]  # fmt: skip
+REQUESTS: list[dict[str, Any]] = [
+    {},
+    {"subscriptions": True},
+    {"subscriptions_detail": True},
+    {"subscriptions": True, "subscriptions_detail": True},
+    {"subscriptions": False},
+]
+
+
+def test_subscriptions_as_the_reference_shows_them() -> None:
+    """Every form of the question has nats-server's answer: which lists, which fields, what is no switch."""
+    shown: dict[str, Any] = {}
+    for kind in KINDS:
+        commands = (
+            b"SUB foo 1\r\nSUB bar.* q x-2\r\nSUB > 3\r\nUNSUB 3 10\r\nSUB gone 4\r\nUNSUB 4\r\nPUB foo 1\r\nx\r\n"
+        )
+        with (
+            running(kind, CONFIGURATION) as server,
+            client(server, "a", commands),
+            client(server, "s", b"SUB _I.> 1\r\n") as system,
+        ):
+            shown[kind] = [(query, lists(get(server, query))) for query in QUERIES]
+            shown[kind] += [(str(request), lists(ask(system, request))) for request in REQUESTS]
+
+    assert any("x-2" in str(rows) for _, rows in shown[REFERENCE])
+    assert shown[REFERENCE] == shown[LEAFD]
+
+
+@pytest.mark.parametrize("count", [20_000])
+def test_very_many_subscriptions_are_cut_and_said_to_be(count: int) -> None:
+    """A client with more subscriptions than a report lists costs a bounded report, which says how many it lists."""
+    with (
+        running(LEAFD, CONFIGURATION) as server,
+        client(server, "a", b"".join(b"SUB s.%d %d\r\n" % (i, i) for i in range(count))),
+    ):
+        report = get(server, "subs=1")
+
+    (one,) = report["connections"]
+    assert count == one["subscriptions"]
+    assert report["subscriptions_cut"] == len(set(one["subscriptions_list"])) < count
