@@ -43,6 +43,7 @@ C_OWNERS = {"openssl": "native/net/tls.c", "lmdb.h": "native/store/env.c"}
 # Python: a room may import rooms of a lower rank, never of its own or a higher one (but itself).
 PYTHON_RANKS = {
     "errors": 0,
+    "fair": 0,
     "gojson": 1,
     "gosyntax": 0,
     "gotime": 0,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from leafd.auth.passwords import is_hash
 from leafd.config.schema.leafnodes import LeafAuthorization
 from leafd.config.schema.permissions import Permissions, Subjects, User
 from leafd.config.schema.server import Server
@@ -60,11 +59,6 @@ class Policy:
     def asks_for_nkeys(self) -> bool:
         """Whether INFO has to carry a nonce."""
         return bool(self.nkeys)
-
-    @property
-    def slow(self) -> bool:
-        """Whether a check may take so long that it belongs into a thread."""
-        return is_hash(self.token) or any(is_hash(user.password) for user in self.users.values())
 
     @property
     def auth_required(self) -> bool:

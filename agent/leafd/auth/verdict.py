@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leafd.auth.nkeys import verify
-from leafd.auth.passwords import matches
+from leafd.auth.passwords import is_hash, matches
 from leafd.auth.policy import GLOBAL_ACCOUNT, Person, Policy, Rights
 
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
@@ -49,6 +49,16 @@ def judge_client(connect: Mapping[str, Any], nonce: str, policy: Policy) -> Verd
     if connect.get("account") or connect.get("new_account"):
         return Refusal(AUTHORIZATION_VIOLATION)
     return identify(connect, nonce, policy, CLIENT_TYPE)
+
+
+def takes_time(connect: Mapping[str, Any], policy: Policy) -> bool:
+    """Whether identify() would check a hash, which is slow on purpose."""
+    if policy.open or _text(connect, "nkey"):
+        return False
+    person = policy.users.get(_text(connect, "user"))
+    if person is not None:
+        return is_hash(person.password)
+    return bool(not _text(connect, "user") and _text(connect, "auth_token") and is_hash(policy.token))
 
 
 def identify(connect: Mapping[str, Any], nonce: str, policy: Policy, kind: str) -> Verdict | Refusal:

@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
@@ -20,14 +21,16 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy, Rights
-from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client
+from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client, takes_time
 from leafd.daemon.deadlines import Deadlines
+from leafd.daemon.guesses import Guesses
 from leafd.daemon.refusals import refusal_line
 from leafd.guard import Guard
 from leafd.quoting import quoted
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
+CLIENT_GUESSES: Final = "clients"
 CONNECT_SIZE_MAX: Final = 64 << 10
 
 
@@ -95,6 +98,7 @@ class Clients:
         self._info = info
         self._terms = terms
         self._guard = guard or Guard()
+        self.guesses = Guesses(self._guard)
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
         self._deadlines = Deadlines(self._too_late, self._guard)
@@ -194,8 +198,8 @@ class Clients:
             return
         self._release(client)
         client.connect = connect
-        if policy.slow and self._nursery is not None:
-            self._nursery.start_soon(self._judge_slowly, client, policy)
+        if takes_time(connect, policy) and self._nursery is not None:
+            self._nursery.start_soon(self._judge_slowly, client)
         else:
             self._decide(client, judge_client(connect, client.nonce, policy))
 
@@ -209,14 +213,20 @@ class Clients:
             return None
         return connect if isinstance(connect, dict) else None
 
-    async def _judge_slowly(self, client: Client, policy: Policy) -> None:
+    async def _judge_slowly(self, client: Client) -> None:
         """bcrypt takes a tenth of a second on purpose: other connections do not wait for it."""
-        try:
-            verdict = await trio.to_thread.run_sync(judge_client, client.connect, client.nonce, policy)
-        except Exception as error:
-            self._guard.caught("a client's login", error)
-            verdict = Refusal(AUTHORIZATION_VIOLATION)
-        if self._clients.get(client.connection) is client:
+
+        def wanted() -> bool:
+            return self._clients.get(client.connection) is client
+
+        verdict: Verdict | Refusal = Refusal(AUTHORIZATION_VIOLATION)
+        name, policy = str(client.connect.get("user") or ""), None
+        while policy is not self._terms.policy and wanted():
+            # Judged again when a reload has changed who is who meanwhile.
+            policy = self._terms.policy
+            judge = partial(judge_client, client.connect, client.nonce, policy)
+            verdict = await self.guesses.check(CLIENT_GUESSES, client.host, name, judge, wanted)
+        if wanted():
             self._guarded(client.connection, self._decide, client, verdict)
 
     # ---- carrying out
@@ -311,9 +321,10 @@ class Clients:
     # ---- the deadline of logins
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Closes connections that do not log in in time. Cancel to end it."""
+        """Checks passwords, and closes connections that do not log in in time. Cancel to end it."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            await nursery.start(self.guesses.run)
             task_status.started()
             await self._deadlines.run()
 

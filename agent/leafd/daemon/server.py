@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +27,7 @@ from leafd.accounts.graph import Account, Numbers, compare, compile_graph
 from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.auth.nkeys import new_server_id
 from leafd.auth.policy import compile_leaf_policy, compile_policy
-from leafd.auth.verdict import AUTHORIZATION_VIOLATION, LEAF_TYPE, Refusal, identify
+from leafd.auth.verdict import AUTHORIZATION_VIOLATION, LEAF_TYPE, Refusal, Verdict, identify, takes_time
 from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.server import Server as Config
 from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, Clients, Terms, frame
@@ -35,8 +36,8 @@ from leafd.daemon.listeners import address_of, bind, reachable
 from leafd.daemon.log import Log, traced
 from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
 from leafd.guard import Guard
-from leafd.links.leaf import Identity, Login, Remote
-from leafd.links.leafs import Leafs
+from leafd.links.leaf import Identity, Later, Login, Remote
+from leafd.links.leafs import Leafs, Link
 from leafd.links.replicas import Replicas
 from leafd.monitor.facts import Facts
 from leafd.native import Plane
@@ -95,6 +96,7 @@ class Server:
         self.domain = config.jetstream.domain if config.jetstream and config.jetstream.enabled else ""
         self.host, self.port = address_of(sockets.client)
         self.leaf_port = address_of(sockets.leaf) if sockets.leaf is not None else None
+        self._nursery: trio.Nursery | None = None
         self._numbers = Numbers()
         self.graph = compile_graph(config, self._numbers)
         self.policy = compile_policy(config)
@@ -241,6 +243,7 @@ class Server:
 
     async def start(self, nursery: trio.Nursery) -> None:
         """Brings everything up; returns when clients may come."""
+        self._nursery = nursery
         self.plane.start()
         nursery.start_soon(self.plane.run, self._event)
         await nursery.start(self.clients.run)
@@ -409,8 +412,25 @@ class Server:
             self._loops[account] = f"$LDS.{secrets.token_hex(11)}"
         return self._loops[account]
 
-    def _authenticate_leaf(self, connect: dict[str, Any], nonce: str) -> Login | None:
-        verdict = identify(connect, nonce, self.leaf_policy, LEAF_TYPE)
+    def _authenticate_leaf(self, link: Link, connect: dict[str, Any], nonce: str) -> Login | Later | None:
+        if self._nursery is None or not takes_time(connect, self.leaf_policy):
+            return self._leaf_login(identify(connect, nonce, self.leaf_policy, LEAF_TYPE))
+        self._nursery.start_soon(self._judge_leaf, link, connect, nonce)
+        return Later()
+
+    async def _judge_leaf(self, link: Link, connect: dict[str, Any], nonce: str) -> None:
+        address, name = link.peer.rpartition(":")[0], str(connect.get("user") or "")
+        verdict: Verdict | Refusal = Refusal(AUTHORIZATION_VIOLATION)
+        policy = None
+        while policy is not self.leaf_policy and not link.gone.is_set():
+            # Judged again when a reload has changed who is who meanwhile.
+            policy = self.leaf_policy
+            judge = partial(identify, connect, nonce, policy, LEAF_TYPE)
+            verdict = await self.clients.guesses.check("leafs", address, name, judge, lambda: not link.gone.is_set())
+        with self.guard.around("a leaf's login"):
+            self.leafs.judged(link, self._leaf_login(verdict))
+
+    def _leaf_login(self, verdict: Verdict | Refusal) -> Login | None:
         if isinstance(verdict, Refusal):
             return None
         account = self.graph.account(verdict.account)

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import trio
 
 from leafd import native_types as t
+from leafd.fair import FairQueue
 from leafd.gojson import dumped
 from leafd.guard import Guard
 from leafd.jetstream import account as _account_endpoints
@@ -38,13 +39,16 @@ from leafd.jetstream.catalogue import (
 from leafd.jetstream.context import Context
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, refusal
-from leafd.jetstream.requests import Requests
 from leafd.quoting import quoted
 
 # Importing an endpoint's module is what makes it known.
 ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, restore, streams)
 
 SUBJECT: Final = "$JS.API.>"
+REQUESTS_MAX: Final = 10_000
+REQUESTS_BYTES_MAX: Final = 64 << 20
+AT_WORK_MAX: Final = 64
+AT_WORK_EACH: Final = 16
 _RECORD_STREAM: Final = 1
 _RECORD_CONSUMER: Final = 2
 
@@ -73,7 +77,9 @@ class JetStream:
         self._guard = guard or Guard()
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
-        self._requests: Requests[tuple[Account, t.Message]] = Requests()
+        self._requests: FairQueue[tuple[Account, t.Message]] = FairQueue(
+            waiting=REQUESTS_MAX, size=REQUESTS_BYTES_MAX, at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
+        )
 
     # ---- accounts and settings
 

@@ -94,7 +94,11 @@ class Login:
     system: bool = False
 
 
-Authenticate = Callable[[dict[str, Any], str], Login | None]
+class Later:
+    """The check takes its time: Acceptor.judged() hears of it."""
+
+
+Authenticate = Callable[[dict[str, Any], str], Login | Later | None]
 """(CONNECT, nonce) -> Login, or None when the credentials are wrong."""
 
 
@@ -146,6 +150,7 @@ class Acceptor:
     ) -> None:
         self._identity = identity
         self._nonce = nonce
+        self._connect: dict[str, Any] = {}
         self._connection = connection
         self._urls = urls
         self._host = host
@@ -192,10 +197,15 @@ class Acceptor:
         refused = self._refusal(connect)
         if refused is not None:
             return [refused]
+        self._connect = connect
         login = authenticate(connect, self._nonce)
+        return [] if isinstance(login, Later) else self.judged(login)
+
+    def judged(self, login: Login | None) -> list[Action]:
+        """The verdict on the CONNECT, at once or later."""
         if login is None:
             return [Close("Authorization Violation", CloseReason.AUTHENTICATION)]
-        return self._bind(connect, login)
+        return self._bind(self._connect, login)
 
     def _refusal(self, connect: dict[str, Any]) -> Close | None:
         cluster = str(connect.get("cluster") or "")

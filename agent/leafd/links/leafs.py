@@ -15,6 +15,7 @@ import random
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -109,7 +110,7 @@ class Leafs:
         identity: leaf.Identity,
         log: Log,
         *,
-        authenticate: leaf.Authenticate,
+        authenticate: Callable[[Link, dict[str, Any], str], leaf.Login | leaf.Later | None],
         loop_subject: Callable[[int], str],
         nonce: Callable[[], str],
         reconnect_s: float = 1.0,
@@ -207,12 +208,17 @@ class Leafs:
                 waiting.append(event)
             return waiting is not None
         if isinstance(link.machine, leaf.Acceptor):
-            self._act(link, link.machine.line(event.kind, event.payload, self._authenticate))
+            self._act(link, link.machine.line(event.kind, event.payload, partial(self._authenticate, link)))
             return True
         if event.kind == t.LineKind.ERR:
             link.last_error = event.payload.decode("utf-8", "replace")
         self._act(link, link.machine.line(event.kind, event.payload))
         return True
+
+    def judged(self, link: Link, login: leaf.Login | None) -> None:
+        """The verdict on a login that was checked later; the link may be gone in the meantime."""
+        if self._links.get(link.connection) is link and isinstance(link.machine, leaf.Acceptor):
+            self._act(link, link.machine.judged(login))
 
     def _peer_error(self, event: t.LeafError) -> bool:
         link = self._links.get(event.connection)

@@ -1,12 +1,17 @@
-"""The queue of API requests: who asks little is served next, whoever asks at full speed loses only his own."""
+"""What waits for its turn: who asks little is served next, whoever asks at full speed loses only his own."""
 
 from __future__ import annotations
 
 import trio
-from leafd.jetstream.requests import AT_WORK_EACH, AT_WORK_MAX, BYTES_MAX, LEAST, REQUESTS_MAX, Requests
+from leafd.fair import LEAST, FairQueue
+
+REQUESTS_MAX = 1000
+BYTES_MAX = 1 << 20
+AT_WORK_MAX = 64
+AT_WORK_EACH = 16
 
 
-def taken(requests: Requests[str], count: int) -> list[str]:
+def taken(requests: FairQueue[str], count: int) -> list[str]:
     """The next ones, each finished with before the next is taken. A request is "account/connection/..."."""
 
     async def take() -> list[str]:
@@ -21,9 +26,14 @@ def taken(requests: Requests[str], count: int) -> list[str]:
     return trio.run(take)
 
 
-def filled(*names: str) -> Requests[str]:
+def empty() -> FairQueue[str]:
+    """A queue with these tests' bounds."""
+    return FairQueue(waiting=REQUESTS_MAX, size=BYTES_MAX, at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH)
+
+
+def filled(*names: str) -> FairQueue[str]:
     """A queue of these requests, in their order."""
-    requests: Requests[str] = Requests()
+    requests = empty()
     for name in names:
         account, connection = map(int, name.split("/")[:2])
         assert requests.put(account, connection, name, 1)
@@ -64,7 +74,7 @@ def test_a_connection_may_have_a_few_waiting_among_thousands_of_others() -> None
 
 def test_large_requests_are_bounded_in_bytes_too() -> None:
     """One connection may not keep more waiting than all may."""
-    requests: Requests[str] = Requests()
+    requests = empty()
     size = BYTES_MAX // 10
     assert 10 == sum(requests.put(1, 1, "1/1/x", size) for _ in range(30))
     assert requests.put(1, 2, "1/2/x", BYTES_MAX), "the first one of a connection is always taken up"
