@@ -44,8 +44,8 @@ C_OWNERS = {"openssl": "native/net/tls.c", "lmdb.h": "native/store/env.c"}
 PYTHON_RANKS = {
     "errors": 0,
     "fair": 0,
-    "gojson": 1,
-    "gosyntax": 0,
+    "gojson": 2,
+    "gosyntax": 1,
     "gotime": 0,
     "guard": 0,
     "native_types": 0,

@@ -14,6 +14,7 @@ What does not live here: any JetStream field (models/).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, TypeVar
@@ -22,6 +23,7 @@ from leafd.gosyntax import syntax_error
 from leafd.gotime import TimeError, format_time, parse_time
 from leafd.turns import WEIGHT_MAX, aside
 
+_NO_TEXT: Final = re.compile("[\ud800-\udfff]")
 _Record = TypeVar("_Record", bound="Struct")
 
 Path = tuple[str, ...]
@@ -422,4 +424,7 @@ def _escaped(text: str) -> bytes:
     for character, escape in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
         text = text.replace(character, escape)
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    return text.encode("utf-8", "replace")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _NO_TEXT.sub("\ufffd", text).encode()  # as Go shows bytes that are no UTF-8

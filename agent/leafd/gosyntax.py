@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from leafd.quoting import quoted
+
 _SPACE: Final = " \t\r\n"
 _ESCAPES: Final = '"\\/bfnrt'
 
@@ -41,7 +43,7 @@ def _quoted(character: str) -> str:
         return "'\\''"
     if character == '"':
         return "'\"'"
-    return "'" + {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\"}.get(character, character) + "'"
+    return "'" + quoted(character)[1:-1] + "'"
 
 
 def _skip(text: str, at: int) -> int:

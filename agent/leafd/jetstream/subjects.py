@@ -29,8 +29,13 @@ _NAME_BANNED: Final = frozenset(" \t\r\n\f.*>\\/")
 
 
 def valid_name(name: str) -> bool:
-    """Whether a stream or consumer may be called so."""
-    return bool(name) and not _NAME_BANNED.intersection(name)
+    """Whether a stream or consumer may be called so. Bytes that are no UTF-8 are no name: they could not be shown, nor
+    be stored apart from others."""
+    return bool(name) and not _NAME_BANNED.intersection(name) and (name.isascii() or _is_text(name))
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= one <= "\udfff" for one in name)
 
 
 def literal(subject: str) -> bool:
