@@ -1,7 +1,13 @@
-"""JSON as the reference server reads and writes it.
+"""JSON as the reference server reads and writes it, and the one reader of JSON that comes from outside.
 
     decode(Struct, body)  -->  frozen dataclass, or JsonError with the reference's words
-    encode(value)         -->  JSON text with its field order, omitted empties and time format
+    present(Struct, body) -->  dict of the members that the text has
+    loose(body)           -->  dict of whatever it is, for requests whose options have no declared form
+    dump(value)           -->  JSON text with its field order, omitted empties and time format
+
+Whatever the bytes, the answer is a value or JsonError, nothing else, and a value is harmless: text is valid Unicode, a
+number is in the range of its field (an int of 64 bits or a finite float in loose()), nothing is nested deeper than
+DEPTH_MAX. Of duplicate members the last one counts, as in Go.
 
 Fields are declared with wire(kind, "json_name"); a Kind knows how one Go type is read, written and called in
 messages. Why not pydantic here: the order of fields, what is left out, case-insensitive names, the texts of errors
@@ -14,6 +20,7 @@ What does not live here: any JetStream field (models/).
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -29,8 +36,21 @@ _Record = TypeVar("_Record", bound="Struct")
 Path = tuple[str, ...]
 
 
+DEPTH_MAX: Final = 100
+"""The deepest that a request of the reference's API is nested is 5; its own bound of 10,000 is for machines with more
+stack."""
+SIZE_MAX: Final = 8 << 20
+_TEXT_MAX: Final = 1024
+_DIGITS_MAX: Final = 20  # of the largest number that a field takes
+_UINT64_MAX: Final = (1 << 64) - 1
+_INT64_MIN: Final = -(1 << 63)
+
+
 class JsonError(Exception):
-    """The body is not what the request wants; the text is Go's."""
+    """The body is not what the request wants; the text is Go's, but not longer than anybody reads."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if len(text) <= _TEXT_MAX else text[:_TEXT_MAX] + "...")
 
 
 class Number(str):
@@ -151,11 +171,8 @@ class Integer(Kind):
     def read(self, value: Any, path: Path, strict: bool) -> int:
         if not isinstance(value, Number):
             raise _mismatch(_described(value), path, self.name)
-        try:
-            number = int(value)
-        except ValueError:
-            raise _mismatch(f"number {value}", path, self.name) from None
-        if not self.low <= number <= self.high:
+        number = _integer(value)
+        if number is None or not self.low <= number <= self.high:
             raise _mismatch(f"number {value}", path, self.name)
         return number
 
@@ -305,6 +322,12 @@ DURATION: Final = Integer("time.Duration", -(1 << 63), (1 << 63) - 1)
 TEXT_MAP: Final = TextMap()
 
 
+def _integer(text: str) -> int | None:
+    """The number, if it is a whole one of a length that any field could take."""
+    digits = text.removeprefix("-")
+    return int(text) if len(digits) <= _DIGITS_MAX and digits.isascii() and digits.isdigit() else None
+
+
 def _valid_text(value: str) -> str:
     """Lone surrogates, which JSON can spell and UTF-8 cannot, become U+FFFD as in Go."""
     try:
@@ -364,8 +387,29 @@ def _members(struct: type[Struct], value: _Object, path: Path, strict: bool) -> 
     return found
 
 
-def _values(text: str) -> list[Any]:
+_OPENING: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+
+
+def _check_depth(text: str) -> None:
+    """Raises JsonError for text that is nested too deeply for whoever reads it."""
+    if text.count("[") + text.count("{") <= DEPTH_MAX:
+        return
+    depth = 0
+    for found in _OPENING.finditer(text):
+        if found[0] in "[{":
+            depth += 1
+            if depth > DEPTH_MAX:
+                raise JsonError(f"exceeded max depth at offset {len(text[: found.start()].encode()) + 1}")
+        elif found[0] in "]}":
+            depth -= 1
+
+
+def _values(body: bytes, size_max: int = SIZE_MAX) -> list[Any]:
     """All JSON values of the text one after the other, as Go's stream decoder takes them."""
+    if len(body) > size_max:
+        raise JsonError(f"{len(body)} bytes where at most {size_max} are taken")
+    text = body.decode("utf-8", "replace")
+    _check_depth(text)
     found: list[Any] = []
     at = 0
     while True:
@@ -380,17 +424,56 @@ def _values(text: str) -> list[Any]:
         found.append(value)
 
 
-def decode(struct: type[_Record], body: bytes, *, strict: bool = True) -> _Record:
+def decode(struct: type[_Record], body: bytes, *, strict: bool = True, size_max: int = SIZE_MAX) -> _Record:
     """Reads a request. An empty body is the struct with its defaults, as the reference has it."""
+    return struct(**_read(struct, _values(body, size_max), strict))
+
+
+def present(struct: type[Struct], body: bytes, *, size_max: int = SIZE_MAX) -> dict[str, Any]:
+    """The members of one JSON object that the struct declares, the text has and that are not null, by their JSON names.
+    Others are ignored."""
+    values = _values(body, size_max)
+    if len(values) != 1 or not isinstance(values[0], _Object):
+        raise JsonError("not one JSON object")
+    given = {name.lower() for name, member in values[0] if member is not None}
+    found = _read(struct, values, strict=False)
+    names = {one.attribute: one.name for one in _columns(struct)}
+    return {names[attribute]: value for attribute, value in found.items() if names[attribute].lower() in given}
+
+
+def loose(body: bytes, *, size_max: int = SIZE_MAX) -> dict[str, Any]:
+    """One JSON object without a declared form. Numbers that are neither 64-bit integers nor finite are None."""
+    values = _values(body, size_max)
+    if len(values) != 1 or not isinstance(values[0], _Object):
+        raise JsonError("not one JSON object")
+    found: dict[str, Any] = _plain(values[0])
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, _Object):
+        return {_valid_text(name): _plain(member) for name, member in value}
+    if isinstance(value, list):
+        return [_plain(member) for member in value]
+    if isinstance(value, Number):
+        number = _integer(value)
+        if number is not None:
+            return number if _INT64_MIN <= number <= _UINT64_MAX else None
+        fraction = float(value) if len(value) <= _TEXT_MAX else math.inf
+        return fraction if math.isfinite(fraction) else None
+    return _valid_text(value) if isinstance(value, str) else value
+
+
+def _read(struct: type[Struct], values: list[Any], strict: bool) -> dict[str, Any]:
     name = struct.go_name or struct.__name__
     found: dict[str, Any] = {}
-    for value in _values(body.decode("utf-8", "replace")):
+    for value in values:
         if value is None:
             continue
         if not isinstance(value, _Object):
             raise _mismatch(_described(value), (name,), "")
         found |= _members(struct, value, (name,), strict)
-    return struct(**found)
+    return found
 
 
 def written(value: Struct) -> dict[str, Any]:

@@ -14,11 +14,14 @@ from typing import Final
 ZERO_TIME: Final = -62_135_596_800_000_000_000
 SECOND: Final = 1_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
+_INT64_MAX: Final = (1 << 63) - 1
+# 9999-12-31T23:59:59.999999999Z: later ones cannot be written.
+_LAST_TIME: Final = 253_402_300_800 * SECOND - 1
 _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 _PARTS: Final = (
-    (r"\d{4}", "2006"), ("-", "-"), (r"\d{2}", "01"), ("-", "-"), (r"\d{2}", "02"), ("T", "T"), (r"\d{2}", "15"),
-    (":", ":"), (r"\d{2}", "04"), (":", ":"), (r"\d{2}", "05"), (r"(?:[.,]\d+)?", ""),
-    (r"Z|[+-]\d{2}:\d{2}", "Z07:00"),
+    (r"[0-9]{4}", "2006"), ("-", "-"), (r"[0-9]{2}", "01"), ("-", "-"), (r"[0-9]{2}", "02"), ("T", "T"),
+    (r"[0-9]{2}", "15"), (":", ":"), (r"[0-9]{2}", "04"), (":", ":"), (r"[0-9]{2}", "05"), (r"(?:[.,][0-9]+)?", ""),
+    (r"Z|[+-][0-9]{2}:[0-9]{2}", "Z07:00"),
 )  # fmt: skip
 
 
@@ -54,18 +57,37 @@ def parse_time(text: str) -> int:
         moment = datetime(max(year, 1), month, day, hour, minute, second, tzinfo=timezone.utc)  # noqa: UP017
     except ValueError:
         raise TimeError(f'parsing time "{text}": day out of range') from None
-    zone = found[12]
-    if zone != "Z":
-        offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
-        moment -= offset if zone[0] == "+" else -offset
-    nanoseconds = int(found[11][1:10].ljust(9, "0")) if found[11] else 0
     since = moment - _EPOCH
-    return (since.days * 86_400 + since.seconds) * SECOND + nanoseconds
+    seconds = since.days * 86_400 + since.seconds - _offset(text, found[12])
+    nanoseconds = int(found[11][1:10].ljust(9, "0")) if found[11] else 0
+    return min(max(seconds * SECOND + nanoseconds, ZERO_TIME), _LAST_TIME)
+
+
+def _offset(text: str, zone: str) -> int:
+    """Seconds that a zone is ahead of UTC."""
+    if zone == "Z":
+        return 0
+    hours, minutes = int(zone[1:3]), int(zone[4:6])
+    for value, most, what in ((hours, 23, "hour"), (minutes, 59, "minute")):
+        if value > most:
+            raise TimeError(f'parsing time "{text}": time zone offset {what} out of range')
+    return (hours * 3600 + minutes * 60) * (1 if zone[0] == "+" else -1)
+
+
+def plane_time(ns: int) -> int:
+    """A time as the plane takes it: 64 bits end in 2262, and a later time is as good as that. Its 0 is "no time", and
+    what is before 1970 is before everything that is stored all the same."""
+    return min(max(ns, 1), _INT64_MAX)
+
+
+def until(ns: int) -> int:
+    """From now to a time: 0 when it has passed, and never more than Go's longest duration."""
+    return min(max(ns - now_ns(), 0), _INT64_MAX)
 
 
 def format_time(ns: int) -> str:
     """Nanoseconds since 1970 to RFC 3339 in UTC, the fraction without trailing zeros."""
-    seconds, fraction = divmod(ns, SECOND)
+    seconds, fraction = divmod(min(max(ns, ZERO_TIME), _LAST_TIME), SECOND)
     moment = _EPOCH + timedelta(seconds=seconds)
     text = f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T{moment:%H:%M:%S}"
     if fraction:

@@ -20,18 +20,19 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
+from leafd.auth.connect import client_connect
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client, takes_time
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
 from leafd.daemon.refusals import refusal_line
+from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.quoting import quoted
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
 CLIENT_GUESSES: Final = "clients"
-CONNECT_SIZE_MAX: Final = 64 << 10
 
 
 class ClientPlane(Protocol):
@@ -192,8 +193,9 @@ class Clients:
             verdict = judge_client({}, client.nonce, policy)
             self._decide(client, verdict, implicit=True)
             return
-        connect = self._parse(event.payload)
-        if connect is None:
+        try:
+            connect = client_connect(event.payload)
+        except JsonError:
             self._plane.close_connection(client.connection, "", t.CloseReason.PROTOCOL)
             return
         self._release(client)
@@ -202,16 +204,6 @@ class Clients:
             self._nursery.start_soon(self._judge_slowly, client)
         else:
             self._decide(client, judge_client(connect, client.nonce, policy))
-
-    @staticmethod
-    def _parse(payload: bytes) -> dict[str, Any] | None:
-        if len(payload) > CONNECT_SIZE_MAX:
-            return None
-        try:
-            connect = json.loads(payload)
-        except (ValueError, RecursionError):
-            return None
-        return connect if isinstance(connect, dict) else None
 
     async def _judge_slowly(self, client: Client) -> None:
         """bcrypt takes a tenth of a second on purpose: other connections do not wait for it."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.gojson import INT, UINT64, JsonError, Struct, decode, dump, wire, written
+from leafd.gojson import INT, UINT64, JsonError, Struct, decode, dump, loose, wire, written
 from leafd.jetstream.models.consumer import ConsumerConfig
 
 MAGIC: Final = b"NATSARC1"
@@ -21,6 +21,8 @@ END: Final = bytes(5)
 STATE: Final = "state.json"
 CONSUMERS: Final = "consumers/"
 NAME_MAX: Final = 1 << 20
+CONSUMER_MAX: Final = 64 << 20
+"""Of one consumer with all that it has in flight."""
 INVALID: Final = "archive: invalid archive stream"
 _UINT64_MAX: Final = (1 << 64) - 1
 
@@ -163,9 +165,9 @@ def read_consumer(found: Entry) -> ArchivedConsumer:
         raise ArchiveError(f"expected consumer, found {json.dumps(found.name)}")
     name = found.name.removeprefix(CONSUMERS)
     try:
-        record = json.loads(found.payload)
+        record = loose(found.payload, size_max=CONSUMER_MAX)
         config, state = record.get("config"), record.get("state")
-    except (ValueError, AttributeError, RecursionError) as error:
+    except JsonError as error:
         raise ArchiveError(f"failed to decode consumer {json.dumps(name)} state: {error}") from None
     if config is None:
         raise ArchiveError(f"consumer {json.dumps(name)} is missing config")
@@ -175,7 +177,7 @@ def read_consumer(found: Entry) -> ArchivedConsumer:
         return ArchivedConsumer(
             name, decode(ConsumerConfig, json.dumps(config).encode(), strict=False), _read_position(state)
         )
-    except (JsonError, ValueError, TypeError, AttributeError, KeyError) as error:
+    except (JsonError, ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise ArchiveError(f"failed to decode consumer {json.dumps(name)} state: {error}") from None
 
 

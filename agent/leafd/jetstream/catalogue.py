@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Final
 
 import trio
 
-from leafd.gojson import JsonError, decode, dump, written
-from leafd.gotime import TimeError, format_time, parse_time
+from leafd.gojson import JsonError, decode, dump, loose, written
+from leafd.gotime import format_time, parse_time
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.subjects import Compared
@@ -59,6 +59,16 @@ def weight_of(config: StreamConfig) -> int:
     return ITEM_WEIGHT * (items + sum(4 + len(source.subject_transforms) for source in sources))
 
 
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A stored stream or consumer that could not be taken up: it keeps its data and is served by nobody. It can be
+    asked why, and be deleted; its name stays taken until then."""
+
+    id: int
+    reason: str
+    definition: bytes
+
+
 @dataclass(slots=True)
 class Consumer:
     """One consumer. created: Unix ns, kept for ever."""
@@ -94,6 +104,7 @@ class Stream:
     config: StreamConfig
     created: int
     consumers: dict[str, Consumer] = field(default_factory=dict)
+    aside: dict[str, Aside] = field(default_factory=dict)
     lock: trio.Lock = field(default_factory=trio.Lock)
     compared: Compared = field(default_factory=Compared)
 
@@ -128,6 +139,7 @@ class Account:
     enabled: bool = True
     system: bool = False
     streams: dict[str, Stream] = field(default_factory=dict)
+    aside: dict[str, Aside] = field(default_factory=dict)
     restoring: dict[str, StreamConfig] = field(default_factory=dict)
     api_total: int = 0
     api_errors: int = 0
@@ -196,9 +208,6 @@ class Catalogue:
         self._streams.pop(stream.id, None)
 
 
-# What a stored definition of another version, or one that was damaged, may raise when it is read.
-UNREADABLE: Final = (ValueError, KeyError, TypeError, JsonError, TimeError)
-
 # Stored definitions: {"account": name, "created": time, "config": {...}} of a stream, {"name": ...} of a consumer.
 
 
@@ -218,16 +227,28 @@ def consumer_definition(consumer: Consumer) -> bytes:
     return dump({"name": consumer.name, "created": format_time(consumer.created), "config": written(consumer.config)})
 
 
+def names_in(body: bytes) -> tuple[str, str]:
+    """Account and name that a stored definition of a stream or consumer speaks of, as far as they can be read."""
+    try:
+        record = loose(body)
+    except JsonError:
+        return "", ""
+    config = record.get("config")
+    names = (record.get("account"), record.get("name") or (config.get("name") if isinstance(config, dict) else ""))
+    account, name = (one if isinstance(one, str) else "" for one in names)
+    return account, name
+
+
 def read_stream(body: bytes) -> tuple[str, int, StreamConfig]:
     """Account name, time of creation and configuration of a stored stream."""
-    record: dict[str, Any] = json.loads(body)
+    record = loose(body)
     config = decode(StreamConfig, json.dumps(record["config"]).encode(), strict=False)
     return record["account"], parse_time(record["created"]), config
 
 
 def read_consumer(body: bytes) -> tuple[str, int, ConsumerConfig]:
     """Name, time of creation and configuration of a stored consumer."""
-    record: dict[str, Any] = json.loads(body)
+    record = loose(body)
     config = decode(ConsumerConfig, json.dumps(record["config"]).encode(), strict=False)
     return record["name"], parse_time(record["created"]), config
 

@@ -58,7 +58,8 @@ _NEVER_NEGATIVE: Final = (
 _SHORTEST_HEARTBEAT: Final = SECOND // 10
 _SHORTEST_EXPIRES: Final = SECOND // 1000
 _GROUP: Final = re.compile(r"[a-zA-Z0-9/_=-]{1,16}")
-_SAMPLE: Final = re.compile(r"[+-]?\d+")
+_SAMPLE: Final = re.compile(r"[+-]?[0-9]+")
+_INT64_DIGITS: Final = 18  # that every int of 64 bits has room for
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +285,9 @@ def _check_rest(config: ConsumerConfig) -> None:
         frequency = config.sample_freq.removesuffix("%")
         if not _SAMPLE.fullmatch(frequency):
             err = f'strconv.Atoi: parsing "{frequency}": invalid syntax'
+            raise errors.CONSUMER_INVALID_SAMPLING.error(err=err)
+        if len(frequency.lstrip("+-0")) > _INT64_DIGITS:
+            err = f'strconv.Atoi: parsing "{frequency}": value out of range'
             raise errors.CONSUMER_INVALID_SAMPLING.error(err=err)
         if int(frequency) < 0:
             raise errors.CONSUMER_INVALID_SAMPLING.error(err="")

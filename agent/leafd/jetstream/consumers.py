@@ -12,7 +12,8 @@ from string import ascii_letters, digits
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.gotime import ZERO_TIME, format_time, now_ns
+from leafd.gotime import ZERO_TIME, format_time, now_ns, plane_time
+from leafd.gotime import until as time_until
 from leafd.jetstream import consumer_rules as rules
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Consumer, Stream, consumer_definition
@@ -93,7 +94,10 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     stream = call.stream(wanted.stream)
     config = wanted.for_stream(stream.config, random_name)
     _check_identity(call, stream, config)
-    existing = stream.consumers.get(config.durable_name or config.name)
+    name = config.durable_name or config.name
+    if name in stream.aside:
+        raise errors.CONSUMER_OFFLINE_REASON.error(err=stream.aside[name].reason)
+    existing = stream.consumers.get(name)
     if existing is not None:
         config = _kept(existing, config)
     surroundings = context.for_consumers(stream)
@@ -278,6 +282,9 @@ async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
 @endpoint("CONSUMER.DELETE.*.*", "consumer_delete_response", body=Body.EMPTY, lock=Lock.STREAM)
 async def delete(call: Call, _request: None) -> dict[str, Any]:
     """Removes a consumer."""
+    owner = call.account.streams.get(call.name(2))
+    if owner is not None and call.name(3) in owner.aside:
+        return await _delete_aside(call, owner, call.name(3))
     stream, consumer = _found(call)
     try:
         await call.context.plane.consumer_remove(stream.id, consumer.id)
@@ -285,6 +292,19 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
         raise refused(error, errors.STREAM_GENERAL) from None
     stream.consumers.pop(consumer.name, None)
     call.context.advisories.consumer(stream, consumer, "DELETED", "delete")
+    return {"success": True}
+
+
+async def _delete_aside(call: Call, stream: Stream, name: str) -> dict[str, Any]:
+    """Removes a consumer that could not be taken up: the plane takes it up as a plain one first, which never fails."""
+    found, plane = stream.aside[name], call.context.plane
+    plain = flat_consumer(stream.account.id, ConsumerConfig(durable_name=name, ack_policy=ACK_EXPLICIT))
+    try:
+        await plane.consumer_put(stream.id, found.id, plain, name=name, definition=found.definition, loading=True)
+        await plane.consumer_remove(stream.id, found.id)
+    except t.PlaneError as error:
+        raise refused(error, errors.STREAM_GENERAL) from None
+    stream.aside.pop(name, None)
     return {"success": True}
 
 
@@ -307,13 +327,13 @@ async def pause(call: Call, request: PauseRequest) -> dict[str, Any]:
     try:
         # The definition keeps it for the next start; the running consumer keeps its pause over a changed definition.
         await put(call.context, stream, changed)
-        await call.context.plane.consumer_pause(stream.id, consumer.id, 0 if until == ZERO_TIME else until)
+        await call.context.plane.consumer_pause(stream.id, consumer.id, 0 if until == ZERO_TIME else plane_time(until))
     except t.PlaneError as error:
         raise refused(error, errors.CONSUMER_STORE_FAILED) from None
     consumer.config = changed.config
     if before != consumer.config.pause_until:
         call.context.advisories.pause(stream, consumer)
-    remaining = max(until - now_ns(), 0)
+    remaining = time_until(until)
     reply: dict[str, Any] = {"paused": remaining > 0, "pause_until": format_time(until)}
     return reply | ({"pause_remaining": remaining} if remaining else {})
 
@@ -351,7 +371,7 @@ async def _check_reset(context: Context, stream: Stream, config: ConsumerConfig,
         return
     if config.deliver_policy != DELIVER_BY_START_TIME:
         raise errors.CONSUMER_INVALID_RESET.error(err="not allowed")
-    moment = max(config.opt_start_time or 0, 1)
+    moment = plane_time(config.opt_start_time or 0)
     first = await context.plane.message_get(stream.id, QUERY_START_TIME, start_ts=moment)
     lowest = first.sequence if first else (await context.plane.stream_state(stream.id)).last_seq + 1
     if sequence < lowest:

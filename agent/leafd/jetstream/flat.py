@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from leafd import native_types as t
-from leafd.gotime import ZERO_TIME
+from leafd.gotime import ZERO_TIME, plane_time
 from leafd.jetstream.models.consumer import ACK_POLICIES, DELIVER_POLICIES, ConsumerConfig
 from leafd.jetstream.models.stream import MEMORY, StreamConfig
 
@@ -71,15 +71,14 @@ def flat_consumer(account: int, config: ConsumerConfig) -> t.FlatConsumer:
         deliver_policy=DELIVER_POLICIES.index(config.deliver_policy),
         ack_policy=ACK_POLICIES.index(config.ack_policy),
         replay_policy=_REPLAY.index(config.replay_policy),
-        sample_percent=min(int(config.sample_freq.removesuffix("%") or 0), 100) if config.sample_freq else 0,
+        sample_percent=_percent(config.sample_freq),
         max_deliver=_int32(config.max_deliver),
         opt_start_seq=config.opt_start_seq,
-        # The plane's 0 is "no time"; the first nanosecond of 1970 does as well.
-        opt_start_ts=max(config.opt_start_time or 0, 1) if config.opt_start_time is not None else 0,
+        opt_start_ts=0 if config.opt_start_time is None else plane_time(config.opt_start_time),
         ack_wait_ns=config.ack_wait,
         idle_heartbeat_ns=config.idle_heartbeat,
         inactive_threshold_ns=config.inactive_threshold,
-        pause_until_ns=0 if pause is None or pause == ZERO_TIME else max(pause, 0),
+        pause_until_ns=0 if pause is None or pause == ZERO_TIME else plane_time(pause),
         max_expires_ns=config.max_expires,
         rate_limit_bps=config.rate_limit_bps,
         max_ack_pending=_int32(config.max_ack_pending),
@@ -87,6 +86,11 @@ def flat_consumer(account: int, config: ConsumerConfig) -> t.FlatConsumer:
         max_batch=_int32(config.max_batch),
         max_request_bytes=_int32(config.max_bytes),
     )
+
+
+def _percent(frequency: str) -> int:
+    digits = frequency.removesuffix("%").lstrip("+0")
+    return 100 if len(digits) > 2 else int(digits or 0)
 
 
 def _int32(number: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from leafd import native_types as t
 from leafd.gojson import written
 from leafd.gotime import ZERO_TIME, now_ns
+from leafd.gotime import until as time_until
 from leafd.jetstream.catalogue import Consumer, Settings, Stream
 from leafd.jetstream.context import Context
 from leafd.jetstream.models.consumer import ConsumerInfo, SequenceInfo
@@ -112,7 +113,7 @@ def consumer_info(
     """A consumer's info."""
     config = consumer.config
     until = config.pause_until
-    remaining = 0 if until is None else max(until - now_ns(), 0)
+    remaining = 0 if until is None else time_until(until)
     info = written(
         ConsumerInfo(
             stream_name=stream.name,

@@ -6,7 +6,7 @@ from base64 import b64encode
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.gotime import format_time
+from leafd.gotime import format_time, plane_time
 from leafd.jetstream import errors
 from leafd.jetstream.models.requests import MessageDeleteRequest, MessageGetRequest
 from leafd.jetstream.models.stream import MEMORY
@@ -36,8 +36,7 @@ async def get(call: Call, request: MessageGetRequest) -> dict[str, Any]:
         mode = _LAST_BY_SUBJECT
     else:
         mode = _BY_TIME if moment is not None else _BY_SEQUENCE
-    # The plane's 0 is "not by time"; a time before 1970 is before every message all the same.
-    start_ts = 0 if moment is None else max(moment, 1)
+    start_ts = 0 if moment is None else plane_time(moment)
     try:
         message = await call.context.plane.message_get(
             stream.id, mode, sequence=sequence, start_ts=start_ts, subject=following or last

@@ -76,15 +76,19 @@ class Call:
         return self.tokens[index]
 
     def stream(self, name: str) -> Stream:
-        """The stream of that name, or 10059."""
+        """The stream of that name, or 10059; 10194 when it could not be taken up at start."""
         found = self.account.streams.get(name)
+        if name in self.account.aside:
+            raise errors.STREAM_OFFLINE_REASON.error(err=self.account.aside[name].reason)
         if found is None:
             raise errors.STREAM_NOT_FOUND.error()
         return found
 
     def consumer(self, stream: Stream, name: str) -> Consumer:
-        """The consumer of that name, or 10014."""
+        """The consumer of that name, or 10014; 10195 when it could not be taken up at start."""
         found = stream.consumers.get(name)
+        if name in stream.aside:
+            raise errors.CONSUMER_OFFLINE_REASON.error(err=stream.aside[name].reason)
         if found is None:
             raise errors.CONSUMER_NOT_FOUND.error()
         return found

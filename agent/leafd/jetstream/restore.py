@@ -73,7 +73,7 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = replace(config, metadata=comparable(config.metadata, config.metadata))
     check_new_stream(account, context.catalogue, context.settings, config)
-    if name in account.streams or name in account.restoring:
+    if name in account.streams or name in account.restoring or name in account.aside:
         raise errors.STREAM_NAME_EXIST_RESTORE_FAILED.error()
     refuse_unsupported(config)
     receiving = Receiving(context, account, config, call.client())

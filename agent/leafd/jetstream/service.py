@@ -26,20 +26,21 @@ from leafd.jetstream import backup, consumers, errors, messages, restore, stream
 from leafd.jetstream import clustering as _clustering_endpoints
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import (
-    UNREADABLE,
     Account,
     AccountLimits,
+    Aside,
     Catalogue,
     Consumer,
     Settings,
     Stream,
+    names_in,
     read_consumer,
     read_stream,
 )
 from leafd.jetstream.context import Context
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, refusal
-from leafd.quoting import quoted
+from leafd.quoting import printable, quoted
 
 # Importing an endpoint's module is what makes it known.
 ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, restore, streams)
@@ -121,8 +122,8 @@ class JetStream:
             self.catalogue.keep_ids(stream=stream_id)
             try:
                 await self._load_stream(stream_id, record)
-            except (*UNREADABLE, t.PlaneError) as error:
-                self._log.warning(f"stream {stream_id} stays on disk unserved: {error}")
+            except Exception as error:
+                self._set_stream_aside(stream_id, record, error)
         for stream_id, consumer_id, record in self._consumer_records:
             self.catalogue.keep_ids(consumer=consumer_id)
             owner = self.catalogue.stream(stream_id)
@@ -130,11 +131,37 @@ class JetStream:
                 continue
             try:
                 await self._load_consumer(owner, consumer_id, record)
-            except (*UNREADABLE, t.PlaneError) as error:
-                text = f"consumer {consumer_id} of stream {owner.name!r} stays on disk unserved: {error}"
-                self._log.warning(text)
+            except Exception as error:
+                self._set_consumer_aside(owner, consumer_id, record, error)
         self._stream_records.clear()
         self._consumer_records.clear()
+
+    def _set_stream_aside(self, stream_id: int, record: bytes, error: Exception) -> None:
+        """No stored definition ends a start, whatever is wrong with it."""
+        reason = _reason(error)
+        account_name, name = names_in(record)
+        account = self.catalogue.by_name.get(account_name)
+        if account is None:
+            able = [one for one in self.catalogue.accounts.values() if one.enabled]
+            account = able[0] if len(able) == 1 else None
+        if account is None:
+            self._log.warning(f"stream number {stream_id} stays on disk unserved, its account is unknown: {reason}")
+            return
+        name = _aside_name(name, stream_id, {*account.streams, *account.aside})
+        account.aside[name] = Aside(stream_id, reason, record)
+        self._log.warning(
+            f"stream {quoted(name)} of account {quoted(account.name)} stays on disk unserved: {reason}. "
+            "Deleting the stream removes it for good"
+        )
+
+    def _set_consumer_aside(self, owner: Stream, consumer_id: int, record: bytes, error: Exception) -> None:
+        reason = _reason(error)
+        name = _aside_name(names_in(record)[1], consumer_id, {*owner.consumers, *owner.aside})
+        owner.aside[name] = Aside(consumer_id, reason, record)
+        self._log.warning(
+            f"consumer {quoted(name)} of stream {quoted(owner.name)} stays on disk unserved: {reason}. "
+            "Deleting the consumer removes it for good"
+        )
 
     async def _load_stream(self, stream_id: int, record: bytes) -> None:
         account_name, created, config = read_stream(record)
@@ -145,13 +172,18 @@ class JetStream:
                 "the configuration has no such account with JetStream"
             )
             return
+        if config.name in account.streams:
+            raise ValueError(f"there are two streams {config.name!r}")
         stream = Stream(stream_id, account, config, created)
         state = await streams.put(self._context, stream, loading=True)
         self.catalogue.add_stream(stream)
-        self._context.neighbours.stream_changed(stream, state.last_seq)
+        with self._guard.around("taking up a stored mirror or sources"):
+            self._context.neighbours.stream_changed(stream, state.last_seq)
 
     async def _load_consumer(self, owner: Stream, consumer_id: int, record: bytes) -> None:
         name, created, config = read_consumer(record)
+        if name in owner.consumers:
+            raise ValueError(f"there are two consumers {name!r}")
         consumer = Consumer(consumer_id, name, config, created)
         await consumers.put(self._context, owner, consumer, loading=True)
         owner.consumers[name] = consumer
@@ -263,3 +295,15 @@ class JetStream:
         found = self.catalogue.consumer(event.stream, event.consumer)
         if found is not None:
             self._context.advisories.plane_event(*found, event)
+
+
+def _reason(error: Exception) -> str:
+    """What the operator and whoever asks for the stream are told."""
+    text = str(error) if isinstance(error, t.PlaneError) else f"{type(error).__name__}: {error}"
+    return printable(text, 200)
+
+
+def _aside_name(name: str, number: int, taken: set[str]) -> str:
+    """A name that requests can carry: its own, or one that stands for it."""
+    usable = name.isprintable() and name.isascii() and not set(name) & set(" .*>/\\")
+    return name if name and usable and name not in taken else f"unreadable-{number}"

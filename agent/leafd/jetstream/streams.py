@@ -40,6 +40,8 @@ LIST_LIMIT: Final = 256
 SUBJECTS_LIMIT: Final = 100_000
 LISTED_WEIGHT: Final = 512
 _NO_SPACE: Final = -10
+_NOT_FOUND: Final = -1
+_GENERAL: Final = errors.STREAM_GENERAL
 _State = TypeVar("_State")
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
@@ -87,7 +89,7 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     existing = account.streams.get(name)
     if existing is not None:
         return await _same(call, existing, config)
-    if name in account.restoring:
+    if name in account.restoring or name in account.aside:
         raise errors.STREAM_NAME_EXIST.error()
     check_new_stream(account, context.catalogue, context.settings, config)
     check_filters(config)
@@ -182,6 +184,8 @@ def _check_consumer_limits(stream: Stream, limits: ConsumerLimits) -> None:
 async def delete(call: Call, _request: None) -> dict[str, Any]:
     """Removes a stream with its consumers and messages."""
     context = call.context
+    if call.name(2) in call.account.aside:
+        return await _delete_aside(call, call.name(2))
     stream = call.stream(call.name(2))
     async with stream.lock:
         try:
@@ -196,14 +200,33 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
     return {"success": True}
 
 
+async def _delete_aside(call: Call, name: str) -> dict[str, Any]:
+    """Removes a stream that could not be taken up: the plane takes it up as a plain one first, which never fails."""
+    found, account, plane = call.account.aside[name], call.account, call.context.plane
+    plain = flat_stream(account.id, StreamConfig(name=name, max_msgs=-1, max_bytes=-1, max_msgs_per_subject=-1))
+    try:
+        await plane.stream_put(
+            found.id, plain, name=name, definition=found.definition, domain="", subjects=(), loading=True
+        )
+        await plane.stream_remove(found.id)
+    except t.PlaneError as error:
+        raise refused(error, errors.STREAM_DELETE) from None
+    account.aside.pop(name, None)
+    return {"success": True}
+
+
 @endpoint("STREAM.INFO.*", "stream_info_response", StreamInfoRequest, body=Body.IF_JSON, failed=_NO_PAGE)
 async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
     """A stream's configuration and state; on request its deleted sequences and its subjects, a page at a time."""
     stream = call.stream(call.name(2))
     offset = max(request.offset, 0)
-    state = await call.context.plane.stream_state(
-        stream.id, subjects_filter=request.subjects_filter, deleted=request.deleted_details, offset=offset
-    )
+    try:
+        state = await call.context.plane.stream_state(
+            stream.id, subjects_filter=request.subjects_filter, deleted=request.deleted_details, offset=offset
+        )
+    except t.PlaneError as error:
+        # Removed in this very moment, or by a request that waits for the disk.
+        raise (errors.STREAM_NOT_FOUND.error() if error.status == _NOT_FOUND else refused(error, _GENERAL)) from None
     page = dict(_NO_PAGE)
     call.weight = stream.weight + ITEM_WEIGHT * (len(state.subject_counts) + len(state.deleted))
     if state.subjects_matched:
@@ -275,7 +298,9 @@ async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
             page.append(await stream_info(call.context, stream, state, metadata=False))
             await pause()
     call.weight = sum(LISTED_WEIGHT + stream.weight for stream in selected)
-    return {"total": len(streams), "offset": offset, "limit": LIST_LIMIT, "streams": page}
+    found = {"total": len(streams), "offset": offset, "limit": LIST_LIMIT, "streams": page}
+    offline = {name: aside.reason for name, aside in sorted(call.account.aside.items())}
+    return found | ({"offline": offline} if offline and not request.subject else {})
 
 
 @endpoint("STREAM.PURGE.*", "stream_purge_response", PurgeRequest, body=Body.IF_JSON, failed={"purged": 0})

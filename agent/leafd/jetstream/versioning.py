@@ -8,6 +8,7 @@ gate features on them.
 from __future__ import annotations
 
 import hashlib
+import re
 import string
 from dataclasses import replace
 from typing import Final
@@ -24,6 +25,7 @@ VERSION_KEY: Final = "_nats.ver"
 LEVEL_KEY: Final = "_nats.level"
 REQUIRED_LEVEL_HEADER: Final = b"Nats-Required-Api-Level"
 IDENTITY_HEADER: Final = b"Nats-Stream-Identity"
+_LEVEL: Final = re.compile(rb"[+-]?[0-9]{1,18}")
 _ALPHABET: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 
@@ -49,7 +51,7 @@ def header_value(header: bytes, name: bytes) -> bytes:
 def check_level(header: bytes) -> None:
     """Refuses a request that needs more than this server can do."""
     wanted = header_value(header, REQUIRED_LEVEL_HEADER) if header else b""
-    if wanted and not (wanted.removeprefix(b"+").removeprefix(b"-").isdigit() and int(wanted) <= API_LEVEL):
+    if wanted and not (_LEVEL.fullmatch(wanted) and int(wanted) <= API_LEVEL):
         raise REQUIRED_API_LEVEL.error()
 
 

@@ -14,10 +14,12 @@ Reference: links-and-accounts.md section 2. Compression is never offered; a peer
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from leafd.auth.connect import leaf_connect
+from leafd.gojson import FLAG, INT32, TEXT, UINT64, JsonError, ListOf, Nested, Struct, present, wire
 from leafd.native_types import CloseReason, LineKind, Permissions
 
 DELAY_LOOP_S: Final = 30.0
@@ -128,14 +130,46 @@ def _with_denies(permissions: Permissions, out: tuple[str, ...], incoming: tuple
     )
 
 
-def _subjects(value: object) -> tuple[str, ...]:
-    return tuple(str(one) for one in value) if isinstance(value, list) else ()
+@dataclass(frozen=True, slots=True)
+class InfoPermission(Struct):
+    """What the hub lets through in one direction."""
+
+    go_name: ClassVar[str] = "SubjectPermission"
+
+    allow: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "allow")
+    deny: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "deny")
 
 
-def _permission(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    if not isinstance(value, dict):
-        return (), ()
-    return _subjects(value.get("allow")), _subjects(value.get("deny"))
+@dataclass(frozen=True, slots=True)
+class HubInfo(Struct):
+    """The fields of a hub's INFO that are looked at; one of another type ends the link, as in the reference."""
+
+    go_name: ClassVar[str] = "Info"
+
+    server_id: str = wire(TEXT, "server_id")
+    server_name: str = wire(TEXT, "server_name")
+    client_id: int = wire(UINT64, "client_id")
+    nonce: str = wire(TEXT, "nonce")
+    cluster: str = wire(TEXT, "cluster")
+    domain: str = wire(TEXT, "domain")
+    remote_account: str = wire(TEXT, "remote_account")
+    headers: bool = wire(FLAG, "headers")
+    tls_required: bool = wire(FLAG, "tls_required")
+    max_payload: int = wire(INT32, "max_payload")
+    leafnode_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "leafnode_urls")
+    info_on_connect: bool = wire(FLAG, "info_on_connect")
+    connect_info: bool = wire(FLAG, "connect_info")
+    imported: InfoPermission | None = wire(Nested(InfoPermission), "import")
+    exported: InfoPermission | None = wire(Nested(InfoPermission), "export")
+
+
+def _permission(info: dict[str, Any], name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    found = info.get(name) or InfoPermission()
+    return _subjects(found.allow), _subjects(found.deny)
+
+
+def _subjects(listed: Iterable[str]) -> tuple[str, ...]:
+    return tuple(filter(None, listed))
 
 
 def _frame(verb: str, body: dict[str, Any]) -> bytes:
@@ -189,10 +223,8 @@ class Acceptor:
         if kind != LineKind.CONNECT:
             return [Close("Authorization Violation", CloseReason.AUTHENTICATION)]
         try:
-            connect = json.loads(payload)
-        except ValueError:
-            return [Close("", CloseReason.PROTOCOL)]
-        if not isinstance(connect, dict):
+            connect = leaf_connect(payload)
+        except JsonError:
             return [Close("", CloseReason.PROTOCOL)]
         refused = self._refusal(connect)
         if refused is not None:
@@ -227,7 +259,7 @@ class Acceptor:
         # What the leaf may publish comes in here; what it may subscribe to goes out to it.
         mirrored = Permissions(
             publish_allow=login.permissions.subscribe_allow,
-            publish_deny=(*login.permissions.subscribe_deny, *_subjects(connect.get("deny_pub"))),
+            publish_deny=(*login.permissions.subscribe_deny, *_subjects(connect.get("deny_pub", ()))),
             subscribe_allow=login.permissions.publish_allow,
             subscribe_deny=login.permissions.publish_deny,
             mapped_deny=login.permissions.publish_deny,
@@ -298,10 +330,8 @@ class Solicitor:
         if kind != LineKind.INFO:
             return [Close("", CloseReason.PROTOCOL)]
         try:
-            info = json.loads(payload)
-        except ValueError:
-            return [Close("", CloseReason.PROTOCOL)]
-        if not isinstance(info, dict):
+            info = present(HubInfo, payload)
+        except JsonError:
             return [Close("", CloseReason.PROTOCOL)]
         if self._first_info is None:
             return self._first(info)
@@ -350,8 +380,8 @@ class Solicitor:
     def _bind(self, info: dict[str, Any]) -> Bind:
         identity, remote = self._identity, self._remote
         remote_domain = str(info.get("domain") or "")
-        export_allow, export_deny = _permission(info.get("export"))
-        import_allow, import_deny = _permission(info.get("import"))
+        export_allow, export_deny = _permission(info, "export")
+        import_allow, import_deny = _permission(info, "import")
         granted = Permissions(
             publish_allow=export_allow,
             publish_deny=(*export_deny, *remote.deny_exports),
@@ -374,7 +404,7 @@ class Solicitor:
             remote_id=str(info.get("server_id") or ""),
             remote_account=str(info.get("remote_account") or ""),
             headers=bool(info.get("headers")),
-            max_payload=int(info.get("max_payload") or identity.max_payload),
+            max_payload=max(info.get("max_payload", 0), 0) or identity.max_payload,
             system=remote.system,
         )
 

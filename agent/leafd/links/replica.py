@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+from leafd.gojson import INT, TEXT, JsonError, Nested, Struct, decode, wire
 from leafd.links.origin import Origin
 
 POLL_S: Final = 0.2
@@ -89,6 +90,27 @@ class Forget:
 Order = Ask | Run | Forget
 
 
+@dataclass(frozen=True, slots=True)
+class CreateError(Struct):
+    """Why the origin refuses."""
+
+    go_name: ClassVar[str] = "ApiError"
+
+    code: int = wire(INT, "code")
+    err_code: int = wire(INT, "err_code")
+    description: str = wire(TEXT, "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Created(Struct):
+    """What is looked at of the origin's answer to a consumer create."""
+
+    go_name: ClassVar[str] = "JSApiConsumerCreateResponse"
+
+    name: str = wire(TEXT, "name")
+    error: CreateError | None = wire(Nested(CreateError), "error")
+
+
 class Replica:
     """One slot. Time is monotonic seconds."""
 
@@ -153,30 +175,27 @@ class Replica:
         if number != self._number or self.state is not State.ASKING:
             return []
         try:
-            reply = json.loads(body)
-        except ValueError:
-            reply = None
-        if not isinstance(reply, dict):
+            reply = decode(Created, body, strict=False)
+        except JsonError:
             self._retry(now_s)
             return []
-        error = reply.get("error")
-        if isinstance(error, dict):
-            return self._refused(error, now_s)
+        if reply.error is not None:
+            return self._refused(reply.error, now_s)
         if identity:
             self.identity = identity
         self.error = None
         self._failures = 0
         self.state = State.RUNNING
-        return [Run(self._deliver, str(reply.get("name") or self.slot.consumer), self.last_sequence, self.identity)]
+        return [Run(self._deliver, reply.name or self.slot.consumer, self.last_sequence, self.identity)]
 
-    def _refused(self, error: dict[str, Any], now_s: float) -> list[Order]:
-        code = error.get("err_code")
+    def _refused(self, error: CreateError, now_s: float) -> list[Order]:
+        code = error.err_code
         if code in TOO_NEW_CODES and self._level + 1 < len(LEVELS):
             self._level += 1
             self.state = State.IDLE
             self._deadline_s = now_s
             return []
-        self.error = error
+        self.error = {"code": error.code, "err_code": code, "description": error.description}
         if code == IDENTITY_CODE:
             self.identity = ""
             self.last_sequence = 0

@@ -24,6 +24,10 @@ CONNECTIONS_MAX: Final = 64
 IDLE_S: Final = 30.0
 REQUEST_MAX: Final = 16 << 10
 
+NO_HTTP: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
+)
+
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
     "/varz": reports.varz,
@@ -84,7 +88,7 @@ async def _converse(stream: trio.SocketStream, facts: Facts, base: str) -> None:
 
 async def _answered(facts: Facts, base: str, request: h11.Request) -> tuple[int, str, bytes]:
     try:
-        return await answer(facts, base, request.method.decode(), request.target.decode())
+        return await answer(facts, base, request.method.decode(), request.target.decode("utf-8", "replace"))
     except Exception as error:
         facts.guard.caught("a request over HTTP", error)
         return 500, "text/plain; charset=utf-8", b"500 unexpected error\n"
@@ -93,7 +97,11 @@ async def _answered(facts: Facts, base: str, request: h11.Request) -> tuple[int,
 async def _request(stream: trio.SocketStream, connection: h11.Connection) -> h11.Request | None:
     request: h11.Request | None = None
     while True:
-        event = connection.next_event()
+        try:
+            event = connection.next_event()
+        except h11.RemoteProtocolError:
+            await stream.send_all(NO_HTTP)
+            raise
         if event is h11.NEED_DATA:
             connection.receive_data(await stream.receive_some(REQUEST_MAX))
         elif isinstance(event, h11.Request):
@@ -106,7 +114,10 @@ async def _request(stream: trio.SocketStream, connection: h11.Connection) -> h11
 
 async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int, str, bytes]:
     """(status code, content type, body) for one request."""
-    parts = urlsplit(target)
+    try:
+        parts = urlsplit(target)
+    except ValueError as error:
+        return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()
     path = parts.path.removeprefix(base) or "/"
     if method not in ("GET", "HEAD"):
         return 405, "text/plain; charset=utf-8", b"405 only GET\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from leafd import native_types as t
 from leafd.monitor.facts import Facts
 
 API_LEVEL: Final = 5
@@ -49,7 +50,10 @@ def _limits(facts: Facts) -> dict[str, Any]:
 
 
 async def _ask(facts: Facts, account: Any, subject: str) -> dict[str, Any]:
-    answered = await facts.jetstream.answer(account, f"$JS.API.{subject}", b"", b"")
+    try:
+        answered = await facts.jetstream.answer(account, f"$JS.API.{subject}", b"", b"")
+    except t.PlaneError:
+        return {}  # it went away between the look and the question
     return dict(answered.members) if answered is not None and not answered.error else {}
 
 
@@ -124,14 +128,16 @@ async def _account(facts: Facts, account: Any, streams: bool, consumers: bool, c
     detail |= {"accounts": 0, "ha_assets": 0}
     detail["api"] = {"level": 0, "total": account.api_total, "errors": account.api_errors}
     if streams:
-        detail["stream_detail"] = [
-            await _stream(facts, account, one.name, consumers, config) for one in account.sorted_streams()
-        ]
+        found = [await _stream(facts, account, one.name, consumers, config) for one in account.sorted_streams()]
+        detail["stream_detail"] = [one for one in found if one is not None]
     return detail
 
 
-async def _stream(facts: Facts, account: Any, name: str, consumers: bool, config: bool) -> dict[str, Any]:
+async def _stream(facts: Facts, account: Any, name: str, consumers: bool, config: bool) -> dict[str, Any] | None:
+    """None: the stream went away while the report was made."""
     info = await _ask(facts, account, f"STREAM.INFO.{name}")
+    if not info:
+        return None
     detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": {"leader": facts.name}}
     if config:
         detail["config"] = info.get("config")
@@ -145,7 +151,8 @@ async def _stream(facts: Facts, account: Any, name: str, consumers: bool, config
         for one in stream.listed() if stream is not None else ():
             found = await _ask(facts, account, f"CONSUMER.INFO.{name}.{one.name}")
             names = (*_CONSUMER_STATE, "config") if config else _CONSUMER_STATE
-            detail["consumer_detail"].append({key: found[key] for key in names if key in found})
+            if found:
+                detail["consumer_detail"].append({key: found[key] for key in names if key in found})
     return detail
 
 

@@ -25,6 +25,9 @@ _SORT: Final = {
     "msgs_from": "in_msgs", "bytes_to": "out_bytes", "bytes_from": "in_bytes", "last": "last_activity",
     "uptime": "start",
 }  # fmt: skip
+_DIGITS_MAX: Final = 20
+_TEXT_MAX: Final = 100
+_NUMBER_MAX: Final = (1 << 63) - 1
 _ASCENDING: Final = ("cid", "start")
 
 
@@ -40,11 +43,13 @@ def flag(options: Options, *names: str) -> bool:
 
 
 def number(options: Options, name: str, default: int) -> int:
-    """A number of the request. Raises ValueError, which the caller answers with 400."""
+    """A number of the request, 0 or more. Raises ValueError, which the caller answers with 400."""
     value = options.get(name)
     if value is None or value == "":
         return default
-    return int(value)
+    if isinstance(value, str):
+        value = value[:_DIGITS_MAX] if value.isascii() and value.isdigit() else value[:_TEXT_MAX]
+    return min(max(int(value), 0), _NUMBER_MAX)
 
 
 def text(options: Options, *names: str) -> str:

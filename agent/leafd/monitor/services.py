@@ -9,7 +9,6 @@ so that they get the reference's 503.
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,6 +18,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account
+from leafd.gojson import JsonError, loose
 from leafd.monitor import reports
 from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts, stamp
@@ -245,12 +245,9 @@ def _body(payload: bytes) -> dict[str, Any]:
     if not payload.strip():
         return {}
     try:
-        options = json.loads(payload)
-    except (ValueError, RecursionError) as error:
+        return loose(payload)
+    except JsonError as error:
         raise Refused(400, f"the request is not JSON: {error}") from error
-    if not isinstance(options, dict):
-        raise Refused(400, "the request is not a JSON object")
-    return options
 
 
 async def _report(function: Report, facts: Facts, options: Mapping[str, Any]) -> dict[str, Any]:

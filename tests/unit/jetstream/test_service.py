@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from leafd import native_types as t
 from leafd.gotime import format_time
 from leafd.jetstream.catalogue import AccountLimits
@@ -313,7 +314,7 @@ def test_a_definition_that_cannot_be_read_stops_nobody_else(bench: Bench) -> Non
     bench.plane.streams[first].definition = b'{"account":"A","created":"never","config":{}}'
     again = restarted(bench)
     assert ["T"] == again.asked("STREAM.NAMES")["streams"]
-    assert f"stream {first} stays on disk" in again.log.texts[0]
+    assert f'stream "unreadable-{first}" of account "A" stays on disk' in again.log.texts[0]
     assert first in again.plane.streams
 
 

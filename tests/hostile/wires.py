@@ -1,0 +1,140 @@
+"""Raw connections for hostile tests: a client that asks, a leaf, a hub that answers dials, HTTP.
+
+Everything is bytes and every wait is bounded, because what is sent here is wrong on purpose. What does not live here:
+what is sent (values.py, draw.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import urllib.request
+from typing import Any
+
+PATIENCE_S = 5.0
+
+
+class Wire:
+    """A connection on which lines are read."""
+
+    def __init__(self, port: int, patience_s: float = PATIENCE_S) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), patience_s)
+        self.file = self.socket.makefile("rb")
+
+    def line(self) -> bytes:
+        """The next line, b"" when the other side has closed or is silent."""
+        try:
+            return self.file.readline()
+        except OSError:
+            return b""
+
+    def send(self, data: bytes) -> None:
+        """Bytes as they are; the other side may have closed."""
+        with contextlib.suppress(OSError):
+            self.socket.sendall(data)
+
+    def rest(self) -> bytes:
+        """Everything until the other side closes or is silent."""
+        with contextlib.suppress(OSError):
+            return self.file.read()
+        return b""
+
+    def close(self) -> None:
+        """Ends the connection."""
+        with contextlib.suppress(OSError):
+            self.file.close()
+        self.socket.close()
+
+    def __enter__(self) -> Wire:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Asker(Wire):
+    """A logged-in client that sends requests one at a time."""
+
+    def __init__(self, port: int, patience_s: float = PATIENCE_S, **connect: Any) -> None:
+        super().__init__(port, patience_s)
+        assert self.line().startswith(b"INFO ")
+        options = {"verbose": False, "headers": True, "no_responders": True} | connect
+        self.send(b"CONNECT " + json.dumps(options).encode() + b"\r\nSUB in.* 1\r\nPING\r\n")
+        while (line := self.line()) != b"PONG\r\n":
+            assert line.startswith(b"INFO "), line
+        self._number = 0
+
+    def ask(self, subject: bytes | str, body: bytes | str | dict[str, Any] = b"", header: bytes = b"") -> bytes | None:
+        """The reply's payload; None: there was none, or the server closed this connection."""
+        self._number += 1
+        reply = b"in.%d" % self._number
+        name = subject.encode() if isinstance(subject, str) else subject
+        data = json.dumps(body).encode() if isinstance(body, dict) else body.encode() if isinstance(body, str) else body
+        if header:
+            block = b"NATS/1.0\r\n" + header + b"\r\n\r\n"
+            self.send(b"HPUB %s %s %d %d\r\n%s%s\r\n" % (name, reply, len(block), len(block) + len(data), block, data))
+        else:
+            self.send(b"PUB %s %s %d\r\n%s\r\n" % (name, reply, len(data), data))
+        return self._reply(reply)
+
+    def _reply(self, reply: bytes) -> bytes | None:
+        while line := self.line():
+            verb, *parts = line.split()
+            if verb in (b"MSG", b"HMSG"):
+                payload = self.file.read(int(parts[-1]) + 2)[:-2]
+                if parts[0] == reply:
+                    return payload[int(parts[-2]) :] if verb == b"HMSG" else payload
+            elif verb == b"PING":
+                self.send(b"PONG\r\n")
+        return None
+
+    def asked(self, subject: str, body: bytes | str | dict[str, Any] = b"", header: bytes = b"") -> dict[str, Any]:
+        """The reply, which there is and which is JSON."""
+        reply = self.ask(subject, body, header)
+        assert reply is not None, f"{subject} was not answered"
+        found: dict[str, Any] = json.loads(reply)
+        return found
+
+    def err_code(self, subject: str, body: bytes | str | dict[str, Any] = b"", header: bytes = b"") -> int:
+        """The err_code of the reply, 0 when it is none."""
+        return int(self.asked(subject, body, header).get("error", {}).get("err_code", 0))
+
+
+class Hub:
+    """A listener that plays the hub which a box dials."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(PATIENCE_S)
+        self.port = int(self.listener.getsockname()[1])
+
+    def greet(self, *lines: bytes) -> None:
+        """Takes the next dial, says some lines, and waits until the other side has closed or is silent."""
+        connection, _ = self.listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(0.3)
+            for line in lines:
+                connection.sendall(line)
+                with contextlib.suppress(TimeoutError):
+                    connection.recv(65536)
+            while connection.recv(65536):
+                pass
+
+    def close(self) -> None:
+        """Ends the listener."""
+        self.listener.close()
+
+
+def http(port: int, target: bytes, method: bytes = b"GET") -> bytes:
+    """The raw answer to one request."""
+    with Wire(port) as wire:
+        wire.send(b"%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % (method, target))
+        return wire.rest()
+
+
+def varz(port: int) -> dict[str, Any]:
+    """What the server tells of itself."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/varz", timeout=PATIENCE_S) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
