@@ -135,7 +135,11 @@ static bool space_for(const entry_t *entry) {
     if (places_reserve(&entry->stream->places) != STATUS_OK) {
         return false;
     }
-    return overlay_fits(store, need_of(entry) + store->batches.size / RESERVE_PART);
+    uint64_t need = need_of(entry);
+    if (batches_used(&store->batches) + store->batches.promised + need > store->admits) {
+        return false; /* the disk has no room for so much (space.h) */
+    }
+    return overlay_fits(store, need + store->batches.size / RESERVE_PART);
 }
 
 static void write_message(entry_t *entry) {

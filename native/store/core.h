@@ -51,6 +51,21 @@ typedef struct expiries {
     uint64_t capacity;
 } expiries_t;
 
+/* An op that was journaled by an earlier process and found no room in home at the start. */
+typedef struct adoptee {
+    uint32_t stream;
+    uint8_t db;
+    uint64_t position;
+} adoptee_t;
+
+typedef struct adopted {
+    adoptee_t *at; /* by stream, then position */
+    uint64_t count;
+    uint64_t capacity;
+    uint64_t deletes; /* of messages, in all streams */
+    uint64_t end;     /* behind the last             */
+} adopted_t;
+
 /* Positions of young ops. */
 typedef struct newcomers {
     uint64_t *at;
@@ -138,6 +153,7 @@ struct store {
     keeper_t keeper;
     bool keeper_open;
     young_t young;
+    adopted_t adopted;
     heads_t heads;
     clockwork_t clock;
     store_hooks_t hooks;
@@ -164,6 +180,8 @@ struct store {
     uint32_t cursor_stream; /* home's message cursor stands on this key, when cursor_seq != 0 */
     uint64_t cursor_seq;
     /* trouble */
+    uint64_t admits; /* bytes that publishers may hold in the ring */
+    uint64_t pieces; /* of keeper's, for which the snapshot was renewed */
     bool space_trouble;
     bool io_trouble;
     store_alarm_t alarms[STORE_ALARMS_MAX];
@@ -190,6 +208,14 @@ void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, c
 void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what);
 status_t list_add(stream_list_t *list, store_stream_t *stream);
 void list_remove(stream_list_t *list, const store_stream_t *stream);
+
+/* ---- adopt.c ---- */
+/* Makes the batches in [from, to), which lie in the ring, part of young: home had no room for them when the store was opened. */
+LEAF_MUST_USE status_t adopt_batches(store_t *store, uint64_t from, uint64_t to);
+/* A stream's own part of that, when it is opened. */
+LEAF_MUST_USE status_t adopt_stream(store_stream_t *stream);
+void adopted_drop(store_t *store); /* the ring was freed up to somewhere */
+void adopted_free(store_t *store);
 
 /* ---- stream.c ---- */
 void stream_touch(store_stream_t *stream); /* its state changed: goes into the batch when it closes */

@@ -88,6 +88,22 @@ static status_t translate(int code) {
     }
 }
 
+/* LMDB reports a short write as EIO; the file system (or the process's limit on file sizes) says what it was. */
+static bool out_of_space(env_t *env) {
+    int fd;
+    struct statvfs disk;
+    struct stat file;
+    struct rlimit limit;
+    if (mdb_env_get_fd(env->env, &fd) != 0) {
+        return false;
+    }
+    if (fstatvfs(fd, &disk) == 0 && (uint64_t)disk.f_bavail * disk.f_frsize < SPACE_LOW) {
+        return true;
+    }
+    return fstat(fd, &file) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+           (uint64_t)file.st_size + env->page_size > (uint64_t)limit.rlim_cur;
+}
+
 static MDB_val val_of(bytes_t bytes) {
     return (MDB_val){.mv_size = bytes.size, .mv_data = (void *)(uintptr_t)bytes.at};
 }
@@ -142,8 +158,8 @@ static int open_message_db(env_t *env, MDB_txn *txn, uint32_t stream) {
     return code;
 }
 
-/* Opens the message databases that are there; one that a removed stream left empty goes. */
-static int open_message_dbs(env_t *env, MDB_txn *txn) {
+/* Opens the message databases that are there; one that a removed stream left empty goes (tidy), which takes some pages. */
+static int open_message_dbs(env_t *env, MDB_txn *txn, bool tidy) {
     MDB_cursor *cursor;
     MDB_dbi names;
     int code = mdb_dbi_open(txn, NULL, 0, &names);
@@ -177,7 +193,7 @@ static int open_message_dbs(env_t *env, MDB_txn *txn) {
             code = mdb_stat(txn, dbi, &stat);
         }
         if (code == 0) {
-            code = stat.ms_entries == 0 ? mdb_drop(txn, dbi, 1) : open_message_db(env, txn, streams[i]);
+            code = tidy && stat.ms_entries == 0 ? mdb_drop(txn, dbi, 1) : open_message_db(env, txn, streams[i]);
         }
     }
     return code;
@@ -189,7 +205,7 @@ static void forget_opened(env_t *env) {
     route_catch_up(env, &env->write_route, env->opened);
 }
 
-static status_t open_databases(env_t *env) {
+static status_t open_databases(env_t *env, bool tidy) {
     MDB_txn *txn;
     int code = mdb_txn_begin(env->env, NULL, 0, &txn);
     if (code != 0) {
@@ -199,7 +215,7 @@ static status_t open_databases(env_t *env) {
         code = mdb_dbi_open(txn, db_names[db], MDB_CREATE, &env->dbs[db]);
     }
     if (code == 0) {
-        code = open_message_dbs(env, txn);
+        code = open_message_dbs(env, txn, tidy);
     }
     if (code != 0) {
         mdb_txn_abort(txn);
@@ -210,7 +226,7 @@ static status_t open_databases(env_t *env) {
         atomic_store_explicit(&env->published, env->opened, memory_order_release);
         route_catch_up(env, &env->read_route, env->opened);
     }
-    return translate(code);
+    return code == EIO && out_of_space(env) ? STATUS_NO_SPACE : translate(code);
 }
 
 bool env_exists(const char *directory) {
@@ -261,7 +277,11 @@ status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t *
     }
     status = translate(code);
     if (status == STATUS_OK) {
-        status = open_databases(env);
+        status = open_databases(env, true);
+    }
+    if (status == STATUS_NO_SPACE) { /* a full disk: what is there is opened as it is */
+        forget_opened(env);
+        status = open_databases(env, false);
     }
     if (status == STATUS_OK) {
         MDB_stat stat;
@@ -488,22 +508,6 @@ static void close_writers(env_t *env) {
     }
 }
 
-/* LMDB reports a short write as EIO; the file system (or the process's limit on file sizes) says what it was. */
-static bool out_of_space(env_t *env) {
-    int fd;
-    struct statvfs disk;
-    struct stat file;
-    struct rlimit limit;
-    if (mdb_env_get_fd(env->env, &fd) != 0) {
-        return false;
-    }
-    if (fstatvfs(fd, &disk) == 0 && (uint64_t)disk.f_bavail * disk.f_frsize < SPACE_LOW) {
-        return true;
-    }
-    return fstat(fd, &file) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-           (uint64_t)file.st_size + env->page_size > (uint64_t)limit.rlim_cur;
-}
-
 status_t env_write_commit(env_t *env) {
     close_writers(env);
     int code = mdb_txn_commit(env->write);
@@ -536,19 +540,29 @@ void env_usage(env_t *env, env_usage_t *usage) {
 void env_usage_exact(env_t *env, env_usage_t *usage) {
     env_usage(env, usage);
     usage->free_bytes = 0;
+    MDB_txn *txn;
     MDB_cursor *cursor;
-    /* Database 0 of LMDB is its own list of free pages: each value begins with how many page numbers it holds. */
-    if (env->write == NULL || mdb_cursor_open(env->write, 0, &cursor) != 0) {
+    /* Not the open write transaction: it has taken pages off the list that it may not need. */
+    if (mdb_txn_begin(env->env, NULL, MDB_RDONLY, &txn) != 0) {
         return;
     }
-    MDB_val k;
-    MDB_val v;
-    while (mdb_cursor_get(cursor, &k, &v, MDB_NEXT) == 0) {
-        size_t count;
-        if (v.mv_size >= sizeof count) {
-            memcpy(&count, v.mv_data, sizeof count);
-            usage->free_bytes += (uint64_t)count * env->page_size;
+    /* Database 0 of LMDB is its own list of free pages: each value begins with how many page numbers it holds. */
+    if (mdb_cursor_open(txn, 0, &cursor) == 0) {
+        MDB_val k;
+        MDB_val v;
+        while (mdb_cursor_get(cursor, &k, &v, MDB_NEXT) == 0) {
+            size_t count;
+            if (v.mv_size >= sizeof count) {
+                memcpy(&count, v.mv_data, sizeof count);
+                usage->free_bytes += (uint64_t)count * env->page_size;
+            }
         }
+        mdb_cursor_close(cursor);
     }
-    mdb_cursor_close(cursor);
+    mdb_txn_abort(txn);
+}
+
+int env_file(env_t *env) {
+    int fd = -1;
+    return mdb_env_get_fd(env->env, &fd) == 0 ? fd : -1;
 }

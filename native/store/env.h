@@ -51,7 +51,8 @@ LEAF_MUST_USE status_t env_write_get(env_t *env, store_db_t db, bytes_t key, byt
 LEAF_MUST_USE status_t env_write_commit(env_t *env);
 void env_write_abort(env_t *env);
 void env_usage(env_t *env, env_usage_t *usage);
-/* Counts the free pages too (reads the free list, so only where it matters). Inside a write transaction. */
+/* Counts the free pages of the last commit too (reads the free list, so only where it matters). Outside a write transaction. */
 void env_usage_exact(env_t *env, env_usage_t *usage);
+int env_file(env_t *env); /* LMDB's own descriptor of its file, -1: none */
 
 #endif

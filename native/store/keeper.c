@@ -14,12 +14,15 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "store/drain.h"
+#include "store/space.h"
 
 #define DELETE_STEP 50000
 #define RETRY_MS 200      /* after a refusal by the disk, doubling .. */
-#define RETRY_MS_MAX 3200 /* .. up to this: each try applies again what no checkpoint covers */
+#define RETRY_MS_MAX 1000 /* .. up to this: each try applies again what no checkpoint covers */
 #define GIVE_BACK_NS INT64_C(4000000000)
-#define FREE_COUNT_FROM 8 /* free pages are counted when used pages are over n/16 of the map */
+#define LOOK_MS 1000       /* others fill disks too: so often is it looked how much is free .. */
+#define LOOK_IDLE_MS 10000 /* .. and while the store is at rest                                */
 
 static void wake(int fd) {
     uint64_t one = 1;
@@ -282,27 +285,113 @@ static status_t apply_handed(keeper_t *keeper) {
     return STATUS_OK;
 }
 
-static status_t checkpoint(keeper_t *keeper) {
+/* ---- room ---- */
+
+static bool bounded(const keeper_t *keeper) {
+    return atomic_load_explicit(&keeper->admits, memory_order_relaxed) < keeper->batches->size / 8 * 7;
+}
+
+/* How much room there is, and what publishers may take of it. After a commit the free pages are counted, where that matters. */
+static void look(keeper_t *keeper, bool committed) {
     env_usage_t usage = {0};
+    space_short_t by = SPACE_ENOUGH;
+    blocks_t *blocks = &keeper->blocks;
+    uint64_t before = atomic_load_explicit(&keeper->admits, memory_order_relaxed);
     env_usage(keeper->env, &usage);
-    if (usage.used_bytes / 16 > usage.map_bytes / 16 / 16 * FREE_COUNT_FROM) {
+    usage.free_bytes = atomic_load_explicit(&keeper->free_bytes, memory_order_relaxed);
+    if (committed && (keeper->scarce || bounded(keeper) || usage.used_bytes > keeper->budget / 2)) {
         env_usage_exact(keeper->env, &usage);
+        atomic_store_explicit(&keeper->free_bytes, usage.free_bytes, memory_order_relaxed);
     }
-    status_t status = keeper_commit(keeper->env, keeper->applied, keeper->applied_number, keeper->applied_chain);
-    keeper->writing = false;
-    if (status != STATUS_OK) {
-        return status;
+    blocks_look(blocks);
+    space_t space = {.memory = keeper->journal == NULL,
+                     .ring = keeper->batches->size,
+                     .budget = keeper->budget,
+                     .used = usage.used_bytes,
+                     .free_pages = usage.free_bytes,
+                     .map_left = usage.map_bytes > usage.used_bytes ? usage.map_bytes - usage.used_bytes : 0,
+                     .disk_free = blocks->free};
+    uint64_t wanted = space_wanted(&space);
+    blocks_reserve(blocks, space.used, space.used + (wanted < space.map_left ? wanted : space.map_left), SPACE_LEAVE);
+    space.firm = !blocks->loose;
+    space.ahead = space.firm && blocks->reserved > space.used ? blocks->reserved - space.used : 0;
+    space.disk_free = blocks->free;
+    uint64_t admits = space_admits(&space, &by);
+    keeper->looked_at = elapsed_ns();
+    atomic_store_explicit(&keeper->used_bytes, space.used, memory_order_relaxed);
+    atomic_store_explicit(&keeper->ahead_bytes, space.ahead, memory_order_relaxed);
+    atomic_store_explicit(&keeper->disk_free, space.disk_free, memory_order_relaxed);
+    atomic_store_explicit(&keeper->short_by, (int)by, memory_order_relaxed);
+    atomic_store_explicit(&keeper->admits, admits, memory_order_release);
+    if ((before < SPACE_RESUME) != (admits < SPACE_RESUME) || (before < SPACE_STOP) != (admits < SPACE_STOP)) {
+        wake_plane(keeper);
     }
-    keeper->committed = keeper->applied;
-    keeper->committed_number = keeper->applied_number;
-    keeper->committed_chain = keeper->applied_chain;
-    uint64_t free_bytes = usage.free_bytes;
-    env_usage(keeper->env, &usage);
-    atomic_store_explicit(&keeper->used_bytes, usage.used_bytes, memory_order_relaxed);
-    atomic_store_explicit(&keeper->free_bytes, free_bytes, memory_order_relaxed);
+}
+
+/* A commit that changes nothing: LMDB uses pages again that were freed two commits ago, so what a checkpoint freed serves the next one. */
+static void age(keeper_t *keeper) {
+    if (env_write_begin(keeper->env) == STATUS_OK) {
+        (void)!keeper_commit(keeper->env, keeper->committed, keeper->committed_number, keeper->committed_chain);
+    }
+}
+
+static void committed_upto(keeper_t *keeper, uint64_t position, uint64_t number, uint32_t chain) {
+    keeper->applied = keeper->committed = position;
+    keeper->applied_number = keeper->committed_number = number;
+    keeper->applied_chain = keeper->committed_chain = chain;
+    if (keeper->scarce || bounded(keeper)) {
+        age(keeper);
+    }
+    look(keeper, true);
     atomic_fetch_add_explicit(&keeper->checkpoints, 1, memory_order_relaxed);
     atomic_store_explicit(&keeper->checkpointed, keeper->committed, memory_order_release);
-    return STATUS_OK;
+}
+
+static status_t checkpoint(keeper_t *keeper) {
+    status_t status = keeper_commit(keeper->env, keeper->applied, keeper->applied_number, keeper->applied_chain);
+    keeper->writing = false;
+    if (status == STATUS_OK) {
+        committed_upto(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);
+    }
+    return status;
+}
+
+static void piece_done(void *context) {
+    keeper_t *keeper = context;
+    atomic_fetch_add_explicit(&keeper->pieces, 1, memory_order_release);
+    wake_plane(keeper);
+}
+
+/* The checkpoint up to `wanted` with as little room as it can be done. Each refusal makes the pieces smaller. */
+static status_t drain(keeper_t *keeper, uint64_t wanted) {
+    const batches_t *ring = keeper->batches;
+    uint64_t durable = atomic_load_explicit(&keeper->durable, memory_order_acquire);
+    drain_t work = {.env = keeper->env,
+                    .batches = {.at = ring->at, .size = ring->size, .alignment = ring->alignment, .freed = keeper->committed, .end = durable},
+                    .from = keeper->committed,
+                    .to = wanted,
+                    .durable = durable,
+                    .piece = keeper->piece,
+                    .removed = keeper->removed,
+                    .put = keeper->put,
+                    .told = piece_done,
+                    .context = keeper};
+    status_t status = drain_run(&work);
+    keeper->removed = work.removed;
+    keeper->put = work.put;
+    if (status == STATUS_OK) {
+        status = keeper_commit(keeper->env, wanted, work.number, work.chain);
+    } else {
+        env_write_abort(keeper->env);
+    }
+    if (status == STATUS_OK) {
+        committed_upto(keeper, wanted, work.number, work.chain);
+    } else if (status == STATUS_NO_SPACE) {
+        age(keeper); /* what the removals freed may serve the next try */
+        keeper->piece = keeper->piece / 4 > DRAIN_PIECE_MIN ? keeper->piece / 4 : DRAIN_PIECE_MIN;
+        piece_done(keeper);
+    }
+    return status;
 }
 
 /* Back to the last commit: what was applied since is applied again. */
@@ -327,22 +416,47 @@ static void give_back(keeper_t *keeper) {
 #endif
 }
 
-static void keeper_step(keeper_t *keeper) {
-    status_t status = apply_handed(keeper);
+static status_t keeper_try(keeper_t *keeper, bool *due) {
+    status_t status = keeper->scarce ? STATUS_OK : apply_handed(keeper);
     uint64_t wanted = atomic_load_explicit(&keeper->wanted, memory_order_acquire);
-    bool due = status == STATUS_OK && wanted > keeper->committed && keeper->applied >= wanted;
-    if (due) {
-        status = checkpoint(keeper);
+    *due = status == STATUS_OK && wanted > keeper->committed && (keeper->scarce || keeper->applied >= wanted);
+    if (*due) {
+        status = keeper->scarce ? drain(keeper, wanted) : checkpoint(keeper);
         give_back(keeper);
     }
+    return status;
+}
+
+static void keeper_step(keeper_t *keeper) {
+    bool due = false;
+    status_t status = keeper_try(keeper, &due);
     if (status != STATUS_OK) {
         fall_back(keeper);
+        if (status == STATUS_NO_SPACE && !keeper->scarce) {
+            keeper->scarce = true;
+            keeper->piece = DRAIN_PIECE;
+            keeper->removed = keeper->put = keeper->committed;
+        }
+    } else if (due) {
+        keeper->scarce = false;
     }
     /* Cleared only by a commit: that is the proof that the disk takes writes again. */
     if (status != STATUS_OK || due) {
         atomic_store_explicit(&keeper->keeper_trouble, status, memory_order_release);
         wake_plane(keeper);
     }
+}
+
+/* How long to sleep until the next look at the disk, which is taken when it is due. */
+static int next_look(keeper_t *keeper) {
+    bool rests = keeper->committed == atomic_load_explicit(&keeper->durable, memory_order_acquire) && !bounded(keeper);
+    int64_t every = INT64_C(1000000) * (rests ? LOOK_IDLE_MS : LOOK_MS);
+    int64_t left = keeper->looked_at + every - elapsed_ns();
+    if (left <= 0) {
+        look(keeper, false);
+        left = every;
+    }
+    return (int)(left / 1000000) + 1;
 }
 
 static void *keeper_main(void *context) {
@@ -356,12 +470,13 @@ static void *keeper_main(void *context) {
         if (stopping) {
             break;
         }
+        int look_ms = next_look(keeper);
         if (trouble) {
             back_off(keeper->keeper_fd, &keeper->stop_keeper, retry_ms);
             retry_ms = longer(retry_ms);
         } else {
             retry_ms = RETRY_MS;
-            sleep_on(keeper->keeper_fd, -1);
+            sleep_on(keeper->keeper_fd, look_ms);
         }
     }
     fall_back(keeper);
@@ -370,17 +485,20 @@ static void *keeper_main(void *context) {
 
 /* ---- plane ---- */
 
-status_t keeper_open(keeper_t *keeper, uint64_t position, uint64_t number, uint32_t chain) {
-    keeper->chain = chain;
-    keeper->applied = keeper->committed = position;
-    keeper->applied_number = keeper->committed_number = number - 1;
-    keeper->applied_chain = keeper->committed_chain = chain;
-    atomic_store(&keeper->sealed, position);
-    atomic_store(&keeper->durable, position);
-    atomic_store(&keeper->handed, position);
-    atomic_store(&keeper->wanted, position);
-    atomic_store(&keeper->checkpointed, position);
-    atomic_store(&keeper->freed, position);
+status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_mark_t end) {
+    keeper->chain = end.chain;
+    keeper->applied = keeper->committed = home.position;
+    keeper->applied_number = keeper->committed_number = home.number - 1;
+    keeper->applied_chain = keeper->committed_chain = home.chain;
+    keeper->scarce = home.position != end.position;
+    keeper->piece = DRAIN_PIECE;
+    keeper->removed = keeper->put = home.position;
+    atomic_store(&keeper->sealed, end.position);
+    atomic_store(&keeper->durable, end.position);
+    atomic_store(&keeper->handed, home.position);
+    atomic_store(&keeper->wanted, home.position);
+    atomic_store(&keeper->checkpointed, home.position);
+    atomic_store(&keeper->freed, home.position);
     atomic_store(&keeper->rewriting, UINT64_MAX);
     keeper->journal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     keeper->keeper_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -389,6 +507,8 @@ status_t keeper_open(keeper_t *keeper, uint64_t position, uint64_t number, uint3
         keeper_close(keeper);
         return STATUS_IO;
     }
+    keeper->blocks = (blocks_t){.fd = env_file(keeper->env)};
+    look(keeper, true);
     if (keeper->journal != NULL) {
         keeper->journal_running = pthread_create(&keeper->journal_thread, NULL, journal_main, keeper) == 0;
     }

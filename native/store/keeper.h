@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "store/batch.h"
+#include "store/blocks.h"
 #include "store/env.h"
 #include "store/journal.h"
 
@@ -23,6 +24,7 @@ typedef struct keeper {
     journal_t *journal;       /* NULL: memory store */
     env_t *env;
     int64_t sync_interval_ns;
+    uint64_t budget; /* LMDB's pages in use may come to so much */
     int journal_fd; /* eventfds */
     int keeper_fd;
     int plane_fd;
@@ -43,8 +45,13 @@ typedef struct keeper {
     _Atomic uint64_t journal_bytes;
     _Atomic uint64_t journal_syncs;
     _Atomic uint64_t checkpoints;
-    _Atomic uint64_t used_bytes; /* of LMDB's file */
-    _Atomic uint64_t free_bytes; /* of those, at the last checkpoint */
+    _Atomic uint64_t used_bytes;  /* of LMDB's file */
+    _Atomic uint64_t free_bytes;  /* of those, at the last checkpoint; 0 while that matters to nobody */
+    _Atomic uint64_t ahead_bytes; /* reserved behind them */
+    _Atomic uint64_t disk_free;
+    _Atomic uint64_t admits; /* bytes that publishers may hold in the ring */
+    _Atomic int short_by;    /* space_short_t: what bounds them */
+    _Atomic uint64_t pieces; /* commits in the middle of a checkpoint: the plane has to renew its snapshot */
     /* journal thread's own */
     uint32_t chain;
     /* keeper thread's own */
@@ -55,6 +62,12 @@ typedef struct keeper {
     uint64_t committed_number;
     uint32_t committed_chain;
     bool writing;
+    bool scarce;     /* the last try found no room: the next checkpoint is a drain                */
+    uint32_t piece;  /* of that                                                                   */
+    uint64_t removed; /* likewise: its removals before this position are in home                  */
+    uint64_t put;     /* likewise: its puts                                                       */
+    blocks_t blocks; /* of LMDB's file */
+    int64_t looked_at;
     int64_t gave_back_at;
     pthread_t journal_thread;
     pthread_t keeper_thread;
@@ -62,8 +75,14 @@ typedef struct keeper {
     bool keeper_running;
 } keeper_t;
 
-/* position, number, chain: of the next batch to come; everything before is in home. */
-LEAF_MUST_USE status_t keeper_open(keeper_t *keeper, uint64_t position, uint64_t number, uint32_t chain);
+/* Where a row of batches ends: position and number of the next one, chain of the one before it. */
+typedef struct keeper_mark {
+    uint64_t position;
+    uint64_t number;
+    uint32_t chain;
+} keeper_mark_t;
+/* end: of what is durable. home: of that, what is in home; the batches between are in the ring. */
+LEAF_MUST_USE status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_mark_t end);
 /* Lets the journal finish what is sealed and the keeper commit what is handed, then ends both. Gives up where the disk refuses. */
 void keeper_close(keeper_t *keeper);
 

@@ -181,39 +181,58 @@ static status_t identify(opening_t *opening) {
     return status;
 }
 
+static status_t replay_room(opening_t *opening, status_t status) {
+    if (status == STATUS_NO_SPACE) {
+        env_write_abort(opening->store->env);
+        opening->no_room = true;
+        return STATUS_OK;
+    }
+    return status;
+}
+
+/* Applies a batch of the journal. A disk that is full leaves it, and all that follow, in the ring: they are young then, as they were before
+ * the process ended, and the keeper takes them home when there is room. */
+static status_t replay_batch(opening_t *opening, uint32_t size) {
+    store_t *store = opening->store;
+    status_t status = store->replayed == 0 ? env_write_begin(store->env) : STATUS_OK;
+    if (status == STATUS_OK && !opening->no_room) {
+        status = keeper_apply(store->env, batches_at(&store->batches, opening->position), size);
+    }
+    return replay_room(opening, status);
+}
+
 /* Applies the journal's valid tail, in order, in one transaction. */
 static status_t replay(opening_t *opening) {
     store_t *store = opening->store;
     status_t status = STATUS_OK;
     uint64_t from = opening->position;
+    opening->home = (keeper_mark_t){.position = from, .number = opening->number + 1, .chain = opening->chain};
     while (status == STATUS_OK) {
         batch_header_t header;
         status = journal_read(&store->journal, &store->batches, opening->position, opening->number + 1, opening->chain, &header);
         if (status != STATUS_OK) {
             break;
         }
-        if (store->replayed == 0) {
-            status = env_write_begin(store->env);
-        }
-        if (status == STATUS_OK) {
-            status = keeper_apply(store->env, batches_at(&store->batches, opening->position), header.size);
-        }
+        status = replay_batch(opening, header.size);
         opening->position += batch_padded(&store->batches, header.size);
         opening->number = header.number;
         opening->chain = header.crc;
         store->replayed++;
     }
     if (status == STATUS_NOT_FOUND) {
-        status = store->replayed > 0 ? keeper_commit(store->env, opening->position, opening->number, opening->chain) : STATUS_OK;
+        bool any = store->replayed > 0 && !opening->no_room;
+        status = any ? keeper_commit(store->env, opening->position, opening->number, opening->chain) : STATUS_OK;
+        status = replay_room(opening, status);
+    }
+    if (status == STATUS_OK && opening->no_room) {
+        return STATUS_OK;
     }
     if (status == STATUS_OK) {
         batches_trim(&store->batches, from, opening->position);
         return STATUS_OK;
     }
     env_write_abort(store->env);
-    const char *what = status == STATUS_NO_SPACE ? "make room: the disk or the map is full, and the journal cannot be replayed into"
-                                                 : "cannot replay the journal into the store in";
-    return opening_fail(opening, status, what, 0);
+    return opening_fail(opening, status, "cannot replay the journal into the store in", 0);
 }
 
 static int hex(uint8_t c) {
@@ -244,7 +263,9 @@ static void load_clock(store_t *store) {
     clockwork_open(&store->clock, boot);
     bytes_t key = BYTES_LITERAL("clock");
     bytes_t value = BYTES_NONE;
-    if (env_get(store->env, DB_META, key, &value) == STATUS_OK && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE &&
+    if (overlay_young(store, DB_META, key, &value) == STATUS_OK && value.size == CLOCK_RECORD_SIZE) {
+        clockwork_load(&store->clock, value.at);
+    } else if (env_get(store->env, DB_META, key, &value) == STATUS_OK && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE &&
         value_sound(key, value)) {
         clockwork_load(&store->clock, value.at + VALUE_CRC_SIZE);
     }
@@ -311,7 +332,14 @@ static status_t start(opening_t *opening) {
     store->durable = store->flight_number = store->first_batch = opening->number;
     store->flight_end = store->handed = opening->position;
     young_open(&store->young, &store->batches);
+    keeper_mark_t end = {.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
+    keeper_mark_t home = opening->no_room ? opening->home : end;
     status_t status = heads_open(&store->heads);
+    if (status == STATUS_OK && opening->no_room) {
+        store->batches.freed = store->handed = home.position;
+        store->pending_since = 0;
+        status = adopt_batches(store, home.position, end.position);
+    }
     if (status == STATUS_OK) {
         status = env_renew(store->env);
     }
@@ -319,14 +347,13 @@ static status_t start(opening_t *opening) {
         return opening_fail(opening, status, "cannot read the store in", 0);
     }
     load_clock(store);
-    env_usage_t usage = {0};
-    env_usage(store->env, &usage);
     store->keeper = (keeper_t){.batches = &store->batches,
                                .journal = store->options.memory ? NULL : &store->journal,
                                .env = store->env,
                                .sync_interval_ns = store->options.sync_interval_ns,
-                               .used_bytes = usage.used_bytes};
-    status = keeper_open(&store->keeper, opening->position, opening->number + 1, opening->chain);
+                               .budget = store->sizes.budget};
+    status = keeper_open(&store->keeper, home, end);
+    store->admits = atomic_load(&store->keeper.admits);
     store->keeper_open = status == STATUS_OK;
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot start the threads of", 0);
 }
@@ -345,6 +372,7 @@ static void store_free(store_t *store) {
     if (store->heads.buckets != NULL) {
         heads_close(&store->heads);
     }
+    adopted_free(store);
     free(store->record_ops.at);
     free(store->streams.at);
     free(store->touched.at);

@@ -27,6 +27,8 @@ typedef struct opening {
     uint64_t use_position;
     bool accepted; /* the operator's word that a loss is accepted, see recover.c */
     bool made;     /* the journal, by this start */
+    keeper_mark_t home; /* what home has, when it had no room for the rest (no_room) */
+    bool no_room;
 } opening_t;
 
 /* Writes the reason; returns status. */

@@ -8,10 +8,13 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "store/space.h"
 
 #define CHECKPOINT_NS (5 * NS_PER_SECOND) /* the oldest young batch waits no longer        */
 #define CHECKPOINT_PART 8                 /* a checkpoint begins when the ring is 1/8 full: CPU and rate are the same from
                                              1/3 to 1/24, and replay after a kill is the shorter the earlier */
+#define CHECKPOINT_SHORT_NS (200 * NS_PER_MS)
+#define CHECKPOINT_MIN (UINT64_C(64) << 10)
 #define HAND_BYTES (UINT64_C(256) << 10)  /* the keeper is woken for so much, not for each batch */
 #define TRIM_BYTES (UINT64_C(1) << 20)
 #define BACKGROUND_NS (100 * NS_PER_MS)   /* how soon after appends deadlines are looked at */
@@ -108,6 +111,16 @@ static void trim(store_t *store) {
     store->trimmed = position;
 }
 
+/* The keeper has committed in the middle of a checkpoint for lack of room. The newer snapshot serves as well (the memtable is asked first),
+ * and LMDB may use again what only the older one could see. */
+static void take_pieces(store_t *store) {
+    uint64_t pieces = atomic_load_explicit(&store->keeper.pieces, memory_order_acquire);
+    if (pieces != store->pieces && env_renew(store->env) == STATUS_OK) {
+        store->pieces = pieces;
+        store->cursor_seq = 0;
+    }
+}
+
 static void take_checkpoint(store_t *store) {
     uint64_t done = atomic_load_explicit(&store->keeper.checkpointed, memory_order_acquire);
     if (store->boundary == 0 || done < store->boundary || !keeper_free(&store->keeper, store->boundary)) {
@@ -118,6 +131,7 @@ static void take_checkpoint(store_t *store) {
     }
     store->cursor_seq = 0;
     store->batches.freed = store->boundary;
+    adopted_drop(store);
     young_drop(&store->young);
     newcomers_drop(&store->record_ops);
     for (uint32_t i = 0; i < store->streams.count; i++) {
@@ -128,21 +142,30 @@ static void take_checkpoint(store_t *store) {
     store->background_at = store->now_mono;
 }
 
+static void space_alarm(store_t *store, bool limit) {
+    uint64_t free_mb = atomic_load_explicit(&store->keeper.disk_free, memory_order_relaxed) >> 20;
+    if (!store->space_trouble) {
+        store_alarm(store, ALARM_DISK_OK, 0, 0, "%s has room again", store->directory);
+    } else if (limit) {
+        store_alarm(store, ALARM_DISK_FULL, 0, 0, "%s has reached its limit: publishers are refused until something is removed",
+                    store->directory);
+    } else {
+        store_alarm(store, ALARM_DISK_FULL, 0, 0,
+                    "the disk of %s is full (%llu MB free): publishers are refused until there is room again, all else goes on",
+                    store->directory, (unsigned long long)free_mb);
+    }
+}
+
 static void take_trouble(store_t *store) {
     int journal = atomic_load_explicit(&store->keeper.journal_trouble, memory_order_acquire);
     int keeper = atomic_load_explicit(&store->keeper.keeper_trouble, memory_order_acquire);
+    store->admits = atomic_load_explicit(&store->keeper.admits, memory_order_acquire);
     bool space = journal == STATUS_NO_SPACE || keeper == STATUS_NO_SPACE;
     bool io = (journal != STATUS_OK || keeper != STATUS_OK) && !space;
-    uint64_t used = atomic_load_explicit(&store->keeper.used_bytes, memory_order_relaxed);
-    uint64_t unused = atomic_load_explicit(&store->keeper.free_bytes, memory_order_relaxed);
-    bool map_full = used > unused && used - unused > store->sizes.budget;
-    if ((space || map_full) != store->space_trouble) {
-        store->space_trouble = space || map_full;
-        if (store->space_trouble) {
-            store_alarm(store, ALARM_DISK_FULL, 0, 0, "%s is full: publishers are refused until there is room again", store->directory);
-        } else {
-            store_alarm(store, ALARM_DISK_OK, 0, 0, "%s has room again", store->directory);
-        }
+    bool tight = store->admits < (store->space_trouble ? SPACE_RESUME : SPACE_STOP);
+    if ((space || tight) != store->space_trouble) {
+        store->space_trouble = space || tight;
+        space_alarm(store, !space && atomic_load_explicit(&store->keeper.short_by, memory_order_relaxed) == SPACE_LIMIT);
     }
     if (io != store->io_trouble) {
         store->io_trouble = io;
@@ -178,14 +201,26 @@ static void background(store_t *store) {
     store->background_at = next > soonest ? next : soonest;
 }
 
+/* The less publishers may hold in the ring, the smaller the checkpoints. */
+static uint64_t checkpoint_bytes(const store_t *store) {
+    uint64_t usual = store->batches.size / CHECKPOINT_PART;
+    uint64_t part = store->admits / 4 > CHECKPOINT_MIN ? store->admits / 4 : CHECKPOINT_MIN;
+    return part < usual ? part : usual;
+}
+
+/* Without room, what a removal frees is wanted soon. */
+static int64_t checkpoint_ns(const store_t *store) {
+    return store->space_trouble ? CHECKPOINT_SHORT_NS : CHECKPOINT_NS;
+}
+
 static bool checkpoint_due(const store_t *store) {
     if (store->boundary != 0 || store->pending_since == INT64_MAX) {
         return false;
     }
-    if (batches_used(&store->batches) >= store->batches.size / CHECKPOINT_PART) {
+    if (batches_used(&store->batches) >= checkpoint_bytes(store)) {
         return true;
     }
-    return store->now_mono - store->pending_since >= CHECKPOINT_NS;
+    return store->now_mono - store->pending_since >= checkpoint_ns(store);
 }
 
 /* At the end of a batch, before the next one has an op. */
@@ -204,6 +239,7 @@ static void begin_checkpoint(store_t *store) {
 static void take_news(store_t *store) {
     keeper_heard(&store->keeper);
     take_durable(store);
+    take_pieces(store);
     take_checkpoint(store);
     take_trouble(store);
 }
@@ -237,8 +273,8 @@ int64_t store_next_deadline(const store_t *store) {
         int64_t poll = store->options.memory ? store->now_mono + POLL_NS : INT64_MAX;
         return poll < deadline ? poll : deadline;
     }
-    if (store->pending_since != INT64_MAX && store->pending_since + CHECKPOINT_NS < deadline) {
-        deadline = store->pending_since + CHECKPOINT_NS;
+    if (store->pending_since != INT64_MAX && store->pending_since + checkpoint_ns(store) < deadline) {
+        deadline = store->pending_since + checkpoint_ns(store);
     }
     return deadline;
 }
@@ -266,7 +302,7 @@ bool store_room(const store_t *store) {
     if (store->space_trouble || store->io_trouble) {
         return true; /* publishers are to hear that they are refused, not to hang */
     }
-    return batch_open_size(batches) < batches->size / 8 && batches_used(batches) < batches->size / 4 * 3;
+    return batch_open_size(batches) < store->admits / 7 && batches_used(batches) < store->admits / 7 * 6;
 }
 
 store_stream_t *store_advanced_next(store_t *store) {

@@ -146,6 +146,9 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     if (status == STATUS_OK && !stored && !overlay_fits(store, STREAM_PROMISE)) {
         status = STATUS_FULL;
     }
+    if (status == STATUS_OK && stored && store->adopted.end > 0) {
+        status = adopt_stream(stream);
+    }
     if (status == STATUS_OK) {
         status = list_add(&store->streams, stream);
     }

@@ -16,16 +16,13 @@ import contextlib
 import fcntl
 import os
 import random
-import shutil
 import struct
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-import pytest
 from nats.errors import Error as NatsError
 
+from tests.crash.disk import NOT_TO_BE_HAD, Disk, in_namespace
 from tests.crash.keep import Boxes, closed, connected
 from tests.servers import LEAFD, Server, make
 
@@ -37,34 +34,14 @@ ROUNDS = 6
 SEED = 20260102
 SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
 LOG_FLUSHED, LOG_LOST = 1, 2  # is what the file system's own journal holds in memory still written
-NOT_TO_BE_HAD = 77  # the scenario's exit status when there are no loop devices
-TOOLS = ("mkfs.ext4", "mount", "umount", "unshare")
 
 
-class Disk:
-    """An ext4 in a file, mounted or not."""
-
-    def __init__(self, directory: Path) -> None:
-        self.image = directory / "disk"
-        self.mounted = directory / "mounted"
-        self.mounted.mkdir()
-        with self.image.open("wb") as file:
-            file.truncate(512 << 20)
-        subprocess.run(["mkfs.ext4", "-q", "-F", str(self.image)], check=True)
-
-    def mount(self) -> bool:
-        command = ["mount", "-t", "ext4", "-o", "loop", str(self.image), str(self.mounted)]
-        return subprocess.run(command).returncode == 0
-
-    def cut(self, flag: int) -> None:
-        root = os.open(self.mounted, os.O_RDONLY)
-        try:
-            fcntl.ioctl(root, SHUTDOWN, struct.pack("I", flag))
-        finally:
-            os.close(root)
-
-    def unmount(self) -> None:
-        subprocess.run(["umount", str(self.mounted)], check=True)
+def cut(disk: Disk, flag: int) -> None:
+    root = os.open(disk.mounted, os.O_RDONLY)
+    try:
+        fcntl.ioctl(root, SHUTDOWN, struct.pack("I", flag))
+    finally:
+        os.close(root)
 
 
 async def publish_until_cut(server: Server, disk: Disk, boxes: Boxes, first: bool, seconds: float, flag: int) -> None:
@@ -74,7 +51,7 @@ async def publish_until_cut(server: Server, disk: Disk, boxes: Boxes, first: boo
     work = asyncio.create_task(boxes.publish(js))
     await asyncio.sleep(seconds)
     assert not work.done(), "the publishers ended before the cut"
-    disk.cut(flag)
+    cut(disk, flag)
     await asyncio.sleep(0.2)  # an acknowledgement that comes now was promised without a disk: the check would find it
     server.kill()
     work.cancel()
@@ -115,16 +92,7 @@ def cut_and_check(server: Server, disk: Disk) -> None:
 
 def test_power_fails_under_the_daemon() -> None:
     """What was acknowledged before the file system went away is there when it is mounted again, once and in order."""
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if os.geteuid() != 0 or missing:
-        pytest.skip(f"needs root and {', '.join(missing or TOOLS)}")
-    with tempfile.TemporaryDirectory(prefix="leafd-power-") as directory:
-        command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-m", __name__, directory]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
-    if done.returncode == NOT_TO_BE_HAD:
-        pytest.skip(f"no ext4 on a loop device here: {done.stderr.strip()}")
-
-    assert done.returncode == 0, done.stdout + done.stderr
+    in_namespace(__name__)
 
 
 if __name__ == "__main__":

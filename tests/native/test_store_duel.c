@@ -3,6 +3,7 @@
  * After every round everything that can be asked is compared. LEAFD_DUEL_SEED replays one seed, LEAFD_DUEL_ROUNDS makes it longer.
  */
 #include "base/subject.h"
+#include "full_disk.h"
 #include "store_rig.h"
 
 #define MESSAGES_MAX 60000
@@ -329,6 +330,41 @@ static void purge_random(store_stream_t *stream) {
     CHECK_EQ_U64(twin_purge(text(filter), below, keep), purged);
 }
 
+/* Ticks for a while, so that the keeper tries what it can. */
+static void let_it_try(rig_t *rig) {
+    for (int i = 0; i < 10; i++) {
+        rig_pass(rig, 300 * NS_PER_MS);
+        rig_sync(rig);
+        usleep(1000);
+    }
+}
+
+/* While the disk is full, and around it: nothing that needs a checkpoint to end. */
+static store_stream_t *disturb_full(rig_t *rig, store_stream_t *stream) {
+    if (atomic_load(&full_disk_mode) != FULL_OFF && random_below(4) == 0) {
+        full_disk(FULL_OFF);
+        rig_checkpoint(rig);
+    } else if (atomic_load(&full_disk_mode) == FULL_OFF && random_below(3) == 0) {
+        full_disk(random_below(2) == 0 ? FULL_ALL : FULL_GROWTH);
+    }
+    rig_sync(rig);
+    uint64_t kind = random_below(4);
+    if (kind == 0) {
+        int mode = atomic_load(&full_disk_mode);
+        full_disk(FULL_ALL); /* the copy that rig_crash makes is then of one moment */
+        usleep(5000);
+        rig_crash(rig);
+        full_disk((full_disk_t)mode);
+        return rig_stream(rig, 7, twin.config);
+    }
+    if (kind == 1) {
+        rig_reopen(rig);
+        return rig_stream(rig, 7, twin.config);
+    }
+    let_it_try(rig);
+    return stream;
+}
+
 static store_stream_t *disturb(rig_t *rig, store_stream_t *stream) {
     uint64_t kind = random_below(12);
     if (kind < 6) {
@@ -348,7 +384,7 @@ static store_stream_t *disturb(rig_t *rig, store_stream_t *stream) {
     return stream;
 }
 
-static void duel(uint64_t seed, unsigned rounds) {
+static void duel(uint64_t seed, unsigned rounds, bool full_disks) {
     rig_t rig = {0};
     random_state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
     memset(&twin, 0, sizeof twin);
@@ -358,8 +394,11 @@ static void duel(uint64_t seed, unsigned rounds) {
     store_stream_t *stream = rig_stream(&rig, 7, twin.config);
     for (unsigned round = 0; round < rounds && twin.last < MESSAGES_MAX - 2000; round++) {
         uint64_t burst = random_below(60);
+        bool full = atomic_load(&full_disk_mode) != FULL_OFF;
         for (uint64_t i = 0; i < burst; i++) {
-            append_random(&rig, stream);
+            if (!full) {
+                append_random(&rig, stream);
+            }
             if (random_below(twin.config.max_msgs < 0 ? 4 : 40) == 0 && twin.last > 0) {
                 delete_random(stream);
             }
@@ -367,27 +406,37 @@ static void duel(uint64_t seed, unsigned rounds) {
         if (random_below(10) == 0) {
             purge_random(stream);
         }
-        stream = disturb(&rig, stream);
+        stream = full_disks ? disturb_full(&rig, stream) : disturb(&rig, stream);
         compare_all(stream);
     }
+    full_disk(FULL_OFF);
     rig_close(&rig);
 }
 
-static void many_seeds(void) {
+static void many_seeds(bool full_disks) {
     const char *seed = getenv("LEAFD_DUEL_SEED");
     const char *rounds = getenv("LEAFD_DUEL_ROUNDS");
     uint64_t from = seed != NULL ? strtoull(seed, NULL, 10) : 1;
-    uint64_t to = seed != NULL ? from : 12;
+    uint64_t to = seed != NULL ? from : full_disks ? 3 : 12;
     for (uint64_t i = from; i <= to; i++) {
         fprintf(stderr, "seed %llu\n", (unsigned long long)i);
-        duel(i, rounds != NULL ? (unsigned)atoi(rounds) : 40);
+        duel(i, rounds != NULL ? (unsigned)atoi(rounds) : 40, full_disks);
     }
+}
+
+static void restarts(void) {
+    many_seeds(false);
+}
+
+static void full_disks(void) {
+    many_seeds(true);
 }
 
 int main(void) {
     for (uint32_t i = 0; i < SUBJECTS; i++) {
         snprintf(subjects[i], sizeof subjects[i], i % 5 == 4 ? "%s.%u.deep" : "%s.%u", i % 2 == 0 ? "a" : "b", i);
     }
-    RUN("the store answers as a dumb twin does, through checkpoints, restarts and crashes", many_seeds);
+    RUN("the store answers as a dumb twin does, through checkpoints, restarts and crashes", restarts);
+    RUN("it does so while the disk is full, through restarts and crashes on it, and afterwards", full_disks);
     return TEST_RESULT();
 }

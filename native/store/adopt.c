@@ -1,0 +1,195 @@
+/* adopt.c: a start on a full disk. The journal's tail finds no room in home, so it stays in the ring, and what the process before had in
+ * memory about it is made anew: notes in young, each stream's places, births and expiries. From there on all is as in a running store
+ * whose keeper has no room: publishers are refused, the rest goes on, and a checkpoint ends it.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "store/core.h"
+
+static status_t add(adopted_t *adopted, const op_t *op, uint64_t position) {
+    if (adopted->count == adopted->capacity) {
+        uint64_t capacity = adopted->capacity > 0 ? adopted->capacity * 2 : 4096;
+        adoptee_t *at = realloc(adopted->at, capacity * sizeof *at);
+        if (at == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        adopted->at = at;
+        adopted->capacity = capacity;
+    }
+    adopted->at[adopted->count++] = (adoptee_t){.stream = load_be32(op->key.at), .db = op->db, .position = position};
+    return STATUS_OK;
+}
+
+/* A range that ends right behind all keys that begin with its own key: written by overlay_delete_prefix. */
+static bool is_prefix(const op_t *op) {
+    store_key_t end = {.size = op->key.size};
+    memcpy(end.at, op->key.at, op->key.size);
+    while (end.size > 0 && end.at[end.size - 1] == 0xff) {
+        end.size--;
+    }
+    if (end.size == 0 || op->key.size >= 64) {
+        return false;
+    }
+    end.at[end.size - 1]++;
+    return bytes_equal(key_bytes(&end), op->value);
+}
+
+static status_t note(store_t *store, const op_t *op, uint64_t position) {
+    status_t status = young_reserve(&store->young, 1);
+    if (status == STATUS_OK) {
+        young_note(&store->young, (store_db_t)op->db, op->key, position);
+    }
+    return status;
+}
+
+static status_t adopt_put(store_t *store, const op_t *op, uint64_t position) {
+    message_t message;
+    switch ((store_db_t)op->db) {
+    case DB_MESSAGES:
+        if (op->key.size != MESSAGE_KEY_SIZE || !message_read(op->value, &message)) {
+            return STATUS_CORRUPT;
+        }
+        if ((message.flags & MESSAGE_GONE) == 0) {
+            return add(&store->adopted, op, position);
+        }
+        store->adopted.deletes++;
+        return note(store, op, position);
+    case DB_EXPIRY:
+        return op->key.size == EXPIRY_KEY_SIZE ? add(&store->adopted, op, position) : STATUS_CORRUPT;
+    case DB_RECORDS: {
+        status_t status = newcomers_push(&store->record_ops, position);
+        return status == STATUS_OK ? note(store, op, position) : status;
+    }
+    case DB_ID_ORDER:
+        return STATUS_OK; /* only looked at in home */
+    case DB_META:
+    case DB_HEADS:
+    case DB_IDS:
+    case DB_COUNT:
+        break;
+    }
+    return note(store, op, position);
+}
+
+static status_t adopt_op(store_t *store, const op_t *op, uint64_t position) {
+    if (op->kind == OP_PUT) {
+        return adopt_put(store, op, position);
+    }
+    if (op->kind == OP_DELETE) {
+        store->adopted.deletes += op->db == DB_MESSAGES;
+        return note(store, op, position);
+    }
+    if (!is_prefix(op)) {
+        return STATUS_OK; /* a stream's first sequence, or what came up before: its state and its records say so */
+    }
+    status_t status = young_reserve(&store->young, 1);
+    if (status == STATUS_OK) {
+        young_note_prefix(&store->young, (store_db_t)op->db, op->key, position);
+    }
+    return status;
+}
+
+static int by_stream(const void *a, const void *b) {
+    const adoptee_t *left = a;
+    const adoptee_t *right = b;
+    if (left->stream != right->stream) {
+        return left->stream < right->stream ? -1 : 1;
+    }
+    return (left->position > right->position) - (left->position < right->position);
+}
+
+status_t adopt_batches(store_t *store, uint64_t from, uint64_t to) {
+    uint64_t position = from;
+    while (position < to) {
+        const uint8_t *batch = batches_at(&store->batches, position);
+        batch_header_t header;
+        check(batch_header_read(batch, &header));
+        uint32_t offset = BATCH_HEADER_SIZE;
+        while (offset < header.size) {
+            op_t op;
+            uint64_t at = position + offset;
+            if (!op_next(batch, header.size, &offset, &op)) {
+                return STATUS_CORRUPT;
+            }
+            status_t status = adopt_op(store, &op, at);
+            if (status != STATUS_OK) {
+                return status;
+            }
+        }
+        position += batch_padded(&store->batches, header.size);
+    }
+    store->adopted.end = to;
+    if (store->adopted.count > 1) {
+        qsort(store->adopted.at, store->adopted.count, sizeof *store->adopted.at, by_stream);
+    }
+    return STATUS_OK;
+}
+
+/* ---- a stream's part ---- */
+
+static status_t adopt_message(store_stream_t *stream, const op_t *op, uint64_t position) {
+    message_t message;
+    uint64_t seq = load_be64(op->key.at + 4);
+    check(message_read(op->value, &message));
+    status_t status = places_reserve(&stream->places);
+    if (status == STATUS_OK) {
+        places_push(&stream->places, seq, position);
+        /* None before it on its subject: that was born with it. */
+        status = message.previous == 0 ? births_push(&stream->births, position) : STATUS_OK;
+    }
+    return status;
+}
+
+status_t adopt_stream(store_stream_t *stream) {
+    store_t *store = stream->store;
+    adopted_t *adopted = &store->adopted;
+    uint8_t prefix[4];
+    store_be32(prefix, stream->id);
+    uint64_t hidden = young_covers(&store->young, DB_MESSAGES, bytes_of(prefix, 4));
+    uint64_t low = 0;
+    uint64_t high = adopted->count;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (adopted->at[middle].stream < stream->id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    stream->home_hidden_until = hidden;
+    stream->deletes[0] = adopted->deletes;
+    for (; low < adopted->count && adopted->at[low].stream == stream->id; low++) {
+        op_t op;
+        uint64_t position = adopted->at[low].position;
+        if (position < hidden) {
+            continue; /* of an earlier stream with this id */
+        }
+        op_read(&store->batches, position, &op);
+        status_t status = STATUS_OK;
+        if (adopted->at[low].db == DB_MESSAGES) {
+            status = adopt_message(stream, &op, position);
+        } else {
+            expiry_t entry = {.expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12), .position = position};
+            status = expiries_push(&stream->expiries, entry);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    if (store->boundary != 0) {
+        stream_rotate(stream); /* a checkpoint that covers all of this has begun already */
+    }
+    return STATUS_OK;
+}
+
+void adopted_drop(store_t *store) {
+    if (store->batches.freed >= store->adopted.end) {
+        adopted_free(store);
+    }
+}
+
+void adopted_free(store_t *store) {
+    free(store->adopted.at);
+    store->adopted = (adopted_t){0};
+}

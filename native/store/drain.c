@@ -1,0 +1,190 @@
+/* drain.c: see drain.h. */
+#include "store/drain.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "store/young.h"
+
+#define RANGES_MAX 1024 /* removed ranges that are looked at for a put; more only cost room */
+
+typedef struct range {
+    uint8_t db;
+    bytes_t from;
+    bytes_t to;
+    uint64_t position; /* puts before it are gone */
+} range_t;
+
+typedef struct work {
+    drain_t *drain;
+    young_t newest; /* of each key, the last op among all durable ones */
+    range_t *ranges;
+    uint32_t range_count;
+    uint32_t done; /* in the open piece */
+} work_t;
+
+typedef status_t (*visit_t)(work_t *work, const op_t *op, uint64_t position);
+
+static int order(bytes_t a, bytes_t b) {
+    uint32_t size = a.size < b.size ? a.size : b.size;
+    int compared = size > 0 ? memcmp(a.at, b.at, size) : 0;
+    return compared != 0 ? compared : (a.size > b.size) - (a.size < b.size);
+}
+
+static status_t each(work_t *work, uint64_t to, visit_t visit) {
+    drain_t *drain = work->drain;
+    uint64_t position = drain->from;
+    while (position < to) {
+        const uint8_t *batch = batches_at(&drain->batches, position);
+        batch_header_t header;
+        check(batch_header_read(batch, &header));
+        check(header.position == position);
+        uint32_t offset = BATCH_HEADER_SIZE;
+        while (offset < header.size) {
+            op_t op;
+            uint64_t at = position + offset;
+            if (!op_next(batch, header.size, &offset, &op)) {
+                return STATUS_CORRUPT;
+            }
+            status_t status = visit(work, &op, at);
+            if (status != STATUS_OK) {
+                return status;
+            }
+        }
+        position += batch_padded(&drain->batches, header.size);
+        if (position == drain->to) {
+            drain->number = header.number;
+            drain->chain = header.crc;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* ---- what comes later ---- */
+
+static void add_range(work_t *work, const op_t *op, uint64_t position) {
+    if (work->range_count > 0) {
+        range_t *last = &work->ranges[work->range_count - 1];
+        if (last->db == op->db && op->db == DB_MESSAGES && bytes_equal(last->to, op->key)) {
+            last->to = op->value; /* a stream's first message moves on: sequences below never come back */
+            last->position = position;
+            return;
+        }
+    }
+    if (work->range_count < RANGES_MAX) {
+        work->ranges[work->range_count++] = (range_t){.db = op->db, .from = op->key, .to = op->value, .position = position};
+    }
+}
+
+static status_t note(work_t *work, const op_t *op, uint64_t position) {
+    if (op->kind == OP_DELETE_RANGE) {
+        add_range(work, op, position);
+        return STATUS_OK;
+    }
+    status_t status = young_reserve(&work->newest, 1);
+    if (status == STATUS_OK) {
+        young_note(&work->newest, (store_db_t)op->db, op->key, position);
+    }
+    return status;
+}
+
+static bool stays(const work_t *work, const op_t *op, uint64_t position) {
+    op_t last;
+    uint64_t last_position;
+    if (young_find(&work->newest, (store_db_t)op->db, op->key, &last, &last_position) && last_position > position) {
+        return false;
+    }
+    for (uint32_t i = 0; i < work->range_count; i++) {
+        const range_t *range = &work->ranges[i];
+        if (range->db == op->db && range->position > position && order(range->from, op->key) <= 0 && order(op->key, range->to) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- pieces ---- */
+
+static status_t end_piece(work_t *work) {
+    status_t status = env_write_commit(work->drain->env);
+    work->done = 0;
+    if (status == STATUS_OK) {
+        work->drain->told(work->drain->context);
+        status = env_write_begin(work->drain->env);
+    }
+    return status;
+}
+
+static status_t count(work_t *work, uint64_t ops) {
+    work->done += (uint32_t)ops;
+    return work->done >= work->drain->piece ? end_piece(work) : STATUS_OK;
+}
+
+static status_t remove_range(work_t *work, const op_t *op) {
+    for (;;) {
+        uint64_t done = 0;
+        status_t status = env_write_delete_range(work->drain->env, (store_db_t)op->db, op->key, op->value, work->drain->piece, &done);
+        bool more = status == STATUS_AGAIN;
+        if (status == STATUS_OK || more) {
+            status = count(work, done + 1);
+        }
+        if (status != STATUS_OK || !more) {
+            return status;
+        }
+    }
+}
+
+static status_t take_out(work_t *work, const op_t *op, uint64_t position) {
+    if (op->kind == OP_PUT || position < work->drain->removed) {
+        return STATUS_OK;
+    }
+    if (op->kind == OP_DELETE_RANGE) {
+        return remove_range(work, op);
+    }
+    status_t status = env_write_delete(work->drain->env, (store_db_t)op->db, op->key);
+    return status == STATUS_OK ? count(work, 1) : status;
+}
+
+static status_t put_in(work_t *work, const op_t *op, uint64_t position) {
+    if (op->kind != OP_PUT || position < work->drain->put || !stays(work, op, position)) {
+        return STATUS_OK;
+    }
+    status_t status = env_write_put(work->drain->env, (store_db_t)op->db, op->key, op->value);
+    if (status == STATUS_OK && work->done + 1 >= work->drain->piece) {
+        status = end_piece(work);
+        work->drain->put = status == STATUS_OK ? position + 1 : work->drain->put;
+        return status;
+    }
+    work->done++;
+    return status;
+}
+
+static status_t run(work_t *work) {
+    drain_t *drain = work->drain;
+    status_t status = each(work, drain->durable, note);
+    if (status == STATUS_OK) {
+        status = env_write_begin(drain->env);
+    }
+    if (status == STATUS_OK) {
+        status = each(work, drain->durable, take_out);
+    }
+    if (status == STATUS_OK && work->done > 0) {
+        status = end_piece(work);
+    }
+    if (status == STATUS_OK) {
+        drain->removed = drain->durable;
+    }
+    return status == STATUS_OK ? each(work, drain->to, put_in) : status;
+}
+
+status_t drain_run(drain_t *drain) {
+    work_t work = {.drain = drain, .ranges = calloc(RANGES_MAX, sizeof(range_t))};
+    if (work.ranges == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    young_open(&work.newest, &drain->batches);
+    status_t status = run(&work);
+    young_close(&work.newest);
+    free(work.ranges);
+    return status;
+}

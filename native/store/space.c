@@ -1,0 +1,58 @@
+/* space.c: see space.h. */
+#include "store/space.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define RESERVE_MIN (2 * MIB)
+#define RESERVE_MIN_MEMORY (1 * MIB)
+#define RESERVE_PART 256 /* of the pages in use: a large removal's list of freed pages takes 1/512 of them, in one piece */
+#define AHEAD_MIN (6 * MIB)
+#define AHEAD_IDLE (16 * MIB)
+#define PLENTY (1024 * MIB)
+#define SAFE (512 * MIB)        /* what others may take between two looks                                          */
+#define SAFE_MEMORY (8 * MIB)
+#define SAFE_LOOSE (32 * MIB)
+/* Bytes of file for a byte of the ring, 5/2: a message of 100 bytes takes 1.4, one that is a little more than fits into its pages 2,
+ * and pages of entries in no order are two thirds full. */
+#define GROWTH_UP 5
+#define GROWTH_DOWN 2
+#define PUBLISHERS_PART 8 /* the ring's last eighth is left to deletions, acks and consumer states */
+
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
+static uint64_t ceiling(const space_t *space) {
+    return space->ring - space->ring / PUBLISHERS_PART;
+}
+
+uint64_t space_reserve(const space_t *space) {
+    return (space->memory ? RESERVE_MIN_MEMORY : RESERVE_MIN) + space->used / RESERVE_PART;
+}
+
+uint64_t space_wanted(const space_t *space) {
+    uint64_t reserve = space_reserve(space);
+    uint64_t full = ceiling(space) / GROWTH_DOWN * GROWTH_UP;
+    if (space->memory) {
+        return reserve;
+    }
+    if (space->disk_free > PLENTY) {
+        return reserve + least(full, AHEAD_IDLE);
+    }
+    uint64_t part = space->disk_free / 8;
+    return reserve + least(full, part > AHEAD_MIN ? part : AHEAD_MIN);
+}
+
+uint64_t space_admits(const space_t *space, space_short_t *by) {
+    uint64_t safe = space->memory ? SAFE_MEMORY : space->firm ? SAFE : SAFE_LOOSE;
+    uint64_t free_bytes = space->ahead + less(space->disk_free, safe);
+    uint64_t room = least(free_bytes, space->map_left) + space->free_pages / 2; /* free pages may lie in pieces */
+    uint64_t by_disk = less(room, space_reserve(space)) / GROWTH_UP * GROWTH_DOWN;
+    uint64_t by_limit = less(space->budget, less(space->used, space->free_pages)) / 2;
+    uint64_t admits = least(least(by_disk, by_limit), ceiling(space));
+    *by = admits >= SPACE_RESUME ? SPACE_ENOUGH : by_disk < by_limit && free_bytes <= space->map_left ? SPACE_DISK : SPACE_LIMIT;
+    return admits;
+}

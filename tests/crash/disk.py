@@ -1,0 +1,66 @@
+"""A small ext4 file system of its own, in a file on a loop device, for tests that cut its power or fill it.
+
+Needs root and loop devices. A scenario on it runs as a program of its own in a private mount namespace
+(in_namespace), so that nothing stays mounted whatever happens.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+NOT_TO_BE_HAD = 77  # a scenario's exit status when there are no loop devices
+TOOLS = ("mkfs.ext4", "mount", "umount", "unshare")
+
+
+class Disk:
+    """An ext4 in a file, mounted or not."""
+
+    def __init__(self, directory: Path, size: int = 512 << 20) -> None:
+        self.image = directory / "disk"
+        self.mounted = directory / "mounted"
+        self.mounted.mkdir()
+        with self.image.open("wb") as file:
+            file.truncate(size)
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", str(self.image)], check=True)
+
+    def mount(self) -> bool:
+        command = ["mount", "-t", "ext4", "-o", "loop", str(self.image), str(self.mounted)]
+        return subprocess.run(command).returncode == 0
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", str(self.mounted)], check=True)
+
+    def free(self) -> int:
+        """Bytes that anybody may still take."""
+        state = os.statvfs(self.mounted)
+        return state.f_bavail * state.f_frsize
+
+
+def in_namespace(module: str, *arguments: str) -> None:
+    """Runs `python -m module arguments directory` in its own mount namespace; skips the test where there is none."""
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if os.geteuid() != 0 or missing:
+        pytest.skip(f"needs root and {', '.join(missing or TOOLS)}")
+    with tempfile.TemporaryDirectory(prefix="leafd-disk-") as directory:
+        command = [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            sys.executable,
+            "-m",
+            module,
+            *arguments,
+            directory,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
+    if done.returncode == NOT_TO_BE_HAD:
+        pytest.skip(f"no ext4 on a loop device here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,249 @@
+"""The disk is full: by our own messages, by others' files, under a running daemon and at its start.
+
+What must hold each time: publishers hear JetStream's error, everything else goes on (reads, deletions, purges,
+consumers' progress), what a removal frees is really usable, a kill -9 at 0 bytes free is followed by a start, publishing resumes
+by itself, every acknowledged message is there and every acknowledged deletion stays deleted. As a program (in a
+mount namespace of its own) this is the scenarios themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from nats.js import JetStreamContext
+from nats.js.api import ConsumerConfig, StreamConfig
+
+from tests.crash.disk import NOT_TO_BE_HAD, Disk, in_namespace
+from tests.crash.keep import closed, connected
+from tests.servers import LEAFD, Server, make
+
+MIB = 1 << 20
+BURST = 500
+NO_RESOURCES = 10023  # nats-server's "insufficient resources", what it answers when the store takes no more
+PAYLOAD = b"x" * 100
+DEFAULTS = 'listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{http_port}\njetstream { store_dir: "{store}" }\n'
+LARGER_THAN_THE_DISK = (
+    "listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{http_port}\n"
+    'jetstream { store_dir: "{store}", max_file: 10GB, max_mem: 16MB }\n'
+)
+
+
+class Publisher:
+    """A bare client that publishes bursts and reads every answer."""
+
+    def __init__(self, server: Server) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", server.port), 20)
+        self.reader = self.socket.makefile("rb")
+        self.reader.readline()
+        self.socket.sendall(b'CONNECT {"verbose":false,"headers":true}\r\nSUB answer 1\r\n')
+
+    def burst(self, subject: str, count: int = BURST, payload: bytes = PAYLOAD) -> tuple[list[int], list[int]]:
+        """The sequences that were acknowledged, and the errors."""
+        one = f"PUB {subject} answer {len(payload)}\r\n".encode() + payload + b"\r\n"
+        self.socket.sendall(one * count)
+        acknowledged: list[int] = []
+        errors: list[int] = []
+        while len(acknowledged) + len(errors) < count:
+            line = self.reader.readline()
+            if line.startswith(b"MSG"):
+                answer = json.loads(self.reader.read(int(line.split()[-1]) + 2))
+                if "error" in answer:
+                    errors.append(answer["error"]["err_code"])
+                else:
+                    acknowledged.append(answer["seq"])
+            elif line.startswith(b"PING"):
+                self.socket.sendall(b"PONG\r\n")
+            else:
+                assert line, "the server closed the connection"
+        return acknowledged, errors
+
+    def until_refused(self, subject: str, count: int = 1_000_000_000, payload: bytes = PAYLOAD) -> int:
+        """Publishes until a whole burst is refused; returns the last acknowledged sequence."""
+        last = 0
+        while last < count:
+            acknowledged, errors = self.burst(subject, payload=payload)
+            last = max([last, *acknowledged])
+            assert set(errors) <= {NO_RESOURCES}
+            if len(errors) == BURST:
+                return last
+        return last
+
+    def until_taken(self, subject: str, seconds: float = 10) -> int:
+        """Tries until one message is acknowledged; returns its sequence."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            acknowledged, _ = self.burst(subject, 1)
+            if acknowledged:
+                return acknowledged[0]
+            time.sleep(0.05)
+        raise AssertionError(f"publishing did not resume within {seconds} s")
+
+    def close(self) -> None:
+        self.reader.close()
+        self.socket.close()
+
+
+class Others:
+    """Somebody else's file, which takes all that is left of the disk."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.path = disk.mounted / "others"
+        self.disk = disk
+
+    def fill(self) -> None:
+        with self.path.open("ab") as file:
+            for size in (MIB, 4096, 512):
+                with contextlib.suppress(OSError):
+                    while True:
+                        os.write(file.fileno(), b"\1" * size)
+            with contextlib.suppress(OSError):
+                os.fsync(file.fileno())
+        assert self.disk.free() < 64 << 10
+
+    def leave(self) -> None:
+        self.path.unlink()
+
+
+async def make_streams(js: JetStreamContext) -> None:
+    for name in ("KEEP", "SPARE"):
+        await js.add_stream(StreamConfig(name=name, subjects=[f"{name}.>"]))
+    await js.add_consumer("KEEP", ConsumerConfig(durable_name="c", ack_wait=60))
+
+
+async def everything_but_publishing_goes_on(js: JetStreamContext, first: int, last: int) -> None:
+    """Reads, a deletion, and a consumer's progress, which is on disk when a double ack is answered."""
+    assert PAYLOAD == (await js.get_msg("KEEP", last)).data
+    assert await js.delete_msg("KEEP", first + 1)
+    consumer = await js.pull_subscribe("KEEP.>", "c", stream="KEEP")
+    for message in await consumer.fetch(5, timeout=5):
+        await message.ack_sync(timeout=5)
+    await consumer.unsubscribe()
+
+
+async def check(js: JetStreamContext, first: int, last: int, deleted: set[int]) -> None:
+    """KEEP holds everything from first to last but what was deleted."""
+    state = (await js.stream_info("KEEP")).state
+    assert (first, last) == (state.first_seq, state.last_seq)
+    assert last - first + 1 - len(deleted) == state.messages
+    subscription = await js.subscribe("KEEP.>", ordered_consumer=True)
+    alive = [number for number in range(first, last + 1) if number not in deleted]
+    for seq in alive[:2000]:  # the oldest, then the newest: what lay in the journal
+        message = await subscription.next_msg(timeout=10)
+        assert seq == message.metadata.sequence.stream
+    await subscription.unsubscribe()
+    for seq in {*range(max(first, last - 2000), last + 1)} - deleted:
+        assert PAYLOAD == (await js.get_msg("KEEP", seq, direct=False)).data
+
+
+def scenario_own_messages(server: Server, disk: Disk) -> None:
+    """The issue's own case: defaults, 100-byte messages until they are refused, purge, publish again, kill -9."""
+
+    async def run() -> None:
+        publisher = Publisher(server)
+        client, js = await connected(server)
+        await make_streams(js)
+        keep = publisher.until_refused("KEEP.a", 1000)
+        assert keep >= 1000
+        last = publisher.until_refused("SPARE.a")
+        assert last > 50_000
+        own = sum(file.stat().st_blocks * 512 for file in (disk.mounted / "store" / "jetstream").iterdir())
+        print(f"{last} messages until the refusal, {own >> 20} MB in files, {disk.free() >> 20} MB free", flush=True)
+        await everything_but_publishing_goes_on(js, 1, keep)
+        await js.purge_stream("SPARE")
+        publisher.until_taken("SPARE.a")
+        again = publisher.until_refused("SPARE.a") - last
+        print(f"after a purge: {again} messages", flush=True)
+        assert again > last / 2
+        await closed(client)
+        publisher.close()
+        server.kill()
+        server.start()
+        client, js = await connected(server)
+        assert last + again <= (await js.stream_info("SPARE")).state.last_seq
+        await check(js, 1, keep, {2})
+        await closed(client)
+
+    asyncio.run(run())
+
+
+def scenario_others(server: Server, disk: Disk) -> None:
+    """Others take every byte under a publisher; kill -9, start at 0 bytes free, purge, room back."""
+
+    async def run() -> None:
+        others = Others(disk)
+        publisher = Publisher(server)
+        client, js = await connected(server)
+        await make_streams(js)
+        assert publisher.until_refused("SPARE.a", 30_000) >= 30_000
+        last = publisher.until_refused("KEEP.a", 20_000)
+        others.fill()
+        last = max(last, publisher.until_refused("KEEP.a"))
+        print(f"{last} messages until the refusal, {disk.free()} bytes free", flush=True)
+        await everything_but_publishing_goes_on(js, 1, last)
+        for _ in range(2):
+            server.kill()
+            others.fill()
+            server.start()
+            client, js = await connected(server)
+            await check(js, 1, last, {2})
+            publisher = Publisher(server)
+            acknowledged, errors = publisher.burst("KEEP.a", 5)
+            assert len(errors) == 5, "there is no room to take anything"
+            assert not acknowledged
+        assert "is full" in server.log
+        await js.purge_stream("SPARE")
+        taken = publisher.until_taken("KEEP.a")
+        assert last + 1 == taken
+        server.kill()
+        server.start()
+        client, js = await connected(server)
+        assert 0 == (await js.stream_info("SPARE")).state.messages
+        others.leave()
+        publisher = Publisher(server)
+        assert taken + 1 == publisher.until_taken("KEEP.a")
+        await check(js, 1, taken + 1, {2})
+        await closed(client)
+
+    asyncio.run(run())
+
+
+SCENARIOS = {
+    "own": (scenario_own_messages, 300 * MIB, DEFAULTS),
+    "own, without a limit": (scenario_own_messages, 160 * MIB, LARGER_THAN_THE_DISK),
+    "others": (scenario_others, 96 * MIB, LARGER_THAN_THE_DISK),
+}
+
+
+def scenario(name: str, directory: Path) -> int:
+    play, size, configuration = SCENARIOS[name]
+    disk = Disk(directory, size)
+    if not disk.mount():
+        return NOT_TO_BE_HAD
+    server = make(LEAFD, configuration, directory, store=disk.mounted / "store")
+    server.start()
+    try:
+        play(server, disk)
+        assert server.stop() == 0
+    finally:
+        server.kill()  # after a failure it would keep the disk mounted
+        print(server.log[-3000:], flush=True)
+    disk.unmount()
+    return 0
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_full_disk_refuses_publishers_and_nothing_else(name: str) -> None:
+    """Whoever filled the disk: nothing acknowledged is lost, removals make room, and publishing resumes by itself."""
+    in_namespace("tests.crash.test_full_disk", name)
+
+
+if __name__ == "__main__":
+    sys.exit(scenario(sys.argv[1], Path(sys.argv[2])))

@@ -1,0 +1,70 @@
+/* test_space.c: what a store may still take in, for disks from empty to large. */
+#include "store/space.h"
+#include "test.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define GIB (UINT64_C(1) << 30)
+
+static space_t healthy(void) {
+    return (space_t){.firm = true, .ring = 64 * MIB, .budget = 64 * GIB, .used = GIB, .ahead = 20 * MIB, .map_left = 100 * GIB,
+                     .disk_free = 50 * GIB};
+}
+
+static void plenty(void) {
+    space_t space = healthy();
+    space_short_t by;
+    CHECK_EQ_U64(56 * MIB, space_admits(&space, &by));
+    CHECK_EQ_U64(SPACE_ENOUGH, by);
+    CHECK(space_wanted(&space) <= 32 * MIB);
+}
+
+static void ring_always_goes_home(void) {
+    for (uint64_t disk = 0; disk <= 600; disk += 7) {
+        for (uint64_t ahead = 0; ahead <= 200; ahead += 3) {
+            space_t space = healthy();
+            space_short_t by;
+            space.disk_free = disk * MIB;
+            space.ahead = ahead * MIB;
+            uint64_t admits = space_admits(&space, &by);
+            uint64_t counted = space.ahead + (disk > 512 ? (disk - 512) * MIB : 0);
+            CHECK(admits == 0 || admits * 5 / 2 + space_reserve(&space) <= counted);
+            CHECK((by == SPACE_ENOUGH) == (admits >= SPACE_RESUME));
+        }
+    }
+}
+
+static void full(void) {
+    space_t space = healthy();
+    space_short_t by;
+    space.disk_free = 0;
+    space.ahead = space_reserve(&space);
+    CHECK_EQ_U64(0, space_admits(&space, &by));
+    CHECK_EQ_U64(SPACE_DISK, by);
+    space.free_pages = 100 * MIB; /* a purge went home */
+    CHECK(space_admits(&space, &by) > SPACE_RESUME);
+    CHECK_EQ_U64(SPACE_ENOUGH, by);
+}
+
+static void limit(void) {
+    space_t space = healthy();
+    space_short_t by;
+    space.budget = space.used;
+    CHECK_EQ_U64(0, space_admits(&space, &by));
+    CHECK_EQ_U64(SPACE_LIMIT, by);
+    space = healthy();
+    space.map_left = 0;
+    CHECK_EQ_U64(0, space_admits(&space, &by));
+    CHECK_EQ_U64(SPACE_LIMIT, by);
+    space = healthy();
+    space.budget = 16 * MIB;
+    space.used = UINT64_MAX / 2;
+    CHECK_EQ_U64(0, space_admits(&space, &by));
+}
+
+int main(void) {
+    RUN("a disk with plenty bounds nothing and little is reserved", plenty);
+    RUN("what the ring may hold fits behind the pages in use, with the reserve, for any free space", ring_always_goes_home);
+    RUN("a full disk admits nothing, and free pages admit again", full);
+    RUN("the limit and the map bound as the disk does", limit);
+    return TEST_RESULT();
+}
