@@ -135,7 +135,8 @@ class BackupPlane(FakePlane):
 
     async def stream_pad(self, stream: int, last: int) -> None:
         """Sequences without messages."""
-        self.streams[stream].last_seq = max(self.streams[stream].last_seq, last)
+        held = self._stream(stream)
+        held.last_seq, held.last_ts = max(held.last_seq, last), held.last_ts or self.clock
 
     async def consumer_export(self, stream: int, consumer: int) -> t.Position:
         """As a test has set it."""

@@ -1,7 +1,8 @@
 """A plane in memory, for decisions to be tried on: the commands that jetstream/ gives, done at once and simply.
 
 It keeps messages in a list, knows limits of no kind and delivers nothing. What it says about states follows the
-reference's accounting, so that replies can be compared with the real server's. It is no test of the real plane.
+reference's accounting, so that replies can be compared with the real server's. test_plane_contract.py plays the same
+cases on this and on the real plane.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class FakeConsumer:
     definition: bytes
     filters: tuple[str, ...]
     start: int
+    newest: frozenset[int] | None = None  # deliver last per subject: what it has of the messages before `since`
+    since: int = 0
 
 
 class FakePlane:
@@ -62,6 +65,16 @@ class FakePlane:
         self.bound: set[str] = set()
         self.fail: t.PlaneError | None = None
         self.clock = 1_700_000_000_000_000_000
+
+    def _stream(self, stream: int) -> FakeStream:
+        if stream not in self.streams:
+            raise t.PlaneError(-1, "not found")
+        return self.streams[stream]
+
+    def _consumer(self, stream: int, consumer: int) -> FakeConsumer:
+        if (stream, consumer) not in self.consumers:
+            raise t.PlaneError(-1, "not found")
+        return self.consumers[stream, consumer]
 
     def _call(self, name: str) -> None:
         self.calls.append(name)
@@ -87,7 +100,7 @@ class FakePlane:
     def store(self, name: str, subject: str, payload: bytes = b"", header: bytes = b"") -> None:
         """What a client's publish would do."""
         stream = next(one for one in self.streams.values() if one.name == name)
-        stream.last_seq += 1
+        stream.last_seq = max(stream.last_seq + 1, stream.config.first_seq)
         self.clock += 1_000_000
         stream.last_ts = self.clock
         stream.messages.append(FakeMessage(stream.last_seq, self.clock, subject, header, payload))
@@ -95,9 +108,7 @@ class FakePlane:
     def _state(
         self, stream_id: int, subjects_filter: str = "", deleted: bool = False, offset: int = 0
     ) -> t.StreamState:
-        stream = self.streams.get(stream_id)
-        if stream is None:
-            raise t.PlaneError(-1, "not found")
+        stream = self._stream(stream_id)
         messages = stream.messages
         fixed = 16 if stream.config.storage else 30
         size = sum(
@@ -158,6 +169,7 @@ class FakePlane:
     async def stream_remove(self, stream: int) -> None:
         """With its consumers."""
         self._call("stream_remove")
+        self._stream(stream)
         del self.streams[stream]
         for key in [key for key in self.consumers if key[0] == stream]:
             del self.consumers[key]
@@ -171,7 +183,7 @@ class FakePlane:
     async def stream_purge(self, stream: int, *, subject: str = "", sequence: int = 0, keep: int = 0) -> int:
         """As the reference describes it."""
         self._call("stream_purge")
-        held = self.streams[stream]
+        held = self._stream(stream)
         wanted = [one for one in held.messages if not subject or subset(one.subject, subject)]
         if sequence:
             wanted = [one for one in wanted if one.sequence < sequence]
@@ -179,12 +191,16 @@ class FakePlane:
             wanted = wanted[: max(len(wanted) - keep, 0)]
         gone = {one.sequence for one in wanted}
         held.messages = [one for one in held.messages if one.sequence not in gone]
+        if not subject:
+            held.last_seq = max(held.last_seq, sequence - 1)
         return len(gone)
 
     async def message_get(
         self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""
     ) -> t.StoredMessage | None:
         """By QUERY_* mode."""
+        if stream not in self.streams:
+            return None
         messages = self.streams[stream].messages
         if mode == 0:
             found = [one for one in messages if one.sequence == sequence]
@@ -202,6 +218,8 @@ class FakePlane:
     async def message_delete(self, stream: int, sequence: int, *, erase: bool = True) -> bool:
         """False when it is not there."""
         self._call("message_delete")
+        if stream not in self.streams:
+            return False
         held = self.streams[stream]
         before = len(held.messages)
         held.messages = [one for one in held.messages if one.sequence != sequence]
@@ -223,10 +241,17 @@ class FakePlane:
     ) -> t.ConsumerState:
         """Creates or replaces; the start is chosen once."""
         self._call("consumer_put")
+        self._stream(stream)
         held = self.consumers.get((stream, consumer))
         wanted = tuple(filters)
-        start = held.start if held else self._start(stream, config, wanted)
-        self.consumers[stream, consumer] = FakeConsumer(config, name, definition, wanted, start)
+        made = FakeConsumer(config, name, definition, wanted, 0)
+        if held is None:
+            made.start = self._start(stream, config, wanted)
+            if config.deliver_policy == 5:
+                made.newest, made.since = self._newest(stream, wanted), self.streams[stream].last_seq
+        else:
+            made.start, made.newest, made.since = held.start, held.newest, held.since
+        self.consumers[stream, consumer] = made
         self.bound.discard(name)
         if deliver_subject in self.bound:
             self.bound.add(name)
@@ -234,47 +259,57 @@ class FakePlane:
 
     def _start(self, stream: int, config: t.FlatConsumer, filters: tuple[str, ...]) -> int:
         state, messages = self._state(stream), self.streams[stream].messages
-        matching = [one for one in messages if not filters or any(subset(one.subject, f) for f in filters)]
+        first = max(state.first_seq, 1)
         if config.deliver_policy == 1:
-            return matching[-1].sequence if matching else max(state.last_seq, 1)
+            matching = [one.sequence for one in messages if _wanted(one, filters)]
+            return max(([state.last_seq] if not filters else matching) or [first])
         if config.deliver_policy == 2:
             return state.last_seq + 1
         if config.deliver_policy == 3:
-            return max(config.opt_start_seq, state.first_seq)
+            return max(config.opt_start_seq, first)
         if config.deliver_policy == 4:
             later = [one.sequence for one in messages if one.ts >= config.opt_start_ts]
             return later[0] if later else state.last_seq + 1
         if config.deliver_policy == 5:
-            return min({one.subject: one.sequence for one in matching}.values(), default=max(state.last_seq, 1))
-        return max(state.first_seq, 1)
+            return min(self._newest(stream, filters), default=max(state.last_seq, first))
+        return first
+
+    def _newest(self, stream: int, filters: tuple[str, ...]) -> frozenset[int]:
+        newest = {one.subject: one.sequence for one in self.streams[stream].messages if _wanted(one, filters)}
+        return frozenset(newest.values())
 
     async def consumer_remove(self, stream: int, consumer: int) -> None:
         """Gone."""
         self._call("consumer_remove")
+        self._consumer(stream, consumer)
         del self.consumers[stream, consumer]
 
     async def consumer_pause(self, stream: int, consumer: int, until_wall_ns: int) -> None:
         """Nothing is delivered here anyway."""
         self._call("consumer_pause")
+        self._consumer(stream, consumer)
 
     async def consumer_state(self, stream: int, consumer: int) -> t.ConsumerState:
         """Nothing was ever delivered."""
-        held = self.consumers.get((stream, consumer))
-        if held is None:
-            raise t.PlaneError(-1, "not found")
+        held = self._consumer(stream, consumer)
+        start = max(held.start, self._state(stream).first_seq)
         matching = [
-            one
-            for one in self.streams[stream].messages
-            if one.sequence >= held.start and (not held.filters or any(subset(one.subject, f) for f in held.filters))
+            one for one in self.streams[stream].messages if one.sequence >= start and _wanted(one, held.filters)
         ]
-        pending = len({one.subject for one in matching}) if held.config.deliver_policy == 5 else len(matching)
-        floor = max(held.start - 1, 0)
+        if held.newest is not None:
+            matching = [one for one in matching if one.sequence > held.since or one.sequence in held.newest]
+        pending = len(matching)
+        floor = max(start - 1, 0)
         bound = int(held.name in self.bound)
         return t.ConsumerState(0, floor, 0, floor, 0, 0, 0, 0, 0, pending, bound, 0, 0)
 
     async def consumer_reset(self, stream: int, consumer: int, sequence: int) -> tuple[int, t.ConsumerState]:
         """Moves the start."""
         self._call("consumer_reset")
-        held = self.consumers[stream, consumer]
+        held = self._consumer(stream, consumer)
         held.start = sequence or held.start
         return max(held.start, 1), await self.consumer_state(stream, consumer)
+
+
+def _wanted(message: FakeMessage, filters: tuple[str, ...]) -> bool:
+    return not filters or any(subset(message.subject, one) for one in filters)
