@@ -5,9 +5,8 @@ It knows the archive's layout from its description, not from the code under test
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from leafd import native_types as t
 
@@ -95,7 +94,9 @@ class BackupPlane(FakePlane):
         """Its handler is not called again."""
         self.handlers.pop(list(self.handlers)[subscription - 1])
 
-    async def publish_counted(self, account: int, subject: str, payload: bytes, *, reply: str = "", **_: Any) -> int:
+    async def publish_counted(
+        self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
+    ) -> int:
         """A chunk, on its way to whoever listens."""
         if self.listeners:
             self.chunks.append((reply, payload))
@@ -143,8 +144,21 @@ class BackupPlane(FakePlane):
         return self.positions[self.consumers[stream, consumer].name]
 
     async def consumer_import(
-        self, stream: int, consumer: int, config: t.FlatConsumer, position: t.Position, *, name: str, **parts: Any
+        self,
+        stream: int,
+        consumer: int,
+        config: t.FlatConsumer,
+        position: t.Position,
+        *,
+        name: str,
+        definition: bytes,
+        deliver_subject: str = "",
+        deliver_group: str = "",
+        backoff_ns: Iterable[int] = (),
+        filters: Iterable[str] = (),
     ) -> None:
         """Made, and where it stands."""
-        await self.consumer_put(stream, consumer, config, name=name, **parts)
+        await self.consumer_put(
+            stream, consumer, config, name=name, definition=definition, deliver_subject=deliver_subject, filters=filters
+        )
         self.positions[name] = position

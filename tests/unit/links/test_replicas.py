@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -65,8 +65,21 @@ class FakePlane:
         if what in self.broken:
             raise t.PlaneError(1, f"{what}: out of memory")
 
-    async def ingest_start(self, stream: int, slot: int, **parts: Any) -> None:
+    async def ingest_start(
+        self,
+        stream: int,
+        slot: int,
+        *,
+        mirror: bool,
+        last_sequence: int,
+        silence_ns: int,
+        deliver_subject: str,
+        consumer: str,
+        source: t.IngestSource,
+        transforms: Iterable[tuple[str, str]] = (),
+    ) -> None:
         self.fail_if_broken("start")
+        parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source}
         self.calls.append(("start", stream, slot, parts))
 
     async def ingest_stop(self, stream: int, slot: int) -> None:
