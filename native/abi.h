@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 5
+#define PLANE_ABI 4
 #define PLANE_REASON_SIZE 512      /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
@@ -492,9 +492,6 @@ typedef struct plane_stats {
     uint64_t held_back;            /* times that a connection was not read because control had enough of it */
     uint64_t tick_max_ns;          /* the plane's longest tick since the start                             */
     uint64_t tick_recent_ns;       /* and of the last minute or two                                        */
-    uint64_t ticks;                /* grows while the plane's thread lives; a command makes it tick        */
-    uint64_t journal_rounds;       /* grows while the journal's thread lives and has something to write    */
-    uint64_t journal_waiting;      /* bytes that it has been given and has not put on disk                 */
 } plane_stats_t;
 
 /* A consistent enough snapshot of the counters, from any thread. */

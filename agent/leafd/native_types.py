@@ -420,9 +420,6 @@ class Stats:
     held_back: int
     tick_max_ns: int
     tick_recent_ns: int
-    ticks: int
-    journal_rounds: int
-    journal_waiting: int
 
 
 # Events. One class per EVENT_* kind; completions (EVENT_DONE) stay inside native.py.

@@ -15,20 +15,27 @@ account_t *account_find(plane_t *plane, uint32_t id) {
     return table_find(&plane->accounts, id);
 }
 
-static void account_name(account_t *account, bytes_t name, bytes_t domain) {
-    bytes_release(&account->name);
-    bytes_release(&account->domain);
-    bytes_release(&account->domain_prefix);
-    account->name = bytes_copy(name);
-    account->domain = bytes_copy(domain);
-    hash8(name, account->hash8);
+/* All of it or nothing. */
+static status_t account_name(account_t *account, bytes_t name, bytes_t domain) {
+    text_t prefix = {0};
     if (domain.size != 0) {
-        text_t prefix = {0};
         text_add_literal(&prefix, "$JS.");
         text_add(&prefix, domain);
         text_add_literal(&prefix, ".API.");
-        account->domain_prefix = bytes_copy(text_bytes(&prefix));
     }
+    bytes_t own[3];
+    const bytes_t wanted[3] = {name, domain, text_bytes(&prefix)};
+    if (!bytes_copy_all(own, wanted, 3)) {
+        return STATUS_NO_MEMORY;
+    }
+    bytes_release(&account->name);
+    bytes_release(&account->domain);
+    bytes_release(&account->domain_prefix);
+    account->name = own[0];
+    account->domain = own[1];
+    account->domain_prefix = own[2];
+    hash8(name, account->hash8);
+    return STATUS_OK;
 }
 
 status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain) {
@@ -38,11 +45,11 @@ status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, 
             interest_withdraw_domain(plane, account);
         }
         /* Removed: nobody is left in it; the entry stays, because ids are never used again. */
-        account->flags = flags;
-        if ((flags & ACCOUNT_REMOVED) == 0) {
-            account_name(account, name, domain);
+        status_t status = (flags & ACCOUNT_REMOVED) == 0 ? account_name(account, name, domain) : STATUS_OK;
+        if (status == STATUS_OK) {
+            account->flags = flags;
         }
-        return STATUS_OK;
+        return status;
     }
     account = calloc(1, sizeof(*account));
     if (account == NULL) {
@@ -51,8 +58,7 @@ status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, 
     account->id = id;
     account->flags = flags;
     account->route = route_new();
-    account_name(account, name, domain);
-    if (account->route == NULL || table_put(&plane->accounts, id, account) != STATUS_OK) {
+    if (account->route == NULL || account_name(account, name, domain) != STATUS_OK || table_put(&plane->accounts, id, account) != STATUS_OK) {
         account_free(account);
         return STATUS_NO_MEMORY;
     }
@@ -146,7 +152,8 @@ void subscription_table_free(subscription_table_t *table) {
 
 /* ---- one subscription -------------------------------------------------------------------------------------------- */
 
-static void subscription_undo(account_t *account, subscription_table_t *table, subscription_t *one) {
+static void subscription_undo(plane_t *plane, account_t *account, subscription_table_t *table, subscription_t *one) {
+    shadows_drop(plane, &one->shadows);
     route_remove(account->route, &one->target);
     if (table != NULL) {
         subscriptions_drop(table, one);
@@ -184,10 +191,13 @@ status_t subscription_add(plane_t *plane, account_t *account, subscription_table
     }
     if (account->imports != NULL) {
         status = shadows_add(plane, account, &one->target);
-        if (status != STATUS_OK) {
-            subscription_undo(account, table, one);
-            return status;
-        }
+    }
+    if (status == STATUS_OK && interest_is_announced(&one->target)) {
+        status = interest_reserve(account, one->target.subject, one->target.queue);
+    }
+    if (status != STATUS_OK) {
+        subscription_undo(plane, account, table, one);
+        return status;
     }
     plane->stats.subscriptions++;
     plane->interest_changed = true;
@@ -242,10 +252,14 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
     }
     if (account->imports != NULL) {
         status = shadows_add(plane, account, &sink->target);
-        if (status != STATUS_OK) {
-            route_remove(account->route, &sink->target);
-            return status;
-        }
+    }
+    if (status == STATUS_OK && interest_is_announced(&sink->target)) {
+        status = interest_reserve(account, sink->target.subject, BYTES_NONE);
+    }
+    if (status != STATUS_OK) {
+        shadows_drop(plane, &sink->shadows);
+        route_remove(account->route, &sink->target);
+        return status;
     }
     sink->in = true;
     plane->interest_changed = true;

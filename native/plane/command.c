@@ -151,7 +151,8 @@ static void do_close(plane_t *plane, const plane_command_t *command) {
 
 /* Lists that each end with an empty string; those that do not come are empty. */
 static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdict, permissions_t **out) {
-    bytes_t *all = calloc(LISTS_MAX, sizeof(*all));
+    uint32_t max = strings->left / 4 < LISTS_MAX ? strings->left / 4 : LISTS_MAX;
+    bytes_t *all = calloc(max + 1u, sizeof(*all));
     if (all == NULL) {
         return STATUS_NO_MEMORY;
     }
@@ -164,7 +165,7 @@ static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdi
             if (pattern.size == 0) {
                 break;
             }
-            if (used == LISTS_MAX) {
+            if (used == max) {
                 free(all);
                 return STATUS_INVALID;
             }
@@ -175,6 +176,24 @@ static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdi
     status_t status = permissions_new(&lists, verdict->response_max, verdict->response_ttl_ns, out);
     free(all);
     return status;
+}
+
+static status_t read_texts(strings_t *strings, uint32_t count, bytes_t *out) {
+    bytes_t wanted[3];
+    for (uint32_t i = 0; i < count; i++) {
+        wanted[i] = strings_next(strings);
+    }
+    if (bytes_copy_all(out, wanted, count)) {
+        return STATUS_OK;
+    }
+    memset(out, 0, count * sizeof(*out));
+    return STATUS_NO_MEMORY;
+}
+
+static void release_texts(bytes_t *texts, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        bytes_release(&texts[i]);
+    }
 }
 
 static void do_admit(plane_t *plane, const plane_command_t *command) {
@@ -192,30 +211,37 @@ static void do_admit(plane_t *plane, const plane_command_t *command) {
     }
     memcpy(&verdict, command->body, sizeof(verdict));
     strings_t strings = strings_of(command);
-    if (kind == CONN_CLIENT) {
-        bytes_release(&peer->after_pong);
-        peer->after_pong = bytes_copy(strings_next(&strings));
-    } else {
-        peer->cluster = bytes_copy(strings_next(&strings));
-        peer->lds = bytes_copy(strings_next(&strings));
-        peer->remote_domain = bytes_copy(strings_next(&strings));
-    }
+    bytes_t texts[3] = {BYTES_NONE, BYTES_NONE, BYTES_NONE};
+    uint32_t text_count = kind == CONN_CLIENT ? 1 : 3;
+    status_t status = read_texts(&strings, text_count, texts);
     permissions_t *permissions = NULL;
-    status_t status = read_permissions(&strings, &verdict, &permissions);
+    if (status == STATUS_OK) {
+        status = read_permissions(&strings, &verdict, &permissions);
+    }
     if (status != STATUS_OK) {
-        peer_doom(plane, peer, CLOSE_AUTHENTICATION, BYTES_LITERAL("Authorization Violation"));
+        release_texts(texts, text_count);
+        peer_doom(plane, peer, CLOSE_AUTHENTICATION,
+                  status == STATUS_NO_MEMORY ? BYTES_LITERAL("no memory for a login") : BYTES_LITERAL("Authorization Violation"));
         command_done(plane, command, status);
         return;
+    }
+    bytes_t *const own[3] = {kind == CONN_CLIENT ? &peer->after_pong : &peer->cluster, &peer->lds, &peer->remote_domain};
+    for (uint32_t i = 0; i < text_count; i++) {
+        bytes_release(own[i]);
+        *own[i] = texts[i];
     }
     permissions_free(peer->permissions);
     peer->permissions = permissions;
     peer_admit(plane, peer, account, &verdict);
     if (kind == CONN_LEAF) {
-        leaf_admitted(plane, peer);
+        status = leaf_admitted(plane, peer);
+        if (status != STATUS_OK) {
+            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a link"));
+        }
     } else if ((verdict.flags & VERDICT_VERBOSE) != 0 && (verdict.flags & VERDICT_IMPLICIT) == 0) {
         peer_send(plane, peer, emit_ok);
     }
-    command_done(plane, command, STATUS_OK);
+    command_done(plane, command, status);
 }
 
 static void do_broadcast(plane_t *plane, const plane_command_t *command) {
@@ -261,7 +287,7 @@ static void do_account(plane_t *plane, const plane_command_t *command) {
     bytes_t domain = strings_next(&strings);
     status_t status = account_put(plane, command->account, (uint32_t)command->arg, name, domain);
     if (status == STATUS_OK) {
-        interest_announce_domain(plane, account_find(plane, command->account));
+        status = interest_announce_domain(plane, account_find(plane, command->account));
     }
     command_done(plane, command, status);
 }

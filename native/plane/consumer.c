@@ -38,6 +38,7 @@ void seat_free(plane_t *plane, consumer_seat_t *seat) {
     *place = seat->next_seat;
     seat->stream->seat_count--;
     plane->stats.consumers--;
+    free(seat->farewell);
     free(seat);
 }
 
@@ -175,13 +176,12 @@ static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
         /* The definition stays until the next start, where its consumer is idle and goes again. */
         plane->more = true;
     }
+    event_entry_t *entry = seat->farewell;
+    seat->farewell = NULL;
     seat_free(plane, seat);
-    event_entry_t *entry = event_new(EVENT_CONSUMER_GONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
-    if (entry != NULL) {
-        entry->event.target = stream_id;
-        entry->event.arg = consumer_id;
-        event_post(&plane->exchange, entry);
-    }
+    entry->event.target = stream_id;
+    entry->event.arg = consumer_id;
+    event_post(&plane->exchange, entry);
 }
 
 consume_out_t js_consume_out(plane_t *plane) {
@@ -308,11 +308,16 @@ static status_t read_parts(const plane_command_t *command, const stream_t *strea
 
 static status_t seat_new(plane_t *plane, stream_t *stream, const consumer_setup_t *setup, bool loading, consumer_seat_t **out) {
     consumer_seat_t *seat = calloc(1, sizeof(*seat));
-    if (seat == NULL) {
+    event_entry_t *farewell = event_new(EVENT_CONSUMER_GONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    if (seat == NULL || farewell == NULL) {
+        free(seat);
+        free(farewell);
         return STATUS_NO_MEMORY;
     }
+    seat->farewell = farewell;
     status_t status = consumer_add(plane->consume, stream->store, setup, loading, plane->now, &seat->consumer);
     if (status != STATUS_OK) {
+        free(farewell);
         free(seat);
         return status;
     }

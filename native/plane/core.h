@@ -228,6 +228,7 @@ struct peer {
     bool drains;                         /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                          /* input waits in conn.rest after a pause                     */
     bool has_mates;                      /* leafs: another leaf of the account has the same cluster    */
+    event_entry_t *farewell;             /* EVENT_CLOSED without a text                                */
     bytes_t close_text;                  /* own copy                                                   */
     uint64_t publication;                /* leafs: last message that chose this peer                   */
     uint32_t queue_count;
@@ -292,6 +293,7 @@ struct plane {
     plane_limits_t limits;
     moment_t now;
     exchange_t exchange;
+    event_entry_t *late[2];              /* completions that held.c had no memory for: none is ever lost */
 
     table_t peers;                       /* id > peer_t                                                */
     table_t accounts;                    /* id > account_t                                             */
@@ -420,7 +422,7 @@ bool greet_leaf(plane_t *plane, peer_t *peer, const op_t *op);
 /* After it. false: the peer is doomed. */
 bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op);
 bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op);
-void leaf_admitted(plane_t *plane, peer_t *peer);
+LEAF_MUST_USE status_t leaf_admitted(plane_t *plane, peer_t *peer);
 
 /* Whether what comes there does something in JetStream: asks, acknowledges, pulls, gets. */
 static inline bool target_is_jetstream(const route_target_t *target) {
@@ -452,18 +454,24 @@ bool peer_is_full(peer_t *peer);                     /* a consumer is told so, a
 
 /* ---- interest.c ---------------------------------------------------------------------------------------------------------------- */
 
-/* A target's weight changed from `before` to `after` (0 = not there). origin: the leaf it came from, NULL = local. */
+/* Room for what interest_change tells, asked before anything changes: a target that links are not told of gets nothing, silently. What is
+ * reserved and not used costs an empty entry. */
+LEAF_MUST_USE status_t interest_reserve(account_t *account, bytes_t subject, bytes_t queue);
+/* A target's weight changed from `before` to `after` (0 = not there). origin: the leaf it came from, NULL = local. From 0: reserved. */
 void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_t queue, peer_t *origin, uint32_t before,
                      uint32_t after);
-void interest_announce_domain(plane_t *plane, account_t *account); /* that JetStream is served under its domain's name   */
+LEAF_MUST_USE status_t interest_announce_domain(plane_t *plane, account_t *account); /* that JetStream is served under its domain's name   */
 void interest_withdraw_domain(plane_t *plane, account_t *account);
-void interest_leaf_joined(plane_t *plane, peer_t *peer); /* the first burst                                      */
+/* The first burst. STATUS_NO_MEMORY: it has not joined. */
+LEAF_MUST_USE status_t interest_leaf_joined(plane_t *plane, peer_t *peer);
 void interest_leaf_left(plane_t *plane, peer_t *peer);
 void interest_free(interest_t *interest);
 bool interest_is_announced(const route_target_t *target);
 
 /* ---- publish.c ----------------------------------------------------------------------------------------------------------------- */
 
+/* Room for every link of an account: asked before a link joins. */
+LEAF_MUST_USE status_t publish_reserve_leafs(plane_t *plane, uint32_t count);
 /* Routes one message; returns how many targets took it (a leaf link counts as one). */
 uint32_t publish(plane_t *plane, publication_t *publication);
 /* From inside: an ack, a reply, a status; its targets inside have it at the next tick. */
@@ -554,6 +562,8 @@ void stats_tick(plane_t *plane, uint64_t took_ns);
 /* ---- small things ------------------------------------------------------------------------------------------------------------------ */
 
 bytes_t bytes_copy(bytes_t bytes);        /* malloc; BYTES_NONE when empty or without memory             */
+/* All of them, or none and false. */
+LEAF_MUST_USE bool bytes_copy_all(bytes_t *to, const bytes_t *from, uint32_t count);
 void bytes_release(bytes_t *bytes);
 void hash8(bytes_t text, uint8_t out[8]); /* links-and-accounts.md, common helpers                       */
 uint64_t plane_random(plane_t *plane);
@@ -576,7 +586,7 @@ static inline bytes_t text_bytes(const text_t *text) {
 
 /* All mappings of the account, in place of what it had. */
 LEAF_MUST_USE status_t mappings_put(plane_t *plane, account_t *account, strings_t strings);
-void mappings_announce(plane_t *plane, account_t *account); /* to a first leaf link                              */
+LEAF_MUST_USE status_t mappings_announce(plane_t *plane, account_t *account); /* to a first leaf link            */
 void mappings_free(mapping_t *mapping);
 /* Whether a message may go elsewhere than to its subject: mapped_subject is worth a call. */
 static inline bool may_be_mapped(const account_t *account, bytes_t subject) {

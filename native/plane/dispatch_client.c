@@ -185,6 +185,10 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
         subscription_t *one;
         status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_CLIENT, peer, op->subject, op->queue, op->sid, 1,
                                            filtered ? SUBSCRIPTION_FILTERED : 0, &one);
+        if (status == STATUS_NO_MEMORY) {
+            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
+            return;
+        }
         if (status != STATUS_OK) {
             peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
             return;

@@ -49,10 +49,10 @@ bool greet_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
     return op->kind == OP_CONNECT || op->kind == OP_INFO || op->kind == OP_ERR;
 }
 
-void leaf_admitted(plane_t *plane, peer_t *peer) {
+status_t leaf_admitted(plane_t *plane, peer_t *peer) {
     plane->stats.leafs++;
-    interest_leaf_joined(plane, peer);
     plane->interest_changed = true;
+    return interest_leaf_joined(plane, peer);
 }
 
 /* ---- interest ---------------------------------------------------------------------------------------------------------- */
@@ -118,7 +118,9 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     }
     status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_LEAF, peer, op->subject, op->queue, BYTES_NONE, weight,
                                        0, &one);
-    if (status != STATUS_OK) {
+    if (status == STATUS_NO_MEMORY) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
+    } else if (status != STATUS_OK) {
         peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
     }
 }

@@ -27,6 +27,8 @@ struct ingest {
     uint32_t slot;
     bool mirror;
     bool running;              /* false: out of step, waits for a new start                          */
+    uint32_t untold;           /* INGEST_* of a failure that control has not heard of; 0 = none      */
+    status_t untold_status;
     bytes_t consumer;          /* own copies                                                         */
     bytes_t key;
     bytes_t source_name;
@@ -70,10 +72,11 @@ static void ingest_free(plane_t *plane, ingest_t **place) {
     free(ingest);
 }
 
-static void ingest_tell(plane_t *plane, const ingest_t *ingest, uint32_t code, status_t status) {
+/* false: no memory, control was not told. */
+static bool ingest_tell(plane_t *plane, const ingest_t *ingest, uint32_t code, status_t status) {
     event_entry_t *entry = event_new(EVENT_INGEST, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
     if (entry == NULL) {
-        return;
+        return false;
     }
     entry->event.target = ingest->stream->id;
     entry->event.arg = ingest->slot;
@@ -81,11 +84,14 @@ static void ingest_tell(plane_t *plane, const ingest_t *ingest, uint32_t code, s
     entry->event.status = status;
     entry->event.arg2 = ingest->last_seq;
     event_post(&plane->exchange, entry);
+    return true;
 }
 
 static void ingest_fail(plane_t *plane, ingest_t *ingest, uint32_t code, status_t status) {
     ingest->running = false;
-    ingest_tell(plane, ingest, code, status);
+    /* Control starts it again, so it has to learn of it: if not now, then with the next chores. */
+    ingest->untold = ingest_tell(plane, ingest, code, status) ? 0 : code;
+    ingest->untold_status = status;
 }
 
 /* ---- control frames ------------------------------------------------------------------------------------------------- */
@@ -270,7 +276,7 @@ void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publica
     ingest->consumer_seq = ack.consumer_seq;
     ingest->lag = ack.pending;
     if (first) {
-        ingest_tell(plane, ingest, INGEST_FIRST, STATUS_OK);
+        (void)ingest_tell(plane, ingest, INGEST_FIRST, STATUS_OK); /* news, which only the log and a state miss */
     }
     if (ack.stream_seq <= ingest->last_seq) {
         return;
@@ -286,6 +292,9 @@ void ingest_chores(plane_t *plane) {
         int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
         if (ingest->running && plane->now.mono_ns - since > ingest->silence_ns) {
             ingest_fail(plane, ingest, INGEST_SILENT, STATUS_OK);
+        }
+        if (ingest->untold != 0 && ingest_tell(plane, ingest, ingest->untold, ingest->untold_status)) {
+            ingest->untold = 0;
         }
     }
 }
@@ -328,23 +337,29 @@ static uint64_t stored_progress(plane_t *plane, const stream_t *stream, bytes_t 
 }
 
 /* The header's constant parts, put together once. parts: name, filter, destination, identity, key. */
-static void ingest_name(ingest_t *ingest, const bytes_t parts[5]) {
-    text_t text;
-    text.size = 0;
-    text_add_literal(&text, " ");
-    text_add(&text, parts[1]);
-    text_add_literal(&text, " ");
-    text_add(&text, parts[2]);
-    text_add_literal(&text, " ");
-    ingest->source_name = bytes_copy(parts[0]);
-    ingest->source_tail = bytes_copy(text_bytes(&text));
-    ingest->key = bytes_copy(parts[4]);
-    text.size = 0;
+static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t parts[5]) {
+    text_t tail, identity;
+    tail.size = identity.size = 0;
+    text_add_literal(&tail, " ");
+    text_add(&tail, parts[1]);
+    text_add_literal(&tail, " ");
+    text_add(&tail, parts[2]);
+    text_add_literal(&tail, " ");
     if (parts[3].size != 0) {
-        text_add_literal(&text, " ");
-        text_add(&text, parts[3]);
+        text_add_literal(&identity, " ");
+        text_add(&identity, parts[3]);
     }
-    ingest->identity = bytes_copy(text_bytes(&text));
+    const bytes_t wanted[5] = {consumer, parts[0], text_bytes(&tail), parts[4], text_bytes(&identity)};
+    bytes_t own[5];
+    if (!bytes_copy_all(own, wanted, 5)) {
+        return STATUS_NO_MEMORY;
+    }
+    ingest->consumer = own[0];
+    ingest->source_name = own[1];
+    ingest->source_tail = own[2];
+    ingest->key = own[3];
+    ingest->identity = own[4];
+    return STATUS_OK;
 }
 
 /* Pairs of source and destination; one without a destination is only a filter. */
@@ -387,13 +402,14 @@ static status_t ingest_start(plane_t *plane, stream_t *stream, const plane_comma
     if (deliver.size == 0 || consumer.size == 0 || parts[4].size > INGEST_KEY_MAX || size > INGEST_TEXT_MAX) {
         return STATUS_INVALID;
     }
+    ingest_t *ingest = calloc(1, sizeof(*ingest));
+    if (ingest == NULL || ingest_name(ingest, consumer, parts) != STATUS_OK) {
+        free(ingest);
+        return STATUS_NO_MEMORY;
+    }
     ingest_t **old = ingest_place(plane, stream, command->arg);
     if (*old != NULL) {
         ingest_free(plane, old);
-    }
-    ingest_t *ingest = calloc(1, sizeof(*ingest));
-    if (ingest == NULL) {
-        return STATUS_NO_MEMORY;
     }
     ingest->stream = stream;
     ingest->slot = (uint32_t)command->arg;
@@ -401,8 +417,6 @@ static status_t ingest_start(plane_t *plane, stream_t *stream, const plane_comma
     ingest->running = true;
     ingest->silence_ns = config.silence_ns;
     ingest->started_ns = plane->now.mono_ns;
-    ingest->consumer = bytes_copy(consumer);
-    ingest_name(ingest, parts);
     uint64_t stored;
     if (ingest->mirror) {
         stream_state_t state;

@@ -31,6 +31,7 @@ struct interest {
     interest_entry_t **buckets;
     uint32_t size;
     uint32_t count;
+    bool failed;                         /* while it is made: no memory for all of it                  */
 };
 
 static bytes_t entry_subject(const interest_entry_t *entry) {
@@ -100,8 +101,9 @@ static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t
         table_grow(interest);
     }
     interest_entry_t *entry = calloc(1, sizeof(*entry) + subject.size + queue.size);
-    /* An interest that is not told is a subscription that gets nothing, silently. */
-    check(entry != NULL);
+    if (entry == NULL) {
+        return NULL;
+    }
     entry->hash = hash;
     entry->subject_size = subject.size;
     entry->queue_size = queue.size;
@@ -113,6 +115,16 @@ static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t
     interest->buckets[hash & (interest->size - 1)] = entry;
     interest->count++;
     return entry;
+}
+
+static interest_entry_t *entry_for(interest_t *interest, bytes_t subject, bytes_t queue) {
+    uint64_t hash = subscription_hash(subject, queue);
+    interest_entry_t *entry = entry_find(interest, hash, subject, queue);
+    return entry != NULL ? entry : entry_make(interest, hash, subject, queue);
+}
+
+status_t interest_reserve(account_t *account, bytes_t subject, bytes_t queue) {
+    return account->interest == NULL || entry_for(account->interest, subject, queue) != NULL ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 static void entry_drop(interest_t *interest, interest_entry_t *entry) {
@@ -198,11 +210,8 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     if (interest == NULL || before == after) {
         return;
     }
-    uint64_t hash = subscription_hash(subject, queue);
-    interest_entry_t *entry = entry_find(interest, hash, subject, queue);
-    if (entry == NULL) {
-        entry = entry_make(interest, hash, subject, queue);
-    }
+    interest_entry_t *entry = entry_find(interest, subscription_hash(subject, queue), subject, queue);
+    check(entry != NULL);
     uint64_t *part = origin == NULL ? &entry->local : is_hub(origin) ? &entry->hubs : &entry->spokes;
     check(*part >= before);
     *part -= before;
@@ -231,10 +240,10 @@ static bool count_local(void *context, route_target_t *target) {
         return true;
     }
     /* Dead ones, too: the sweep will take them off again. */
-    uint64_t hash = subscription_hash(target->subject, target->queue);
-    interest_entry_t *entry = entry_find(interest, hash, target->subject, target->queue);
+    interest_entry_t *entry = entry_for(interest, target->subject, target->queue);
     if (entry == NULL) {
-        entry = entry_make(interest, hash, target->subject, target->queue);
+        interest->failed = true;
+        return false;
     }
     peer_t *origin = NULL;
     if (target->kind == TARGET_SHADOW) {
@@ -245,24 +254,40 @@ static bool count_local(void *context, route_target_t *target) {
     return true;
 }
 
+static const char *const families[] = {"INFO",   "STREAM.>",  "CONSUMER.>", "DIRECT.>", "META.>",
+                                       "SERVER.>", "ACCOUNT.>", "$KV.>",      "$OBJ.>"};
+#define FAMILY_COUNT (sizeof(families) / sizeof(families[0]))
+
+static void family_subject(text_t *subject, const account_t *account, uint32_t i) {
+    subject->size = 0;
+    text_add(subject, account->domain_prefix);
+    text_add_literal(subject, families[i]);
+}
+
 /* One weight for JetStream itself, beside those of whoever subscribes to the same subjects. */
 static void domain_change(plane_t *plane, account_t *account, uint32_t before, uint32_t after) {
-    static const char *const families[] = {"INFO",   "STREAM.>",  "CONSUMER.>", "DIRECT.>", "META.>",
-                                           "SERVER.>", "ACCOUNT.>", "$KV.>",      "$OBJ.>"};
-    for (uint32_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
-        text_t subject = {0};
-        text_add(&subject, account->domain_prefix);
-        text_add_literal(&subject, families[i]);
+    text_t subject;
+    for (uint32_t i = 0; i < FAMILY_COUNT; i++) {
+        family_subject(&subject, account, i);
         interest_change(plane, account, text_bytes(&subject), BYTES_NONE, NULL, before, after);
     }
     account->domain_announced = after != 0;
 }
 
-void interest_announce_domain(plane_t *plane, account_t *account) {
-    if (account->interest != NULL && account->domain_prefix.size != 0 && (account->flags & ACCOUNT_JETSTREAM) != 0
-        && !account->domain_announced) {
-        domain_change(plane, account, 0, 1);
+status_t interest_announce_domain(plane_t *plane, account_t *account) {
+    if (account->interest == NULL || account->domain_prefix.size == 0 || (account->flags & ACCOUNT_JETSTREAM) == 0
+        || account->domain_announced) {
+        return STATUS_OK;
     }
+    text_t subject;
+    for (uint32_t i = 0; i < FAMILY_COUNT; i++) {
+        family_subject(&subject, account, i);
+        if (interest_reserve(account, text_bytes(&subject), BYTES_NONE) != STATUS_OK) {
+            return STATUS_NO_MEMORY;
+        }
+    }
+    domain_change(plane, account, 0, 1);
+    return STATUS_OK;
 }
 
 void interest_withdraw_domain(plane_t *plane, account_t *account) {
@@ -271,16 +296,29 @@ void interest_withdraw_domain(plane_t *plane, account_t *account) {
     }
 }
 
-static void interest_start(plane_t *plane, account_t *account) {
+/* There is no link yet that could be told. */
+static status_t interest_start(plane_t *plane, account_t *account) {
     interest_t *interest = calloc(1, sizeof(*interest));
-    check(interest != NULL);
+    if (interest == NULL) {
+        return STATUS_NO_MEMORY;
+    }
     interest->size = 64;
     interest->buckets = calloc(interest->size, sizeof(*interest->buckets));
-    check(interest->buckets != NULL);
+    if (interest->buckets == NULL) {
+        free(interest);
+        return STATUS_NO_MEMORY;
+    }
     account->interest = interest;
     route_each(account->route, count_local, interest);
-    mappings_announce(plane, account);
-    interest_announce_domain(plane, account);
+    status_t status = interest->failed ? STATUS_NO_MEMORY : mappings_announce(plane, account);
+    if (status == STATUS_OK) {
+        status = interest_announce_domain(plane, account);
+    }
+    if (status != STATUS_OK) {
+        interest_free(interest);
+        account->interest = NULL;
+    }
+    return status;
 }
 
 /* Only links of that cluster can be concerned: a hub of thousands of leafs, each a cluster of its own, walks the list once. */
@@ -296,10 +334,14 @@ static void find_mates(account_t *account, const peer_t *changed) {
     }
 }
 
-void interest_leaf_joined(plane_t *plane, peer_t *peer) {
+status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     account_t *account = peer->account;
-    if (account->interest == NULL) {
-        interest_start(plane, account);
+    status_t status = publish_reserve_leafs(plane, account->leaf_count + 1);
+    if (status == STATUS_OK && account->interest == NULL) {
+        status = interest_start(plane, account);
+    }
+    if (status != STATUS_OK) {
+        return status;
     }
     peer->next_leaf = account->leafs;
     account->leafs = peer;
@@ -316,6 +358,7 @@ void interest_leaf_joined(plane_t *plane, peer_t *peer) {
             }
         }
     }
+    return STATUS_OK;
 }
 
 /* Its subscriptions are gone already. */

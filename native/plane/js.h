@@ -19,6 +19,7 @@ typedef struct consumer_seat {
     sink_t next;            /* $JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer>                        */
     sink_t ack[2];          /* v1, v2                                                               */
     sink_t flow[2];
+    event_entry_t *farewell; /* what control is told when it goes by itself: there from the beginning  */
     struct consumer_seat *next_seat;
 } consumer_seat_t;
 

@@ -64,7 +64,11 @@ static status_t read_mappings(strings_t *strings, mapping_t **place) {
         }
         *place = mapping;
         place = &mapping->next;
-        mapping->source = bytes_copy(strings_next(strings));
+        bytes_t source = strings_next(strings);
+        mapping->source = bytes_copy(source);
+        if (mapping->source.size != source.size) {
+            return STATUS_NO_MEMORY;
+        }
         choice_t **choice = &mapping->choices;
         bytes_t destination;
         while (status == STATUS_OK && (destination = strings_next(strings)).size != 0) {
@@ -84,13 +88,28 @@ static void announce(plane_t *plane, account_t *account, const mapping_t *mappin
     }
 }
 
-void mappings_announce(plane_t *plane, account_t *account) {
-    announce(plane, account, account->mappings, 0, 1);
+static status_t reserve(account_t *account, const mapping_t *mapping) {
+    status_t status = STATUS_OK;
+    for (; mapping != NULL && status == STATUS_OK; mapping = mapping->next) {
+        status = interest_reserve(account, mapping->source, BYTES_NONE);
+    }
+    return status;
+}
+
+status_t mappings_announce(plane_t *plane, account_t *account) {
+    status_t status = reserve(account, account->mappings);
+    if (status == STATUS_OK) {
+        announce(plane, account, account->mappings, 0, 1);
+    }
+    return status;
 }
 
 status_t mappings_put(plane_t *plane, account_t *account, strings_t strings) {
     mapping_t *mappings = NULL;
     status_t status = read_mappings(&strings, &mappings);
+    if (status == STATUS_OK) {
+        status = reserve(account, mappings);
+    }
     if (status != STATUS_OK) {
         mappings_free(mappings);
         return status;

@@ -45,7 +45,13 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     }
     peer->id = plane->next_peer;
     peer->queues = kind == CONN_LEAF ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
-    if ((kind == CONN_LEAF && peer->queues == NULL) || table_put(&plane->peers, peer->id, peer) != STATUS_OK) {
+    /* What control is told at the end is there from the beginning. */
+    peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    event_entry_t *entry = event_new(EVENT_OPENED, address, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    if ((kind == CONN_LEAF && peer->queues == NULL) || peer->farewell == NULL || entry == NULL
+        || table_put(&plane->peers, peer->id, peer) != STATUS_OK) {
+        free(entry);
+        free(peer->farewell);
         free(peer->queues);
         free(peer);
         return NULL;
@@ -69,12 +75,9 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     plane->all_peers = peer;
     plane->stats.connections++;
     plane->stats.total_connections++;
-    event_entry_t *entry = event_new(EVENT_OPENED, address, BYTES_NONE, BYTES_NONE, BYTES_NONE);
-    if (entry != NULL) {
-        entry->event.target = peer->id;
-        entry->event.code = kind;
-        entry->event.arg = listener;
-    }
+    entry->event.target = peer->id;
+    entry->event.code = kind;
+    entry->event.arg = listener;
     event_post(&plane->exchange, entry);
     peer_want(plane, peer);
     return peer;
@@ -514,12 +517,15 @@ static void bury(plane_t *plane, peer_t *peer) {
     if (!peer->silent) {
         peer_flush(plane, peer);
     }
-    event_entry_t *entry = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, peer->close_text);
-    if (entry != NULL) {
-        entry->event.target = peer->id;
-        entry->event.code = peer->close_reason;
+    event_entry_t *entry = peer->close_text.size == 0 ? NULL : event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, peer->close_text);
+    if (entry == NULL) {
+        entry = peer->farewell;
+        peer->farewell = NULL;
     }
+    entry->event.target = peer->id;
+    entry->event.code = peer->close_reason;
     event_post(&plane->exchange, entry);
+    free(peer->farewell);
     conn_close(&peer->conn, &plane->loop);
     subscription_table_free(&peer->table);
     permissions_free(peer->permissions);

@@ -335,23 +335,29 @@ static void offer_group(routing_t *routing, const route_group_t *group) {
     }
 }
 
-static void leafs_room(plane_t *plane, const account_t *account) {
-    if (plane->leafs_hit_max < account->leaf_count) {
-        uint32_t max = account->leaf_count * 2;
+status_t publish_reserve_leafs(plane_t *plane, uint32_t count) {
+    if (plane->leafs_hit_max < count) {
+        uint32_t max = count * 2;
         peer_t **grown = realloc(plane->leafs_hit, (size_t)max * sizeof(peer_t *));
-        check(grown != NULL);
+        if (grown == NULL) {
+            return STATUS_NO_MEMORY;
+        }
         plane->leafs_hit = grown;
         plane->leafs_hit_max = max;
     }
+    return STATUS_OK;
 }
 
 static void route_to_all(routing_t *routing, account_t *account) {
     plane_t *plane = routing->plane;
     const publication_t *publication = routing->publication;
-    if (account->leaf_count != 0) {
-        leafs_room(plane, account);
-    }
     const route_match_t *match = route_match(account->route, publication->message.subject);
+    if (LEAF_UNLIKELY(route_match_failed(match))) {
+        if (publication->origin != NULL) {
+            peer_doom(plane, publication->origin, CLOSE_LIMIT, BYTES_LITERAL("no memory for a message"));
+        }
+        return;
+    }
     plane->publication++;
     for (uint32_t i = 0; i < match->plain_count; i++) {
         route_target_t *target = match->plain[i];

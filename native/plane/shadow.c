@@ -108,7 +108,10 @@ static status_t cast(plane_t *plane, import_t *import, const route_target_t *tar
     shadow->leaf = target->kind == TARGET_LEAF ? shadow->subscription->peer : NULL;
     shadow->announced = interest_is_announced(target);
     shadow->holder = holder_of(target);
-    status = route_add(import->exporter->route, &shadow->target, text_bytes(&subject), target->queue);
+    status = shadow->announced ? interest_reserve(import->exporter, text_bytes(&subject), target->queue) : STATUS_OK;
+    if (status == STATUS_OK) {
+        status = route_add(import->exporter->route, &shadow->target, text_bytes(&subject), target->queue);
+    }
     if (status != STATUS_OK) {
         free(shadow);
         return status;

@@ -23,8 +23,11 @@ void command_done_durable(plane_t *plane, const plane_command_t *command, uint32
     entry->event.account = command->account;
     entry->event.target = command->target;
     entry->event.arg = arg;
-    status_t status = held_event(&plane->held[which_store], store_batch(plane->stores[which_store]), entry);
-    check(status == STATUS_OK);
+    entry->batch = store_batch(plane->stores[which_store]);
+    if (held_event(&plane->held[which_store], entry->batch, entry) != STATUS_OK) {
+        entry->next = plane->late[which_store];
+        plane->late[which_store] = entry;
+    }
 }
 
 /* ---- targets --------------------------------------------------------------------------------------------------------- */
@@ -112,28 +115,33 @@ static void subscriptions_take(plane_t *plane, stream_t *stream, const subscript
     }
 }
 
-static void set_texts(stream_t *stream, bytes_t name, bytes_t domain) {
-    bytes_release(&stream->name);
-    bytes_release(&stream->domain);
-    bytes_release(&stream->ack_prefix);
-    bytes_release(&stream->error_suffix);
-    stream->name = bytes_copy(name);
-    stream->domain = bytes_copy(domain);
-    text_t text;
-    text.size = 0;
-    text_add_literal(&text, "{\"stream\":\"");
-    text_add(&text, name);
+#define TEXTS 4
+
+/* Name, domain, and what PubAcks and errors are made of. */
+static status_t texts_make(bytes_t name, bytes_t domain, bytes_t out[TEXTS]) {
+    text_t ack, error;
+    ack.size = 0;
+    text_add_literal(&ack, "{\"stream\":\"");
+    text_add(&ack, name);
     if (domain.size != 0) {
-        text_add_literal(&text, "\",\"domain\":\"");
-        text_add(&text, domain);
+        text_add_literal(&ack, "\",\"domain\":\"");
+        text_add(&ack, domain);
     }
-    text_add_literal(&text, "\",\"seq\":");
-    stream->ack_prefix = bytes_copy(text_bytes(&text));
-    text.size = 0;
-    text_add_literal(&text, ",\"stream\":\"");
-    text_add(&text, name);
-    text_add_literal(&text, "\",\"seq\":0}");
-    stream->error_suffix = bytes_copy(text_bytes(&text));
+    text_add_literal(&ack, "\",\"seq\":");
+    error.size = 0;
+    text_add_literal(&error, ",\"stream\":\"");
+    text_add(&error, name);
+    text_add_literal(&error, "\",\"seq\":0}");
+    const bytes_t wanted[TEXTS] = {name, domain, text_bytes(&ack), text_bytes(&error)};
+    return bytes_copy_all(out, wanted, TEXTS) ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static void texts_take(stream_t *stream, const bytes_t texts[TEXTS]) {
+    bytes_t *own[TEXTS] = {&stream->name, &stream->domain, &stream->ack_prefix, &stream->error_suffix};
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        bytes_release(own[i]);
+        *own[i] = texts[i];
+    }
 }
 
 void stream_free(plane_t *plane, stream_t *stream) {
@@ -199,6 +207,7 @@ typedef struct definition {
     bytes_t domain;
     strings_t subjects;
     rewrite_t *rewrite;
+    bytes_t texts[TEXTS]; /* of the stream, once it takes them */
 } definition_t;
 
 static status_t definition_read(const plane_command_t *command, definition_t *definition) {
@@ -215,7 +224,8 @@ static status_t definition_read(const plane_command_t *command, definition_t *de
         transforms[i] = strings_next(&strings);
     }
     definition->subjects = strings;
-    return rewrite_new(transforms, (definition->config.flags & STREAM_REPUBLISH_HEADERS) != 0, &definition->rewrite);
+    status_t status = rewrite_new(transforms, (definition->config.flags & STREAM_REPUBLISH_HEADERS) != 0, &definition->rewrite);
+    return status == STATUS_OK ? texts_make(definition->name, definition->domain, definition->texts) : status;
 }
 
 /* All of it that may fail, and nothing that a stream which is there would show. */
@@ -257,7 +267,7 @@ static void put_shown(plane_t *plane, const definition_t *definition, stream_t *
     }
     rewrite_free(stream->rewrite);
     stream->rewrite = definition->rewrite;
-    set_texts(stream, definition->name, definition->domain);
+    texts_take(stream, definition->texts);
     subscriptions_take(plane, stream, added);
 }
 
@@ -290,12 +300,16 @@ static void stream_put(plane_t *plane, const plane_command_t *command) {
     definition_t definition;
     stream_t *stream = NULL;
     definition.rewrite = NULL;
+    memset(definition.texts, 0, sizeof(definition.texts));
     status_t status = definition_read(command, &definition);
     if (status == STATUS_OK) {
         status = put(plane, command, &definition, &stream);
     }
     if (status != STATUS_OK) {
         rewrite_free(definition.rewrite);
+        for (uint32_t i = 0; i < TEXTS; i++) {
+            bytes_release(&definition.texts[i]);
+        }
         command_done(plane, command, status);
         return;
     }

@@ -128,7 +128,7 @@ void stream_state(plane_t *plane, const plane_command_t *command, stream_t *stre
     }
     job->job = (job_t){.stream = stream, .step = state_step, .end = state_end};
     job->command = kept(command);
-    job->filter = bytes_copy(filter);
+    job->filter = bytes_copy(filter); /* looked at below, with what else may fail */
     job->state = state;
     job->deleted = command->arg == 1 && state.deleted_count != 0;
     job->deleted_from = state.first_seq;

@@ -60,6 +60,10 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     }
     if (memory_directory != NULL) {
         plane->memory_directory = strdup(memory_directory);
+        if (plane->memory_directory == NULL) {
+            snprintf(reason, PLANE_REASON_SIZE, "no memory for the name of the memory store's directory");
+            return STATUS_NO_MEMORY;
+        }
     }
     return store_start(plane, STORE_FILE, directory, reason);
 }
@@ -80,6 +84,19 @@ void core_shutdown(plane_t *plane) {
         consume_shutdown(plane->consume, plane->now);
     }
     core_settle(plane);
+}
+
+static void release_late(plane_t *plane, uint32_t which, uint64_t durable) {
+    for (event_entry_t **at = &plane->late[which]; *at != NULL;) {
+        event_entry_t *entry = *at;
+        if (entry->batch > durable) {
+            at = &entry->next;
+            continue;
+        }
+        *at = entry->next;
+        entry->next = NULL;
+        event_post(&plane->exchange, entry);
+    }
 }
 
 void core_close(plane_t *plane) {
@@ -114,6 +131,7 @@ void core_close(plane_t *plane) {
     }
     for (uint32_t i = 0; i < 2; i++) {
         held_free(&plane->held[i]);
+        release_late(plane, i, UINT64_MAX);
         plane->stores[i] = NULL;
     }
     held_free(&plane->deferred);
@@ -193,6 +211,9 @@ static void release(plane_t *plane, uint32_t which) {
         held_pop(held);
     }
     plane->more = plane->more || held->count > count;
+    if (LEAF_UNLIKELY(plane->late[which] != NULL)) {
+        release_late(plane, which, durable);
+    }
 }
 
 static void report_alarms(plane_t *plane, store_t *store) {

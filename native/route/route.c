@@ -156,17 +156,27 @@ static route_target_t **members_copy(const trie_found_t *found, route_group_t *g
     return to;
 }
 
-static void entry_room(cache_entry_t *entry, uint64_t size) {
+/* false: no memory; the entry stays as it was. */
+static bool entry_room(cache_entry_t *entry, uint64_t size) {
     if (entry->block_size < size) {
+        uint8_t *block = malloc(size);
+        if (block == NULL) {
+            return false;
+        }
         free(entry->block);
-        entry->block = malloc(size);
-        /* A message that cannot be routed would be lost without a word: out of memory ends the process here. */
-        check(entry->block != NULL);
+        entry->block = block;
         entry->block_size = size;
     }
+    return true;
 }
 
-static cache_entry_t *entry_fill(route_t *route, cache_entry_t *entry, bytes_t subject, uint64_t hash) {
+static const route_match_t no_memory;
+
+bool route_match_failed(const route_match_t *match) {
+    return match == &no_memory;
+}
+
+static const route_match_t *entry_fill(route_t *route, cache_entry_t *entry, bytes_t subject, uint64_t hash) {
     const trie_found_t *found = &route->found;
     uint64_t plain_count = 0, member_count = 0, group_max = 0;
     for (uint32_t i = 0; i < found->count; i++) {
@@ -181,7 +191,9 @@ static cache_entry_t *entry_fill(route_t *route, cache_entry_t *entry, bytes_t s
     if (size > CACHE_ENTRY_MAX) {
         entry = &route->large;
     }
-    entry_room(entry, size < 64 ? 64 : size);
+    if (!entry_room(entry, size < 64 ? 64 : size)) {
+        return &no_memory;
+    }
     route_target_t **at = (route_target_t **)(void *)entry->block;
     route_group_t *groups = (route_group_t *)(void *)(entry->block + pointers);
     uint8_t *copy = entry->block + pointers + group_max * sizeof(route_group_t);
@@ -203,7 +215,7 @@ static cache_entry_t *entry_fill(route_t *route, cache_entry_t *entry, bytes_t s
     for (uint32_t i = 0; i < entry->match.group_count; i++) {
         at = members_copy(found, &groups[i], at);
     }
-    return entry;
+    return &entry->match;
 }
 
 static void cache_grow(route_t *route) {
@@ -247,9 +259,10 @@ const route_match_t *route_match(route_t *route, bytes_t subject) {
     if (large->generation == route->generation && large->hash == hash && bytes_equal(large->subject, subject)) {
         return &large->match;
     }
-    status_t status = trie_find(route->root, subject, &route->found);
-    check(status == STATUS_OK);
-    return &entry_fill(route, entry, subject, hash)->match;
+    if (trie_find(route->root, subject, &route->found) != STATUS_OK) {
+        return &no_memory;
+    }
+    return entry_fill(route, entry, subject, hash);
 }
 
 static bool any_of_kind(route_target_t *const *targets, uint32_t count, uint32_t kind_mask) {

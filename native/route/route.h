@@ -48,6 +48,8 @@ LEAF_MUST_USE status_t route_add(route_t *route, route_target_t *target, bytes_t
 void route_remove(route_t *route, route_target_t *target);
 /* Matches a literal subject ('*' and '>' in it are ordinary tokens). Never NULL. */
 const route_match_t *route_match(route_t *route, bytes_t subject);
+/* Is that match empty because there was no memory to find it? A message that came with it would be lost without a word. */
+bool route_match_failed(const route_match_t *match);
 /* Is there any target whose kind is in kind_mask (1 << kind) for this subject? group empty: plain ones only. */
 bool route_interest(route_t *route, bytes_t subject, bytes_t group, uint32_t kind_mask);
 /* Every target, in no order (bursts to a new leaf link). false from visit ends it. */

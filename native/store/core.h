@@ -207,6 +207,8 @@ void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, c
     __attribute__((format(printf, 5, 6)));
 void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what);
 status_t list_add(stream_list_t *list, store_stream_t *stream);
+/* So many streams fit into each of the lists that a stream joins while it works, where nothing may fail. */
+status_t lists_reserve(store_t *store, uint32_t count);
 void list_remove(stream_list_t *list, const store_stream_t *stream);
 
 /* ---- adopt.c ---- */

@@ -10,9 +10,12 @@
 #include "store/core.h"
 
 #define NOTES_FOR_ONE_CALL 16
+#define NOTE_BYTES_MIN 32u /* of what is promised to the batch, for each note that keeping the promise makes */
 
 bool overlay_fits(store_t *store, uint64_t need) {
-    if (young_reserve(&store->young, NOTES_FOR_ONE_CALL) != STATUS_OK) {
+    /* Also for what closing the batch writes: that may not fail. */
+    uint64_t notes = NOTES_FOR_ONE_CALL + (store->batches.promised + need) / NOTE_BYTES_MIN;
+    if (young_reserve(&store->young, notes) != STATUS_OK) {
         return false;
     }
     return batch_fits(&store->batches, need);
@@ -121,15 +124,35 @@ void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, u
                 stream_id, (unsigned long long)seq);
 }
 
-status_t list_add(stream_list_t *list, store_stream_t *stream) {
-    if (list->count == list->capacity) {
-        uint32_t capacity = list->capacity > 0 ? list->capacity * 2 : 64;
+static status_t list_reserve(stream_list_t *list, uint32_t count) {
+    if (count > list->capacity) {
+        uint32_t capacity = list->capacity > 0 ? list->capacity : 64;
+        while (capacity < count) {
+            capacity *= 2;
+        }
         store_stream_t **at = realloc(list->at, capacity * sizeof(store_stream_t *));
         if (at == NULL) {
             return STATUS_NO_MEMORY;
         }
         list->at = at;
         list->capacity = capacity;
+    }
+    return STATUS_OK;
+}
+
+status_t lists_reserve(store_t *store, uint32_t count) {
+    stream_list_t *lists[] = {&store->touched, &store->flying, &store->advanced};
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; i < 3 && status == STATUS_OK; i++) {
+        status = list_reserve(lists[i], count);
+    }
+    return status;
+}
+
+status_t list_add(stream_list_t *list, store_stream_t *stream) {
+    status_t status = list_reserve(list, list->count + 1);
+    if (status != STATUS_OK) {
+        return status;
     }
     list->at[list->count++] = stream;
     return STATUS_OK;

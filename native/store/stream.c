@@ -60,7 +60,7 @@ void stream_touch(store_stream_t *stream) {
     if (!stream->touched) {
         stream->touched = true;
         stream->store->batches.promised += STREAM_PROMISE;
-        check(list_add(&stream->store->touched, stream) == STATUS_OK);
+        check(list_add(&stream->store->touched, stream) == STATUS_OK); /* reserved when the stream was opened */
     }
 }
 
@@ -148,6 +148,9 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     }
     if (status == STATUS_OK && stored && store->adopted.end > 0) {
         status = adopt_stream(stream);
+    }
+    if (status == STATUS_OK) {
+        status = lists_reserve(store, store->streams.count + 1);
     }
     if (status == STATUS_OK) {
         status = list_add(&store->streams, stream);
