@@ -1,7 +1,7 @@
 """A small ext4 file system of its own, in a file on a loop device, for tests that cut its power or fill it.
 
 Needs root and loop devices. A scenario on it runs as a program of its own in a private mount namespace
-(in_namespace), so that nothing stays mounted whatever happens.
+(in_namespace), so that nothing stays mounted whatever happens; in a plain chroot, too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
+from tests.packaging.machine import propagation
 
 NOT_TO_BE_HAD = 77  # a scenario's exit status when there are no loop devices
 TOOLS = ("mkfs.ext4", "mount", "umount", "unshare")
@@ -49,18 +51,13 @@ def in_namespace(module: str, *arguments: str) -> None:
     if os.geteuid() != 0 or missing:
         pytest.skip(f"needs root and {', '.join(missing or TOOLS)}")
     with tempfile.TemporaryDirectory(prefix="leafd-disk-") as directory:
-        command = [
-            "unshare",
-            "--mount",
-            "--propagation",
-            "private",
-            sys.executable,
-            "-m",
-            module,
-            *arguments,
-            directory,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
+        unshare = ["unshare", "--mount", "--propagation", propagation()]
+        command = [*unshare, sys.executable, "-m", module, *arguments, directory]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
+        finally:
+            if propagation() == "unchanged":  # then what a failed scenario left mounted may be mounted here, too
+                subprocess.run(["umount", "--lazy", f"{directory}/mounted"], capture_output=True)
     if done.returncode == NOT_TO_BE_HAD:
         pytest.skip(f"no ext4 on a loop device here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stdout + done.stderr
