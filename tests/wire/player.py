@@ -4,7 +4,7 @@ A .wire file is a test. Its first comment is the promise. Then, a line each (A i
 
     # conf: NAME                the server's configuration, tests/wire/conf/NAME.conf (default: that of the folder)
     # leafs: L M                these letters connect to the leaf port ({leaf_port} of the configuration)
-    # ways: lines joined        play it in these ways only; the reason stands beside it
+    # ways: lines joined        play it in these ways only; the reason in parentheses behind them, or below
     A> PUB foo 5                send this line and CR LF. Python's escapes work; a last \\c means: no CR LF
     A> PUB foo <json {...}>     send length, CR LF, the JSON and CR LF: nobody has to count the length
     A> PUB foo <fill 70000>     so many bytes "x"; expected likewise
@@ -78,6 +78,16 @@ class Transcript:
     steps: tuple[Step, ...]
 
 
+def ways_of(place: str, text: str) -> tuple[str, ...]:
+    """The ways that a remark of a transcript names, without the reason in parentheses behind them."""
+    ways = tuple(text.partition("(")[0].split())
+    assert ways, f"{place}: no way is named; there are {', '.join(WAYS)}"
+    for way in ways:
+        assert way in WAYS, f"{place}: no way is called {way!r}; there are {', '.join(WAYS)}"
+    assert len(set(ways)) == len(ways), f"{place}: a way is named twice"
+    return ways
+
+
 def read(path: Path) -> Transcript:
     promise, configuration, ways, steps = "", path.parent.name, WAYS, []
     leafs: tuple[str, ...] = ()
@@ -85,7 +95,7 @@ def read(path: Path) -> Transcript:
         if line.startswith("# conf:"):
             configuration = line.removeprefix("# conf:").strip()
         elif line.startswith("# ways:"):
-            ways = tuple(line.removeprefix("# ways:").split())
+            ways = ways_of(f"{path.name}:{number}", line.removeprefix("# ways:"))
         elif line.startswith("# leafs:"):
             leafs = tuple(line.removeprefix("# leafs:").split())
         elif line.startswith("#"):
