@@ -1,4 +1,4 @@
-"""What all tests share: a choice of servers and the promise that a test names what it needs.
+"""What all tests have in common: they stay on this machine, and can be dealt out to several processes.
 
 Nothing here starts anything; tests/servers.py does that when a test asks.
 """
@@ -8,6 +8,20 @@ from __future__ import annotations
 import os
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", default="0/1", metavar="I/N", help="every Nth of the tests chosen, from number I (0..)")
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m have chosen
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deals the tests out: all shares I/N of one N together are every test once."""
+    number, shares = map(int, config.getoption("--share").split("/"))
+    if not 0 <= number < shares:
+        raise pytest.UsageError(f"--share={number}/{shares}: shares are 0/{shares} to {shares - 1}/{shares}")
+    config.hook.pytest_deselected(items=[item for index, item in enumerate(items) if index % shares != number])
+    items[:] = items[number::shares]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,0 +1,55 @@
+"""The suite plays everything that it has, each thing once: the ways of a transcript, the shares of a part."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.wire import player
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def transcript(tmp_path: Path, remark: str) -> player.Transcript:
+    path = tmp_path / "some.wire"
+    path.write_text(f"# A promise.\n{remark}\nA> PING\nA< PONG\n")
+    return player.read(path)
+
+
+@pytest.mark.parametrize(
+    ("remark", "ways"),
+    [
+        ("# (no remark)", ("lines", "joined", "split")),
+        ("# ways: lines joined", ("lines", "joined")),
+        ("# ways: lines (it is about time, and split it would take too long)", ("lines",)),
+    ],
+)
+def test_ways_are_played_and_the_reason_is_not(tmp_path: Path, remark: str, ways: tuple[str, ...]) -> None:
+    """A transcript is played once in each way that stands before the reason, and in all without a remark."""
+    assert ways == transcript(tmp_path, remark).ways
+
+
+@pytest.mark.parametrize("remark", ["# ways: lines slowly", "# ways: lines lines", "# ways:", "# ways: (no reason)"])
+def test_unknown_ways_are_an_error(tmp_path: Path, remark: str) -> None:
+    """A way that does not exist, one that is named twice, or none at all fails with the place in the transcript."""
+    with pytest.raises(AssertionError, match=r"some\.wire:2: "):
+        transcript(tmp_path, remark)
+
+
+def collected(*arguments: str) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", __file__, "-k", "ways", *arguments]
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [line for line in output.splitlines() if "::" in line]
+
+
+def test_shares_are_every_test_once() -> None:
+    """The shares that tests/run deals out to its processes are together the tests that were chosen, each once."""
+    everything = collected()
+    shares = [collected(f"--share={number}/2") for number in range(2)]
+
+    assert len(everything) > 2
+    assert sorted(everything) == sorted(shares[0] + shares[1])
+    assert all(shares)
