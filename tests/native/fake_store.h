@@ -2,7 +2,8 @@
  * it defines the functions themselves, so that the linker has no reason to take the real ones.
  *
  * Dumb on purpose, but strict where the real one is: a slice that was given out is freed at the next write or tick, so that
- * AddressSanitizer finds whoever keeps one too long. What becomes visible, and which calls fail, is the test's to say.
+ * AddressSanitizer finds whoever keeps one too long. What becomes visible, and which calls fail, is the test's to say. That it answers
+ * as the store does is test_fake_store.c's promise.
  */
 #ifndef LEAFD_TESTS_FAKE_STORE_H
 #define LEAFD_TESTS_FAKE_STORE_H
@@ -284,17 +285,35 @@ void store_tally_close(store_tally_t *tally) {
     free(tally);
 }
 
+/* A message's subject and sequence, to be sorted. */
+typedef struct fake_subject {
+    const char *subject;
+    uint64_t seq;
+} fake_subject_t;
+
+HELPER int fake_subject_order(const void *left, const void *right) {
+    const fake_subject_t *a = left, *b = right;
+    int order = strcmp(a->subject, b->subject);
+    return order != 0 ? order : (a->seq > b->seq) - (a->seq < b->seq);
+}
+
 status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context) {
     filters_t filters = {.patterns = &pattern, .count = 1};
-    for (uint64_t seq = 1; seq <= stream->last; seq++) { /* not in byte order; who sorts by sequence does not mind */
-        const fake_message_t *message = &stream->messages[seq];
-        if (!fake_matches(message, filters)) continue;
-        bool newest = true;
-        for (uint64_t later = seq + 1; later <= stream->last && newest; later++) {
-            newest = !stream->messages[later].there || strcmp(stream->messages[later].subject, message->subject) != 0;
-        }
-        if (newest && !visit(context, bytes_of(message->subject, (uint32_t)strlen(message->subject)), 1, seq)) break;
+    fake_subject_t *all = malloc((stream->last + 1) * sizeof *all);
+    check(all);
+    uint64_t found = 0;
+    for (uint64_t seq = 1; seq <= stream->last; seq++) {
+        if (fake_matches(&stream->messages[seq], filters)) all[found++] = (fake_subject_t){stream->messages[seq].subject, seq};
     }
+    qsort(all, found, sizeof *all, fake_subject_order);
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < found; i++) {
+        count++;
+        if (i + 1 < found && strcmp(all[i].subject, all[i + 1].subject) == 0) continue;
+        if (!visit(context, bytes_of((const uint8_t *)all[i].subject, (uint32_t)strlen(all[i].subject)), count, all[i].seq)) break;
+        count = 0;
+    }
+    free(all);
     return STATUS_OK;
 }
 
