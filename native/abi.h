@@ -47,7 +47,8 @@ void plane_close(plane_t *plane);
 
 /* ---- exchange ---------------------------------------------------------------------------------------------------- */
 
-/* One command. Which fields count is said at its op. token: echoed in EVENT_DONE; 0 = no completion wanted.
+/* One command. Which fields count is said at its op. token: echoed in EVENT_DONE; 0 = no completion wanted, a failure is an ALARM_COMMAND
+ * (but STATUS_NOT_FOUND where what it speaks of may have ended meanwhile: connections, subscriptions, publishing).
  * EVENT_DONE for a command that changes the store comes when the change is on disk. */
 typedef struct plane_command {
     uint32_t op;
@@ -105,6 +106,9 @@ void plane_release(plane_t *plane, uint32_t count);                             
                                       own $LDS subject of the account, remote domain, then the four lists as in ADMIT where pub = what may
                                       be sent over the link, sub = what may come in and be asked for; and a fifth: where a mapping
                                       or the domain's name must not lead what came in                                      */
+#define COMMAND_RIGHTS 12          /* of a client that is admitted, after a reload: as ADMIT, for the same account. Subscriptions that are no
+                                      longer allowed go, each with an -ERR; completion's arg = how many. STATUS_NOT_FOUND: it is gone or
+                                      at its login again; what else fails closes the connection                            */
 #define COMMAND_BROADCAST 9        /* body = frame to every admitted client with protocol >= 1 (INFO on lame duck)         */
 #define COMMAND_CONNECTIONS 10     /* completion's payload = connection_row_t[] each followed by nothing; see native.py    */
 #define COMMAND_SUBSCRIPTIONS 11   /* target = connection, arg = bucket to go on from; completion's payload = subscription_row_t, each
@@ -244,6 +248,7 @@ void plane_release(plane_t *plane, uint32_t count);                             
 #define REFUSED_PAYLOAD 5          /* bytes were announced                                                                 */
 #define REFUSED_CONTROL_LINE 6
 #define REFUSED_PROTOCOL 7         /* subject = how the input begins that is no protocol                                   */
+#define REFUSED_REMOVED 8          /* subject, queue, sid: a subscription that a reload took away                          */
 
 #define ADVISORY_MAX_DELIVERIES 1
 #define ADVISORY_NAKED 2
@@ -263,6 +268,7 @@ void plane_release(plane_t *plane, uint32_t count);                             
 #define ALARM_IO 4
 #define ALARM_CLOCK 5              /* the wall clock stepped                                                               */
 #define ALARM_SLOW 6               /* slow consumer cut off: target = connection                                           */
+#define ALARM_COMMAND 7            /* a command failed that nobody waits for: target = its op, arg = its target            */
 
 /* ---- flat configurations ------------------------------------------------------------------------------------------- */
 

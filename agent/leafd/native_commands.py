@@ -126,6 +126,23 @@ class Commands(ABC):
         body = self._encode("conn_verdict_t", vars_of(verdict))
         self._submit("ADMIT", target=connection, account=account, body=body, extra=extra)
 
+    async def change_rights(
+        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> int:
+        """Other rights for an admitted client of the same account; returns how many of its subscriptions went. Raises
+        PlaneError: NOT_FOUND when it is gone or at its login again, otherwise the plane has closed it."""
+        extra = pack_strings([after_pong]) + _pack_permissions(permissions)
+        body = self._encode("conn_verdict_t", vars_of(verdict))
+        done = await self._request(
+            "RIGHTS",
+            f"changing the rights of connection {connection}",
+            target=connection,
+            account=account,
+            body=body,
+            extra=extra,
+        )
+        return done.arg
+
     def admit_leaf(
         self,
         connection: int,

@@ -463,6 +463,7 @@ class RefusedCode(IntEnum):
     PAYLOAD = 5
     CONTROL_LINE = 6
     PROTOCOL = 7
+    REMOVED = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@
 
 #include "plane/core.h"
 
-#define LISTS_MAX 65536u
-
 /* ---- packed strings ------------------------------------------------------------------------------------------------ */
 
 strings_t strings_of(const plane_command_t *command) {
@@ -42,8 +40,35 @@ bool strings_more(const strings_t *strings) {
 
 /* ---- completions ------------------------------------------------------------------------------------------------------ */
 
+/* Nobody waits for it, but nobody is to believe either that it was done. */
+static void tell_failure(plane_t *plane, const plane_command_t *command, status_t status) {
+    bool ended = status == STATUS_NOT_FOUND
+              && (command->op < COMMAND_ACCOUNT || command->op == COMMAND_UNSUBSCRIBE || command->op == COMMAND_PUBLISH);
+    if (status == STATUS_OK || ended) {
+        return;
+    }
+    text_t text;
+    text.size = 0;
+    text_add_literal(&text, "a command failed: number ");
+    text_add_number(&text, command->op);
+    text_add_literal(&text, " (account ");
+    text_add_number(&text, command->account);
+    text_add_literal(&text, ", target ");
+    text_add_number(&text, command->target);
+    text_add_literal(&text, "): ");
+    text_add_literal(&text, status_name(status));
+    event_entry_t *entry = event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE, text_bytes(&text));
+    if (entry != NULL) {
+        entry->event.code = ALARM_COMMAND;
+        entry->event.target = command->op;
+        entry->event.arg = command->target;
+    }
+    event_post(&plane->exchange, entry);
+}
+
 void command_answer(plane_t *plane, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2, bytes_t payload) {
     if (command->token == 0) {
+        tell_failure(plane, command, status);
         return;
     }
     event_entry_t *entry = event_answer(&plane->exchange, status, BYTES_NONE, BYTES_NONE, payload);
@@ -147,101 +172,6 @@ static void do_close(plane_t *plane, const plane_command_t *command) {
         peer_doom(plane, peer, (uint32_t)command->arg, command_body(command));
     }
     command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
-}
-
-/* Lists that each end with an empty string; those that do not come are empty. */
-static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdict, permissions_t **out) {
-    uint32_t max = strings->left / 4 < LISTS_MAX ? strings->left / 4 : LISTS_MAX;
-    bytes_t *all = calloc(max + 1u, sizeof(*all));
-    if (all == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    permission_lists_t lists = {0};
-    uint32_t used = 0;
-    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
-        lists.at[i] = all + used;
-        while (strings_more(strings)) {
-            bytes_t pattern = strings_next(strings);
-            if (pattern.size == 0) {
-                break;
-            }
-            if (used == max) {
-                free(all);
-                return STATUS_INVALID;
-            }
-            all[used++] = pattern;
-            lists.count[i]++;
-        }
-    }
-    status_t status = permissions_new(&lists, verdict->response_max, verdict->response_ttl_ns, out);
-    free(all);
-    return status;
-}
-
-static status_t read_texts(strings_t *strings, uint32_t count, bytes_t *out) {
-    bytes_t wanted[3];
-    for (uint32_t i = 0; i < count; i++) {
-        wanted[i] = strings_next(strings);
-    }
-    if (bytes_copy_all(out, wanted, count)) {
-        return STATUS_OK;
-    }
-    memset(out, 0, count * sizeof(*out));
-    return STATUS_NO_MEMORY;
-}
-
-static void release_texts(bytes_t *texts, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        bytes_release(&texts[i]);
-    }
-}
-
-static void do_admit(plane_t *plane, const plane_command_t *command) {
-    peer_t *peer = peer_find(plane, command->target);
-    account_t *account = account_find(plane, command->account);
-    uint32_t kind = command->op == COMMAND_ADMIT ? CONN_CLIENT : CONN_LEAF;
-    if (peer == NULL || account == NULL || peer->kind != kind || peer->state == PEER_ADMITTED) {
-        command_done(plane, command, STATUS_NOT_FOUND);
-        return;
-    }
-    conn_verdict_t verdict;
-    if (command->body_size != sizeof(verdict)) {
-        command_done(plane, command, STATUS_INVALID);
-        return;
-    }
-    memcpy(&verdict, command->body, sizeof(verdict));
-    strings_t strings = strings_of(command);
-    bytes_t texts[3] = {BYTES_NONE, BYTES_NONE, BYTES_NONE};
-    uint32_t text_count = kind == CONN_CLIENT ? 1 : 3;
-    status_t status = read_texts(&strings, text_count, texts);
-    permissions_t *permissions = NULL;
-    if (status == STATUS_OK) {
-        status = read_permissions(&strings, &verdict, &permissions);
-    }
-    if (status != STATUS_OK) {
-        release_texts(texts, text_count);
-        peer_doom(plane, peer, CLOSE_AUTHENTICATION,
-                  status == STATUS_NO_MEMORY ? BYTES_LITERAL("no memory for a login") : BYTES_LITERAL("Authorization Violation"));
-        command_done(plane, command, status);
-        return;
-    }
-    bytes_t *const own[3] = {kind == CONN_CLIENT ? &peer->after_pong : &peer->cluster, &peer->lds, &peer->remote_domain};
-    for (uint32_t i = 0; i < text_count; i++) {
-        bytes_release(own[i]);
-        *own[i] = texts[i];
-    }
-    permissions_free(peer->permissions);
-    peer->permissions = permissions;
-    peer_admit(plane, peer, account, &verdict);
-    if (kind == CONN_LEAF) {
-        status = leaf_admitted(plane, peer);
-        if (status != STATUS_OK) {
-            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a link"));
-        }
-    } else if ((verdict.flags & VERDICT_VERBOSE) != 0 && (verdict.flags & VERDICT_IMPLICIT) == 0) {
-        peer_send(plane, peer, emit_ok);
-    }
-    command_done(plane, command, status);
 }
 
 static void do_broadcast(plane_t *plane, const plane_command_t *command) {
@@ -382,10 +312,10 @@ static bool command_plain(plane_t *plane, const plane_command_t *command) {
     } rows[] = {
         {COMMAND_LISTEN, do_listen},       {COMMAND_UNLISTEN, do_unlisten},   {COMMAND_ADOPT, do_adopt},
         {COMMAND_SEND, do_send},           {COMMAND_RESUME, do_resume},       {COMMAND_CLOSE, do_close},
-        {COMMAND_ADMIT, do_admit},         {COMMAND_ADMIT_LEAF, do_admit},    {COMMAND_BROADCAST, do_broadcast},
+        {COMMAND_ADMIT, command_admit},    {COMMAND_ADMIT_LEAF, command_admit}, {COMMAND_BROADCAST, do_broadcast},
         {COMMAND_CONNECTIONS, do_connections}, {COMMAND_ACCOUNT, do_account}, {COMMAND_SUBSCRIBE, do_subscribe},
         {COMMAND_UNSUBSCRIBE, do_unsubscribe}, {COMMAND_PUBLISH, do_publish}, {COMMAND_LIMITS, do_limits},
-        {COMMAND_MAPPING, do_mapping},     {COMMAND_IMPORTS, command_imports},
+        {COMMAND_MAPPING, do_mapping},     {COMMAND_IMPORTS, command_imports}, {COMMAND_RIGHTS, command_rights},
         {COMMAND_SUBSCRIPTIONS, command_subscriptions},
     };
     for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

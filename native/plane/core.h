@@ -4,7 +4,7 @@
  *     tick.c       one tick of the sans-IO core                      held.c       what waits for the disk
  *     peer.c       one connection's life                             account.c    subscriptions of every kind
  *     dispatch_*.c one function a protocol verb                      publish.c    one message to all who want it
- *     interest.c   what leaf links are told                          permissions.c
+ *     interest.c   what leaf links are told                          permissions.c admit.c   who may what
  *     command_*.c  one function a command of abi.h                   stream.c consumer.c js_*.c ingest.c   JetStream
  *     pressure.c   nobody gives control more than it takes
  *     jobs.c       what takes longer than a tick may, in steps        stream_jobs.c js_direct.c   who has such work
@@ -375,6 +375,7 @@ uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input);
 void peer_pause(plane_t *plane, peer_t *peer);       /* waits for a verdict                                     */
 void peer_resume(plane_t *plane, peer_t *peer);
 void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_verdict_t *verdict);
+void peer_limit(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict); /* of peer_admit: flags and limits */
 /* Marks for closing; text (may be empty) goes out as -ERR first. */
 void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
 void peer_doom_silently(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
@@ -532,6 +533,11 @@ bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject);    
 bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject);       /* may be where a mapping sends what came in */
 bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject);      /* may we send LS+            */
 bool permissions_leaf_asked(const permissions_t *permissions, bytes_t subject);    /* may the peer ask for it    */
+
+/* ---- admit.c ---------------------------------------------------------------------------------------------------------------------- */
+
+void command_admit(plane_t *plane, const plane_command_t *command);
+void command_rights(plane_t *plane, const plane_command_t *command);
 
 /* ---- commands and events ----------------------------------------------------------------------------------------------------------- */
 

@@ -135,19 +135,19 @@ static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
 /* ---- messages ----------------------------------------------------------------------------------------------------------- */
 
 static void refuse(plane_t *plane, peer_t *peer, bytes_t subject) {
-    if (!is_hub(peer)) {
+    if (!is_hub(peer) && !is_domain_family(subject)) {
         close_for(plane, peer, CLOSE_PERMISSION, "Permissions Violation for Publish to \"", subject, "\"");
     }
 }
 
+/* Answers and acknowledgements need nobody's leave, as in the reference; but what a link's rights deny by name, here also an
+ * acknowledgement is: it may be that of somebody else's message. */
 static bool may_come_in(plane_t *plane, peer_t *peer, bytes_t subject) {
-    if (peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("_R_.")) || bytes_starts(subject, BYTES_LITERAL("$JS.ACK."))
-        || permissions_leaf_in(peer->permissions, subject)) {
+    if (peer->permissions == NULL || permissions_leaf_in(peer->permissions, subject) || bytes_starts(subject, BYTES_LITERAL("_R_."))
+        || (bytes_starts(subject, BYTES_LITERAL("$JS.ACK.")) && permissions_leaf_to(peer->permissions, subject))) {
         return true;
     }
-    if (!is_domain_family(subject)) {
-        refuse(plane, peer, subject);
-    }
+    refuse(plane, peer, subject);
     return false;
 }
 

@@ -234,6 +234,18 @@ void peer_resume(plane_t *plane, peer_t *peer) {
     }
 }
 
+void peer_limit(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
+    peer->flags = verdict->flags;
+    peer->max_subscriptions = verdict->max_subscriptions;
+    peer->expires_wall_ns = verdict->expires_wall_ns;
+    peer->parser.max_payload = verdict->max_payload != 0 ? verdict->max_payload : plane->limits.max_payload;
+    peer->parser.headers = peer->kind == CONN_LEAF || (verdict->flags & VERDICT_HEADERS) != 0;
+    uint64_t room = input_max(plane, peer->parser.max_payload);
+    if (peer->conn.rest.max < room) {
+        peer->conn.rest.max = room;
+    }
+}
+
 void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_verdict_t *verdict) {
     if (peer->account != NULL && peer->kind == CONN_CLIENT && peer->account != account) {
         peer->account->client_count--;
@@ -243,17 +255,9 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
         account->client_count++;
     }
     peer->account = account;
-    peer->flags = verdict->flags;
-    peer->max_subscriptions = verdict->max_subscriptions;
-    peer->expires_wall_ns = verdict->expires_wall_ns;
-    peer->parser.max_payload = verdict->max_payload != 0 ? verdict->max_payload : plane->limits.max_payload;
     peer->parser.max_control_line = admitted_line_max(plane, peer);
     peer->conn.read_max = CONN_SCRATCH_SIZE;
-    peer->parser.headers = peer->kind == CONN_LEAF || (verdict->flags & VERDICT_HEADERS) != 0;
-    uint64_t room = input_max(plane, peer->parser.max_payload);
-    if (peer->conn.rest.max < room) {
-        peer->conn.rest.max = room;
-    }
+    peer_limit(plane, peer, verdict);
     peer->state = PEER_ADMITTED;
     if (peer->rtt_ns == 0 && peer->kind == CONN_CLIENT) {
         /* Until a PONG tells better, as in the reference: the time that the handshake took. */

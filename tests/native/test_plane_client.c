@@ -365,6 +365,72 @@ static void second_connect(void) {
     rig_close(plane);
 }
 
+static uint64_t change_rights(plane_t *plane, const peer_t *peer, conn_verdict_t verdict, const char *const lists[4], int32_t *status) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, "INFO {}\r\n");
+    for (uint32_t i = 0; i < 4; i++) {
+        if (lists[i] != NULL) rig_pack(&strings, lists[i]);
+        rig_pack(&strings, "");
+    }
+    rig_run(plane, (plane_command_t){.op = COMMAND_RIGHTS, .account = RIG_ACCOUNT, .target = peer->id, .token = 5,
+                                     .body = (const uint8_t *)&verdict, .body_size = sizeof(verdict)}, &strings);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    *status = event.status;
+    return event.arg;
+}
+
+static void other_rights(void) {
+    static const char *const denied[4] = {NULL, "p.no", NULL, "s.no"}, *const all[4] = {NULL};
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane), *b = rig_client(plane);
+    int32_t status;
+    rig_feed(plane, a, "SUB s.no 1\r\nSUB s.* 2\r\nSUB t 3\r\n");
+    conn_verdict_t verdict = {.flags = RIG_FLAGS, .max_payload = 3, .max_subscriptions = 2};
+    CHECK_EQ_U64(1, change_rights(plane, a, verdict, denied, &status));
+    CHECK_EQ_I64(STATUS_OK, status);
+    RIG_HEARD("-ERR 'Permissions Violation for Subscription to \"s.no\" (sid \"1\")'\r\n", a);
+    rig_feed(plane, b, "PUB s.no 1\r\nx\r\nPUB s.yes 1\r\ny\r\n");
+    RIG_HEARD("MSG s.yes 2 1\r\ny\r\n", a);
+    rig_feed(plane, a, "PUB p.no 1\r\nx\r\nSUB s.no 4\r\nSUB u 5\r\n");
+    RIG_HEARD("-ERR 'Permissions Violation for Publish to \"p.no\"'\r\n-ERR 'Permissions Violation for Subscription to \"s.no\"'\r\n"
+              "-ERR 'maximum subscriptions exceeded'\r\n", a);
+    CHECK_EQ_U64(0, change_rights(plane, a, verdict, all, &status));
+    rig_feed(plane, b, "PUB s.no 1\r\nz\r\n");
+    RIG_HEARD("MSG s.no 2 1\r\nz\r\n", a);
+    verdict.max_subscriptions = 1;
+    CHECK_EQ_U64(0, change_rights(plane, a, verdict, all, &status));
+    RIG_HEARD("-ERR 'maximum subscriptions exceeded'\r\n", a);
+    CHECK(a->state == PEER_DOOMED);
+    core_settle(plane);
+    rig_close(plane);
+}
+
+/* Who cannot be given the new rights does not keep the old ones. */
+static void rights_that_cannot_change(void) {
+    static const char *const all[4] = {NULL};
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane);
+    int32_t status;
+    rig_say(plane, a, "CONNECT {}\r\n");
+    change_rights(plane, a, (conn_verdict_t){.flags = RIG_FLAGS}, all, &status);
+    CHECK_EQ_I64(STATUS_NOT_FOUND, status);
+    CHECK(a->state == PEER_WAITING);
+    peer_t *b = rig_client(plane);
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_REMOVED, "");
+    change_rights(plane, b, (conn_verdict_t){.flags = RIG_FLAGS}, all, &status);
+    CHECK_EQ_I64(STATUS_INVALID, status);
+    RIG_HEARD("-ERR 'Authorization Violation'\r\n", b);
+    CHECK(b->state == PEER_DOOMED);
+    rig_run(plane, (plane_command_t){.op = COMMAND_ADMIT, .account = RIG_ACCOUNT, .target = a->id}, NULL);
+    CHECK(a->state == PEER_DOOMED);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_ALARM, &event));
+    CHECK_EQ_U64(ALARM_COMMAND, event.code);
+    core_settle(plane);
+    rig_close(plane);
+}
+
 int main(void) {
     RUN("a message goes to every subscription that matches, with its header and reply", message_to_all);
     RUN("input may be cut anywhere", split_anywhere);
@@ -384,5 +450,7 @@ int main(void) {
     RUN("control hears its subjects, publishes, learns how many took it, and stops hearing", control_hears);
     RUN("who asks control for more than it takes is not read, others are, and nothing is lost", floods_wait);
     RUN("a second CONNECT drops subscriptions and waits for a verdict", second_connect);
+    RUN("changed rights hold at once: subscriptions go or are filtered, limits count, too many subscriptions end it", other_rights);
+    RUN("whoever cannot be given changed rights is closed, and a login that is under way is left to its verdict", rights_that_cannot_change);
     return TEST_RESULT();
 }

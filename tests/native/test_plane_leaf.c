@@ -154,6 +154,22 @@ static void weights_add_up_to_what_can_be_read(void) {
     CHECK(one->state == PEER_ADMITTED && two->state == PEER_ADMITTED && three->state == PEER_ADMITTED);
 }
 
+/* As a leaf whose user may not publish below $JS: the fifth list is what it may not do under any name. */
+static void acks_that_are_denied(void) {
+    rig_strings_t strings = {.size = 0};
+    const char *parts[] = {"l", "$LDS.own", "", "", "", "", "$JS.>", "", "$JS.>", ""};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) rig_pack(&strings, parts[i]);
+    peer_t *a = rig_client(plane), *leaf = rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, (conn_verdict_t){.flags = VERDICT_HEADERS}, &strings);
+    static const char *const between_domains[4] = {NULL, NULL, NULL, "$JS.API.>"};
+    peer_t *other = rig_leaf(plane, 0, "m", between_domains);
+    rig_feed(plane, a, "SUB $JS.ACK.> 1\r\n");
+    rig_feed(plane, leaf, "LMSG $JS.ACK.S.C.1.1.1.1.0 4\r\n+ACK\r\n");
+    RIG_HEARD("", a);
+    CHECK(leaf->state == PEER_ADMITTED);
+    rig_feed(plane, other, "LMSG $JS.ACK.S.C.1.1.1.1.0 4\r\n+ACK\r\n");
+    RIG_HEARD("MSG $JS.ACK.S.C.1.1.1.1.0 1 4\r\n+ACK\r\n", a);
+}
+
 static void link_counts_as_taken(void) {
     peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", NULL);
     rig_feed(plane, leaf, "LS+ svc\r\nLS+ *\r\n");
@@ -219,6 +235,7 @@ int main(void) {
     RUN_LINKED("deny lists hold in both directions and for interest", denied);
     RUN_LINKED("JetStream's subjects under its domain's name stay announced when a client that wanted them leaves", domain_stays);
     RUN_LINKED("weights beyond nine digits are told as the largest that a peer reads, and taken as that", weights_add_up_to_what_can_be_read);
+    RUN_LINKED("a link that is denied the subjects of acknowledgements acknowledges nothing; others do", acks_that_are_denied);
     RUN_LINKED("a message crosses a link once, and that counts as delivered", link_counts_as_taken);
     RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
     RUN("errors of a link are told some times a second, and counted otherwise", errors_are_counted);

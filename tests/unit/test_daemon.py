@@ -365,7 +365,7 @@ def test_reload_of_users() -> None:
             assert "PONG" == wire.line()
             wire.info()
         rewrite(server, "{user: b, password: b}", "{user: c, password: c}")
-        assert ["-ERR 'Authorization Violation'", ""] == [goes.line(), goes.line()]
+        assert "" == goes.line()
         stays.send("PING\r\n")
         assert "PONG" == stays.line()
         with client(server) as comes:
@@ -382,7 +382,7 @@ def test_reload_of_accounts() -> None:
         assert "PONG" == goes.line()
         goes.info()
         rewrite(server, "  A { users", "  N { users")
-        assert ["-ERR 'Authorization Violation'", ""] == [goes.line(), goes.line()]
+        assert "" == goes.line()
         answer = request(server, "a", "$JS.API.INFO")
         assert isinstance(answer, dict)
         assert "edge" == answer["domain"]

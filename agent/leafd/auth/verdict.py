@@ -65,22 +65,62 @@ def identify(connect: Mapping[str, Any], nonce: str, policy: Policy, kind: str) 
     """Who sent this CONNECT, for clients and leaf links alike."""
     if policy.open:
         return Verdict(GLOBAL_ACCOUNT, "")
-    nkey, user, password, token = (_text(connect, key) for key in ("nkey", "user", "pass", "auth_token"))
-    person: Person | None = None
+    person = _claimed(connect, policy)
+    if person is None or not _proven(connect, nonce, person):
+        return Refusal(AUTHORIZATION_VIOLATION)
+    return _verdict(person, kind)
+
+
+def judge_again(connect: Mapping[str, Any], before: Policy, after: Policy, kind: str) -> Verdict | Refusal:
+    """Who a login that was accepted is after a reload. Compares configurations, not passwords: a proof holds as long
+    as what it was checked against stays the same, hashes are slow, and nobody has to log in again for a new limit.
+
+    As in the reference, a user who is gone or in another account now is sent away without a word."""
+    if after.open:
+        return Verdict(GLOBAL_ACCOUNT, "")
+    old, new = None if before.open else _claimed(connect, before), _claimed(connect, after)
+    if old is None or new is None:
+        return Refusal("" if old is not None and _names_somebody(connect) else AUTHORIZATION_VIOLATION)
+    if old.name != new.name or (_proves_something(connect) and (old.password, old.nkey) != (new.password, new.nkey)):
+        return Refusal(AUTHORIZATION_VIOLATION)
+    if old.account != new.account:
+        return Refusal("")
+    return _verdict(new, kind)
+
+
+def _names_somebody(connect: Mapping[str, Any]) -> bool:
+    return bool(_text(connect, "nkey") or _text(connect, "user"))
+
+
+def _proves_something(connect: Mapping[str, Any]) -> bool:
+    return _names_somebody(connect) or bool(_text(connect, "auth_token") or _text(connect, "pass"))
+
+
+def _claimed(connect: Mapping[str, Any], policy: Policy) -> Person | None:
+    """Who the CONNECT says that it is, nothing proven yet."""
+    nkey, user = _text(connect, "nkey"), _text(connect, "user")
     if nkey:
-        person = policy.nkeys.get(nkey)
-        if person is not None and not (nonce and verify(nkey, nonce, _text(connect, "sig"))):
-            person = None
-    elif user:
-        person = policy.users.get(user)
-        if person is not None and not matches(person.password, password):
-            person = None
-    elif token or password:
-        if policy.token and token and matches(policy.token, token):
-            return Verdict(GLOBAL_ACCOUNT, "")
-    else:
-        person = policy.no_auth_user
-    if person is None or (person.connection_types and kind not in person.connection_types):
+        return policy.nkeys.get(nkey)
+    if user:
+        return policy.users.get(user)
+    if not _proves_something(connect):
+        return policy.no_auth_user
+    return Person("", GLOBAL_ACCOUNT, policy.token) if policy.token else None
+
+
+def _proven(connect: Mapping[str, Any], nonce: str, person: Person) -> bool:
+    if _text(connect, "nkey"):
+        return bool(nonce) and verify(person.nkey, nonce, _text(connect, "sig"))
+    if _text(connect, "user"):
+        return matches(person.password, _text(connect, "pass"))
+    if not _proves_something(connect):
+        return True
+    token = _text(connect, "auth_token")
+    return bool(token) and matches(person.password, token)
+
+
+def _verdict(person: Person, kind: str) -> Verdict | Refusal:
+    if person.connection_types and kind not in person.connection_types:
         return Refusal(AUTHORIZATION_VIOLATION)
     return Verdict(person.account, person.name, person.rights)
 

@@ -2,6 +2,7 @@
 login's deadline.
 
     Opened --INFO--> Line(CONNECT) --judge--> ADMIT (with the second INFO behind the first PONG) | -ERR and close
+    a reload: every admitted client --judge again--> RIGHTS, where they are others now | close
 
 What does not live here: what anybody may do (auth/), messages (the plane), leaf links (links/).
 """
@@ -22,17 +23,27 @@ from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
 from leafd.auth.connect import client_connect
 from leafd.auth.policy import Policy, Rights
-from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_client, takes_time
+from leafd.auth.verdict import (
+    AUTHORIZATION_VIOLATION,
+    CLIENT_TYPE,
+    Refusal,
+    Verdict,
+    judge_again,
+    judge_client,
+    takes_time,
+)
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
 from leafd.daemon.refusals import refusal_line
 from leafd.gojson import JsonError
 from leafd.guard import Guard
+from leafd.native_commands import NOT_FOUND
 from leafd.quoting import quoted
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
 CLIENT_GUESSES: Final = "clients"
+SERVER_FULL: Final = "maximum connections exceeded"
 
 
 class ClientPlane(Protocol):
@@ -43,6 +54,9 @@ class ClientPlane(Protocol):
     def admit(
         self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> None: ...
+    async def change_rights(
+        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> int: ...
 
 
 class Log(Protocol):
@@ -64,6 +78,9 @@ class Client:
     account: Account | None = None
     user: str = ""
     rights: Rights = field(default_factory=Rights)
+    implicit: bool = False
+    granted: tuple[t.ConnVerdict, t.Permissions] | None = None
+    """What the plane was told that it may."""
     max_payload: int = 0
 
     @property
@@ -81,6 +98,8 @@ class Terms:
     max_payload: int
     max_subscriptions: int
     timeout_s: float
+    max_connections: int = 0
+    """0: no limit."""
 
 
 class Clients:
@@ -122,26 +141,58 @@ class Clients:
         return self._per_account.get(account, 0)
 
     def set_terms(self, terms: Terms) -> None:
-        """After a reload: new logins are judged by these; clients whose login is no longer the same are closed."""
+        """After a reload: new logins are judged by these, and those who are here are judged again. Who keeps the login
+        keeps the connection, with the rights of today; who does not is closed, and so is who came last where there are
+        more than may be."""
         before, self._terms = self._terms, terms
-        for client in self.all():
-            if client.account is not None and not self._still_welcome(client, before.policy):
-                self._plane.close_connection(client.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
+        stay: list[Client] = []
+        for client in sorted(self.all(), key=lambda one: one.connection):
+            if client.account is not None and self._stays(client, before.policy):
+                stay.append(client)
+        self._send_surplus_away(stay)
 
-    def _still_welcome(self, client: Client, before: Policy) -> bool:
-        """Compares configurations, not passwords: hashes are slow, and nobody has to log in again for a new limit."""
-        policy = self._terms.policy
-        if not client.user:
-            return (policy.open, policy.token) == (before.open, before.token)
-        old, new = before.person(client.user), policy.person(client.user)
-        if old is None or new is None or (old.account, old.password) != (new.account, new.password):
+    def _stays(self, client: Client, before: Policy) -> bool:
+        verdict = judge_again(client.connect, before, self._terms.policy, CLIENT_TYPE)
+        account = None if isinstance(verdict, Refusal) else self._terms.graph.account(verdict.account)
+        if isinstance(verdict, Refusal) or account is None or client.account is None or account.id != client.account.id:
+            text = verdict.text if isinstance(verdict, Refusal) else ""
+            self._plane.close_connection(client.connection, text, t.CloseReason.AUTHENTICATION)
             return False
-        account = self._terms.graph.account(new.account)
-        if account is None:
-            return False
-        if (new.rights, account) != (client.rights, client.account):
-            self._admit(client, Verdict(new.account, new.name, new.rights), account)
+        told = client.granted
+        granted = self._grant(client, verdict, account)
+        if granted != told:
+            if self._nursery is None:
+                raise RuntimeError("rights cannot change before run()")
+            self._nursery.start_soon(self._change, client, account, *granted)
         return True
+
+    def _send_surplus_away(self, clients: list[Client]) -> None:
+        places: dict[int, int] = {}
+        for number, client in enumerate(clients, start=1):
+            assert client.account is not None
+            places[client.account.id] = places.get(client.account.id, 0) + 1
+            most = client.account.limits.max_connections
+            if 0 <= most < places[client.account.id]:
+                self._plane.close_connection(client.connection, ACCOUNT_FULL, t.CloseReason.LIMIT)
+            elif 0 < self._terms.max_connections < number:
+                self._plane.close_connection(client.connection, SERVER_FULL, t.CloseReason.LIMIT)
+
+    async def _change(
+        self, client: Client, account: Account, verdict: t.ConnVerdict, permissions: t.Permissions
+    ) -> None:
+        """Whoever cannot be given his new rights does not keep the old ones."""
+        try:
+            after_pong = self._after_pong(client, account)
+            await self._plane.change_rights(client.connection, account.id, verdict, permissions, after_pong)
+        except t.PlaneError as error:
+            if error.status == NOT_FOUND:  # gone, or at its login again, which these terms judge
+                return
+            self._log.error(f"{client.peer} - cid:{client.connection} - rights not changed, closed: {error}")
+        except Exception as error:
+            self._guard.caught("changing a client's rights", error)
+        else:
+            return
+        self._plane.close_connection(client.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
 
     # ---- events of the plane
 
@@ -242,28 +293,33 @@ class Clients:
                 callback(client)
 
     def _admit(self, client: Client, verdict: Verdict, account: Account, *, implicit: bool = False) -> None:
+        client.implicit = implicit
+        granted, permissions = self._grant(client, verdict, account)
+        after_pong = self._after_pong(client, account)
+        self._plane.admit(client.connection, account.id, granted, permissions, after_pong)
+
+    def _grant(self, client: Client, verdict: Verdict, account: Account) -> tuple[t.ConnVerdict, t.Permissions]:
         client.account, client.user, client.rights = account, verdict.user, verdict.rights
         limits, terms, rights = account.limits, self._terms, verdict.rights
         max_payload = terms.max_payload if limits.max_payload < 0 else min(limits.max_payload, terms.max_payload)
         client.max_payload = max_payload
         max_subscriptions = limits.max_subscriptions if limits.max_subscriptions >= 0 else terms.max_subscriptions
-        flags = _flags(client.connect, system=account.system, implicit=implicit)
-        after_pong = b""
-        if flags & t.VerdictFlag.PROTOCOL_1:
-            after_pong = frame(self._connect_info(client, account, max_payload))
-        self._plane.admit(
-            client.connection,
-            account.id,
+        client.granted = (
             t.ConnVerdict(
-                flags=int(flags),
+                flags=int(_flags(client.connect, system=account.system, implicit=client.implicit)),
                 max_payload=max_payload,
                 max_subscriptions=max(max_subscriptions, 0),
                 response_max=rights.response_max,
                 response_ttl_ns=rights.response_ttl_ns,
             ),
             t.Permissions(rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny),
-            after_pong,
         )
+        return client.granted
+
+    def _after_pong(self, client: Client, account: Account) -> bytes:
+        if client.connect.get("protocol") != 1:
+            return b""
+        return frame(self._connect_info(client, account, client.max_payload))
 
     def _connect_info(self, client: Client, account: Account, max_payload: int) -> dict[str, Any]:
         info = self._info() | {

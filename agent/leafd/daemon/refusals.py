@@ -26,6 +26,9 @@ def _what(event: t.Refused, max_payload: int) -> str:
         case t.RefusedCode.SUBSCRIBE:
             queue = f", Queue: {quoted(event.queue)}" if event.queue else ""
             return f"Subscription Violation - Subject {quoted(event.subject)}{queue}, SID {quoted(event.sid)[1:-1]}"
+        case t.RefusedCode.REMOVED:
+            queue = f" using queue {quoted(event.queue)}" if event.queue else ""
+            return f"Removed sub {quoted(event.subject)}{queue} (sid {quoted(event.sid)}) - not authorized"
         case t.RefusedCode.SUBSCRIPTIONS:
             return "maximum subscriptions exceeded"
         case t.RefusedCode.PAYLOAD:

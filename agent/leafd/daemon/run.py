@@ -12,8 +12,10 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import trio
+from pydantic import BaseModel
 
 from leafd.config.bind import Loaded, extras
 from leafd.config.flags import Flags
@@ -27,6 +29,7 @@ from leafd.daemon.systemd import Notifier
 from leafd.errors import ConfigError, LeafdError, StartError, exit_code
 from leafd.turns import SWITCH_S
 
+_Block = TypeVar("_Block", bound=BaseModel)
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -209,15 +212,25 @@ def _reload(server: Server, flags: Flags) -> None:
 
 def live_part(old: Config, new: Config, log: Log) -> Config:
     """The old configuration with the live fields of the new one; names those that wait for a restart."""
-    changes = {}
-    for name, info in Config.model_fields.items():
+    merged, waiting = _live(old, new)
+    for name in waiting:
+        log.warning(f"{name} has changed: it takes effect at the next restart")
+    return merged
+
+
+def _live(old: _Block, new: _Block) -> tuple[_Block, list[str]]:
+    """The live fields of a block, and of blocks in it; and the names of those that wait."""
+    changes: dict[str, Any] = {}
+    waiting = []
+    for name, info in type(old).model_fields.items():
         before, after = getattr(old, name), getattr(new, name)
         if before == after:
             continue
         if extras(info).get("takes") == Takes.LIVE:
             changes[name] = after
-        elif name == "jetstream" and old.jetstream and new.jetstream and old.jetstream.strict != new.jetstream.strict:
-            changes[name] = old.jetstream.model_copy(update={"strict": new.jetstream.strict})
+        elif isinstance(before, BaseModel) and type(before) is type(after):
+            changes[name], inner = _live(before, after)
+            waiting += [name] if inner else []
         else:
-            log.warning(f"{name} has changed: it takes effect at the next restart")
-    return old.model_copy(update=changes)
+            waiting.append(name)
+    return old.model_copy(update=changes), waiting

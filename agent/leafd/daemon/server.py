@@ -26,8 +26,16 @@ from leafd import native_types as t
 from leafd.accounts.graph import Account, Numbers, compare, compile_graph
 from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.auth.nkeys import new_server_id
-from leafd.auth.policy import compile_leaf_policy, compile_policy
-from leafd.auth.verdict import AUTHORIZATION_VIOLATION, LEAF_TYPE, Refusal, Verdict, identify, takes_time
+from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy
+from leafd.auth.verdict import (
+    AUTHORIZATION_VIOLATION,
+    LEAF_TYPE,
+    Refusal,
+    Verdict,
+    identify,
+    judge_again,
+    takes_time,
+)
 from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.server import Server as Config
 from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, Clients, Terms, frame
@@ -123,6 +131,7 @@ class Server:
             reconnect_s=reconnect_ns / SECOND,
             guard=self.guard,
         )
+        self.leafs.serves = lambda account: account in self.graph.by_id
         self.replicas = Replicas(self.plane, log, self.guard)
         self.leafs.on_up.append(self.replicas.link_up)
         self.leafs.on_down.append(self.replicas.link_down)
@@ -400,7 +409,12 @@ class Server:
         authorization = self.config.authorization
         timeout_ns = authorization.timeout if authorization else 2 * SECOND
         return Terms(
-            self.policy, self.graph, self.config.max_payload, max(self.config.max_subscriptions, 0), timeout_ns / SECOND
+            self.policy,
+            self.graph,
+            self.config.max_payload,
+            max(self.config.max_subscriptions, 0),
+            timeout_ns / SECOND,
+            max(self.config.max_connections, 0),
         )
 
     def _account_name(self, account: int) -> str:
@@ -439,17 +453,28 @@ class Server:
         most = account.limits.max_leafnodes
         if 0 <= most <= sum(link.account == account.name for link in self.leafs.links()):
             return None
-        rights = verdict.rights
-        permissions = t.Permissions(
-            rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny
-        )
-        return Login(account.id, account.name, permissions, account.system)
+        return _login(account, verdict)
+
+    def _judge_leafs_again(self, before: Policy) -> None:
+        places: dict[str, int] = {}
+
+        def judge(connect: dict[str, Any]) -> Login | None:
+            verdict = judge_again(connect, before, self.leaf_policy, LEAF_TYPE)
+            account = None if isinstance(verdict, Refusal) else self.graph.account(verdict.account)
+            if isinstance(verdict, Refusal) or account is None:
+                return None
+            places[account.name] = places.get(account.name, 0) + 1
+            if 0 <= account.limits.max_leafnodes < places[account.name]:
+                return None
+            return _login(account, verdict)
+
+        self.leafs.judge_again(judge)
 
     # ---- reload
 
     def take_over(self, config: Config) -> None:
         """The live part of a new configuration takes effect."""
-        old_graph = self.graph
+        old_graph, old_leaf_policy = self.graph, self.leaf_policy
         self.config = config
         self.graph = compile_graph(config, self._numbers)
         self.policy = compile_policy(config)
@@ -460,6 +485,7 @@ class Server:
         for account in (*change.added, *change.changed):
             self._share(account)
         self.clients.set_terms(self._terms())
+        self._judge_leafs_again(old_leaf_policy)
         for account in change.removed:
             self._withdraw(account)
         self.limits = replace(
@@ -531,3 +557,11 @@ class Server:
         if self.leaf_port is not None:
             found["leafnodes"] = [f"nats-leaf://{self.leaf_port[0]}:{self.leaf_port[1]}"]
         return json.dumps(found)
+
+
+def _login(account: Account, verdict: Verdict) -> Login:
+    rights = verdict.rights
+    permissions = t.Permissions(
+        rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny
+    )
+    return Login(account.id, account.name, permissions, account.system)

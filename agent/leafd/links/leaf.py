@@ -186,6 +186,8 @@ class Acceptor:
         self._nonce = nonce
         self._connect: dict[str, Any] = {}
         self._connection = connection
+        self.accepted: tuple[dict[str, Any], Login] | None = None
+        """The CONNECT and whom it was accepted as, once it was."""
         self._urls = urls
         self._host = host
         self._port = port
@@ -255,6 +257,7 @@ class Acceptor:
 
     def _bind(self, connect: dict[str, Any], login: Login) -> list[Action]:
         identity = self._identity
+        self.accepted = (connect, login)
         remote_domain = str(connect.get("domain") or "")
         # What the leaf may publish comes in here; what it may subscribe to goes out to it.
         mirrored = Permissions(

@@ -131,6 +131,8 @@ class Leafs:
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
+        self.serves: Callable[[int], bool] = lambda account: True
+        """Whether an account is still there: a reload may take it away from a remote."""
 
     # ---- what is there
 
@@ -159,6 +161,23 @@ class Leafs:
             link.bind is not None and link.bind.account == account and link.bind.remote_domain == domain
             for link in self._links.values()
         )
+
+    # ---- a reload
+
+    def judge_again(self, judge: Callable[[dict[str, Any]], leaf.Login | None]) -> None:
+        """Accepted links whose login no longer holds are closed; so are those that may do something else now: the
+        rights of a link do not change in its life, and its leaf is back with the new ones at once."""
+        for link in list(self._links.values()):
+            if not isinstance(link.machine, leaf.Acceptor) or link.machine.accepted is None:
+                continue
+            connect, login = link.machine.accepted
+            now = judge(connect)
+            if now is None:
+                text = "Authorization Violation"
+                self._plane.close_connection(link.connection, text, t.CloseReason.AUTHENTICATION)
+            elif now != login:
+                self._log.info(f"{link.peer} - lid:{link.connection} - Its rights have changed: it has to log in again")
+                self._plane.close_connection(link.connection, "", t.CloseReason.AUTHENTICATION)
 
     # ---- events of the plane
 
@@ -328,6 +347,9 @@ class Leafs:
         urls = list(status.remote.urls)
         random.shuffle(urls)
         while True:
+            if not self.serves(status.remote.account):
+                await trio.sleep(self._reconnect_s)
+                continue
             status.attempts += 1
             url = urls[(status.attempts - 1) % len(urls)]
             delay_s = 0.0

@@ -1,0 +1,231 @@
+/* admit.c: who comes in with which rights, and what becomes of a connection whose rights change: ADMIT, ADMIT_LEAF, RIGHTS.
+ *
+ *     ADMIT, ADMIT_LEAF   the verdict on a login: account, limits, permissions           peer WAITING  -> ADMITTED
+ *     RIGHTS              after a reload: the same login, other limits and permissions    peer ADMITTED -> ADMITTED, with fewer
+ *                         subscriptions where they are no longer allowed; or closed, where even so many are too many
+ *
+ * A verdict that cannot be carried out (no memory, no such account) closes the connection: nobody stays with rights that control took
+ * away. What does not live here: the verdict (control), what the lists mean (permissions.c), a link's rights after its login (they never
+ * change: control closes the link, and it comes again).
+ */
+#include <stdlib.h>
+
+#include "plane/core.h"
+
+#define LISTS_MAX 65536u
+#define TEXTS_MAX 3u
+
+/* Lists that each end with an empty string; those that do not come are empty. */
+static status_t read_permissions(strings_t *strings, const conn_verdict_t *verdict, permissions_t **out) {
+    uint32_t max = strings->left / 4 < LISTS_MAX ? strings->left / 4 : LISTS_MAX;
+    bytes_t *all = calloc(max + 1u, sizeof(*all));
+    if (all == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    permission_lists_t lists = {0};
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
+        lists.at[i] = all + used;
+        while (strings_more(strings)) {
+            bytes_t pattern = strings_next(strings);
+            if (pattern.size == 0) {
+                break;
+            }
+            if (used == max) {
+                free(all);
+                return STATUS_INVALID;
+            }
+            all[used++] = pattern;
+            lists.count[i]++;
+        }
+    }
+    status_t status = permissions_new(&lists, verdict->response_max, verdict->response_ttl_ns, out);
+    free(all);
+    return status;
+}
+
+/* The account that a verdict names: one that is gone takes nobody in. */
+static account_t *account_of(plane_t *plane, const plane_command_t *command) {
+    account_t *account = account_find(plane, command->account);
+    return account == NULL || (account->flags & ACCOUNT_REMOVED) != 0 ? NULL : account;
+}
+
+static status_t read_texts(strings_t *strings, uint32_t count, bytes_t *out) {
+    bytes_t wanted[TEXTS_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        wanted[i] = strings_next(strings);
+    }
+    if (bytes_copy_all(out, wanted, count)) {
+        return STATUS_OK;
+    }
+    memset(out, 0, count * sizeof(*out));
+    return STATUS_NO_MEMORY;
+}
+
+typedef struct granted {
+    conn_verdict_t verdict;
+    bytes_t texts[TEXTS_MAX];
+    permissions_t *permissions;
+} granted_t;
+
+static void release_texts(granted_t *granted) {
+    for (uint32_t i = 0; i < TEXTS_MAX; i++) {
+        bytes_release(&granted->texts[i]);
+    }
+}
+
+/* A failure leaves nothing to free. */
+static status_t read_granted(const plane_command_t *command, uint32_t text_count, granted_t *out) {
+    memset(out, 0, sizeof(*out));
+    if (command->body_size != sizeof(out->verdict)) {
+        return STATUS_INVALID;
+    }
+    memcpy(&out->verdict, command->body, sizeof(out->verdict));
+    strings_t strings = strings_of(command);
+    status_t status = read_texts(&strings, text_count, out->texts);
+    if (status == STATUS_OK) {
+        status = read_permissions(&strings, &out->verdict, &out->permissions);
+    }
+    if (status != STATUS_OK) {
+        release_texts(out);
+    }
+    return status;
+}
+
+static void refuse(plane_t *plane, peer_t *peer, const plane_command_t *command, status_t status) {
+    peer_doom(plane, peer, CLOSE_AUTHENTICATION,
+              status == STATUS_NO_MEMORY ? BYTES_LITERAL("no memory for a login") : BYTES_LITERAL("Authorization Violation"));
+    command_done(plane, command, status);
+}
+
+static void give_permissions(peer_t *peer, permissions_t *permissions) {
+    permissions_free(peer->permissions);
+    peer->permissions = permissions;
+}
+
+/* ---- a login ------------------------------------------------------------------------------------------------------------ */
+
+static status_t take_in(plane_t *plane, peer_t *peer, account_t *account, const plane_command_t *command) {
+    granted_t granted;
+    bytes_t *const own[TEXTS_MAX] = {peer->kind == CONN_CLIENT ? &peer->after_pong : &peer->cluster, &peer->lds, &peer->remote_domain};
+    uint32_t text_count = peer->kind == CONN_CLIENT ? 1 : TEXTS_MAX;
+    status_t status = read_granted(command, text_count, &granted);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (uint32_t i = 0; i < text_count; i++) {
+        bytes_release(own[i]);
+        *own[i] = granted.texts[i];
+    }
+    give_permissions(peer, granted.permissions);
+    peer_admit(plane, peer, account, &granted.verdict);
+    if (peer->kind == CONN_LEAF) {
+        status = leaf_admitted(plane, peer);
+        if (status != STATUS_OK) {
+            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a link"));
+        }
+    } else if ((granted.verdict.flags & VERDICT_VERBOSE) != 0 && (granted.verdict.flags & VERDICT_IMPLICIT) == 0) {
+        peer_send(plane, peer, emit_ok);
+    }
+    return status;
+}
+
+void command_admit(plane_t *plane, const plane_command_t *command) {
+    peer_t *peer = peer_find(plane, command->target);
+    uint32_t kind = command->op == COMMAND_ADMIT ? CONN_CLIENT : CONN_LEAF;
+    if (peer == NULL || peer->kind != kind || peer->state == PEER_ADMITTED) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return;
+    }
+    account_t *account = account_of(plane, command);
+    status_t status = account == NULL ? STATUS_INVALID : take_in(plane, peer, account, command);
+    if (status != STATUS_OK) {
+        refuse(plane, peer, command, status);
+        return;
+    }
+    command_done(plane, command, STATUS_OK);
+}
+
+/* ---- other rights for the same login -------------------------------------------------------------------------------------- */
+
+static void tell_removed(plane_t *plane, peer_t *peer, const subscription_t *one) {
+    bytes_t subject = one->target.subject, queue = one->target.queue, sid = bytes_of(one->sid, one->sid_size);
+    text_t text;
+    text.size = 0;
+    text_add_literal(&text, "Permissions Violation for Subscription to \"");
+    text_add(&text, subject);
+    if (queue.size != 0) {
+        text_add_literal(&text, "\" using queue \"");
+        text_add(&text, queue);
+    }
+    text_add_literal(&text, "\" (sid \"");
+    text_add(&text, sid);
+    text_add_literal(&text, "\")");
+    peer_error(plane, peer, text_bytes(&text));
+    peer_refused(plane, peer, &(violation_t){.code = REFUSED_REMOVED, .subject = subject, .queue = queue, .sid = sid});
+}
+
+/* Returns how many subscriptions went. */
+static uint64_t judge_subscriptions(plane_t *plane, peer_t *peer) {
+    uint64_t removed = 0;
+    for (uint32_t i = 0; i < peer->table.size; i++) {
+        for (subscription_t *one = peer->table.buckets[i]; one != NULL; one = one->next) {
+            bool filtered = false;
+            if ((one->flags & SUBSCRIPTION_DEAD) != 0) {
+                continue;
+            }
+            if (peer->permissions == NULL
+                || permissions_subscribe(peer->permissions, one->target.subject, one->target.queue, &filtered)) {
+                one->flags = (one->flags & ~SUBSCRIPTION_FILTERED) | (filtered ? SUBSCRIPTION_FILTERED : 0u);
+                continue;
+            }
+            subscription_kill(plane, one);
+            removed++;
+            if (peer->state == PEER_ADMITTED) { /* until its queue is full of such lines */
+                tell_removed(plane, peer, one);
+            }
+        }
+    }
+    return removed;
+}
+
+static status_t change(plane_t *plane, peer_t *peer, const plane_command_t *command, uint64_t *removed) {
+    granted_t granted;
+    if (account_of(plane, command) != peer->account) {
+        return STATUS_INVALID;
+    }
+    status_t status = read_granted(command, 1, &granted);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (peer->after_pong.size != 0) {
+        bytes_release(&peer->after_pong);
+        peer->after_pong = granted.texts[0];
+    } else {
+        release_texts(&granted); /* its INFO went long ago */
+    }
+    give_permissions(peer, granted.permissions);
+    peer_limit(plane, peer, &granted.verdict);
+    *removed = judge_subscriptions(plane, peer);
+    if (peer->max_subscriptions != 0 && peer->table.count - peer->dead_count > peer->max_subscriptions) {
+        peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIPTIONS});
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum subscriptions exceeded"));
+    }
+    return STATUS_OK;
+}
+
+void command_rights(plane_t *plane, const plane_command_t *command) {
+    peer_t *peer = peer_find(plane, command->target);
+    /* One that is at its login again is judged by the new rules anyway. */
+    if (peer == NULL || peer->kind != CONN_CLIENT || peer->state != PEER_ADMITTED) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return;
+    }
+    uint64_t removed = 0;
+    status_t status = change(plane, peer, command, &removed);
+    if (status != STATUS_OK) {
+        refuse(plane, peer, command, status);
+        return;
+    }
+    command_answer(plane, command, STATUS_OK, removed, 0, BYTES_NONE);
+}
