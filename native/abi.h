@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 4
+#define PLANE_ABI 5
 #define PLANE_REASON_SIZE 512      /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
@@ -498,6 +498,9 @@ typedef struct plane_stats {
     uint64_t held_back;            /* times that a connection was not read because control had enough of it */
     uint64_t tick_max_ns;          /* the plane's longest tick since the start                             */
     uint64_t tick_recent_ns;       /* and of the last minute or two                                        */
+    uint64_t disk_free;            /* bytes that the file system of the file streams has left, for anybody */
+    uint64_t disk_reserved;        /* of what is not: kept by the store for removals, acks and its journal's way home */
+    uint64_t refusing;             /* publishers are refused: 1 file streams, 2 memory streams, 3 both     */
 } plane_stats_t;
 
 /* A consistent enough snapshot of the counters, from any thread. */

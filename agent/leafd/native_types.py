@@ -420,6 +420,13 @@ class Stats:
     held_back: int
     tick_max_ns: int
     tick_recent_ns: int
+    disk_free: int
+    disk_reserved: int
+    refusing: int
+
+    def refused_storage(self) -> list[str]:
+        """Which stores refuse publishers, for lack of room or because writing fails."""
+        return [name for bit, name in enumerate(("file", "memory")) if self.refusing >> bit & 1]
 
 
 # Events. One class per EVENT_* kind; completions (EVENT_DONE) stay inside native.py.

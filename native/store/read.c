@@ -347,13 +347,14 @@ status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, ui
                        void *context) {
     upto = upto > stream->last_seq ? stream->last_seq : upto;
     *from = *from < stream->first_seq ? stream->first_seq : *from;
+    uint32_t looks = budget; /* apart from visits: a row of links that is longer than the budget must still end */
     while (*from <= upto) {
         found_t found;
         uint64_t at = *from;
-        status_t status = message_next_some(stream, &at, upto, false, &budget, &found);
+        status_t status = message_next_some(stream, &at, upto, false, &looks, &found);
         uint64_t alive = status == STATUS_OK ? found.seq : status == STATUS_AGAIN ? at : upto + 1;
         for (; *from < alive; ++*from) {
-            if (budget == 0) {
+            if (budget-- == 0) {
                 return STATUS_AGAIN;
             }
             if (!visit(context, *from)) {

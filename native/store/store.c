@@ -335,6 +335,11 @@ void store_stats(const store_t *store, plane_stats_t *stats) {
     *(store->options.memory ? &stats->memory_bytes : &stats->store_bytes) += store->bytes;
     if (!store->options.memory) {
         stats->disk_bytes += atomic_load_explicit(&keeper->used_bytes, memory_order_relaxed) + store->journal.size;
+        stats->disk_free += atomic_load_explicit(&keeper->disk_free, memory_order_relaxed);
+        stats->disk_reserved += atomic_load_explicit(&keeper->ahead_bytes, memory_order_relaxed);
+    }
+    if (store->space_trouble || store->io_trouble) {
+        stats->refusing += store->options.memory ? 2 : 1;
     }
     stats->journal_batches += store->options.memory ? 0 : store->durable - store->first_batch;
     stats->journal_bytes += atomic_load_explicit(&keeper->journal_bytes, memory_order_relaxed);

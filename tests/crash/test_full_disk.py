@@ -1,9 +1,9 @@
 """The disk is full: by our own messages, by others' files, under a running daemon and at its start.
 
 What must hold each time: publishers hear JetStream's error, everything else goes on (reads, deletions, purges,
-consumers' progress), what a removal frees is really usable, a kill -9 at 0 bytes free is followed by a start, publishing resumes
-by itself, every acknowledged message is there and every acknowledged deletion stays deleted. As a program (in a
-mount namespace of its own) this is the scenarios themselves.
+consumers' progress), what a removal frees is really usable, a kill -9 at 0 bytes free is followed by a start,
+publishing resumes by itself, every acknowledged message is there and every acknowledged deletion stays deleted. As a
+program (in a mount namespace of its own) this is the scenarios themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import os
 import socket
 import sys
 import time
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nats.js import JetStreamContext
@@ -128,6 +130,21 @@ async def everything_but_publishing_goes_on(js: JetStreamContext, first: int, la
     await consumer.unsubscribe()
 
 
+def page(server: Server, path: str) -> dict[str, Any]:
+    """A monitoring page."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/{path}", timeout=5) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+def says_so(server: Server, refusing: bool) -> None:
+    """varz and healthz name what is refused; the server counts as healthy, since a restart would not help."""
+    assert (["file"] if refusing else []) == page(server, "varz")["store"]["refusing"]
+    health = page(server, "healthz")
+    assert "ok" == health["status"]
+    assert refusing == ("refusing" in health)
+
+
 async def check(js: JetStreamContext, first: int, last: int, deleted: set[int]) -> None:
     """KEEP holds everything from first to last but what was deleted."""
     state = (await js.stream_info("KEEP")).state
@@ -198,6 +215,7 @@ def scenario_others(server: Server, disk: Disk) -> None:
             acknowledged, errors = publisher.burst("KEEP.a", 5)
             assert len(errors) == 5, "there is no room to take anything"
             assert not acknowledged
+            says_so(server, True)
         assert "is full" in server.log
         await js.purge_stream("SPARE")
         taken = publisher.until_taken("KEEP.a")
@@ -209,6 +227,7 @@ def scenario_others(server: Server, disk: Disk) -> None:
         others.leave()
         publisher = Publisher(server)
         assert taken + 1 == publisher.until_taken("KEEP.a")
+        says_so(server, False)
         await check(js, 1, taken + 1, {2})
         await closed(client)
 

@@ -3,10 +3,12 @@ reload takes."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,22 @@ def test_store_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     (tmp_path / "file").touch()
     with pytest.raises(StartError, match="cannot be written"):
         make_directory(tmp_path / "file" / "z")
+
+
+def test_a_full_disk_stops_no_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the directory takes no new file for lack of room is no reason not to start; any other refusal is."""
+
+    def refuse(code: int) -> Callable[[Path], None]:
+        def touch(path: Path) -> None:
+            raise OSError(code, os.strerror(code), str(path))
+
+        return touch
+
+    monkeypatch.setattr(Path, "touch", refuse(errno.ENOSPC))
+    make_directory(tmp_path)
+    monkeypatch.setattr(Path, "touch", refuse(errno.EROFS))
+    with pytest.raises(StartError, match="cannot be written"):
+        make_directory(tmp_path)
 
 
 def test_plane_limits(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ line here."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -41,6 +42,8 @@ def make_directory(path: Path) -> None:
         probe.touch()
         probe.unlink()
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) and path.is_dir():
+            return  # a full disk is no reason not to start: the store refuses publishers until there is room
         reason = error.strerror or str(error)
         raise StartError(
             f"store directory {path} cannot be written ({reason}): change store_dir or its permissions"

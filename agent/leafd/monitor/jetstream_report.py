@@ -156,6 +156,14 @@ async def _stream(facts: Facts, account: Any, name: str, consumers: bool, config
     return detail
 
 
+def _well(facts: Facts) -> dict[str, Any]:
+    """A full disk is no sickness that a restart would heal: the server serves, and says what it refuses."""
+    refused = facts.plane.stats().refused_storage() if facts.jetstream is not None else []
+    return {"status": "ok"} | (
+        {"refusing": f"publishes to {' and '.join(refused)} streams: no room"} if refused else {}
+    )
+
+
 async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
     """(status code, report): whether this server serves, and whether an account, stream or consumer is there."""
     details = _set(options, "details")
@@ -169,7 +177,7 @@ async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
     if _set(options, "js-enabled-only", "js_enabled_only", "js-enabled") and facts.jetstream is None:
         return 503, _sick(details, "JETSTREAM", "JetStream not enabled", 503)
     if not account_name or facts.jetstream is None:
-        return 200, {"status": "ok"}
+        return 200, _well(facts)
     account = facts.jetstream.catalogue.by_name.get(account_name)
     if account is None or not account.enabled:
         text = f"JetStream account '{account_name}' not found"
@@ -181,7 +189,7 @@ async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
         text = f"JetStream consumer '{account_name} > {stream_name} > {consumer_name}' not found"
         names = {"account": account_name, "stream": stream_name, "consumer": consumer_name}
         return 404, _sick(details, "CONSUMER", text, 404, **names)
-    return 200, {"status": "ok"}
+    return 200, _well(facts)
 
 
 def _sick(details: bool, kind: str, text: str, code: int, **names: str) -> dict[str, Any]:
