@@ -53,6 +53,11 @@ void batches_restart(batches_t *batches, uint64_t position, uint64_t number) {
     batches->number = number;
 }
 
+void batches_witness(batches_t *batches, const uint8_t store_id[WITNESS_ID_SIZE]) {
+    batches->witnessed = true;
+    memcpy(batches->store_id, store_id, WITNESS_ID_SIZE);
+}
+
 void batches_close(batches_t *batches) {
     if (batches->at != NULL) {
         munmap(batches->at, (size_t)batches->size * 2);
@@ -75,7 +80,7 @@ void batches_trim(batches_t *batches, uint64_t from, uint64_t to) {
 }
 
 bool batch_fits(const batches_t *batches, uint64_t need) {
-    uint64_t open = batch_open_size(batches) + batches->promised;
+    uint64_t open = batch_open_size(batches) + batches->promised + (batches->witnessed ? WITNESS_SIZE : 0);
     if (need > batches->size / 2 || open > batches->size / 2 - need) {
         return false; /* a batch over half the ring could never be checkpointed beside its successor */
     }
@@ -95,7 +100,36 @@ uint8_t *batch_op(batches_t *batches, op_kind_in_batch_t kind, store_db_t db, by
     return to + OP_HEADER_SIZE + key.size;
 }
 
+static const char witness_name[] = {'b', 'a', 't', 'c', 'h'};
+
+static void add_witness(batches_t *batches) {
+    uint8_t key[WITNESS_KEY_SIZE] = {0};
+    uint64_t position;
+    memcpy(key, witness_name, sizeof witness_name);
+    memcpy(key + sizeof witness_name, batches->store_id, WITNESS_ID_SIZE);
+    batch_op(batches, OP_DELETE, DB_META, bytes_of(key, sizeof key), 0, &position);
+}
+
+void witness_stamp(uint8_t *batch, uint32_t size, uint64_t durable) {
+    check(size >= BATCH_HEADER_SIZE + WITNESS_SIZE);
+    store_be64(batch + size - 8, durable);
+}
+
+bool witness_read(const uint8_t *batch, uint32_t size, const uint8_t store_id[WITNESS_ID_SIZE], uint64_t *durable) {
+    if (size < BATCH_HEADER_SIZE + WITNESS_SIZE) {
+        return false;
+    }
+    const uint8_t *at = batch + size - WITNESS_SIZE;
+    const uint8_t *key = at + OP_HEADER_SIZE;
+    *durable = load_be64(key + sizeof witness_name + WITNESS_ID_SIZE);
+    return at[0] == OP_DELETE && at[1] == DB_META && load_be16(at + 2) == WITNESS_KEY_SIZE && load_be32(at + 4) == 0 &&
+           memcmp(key, witness_name, sizeof witness_name) == 0 && memcmp(key + sizeof witness_name, store_id, WITNESS_ID_SIZE) == 0;
+}
+
 void batch_seal(batches_t *batches) {
+    if (batches->witnessed) {
+        add_witness(batches);
+    }
     uint64_t size = batch_open_size(batches);
     check(size <= batches->size / 2 + batches->alignment);
     uint64_t next = batches->begin + batch_padded(batches, (uint32_t)size);

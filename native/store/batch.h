@@ -16,6 +16,9 @@
  *   batch  = header, ops.., zeros up to the next multiple of the alignment
  *   header = magic 4, crc 4 (over the rest of header and ops), position 8, number 8, size 4 (header and ops), chain 4 (crc of
  *            the batch before), count 4, format 4
+ *            The last op of a journaled batch is its witness: a DELETE of a key of META that is never there, "batch", store id 16,
+ *            durable 8. When the batch was written, everything before the position `durable` was on disk. (An op, and one without
+ *            effect, so that a leafd which knows of no witness replays it.) See salvage.c.
  *   op     = kind 1, db 1, key size 2, value size 4, key, value
  *              PUT           the value of the key is this
  *              DELETE        the key is gone
@@ -35,6 +38,9 @@
 #define BATCH_MAGIC UINT32_C(0x4c66426a)
 #define BATCH_HEADER_SIZE 40
 #define OP_HEADER_SIZE 8
+#define WITNESS_ID_SIZE 16
+#define WITNESS_KEY_SIZE (5 + WITNESS_ID_SIZE + 8)
+#define WITNESS_SIZE (OP_HEADER_SIZE + WITNESS_KEY_SIZE)
 #define BATCH_RING_MIN (UINT64_C(1) << 20)
 
 typedef enum op_kind_in_batch {
@@ -64,6 +70,8 @@ typedef struct batches {
     uint8_t *at;
     uint64_t size;
     uint32_t alignment;
+    bool witnessed;    /* constant once batches are sealed                                             */
+    uint8_t store_id[WITNESS_ID_SIZE];
     uint32_t count;    /* ops in the open batch                                                        */
     uint64_t freed;    /* memory (and journal) before this may be written over                         */
     uint64_t begin;    /* where the open batch's header goes                                           */
@@ -77,6 +85,8 @@ LEAF_MUST_USE status_t batches_open(batches_t *batches, uint64_t size, uint32_t 
 /* Everything before position is done with; the next batch goes there. After replay. */
 void batches_restart(batches_t *batches, uint64_t position, uint64_t number);
 void batches_close(batches_t *batches);
+/* Batches carry a witness from now on. */
+void batches_witness(batches_t *batches, const uint8_t store_id[WITNESS_ID_SIZE]);
 
 static inline uint8_t *batches_at(const batches_t *batches, uint64_t position) {
     return batches->at + position % batches->size;
@@ -100,6 +110,10 @@ bool batch_fits(const batches_t *batches, uint64_t need);
 uint8_t *batch_op(batches_t *batches, op_kind_in_batch_t kind, store_db_t db, bytes_t key, uint32_t value_size, uint64_t *position);
 /* Writes the header (all but crc and chain, which the journal fills in) and opens the next batch behind it. */
 void batch_seal(batches_t *batches);
+/* Into the witness of a sealed batch. */
+void witness_stamp(uint8_t *batch, uint32_t size, uint64_t durable);
+/* Does the batch end with a witness of that store? */
+bool witness_read(const uint8_t *batch, uint32_t size, const uint8_t store_id[WITNESS_ID_SIZE], uint64_t *durable);
 /* Gives memory before `position` back to the system when that is worth it (idle). */
 void batches_trim(batches_t *batches, uint64_t from, uint64_t to);
 

@@ -225,6 +225,10 @@ bool stream_settle(store_stream_t *stream); /* writes its state op */
 void stream_rotate(store_stream_t *stream);
 void stream_drop(store_stream_t *stream);
 void stream_release(store_stream_t *stream); /* frees it, when the store closes */
+/* Its state record; value has room for STREAM_PROMISE bytes, returns how many it took. To be read: the value behind its crc. */
+void stream_state_key(store_key_t *key, uint32_t id);
+uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *value);
+status_t stream_state_read(store_stream_t *stream, bytes_t value);
 uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *message);
 
 /* ---- places.c ---- */

@@ -498,6 +498,21 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     return translate(code);
 }
 
+status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found) {
+    MDB_cursor *cursor = NULL;
+    status_t status = writer(env, index_in(env, &env->write_route, db, key), &cursor);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    MDB_val k = val_of(key);
+    MDB_val v;
+    int code = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
+    if (code == 0) {
+        *found = bytes_from(k);
+    }
+    return translate(code);
+}
+
 /* LMDB frees a write transaction's cursors itself only in part; they are closed before its end, as its manual asks. */
 static void close_writers(env_t *env) {
     for (uint32_t index = 0; index < DB_COUNT + env->opened; index++) {

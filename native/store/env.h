@@ -48,6 +48,8 @@ LEAF_MUST_USE status_t env_write_delete(env_t *env, store_db_t db, bytes_t key);
 /* Deletes at most `limit` entries of [from, to); *done counts them; STATUS_AGAIN: there are more. */
 LEAF_MUST_USE status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit, uint64_t *done);
 LEAF_MUST_USE status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+/* The first key at or after key; valid until the next write. */
+LEAF_MUST_USE status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found);
 LEAF_MUST_USE status_t env_write_commit(env_t *env);
 void env_write_abort(env_t *env);
 void env_usage(env_t *env, env_usage_t *usage);

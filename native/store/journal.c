@@ -271,6 +271,34 @@ status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position,
     return status;
 }
 
+#define MARK_MAGIC "leafdend"
+#define MARK_SIZE 48
+
+status_t journal_mark(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain, const uint8_t store_id[STORE_ID_SIZE]) {
+    _Alignas(JOURNAL_ALIGNMENT) uint8_t block[JOURNAL_ALIGNMENT] = {0};
+    memcpy(block, MARK_MAGIC, 8);
+    store_be64(block + 8, position);
+    store_be64(block + 16, number);
+    store_be32(block + 24, chain);
+    memcpy(block + 32, store_id, STORE_ID_SIZE);
+    store_be32(block + 28, crc32c(0, block, MARK_SIZE));
+    return write_all(journal->fd, journal->direct_fd, block, sizeof block, JOURNAL_START + position % journal->size);
+}
+
+bool mark_read(const uint8_t *at, uint64_t position, const uint8_t store_id[STORE_ID_SIZE], uint64_t *number, uint32_t *chain) {
+    uint8_t copy[MARK_SIZE];
+    memcpy(copy, at, sizeof copy);
+    uint32_t crc = load_be32(copy + 28);
+    memset(copy + 28, 0, 4);
+    if (memcmp(copy, MARK_MAGIC, 8) != 0 || load_be64(copy + 8) != position || memcmp(copy + 32, store_id, STORE_ID_SIZE) != 0 ||
+        crc32c(0, copy, sizeof copy) != crc) {
+        return false;
+    }
+    *number = load_be64(copy + 16);
+    *chain = load_be32(copy + 24);
+    return true;
+}
+
 status_t journal_sync(journal_t *journal) {
     return io->sync(journal->fd) == 0 ? STATUS_OK : status_of(errno);
 }
@@ -283,6 +311,10 @@ static status_t read_circle(journal_t *journal, uint8_t *to, uint64_t position, 
         status = read_all(journal->fd, to + first, size - first, JOURNAL_START);
     }
     return status;
+}
+
+status_t journal_load(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t size) {
+    return read_circle(journal, batches_at(batches, position), position, size);
 }
 
 status_t journal_read(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t number, uint32_t chain,

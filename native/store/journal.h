@@ -5,12 +5,16 @@
  *   JOURNAL_START  the circle: batches, each beginning on a 4 KiB boundary, so that writing one never writes again a block that
  *                  holds an acknowledged one (a torn write of a block could take that one along)
  *
+ * Behind the last batch, when the journal has been idle for a moment, a mark: magic "leafdend" 8, position 8, number 8, chain 4 (of the
+ * batch to come), crc 4, store id 16: everything before it is on disk. The next batch is written over it.
+ *
  * Written past the page cache (O_DIRECT) where the file system can: the same time on the disk, a third less of the processor for
  * a batch (4 KiB: 35 us instead of 50, 100 KiB: 55 instead of 80), and no second copy of the journal in memory.
  *
  * Replay walks from the position that home's "applied" record names. A batch is valid there when its header says that position and the
  * next number, its chain is the crc of the batch before, and its crc holds: a torn tail fails the crc, an old lap the
- * position, a leftover of a tail that an earlier start has cut off the chain. The first one that is not valid is the end.
+ * position, a leftover of a tail that an earlier start has cut off the chain. At the first one that is not valid salvage.c finds out whether
+ * it is the end or damage.
  */
 #ifndef LEAFD_STORE_JOURNAL_H
 #define LEAFD_STORE_JOURNAL_H
@@ -68,6 +72,13 @@ LEAF_MUST_USE status_t journal_head_again(journal_t *journal, const uint8_t stor
 void journal_close(journal_t *journal);
 /* Writes size bytes (whole batches) from memory to the circle. Not durable before journal_sync. */
 LEAF_MUST_USE status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position, uint64_t size);
+/* Writes the mark of the end. */
+LEAF_MUST_USE status_t journal_mark(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain,
+                                    const uint8_t store_id[STORE_ID_SIZE]);
+/* Is that a mark for position? */
+bool mark_read(const uint8_t *at, uint64_t position, const uint8_t store_id[STORE_ID_SIZE], uint64_t *number, uint32_t *chain);
+/* Reads a piece of the circle into the ring's memory as it is. */
+LEAF_MUST_USE status_t journal_load(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t size);
 LEAF_MUST_USE status_t journal_sync(journal_t *journal);
 /* Reads the batch at position into the ring's memory. STATUS_NOT_FOUND: the valid tail ends here. */
 LEAF_MUST_USE status_t journal_read(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t number, uint32_t chain,

@@ -1,4 +1,4 @@
-/* keeper.c: see keeper.h. Both threads' loops, the one way ops get into LMDB.
+/* keeper.c: see keeper.h. The keeper thread's loop (the journal's is in writer.c), the one way ops get into LMDB.
  *
  * A removal of more than DELETE_STEP entries is committed in steps. That is safe in the middle of a batch: readers stay on the
  * snapshot of the last checkpoint, and after a crash the whole batch is applied again, which changes nothing that is done.
@@ -7,33 +7,25 @@
 
 #include <errno.h>
 #include <malloc.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "store/drain.h"
 #include "store/space.h"
+#include "store/waiting.h"
 
 #define DELETE_STEP 50000
-#define RETRY_MS 200      /* after a refusal by the disk, doubling .. */
-#define RETRY_MS_MAX 1000 /* .. up to this: each try applies again what no checkpoint covers */
+#define RETRY_MS_MAX 1000 /* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
 #define GIVE_BACK_NS INT64_C(4000000000)
 #define LOOK_MS 1000       /* others fill disks too: so often is it looked how much is free .. */
 #define LOOK_IDLE_MS 10000 /* .. and while the store is at rest                                */
 
-static void wake(int fd) {
-    uint64_t one = 1;
-    ssize_t put = write(fd, &one, sizeof one);
-    check(put == (ssize_t)sizeof one || errno == EAGAIN || errno == EINTR);
-}
-
 /* One write for any number of news: the plane reads the eventfd, clears the mark, then looks (keeper_heard). */
-static void wake_plane(keeper_t *keeper) {
+void keeper_wake_plane(keeper_t *keeper) {
     if (!atomic_exchange(&keeper->signalled, true)) {
-        wake(keeper->plane_fd);
+        thread_wake(keeper->plane_fd);
     }
 }
 
@@ -46,139 +38,8 @@ void keeper_heard(keeper_t *keeper) {
     }
 }
 
-/* Sleeps until woken; timeout_ms < 0: for good. */
-static void sleep_on(int fd, int timeout_ms) {
-    struct pollfd poller = {.fd = fd, .events = POLLIN};
-    if (poll(&poller, 1, timeout_ms) > 0) {
-        uint64_t count;
-        ssize_t got = read(fd, &count, sizeof count);
-        check(got == (ssize_t)sizeof count || errno == EAGAIN || errno == EINTR);
-    }
-}
-
-static int64_t elapsed_ns(void) {
-    struct timespec at;
-    check(clock_gettime(CLOCK_MONOTONIC, &at) == 0);
-    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
-}
-
-/* Waits out a refusal: news do not shorten it, only the end does. */
-static void back_off(int fd, const _Atomic bool *stop, int ms) {
-    int64_t until = elapsed_ns() + (int64_t)ms * 1000000;
-    for (int64_t left = until - elapsed_ns(); left > 0; left = until - elapsed_ns()) {
-        if (atomic_load_explicit(stop, memory_order_acquire)) {
-            return;
-        }
-        sleep_on(fd, (int)(left / 1000000) + 1);
-    }
-}
-
 static int longer(int ms) {
     return ms * 2 < RETRY_MS_MAX ? ms * 2 : RETRY_MS_MAX;
-}
-
-/* ---- journal thread ---- */
-
-/* Chains and checksums the batches in [from, to). */
-static uint32_t stamp(const keeper_t *keeper, uint64_t from, uint64_t to, uint32_t chain) {
-    while (from < to) {
-        uint8_t *batch = batches_at(keeper->batches, from);
-        batch_header_t header;
-        check(batch_header_read(batch, &header));
-        check(header.position == from);
-        header.chain = chain;
-        batch_header_write(batch, &header);
-        chain = batch_crc(batch, header.size);
-        header.crc = chain;
-        batch_header_write(batch, &header);
-        from += batch_padded(keeper->batches, header.size);
-    }
-    return chain;
-}
-
-/* Positions: what is chained and checksummed, what was written, what a sync covers. */
-typedef struct journal_state {
-    uint64_t stamped;
-    uint64_t written;
-    uint64_t synced;
-    bool failed;
-    int64_t synced_at;
-} journal_state_t;
-
-/* After a refusal nobody knows which of the blocks since the last sync the disk has (a kernel that failed to write pages back takes them
- * for clean all the same): everything since then is written again, but for what home has meanwhile: its memory may be gone. */
-static void write_again(keeper_t *keeper, journal_state_t *state) {
-    atomic_store(&keeper->rewriting, state->synced);
-    uint64_t freed = atomic_load(&keeper->freed);
-    state->written = freed > state->synced ? freed : state->synced;
-}
-
-static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t sealed, bool stopping) {
-    if (state->written < sealed) {
-        uint64_t from = state->written;
-        status_t status = journal_write(keeper->journal, batches_at(keeper->batches, from), from, sealed - from);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        state->written = sealed;
-        atomic_fetch_add_explicit(&keeper->journal_bytes, sealed - from, memory_order_relaxed);
-    }
-    bool due = keeper->sync_interval_ns == 0 || stopping || state->failed ||
-               elapsed_ns() - state->synced_at >= keeper->sync_interval_ns;
-    if (!due || state->synced == state->written) {
-        return STATUS_OK;
-    }
-    atomic_fetch_add_explicit(&keeper->journal_syncs, 1, memory_order_relaxed);
-    state->synced_at = elapsed_ns();
-    status_t status = journal_sync(keeper->journal);
-    if (status == STATUS_OK) {
-        state->synced = state->written;
-    }
-    return status;
-}
-
-static void journal_step(keeper_t *keeper, journal_state_t *state, bool stopping) {
-    uint64_t sealed = atomic_load_explicit(&keeper->sealed, memory_order_acquire);
-    if (sealed > state->stamped) {
-        keeper->chain = stamp(keeper, state->stamped, sealed, keeper->chain);
-        state->stamped = sealed;
-    }
-    if (state->failed) {
-        write_again(keeper, state);
-    }
-    status_t status = journal_bring(keeper, state, sealed, stopping);
-    if (state->failed) {
-        atomic_store(&keeper->rewriting, UINT64_MAX);
-    }
-    state->failed = status != STATUS_OK;
-    if (status == STATUS_OK) {
-        atomic_store_explicit(&keeper->durable, sealed, memory_order_release);
-    }
-    atomic_store_explicit(&keeper->journal_trouble, status, memory_order_release);
-    wake_plane(keeper);
-}
-
-static void *journal_main(void *context) {
-    (void)pthread_setname_np(pthread_self(), "leafd-journal");
-    keeper_t *keeper = context;
-    uint64_t begin = atomic_load(&keeper->durable);
-    journal_state_t state = {.stamped = begin, .written = begin, .synced = begin, .synced_at = elapsed_ns()};
-    for (;;) {
-        bool stopping = atomic_load_explicit(&keeper->stop_journal, memory_order_acquire);
-        if (atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.synced || state.failed) {
-            journal_step(keeper, &state, stopping);
-        }
-        bool more = atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.written;
-        if (stopping && (state.failed || !more)) {
-            return NULL;
-        }
-        if (state.failed) {
-            back_off(keeper->journal_fd, &keeper->stop_journal, RETRY_MS);
-        } else if (!more) {
-            int timeout = state.synced < state.written ? (int)(keeper->sync_interval_ns / 1000000) + 1 : -1;
-            sleep_on(keeper->journal_fd, timeout);
-        }
-    }
 }
 
 /* ---- keeper thread ---- */
@@ -317,14 +178,14 @@ static void look(keeper_t *keeper, bool committed) {
     space.ahead = space.firm && blocks->reserved > space.used ? blocks->reserved - space.used : 0;
     space.disk_free = blocks->free;
     uint64_t admits = space_admits(&space, &by);
-    keeper->looked_at = elapsed_ns();
+    keeper->looked_at = thread_elapsed_ns();
     atomic_store_explicit(&keeper->used_bytes, space.used, memory_order_relaxed);
     atomic_store_explicit(&keeper->ahead_bytes, space.ahead, memory_order_relaxed);
     atomic_store_explicit(&keeper->disk_free, space.disk_free, memory_order_relaxed);
     atomic_store_explicit(&keeper->short_by, (int)by, memory_order_relaxed);
     atomic_store_explicit(&keeper->admits, admits, memory_order_release);
     if ((before < SPACE_RESUME) != (admits < SPACE_RESUME) || (before < SPACE_STOP) != (admits < SPACE_STOP)) {
-        wake_plane(keeper);
+        keeper_wake_plane(keeper);
     }
 }
 
@@ -359,7 +220,7 @@ static status_t checkpoint(keeper_t *keeper) {
 static void piece_done(void *context) {
     keeper_t *keeper = context;
     atomic_fetch_add_explicit(&keeper->pieces, 1, memory_order_release);
-    wake_plane(keeper);
+    keeper_wake_plane(keeper);
 }
 
 /* The checkpoint up to `wanted` with as little room as it can be done. Each refusal makes the pieces smaller. */
@@ -406,7 +267,7 @@ static void fall_back(keeper_t *keeper) {
 /* A checkpoint leaves LMDB's dirty pages in malloc's hands; they go back to the system, but not each second under load. */
 static void give_back(keeper_t *keeper) {
 #ifdef __GLIBC__
-    int64_t now = elapsed_ns();
+    int64_t now = thread_elapsed_ns();
     if (now - keeper->gave_back_at > GIVE_BACK_NS) {
         keeper->gave_back_at = now;
         malloc_trim(0);
@@ -443,7 +304,7 @@ static void keeper_step(keeper_t *keeper) {
     /* Cleared only by a commit: that is the proof that the disk takes writes again. */
     if (status != STATUS_OK || due) {
         atomic_store_explicit(&keeper->keeper_trouble, status, memory_order_release);
-        wake_plane(keeper);
+        keeper_wake_plane(keeper);
     }
 }
 
@@ -451,7 +312,7 @@ static void keeper_step(keeper_t *keeper) {
 static int next_look(keeper_t *keeper) {
     bool rests = keeper->committed == atomic_load_explicit(&keeper->durable, memory_order_acquire) && !bounded(keeper);
     int64_t every = INT64_C(1000000) * (rests ? LOOK_IDLE_MS : LOOK_MS);
-    int64_t left = keeper->looked_at + every - elapsed_ns();
+    int64_t left = keeper->looked_at + every - thread_elapsed_ns();
     if (left <= 0) {
         look(keeper, false);
         left = every;
@@ -472,11 +333,11 @@ static void *keeper_main(void *context) {
         }
         int look_ms = next_look(keeper);
         if (trouble) {
-            back_off(keeper->keeper_fd, &keeper->stop_keeper, retry_ms);
+            thread_back_off(keeper->keeper_fd, &keeper->stop_keeper, retry_ms);
             retry_ms = longer(retry_ms);
         } else {
             retry_ms = RETRY_MS;
-            sleep_on(keeper->keeper_fd, look_ms);
+            thread_sleep(keeper->keeper_fd, look_ms);
         }
     }
     fall_back(keeper);
@@ -487,6 +348,7 @@ static void *keeper_main(void *context) {
 
 status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_mark_t end) {
     keeper->chain = end.chain;
+    keeper->number = end.number - 1;
     keeper->applied = keeper->committed = home.position;
     keeper->applied_number = keeper->committed_number = home.number - 1;
     keeper->applied_chain = keeper->committed_chain = home.chain;
@@ -510,7 +372,7 @@ status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_mark_t end) {
     keeper->blocks = (blocks_t){.fd = env_file(keeper->env)};
     look(keeper, true);
     if (keeper->journal != NULL) {
-        keeper->journal_running = pthread_create(&keeper->journal_thread, NULL, journal_main, keeper) == 0;
+        keeper->journal_running = pthread_create(&keeper->journal_thread, NULL, keeper_journal_main, keeper) == 0;
     }
     keeper->keeper_running = pthread_create(&keeper->keeper_thread, NULL, keeper_main, keeper) == 0;
     if (!keeper->keeper_running || (keeper->journal != NULL && !keeper->journal_running)) {
@@ -529,7 +391,7 @@ static void close_fd(int fd) {
 void keeper_close(keeper_t *keeper) {
     if (keeper->journal_running) {
         atomic_store_explicit(&keeper->stop_journal, true, memory_order_release);
-        wake(keeper->journal_fd);
+        thread_wake(keeper->journal_fd);
         pthread_join(keeper->journal_thread, NULL);
         keeper->journal_running = false;
     }
@@ -538,7 +400,7 @@ void keeper_close(keeper_t *keeper) {
         atomic_store_explicit(&keeper->handed, durable, memory_order_release);
         atomic_store_explicit(&keeper->wanted, durable, memory_order_release);
         atomic_store_explicit(&keeper->stop_keeper, true, memory_order_release);
-        wake(keeper->keeper_fd);
+        thread_wake(keeper->keeper_fd);
         pthread_join(keeper->keeper_thread, NULL);
         keeper->keeper_running = false;
     }
@@ -551,7 +413,7 @@ void keeper_close(keeper_t *keeper) {
 void keeper_seal(keeper_t *keeper, uint64_t position) {
     atomic_store_explicit(&keeper->sealed, position, memory_order_release);
     if (keeper->journal != NULL) {
-        wake(keeper->journal_fd);
+        thread_wake(keeper->journal_fd);
     } else {
         atomic_store_explicit(&keeper->durable, position, memory_order_release);
     }
@@ -568,5 +430,5 @@ void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint_too) {
     if (checkpoint_too) {
         atomic_store_explicit(&keeper->wanted, position, memory_order_release);
     }
-    wake(keeper->keeper_fd);
+    thread_wake(keeper->keeper_fd);
 }

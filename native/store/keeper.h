@@ -54,6 +54,7 @@ typedef struct keeper {
     _Atomic uint64_t pieces; /* commits in the middle of a checkpoint: the plane has to renew its snapshot */
     /* journal thread's own */
     uint32_t chain;
+    uint64_t number; /* of the last batch */
     /* keeper thread's own */
     uint64_t applied;
     uint64_t applied_number;
@@ -86,6 +87,9 @@ LEAF_MUST_USE status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_
 /* Lets the journal finish what is sealed and the keeper commit what is handed, then ends both. Gives up where the disk refuses. */
 void keeper_close(keeper_t *keeper);
 
+#define RETRY_MS 200 /* after a refusal by the disk */
+void *keeper_journal_main(void *keeper); /* the journal thread, writer.c */
+void keeper_wake_plane(keeper_t *keeper);
 void keeper_heard(keeper_t *keeper); /* the plane, before it looks at what the threads say */
 void keeper_seal(keeper_t *keeper, uint64_t position);
 void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "store/recover.h"
+#include "store/salvage.h"
 
 #define FIRST_POSITION UINT64_C(65536) /* a multiple of every alignment; 0 means "none" in places */
 #define MEMORY_ALIGNMENT 64
@@ -184,6 +184,7 @@ static status_t identify(opening_t *opening) {
 static status_t replay_room(opening_t *opening, status_t status) {
     if (status == STATUS_NO_SPACE) {
         env_write_abort(opening->store->env);
+        opening->writing = false;
         opening->no_room = true;
         return STATUS_OK;
     }
@@ -194,19 +195,21 @@ static status_t replay_room(opening_t *opening, status_t status) {
  * the process ended, and the keeper takes them home when there is room. */
 static status_t replay_batch(opening_t *opening, uint32_t size) {
     store_t *store = opening->store;
-    status_t status = store->replayed == 0 ? env_write_begin(store->env) : STATUS_OK;
+    status_t status = STATUS_OK;
+    if (!opening->no_room && !opening->writing) {
+        status = env_write_begin(store->env);
+        opening->writing = status == STATUS_OK;
+    }
     if (status == STATUS_OK && !opening->no_room) {
         status = keeper_apply(store->env, batches_at(&store->batches, opening->position), size);
     }
     return replay_room(opening, status);
 }
 
-/* Applies the journal's valid tail, in order, in one transaction. */
-static status_t replay(opening_t *opening) {
+/* Applies the journal's valid tail, in order, in one transaction, and what salvage.c finds behind it. */
+static status_t replay_tail(opening_t *opening) {
     store_t *store = opening->store;
     status_t status = STATUS_OK;
-    uint64_t from = opening->position;
-    opening->home = (keeper_mark_t){.position = from, .number = opening->number + 1, .chain = opening->chain};
     while (status == STATUS_OK) {
         batch_header_t header;
         status = journal_read(&store->journal, &store->batches, opening->position, opening->number + 1, opening->chain, &header);
@@ -219,20 +222,31 @@ static status_t replay(opening_t *opening) {
         opening->chain = header.crc;
         store->replayed++;
     }
-    if (status == STATUS_NOT_FOUND) {
-        bool any = store->replayed > 0 && !opening->no_room;
-        status = any ? keeper_commit(store->env, opening->position, opening->number, opening->chain) : STATUS_OK;
-        status = replay_room(opening, status);
+    return status == STATUS_NOT_FOUND ? salvage_tail(opening) : status;
+}
+
+static status_t replay(opening_t *opening) {
+    store_t *store = opening->store;
+    opening->home = (keeper_mark_t){.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
+    opening->reason[0] = 0;
+    status_t status = replay_tail(opening);
+    if (status == STATUS_OK && opening->writing) {
+        status = keeper_commit(store->env, opening->position, opening->number, opening->chain);
+        status = opening->damage.seen ? status : replay_room(opening, status);
     }
     if (status == STATUS_OK && opening->no_room) {
         return STATUS_OK;
     }
     if (status == STATUS_OK) {
-        batches_trim(&store->batches, from, opening->position);
-        return STATUS_OK;
+        batches_trim(&store->batches, opening->home.position, opening->home.position + store->batches.size);
+        return recover_keep(opening);
     }
-    env_write_abort(store->env);
-    return opening_fail(opening, status, "cannot replay the journal into the store in", 0);
+    if (opening->writing) {
+        env_write_abort(store->env);
+    }
+    const char *what = status == STATUS_NO_SPACE ? "make room: the disk or the map is full, and the journal cannot be replayed into"
+                                                 : "cannot replay the journal into the store in";
+    return opening->reason[0] != 0 ? status : opening_fail(opening, status, what, 0);
 }
 
 static int hex(uint8_t c) {
@@ -303,6 +317,7 @@ static status_t open_journal(opening_t *opening) {
         }
     }
     if (status == STATUS_OK && !store->options.memory) {
+        batches_witness(&store->batches, opening->store_id);
         status = replay(opening);
     }
     return status;

@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -132,7 +133,7 @@ static void warn(opening_t *opening, const char *what, const char *kept) {
     store_alarm(opening->store, ALARM_CORRUPT, 0, 0, "%s%s%s", what, kept[0] != 0 ? "; what was there is kept as " : "", kept);
 }
 
-static status_t refuse(opening_t *opening, status_t status, const char *what) {
+status_t recover_refuse(opening_t *opening, status_t status, const char *what) {
     snprintf(opening->reason, opening->reason_size,
              "%s in %s: what was acknowledged since the last checkpoint may be lost; put the file back, or accept the loss with an empty "
              "file %s/%s and start again",
@@ -149,7 +150,7 @@ status_t recover_home(opening_t *opening) {
         return STATUS_OK;
     }
     if (!opening->accepted) {
-        return refuse(opening, STATUS_CORRUPT, "data.mdb is missing or empty beside a journal");
+        return recover_refuse(opening, STATUS_CORRUPT, "data.mdb is missing or empty beside a journal");
     }
     status_t status = set_aside(opening, name);
     if (status == STATUS_OK) {
@@ -234,7 +235,48 @@ status_t recover_journal(opening_t *opening) {
                                   "is lost");
     }
     journal_close(&store->journal);
-    return refuse(opening, STATUS_CORRUPT, complaint_of(found));
+    return recover_refuse(opening, STATUS_CORRUPT, complaint_of(found));
+}
+
+static void say_damage(opening_t *opening, const char *kept) {
+    const damage_t *damage = &opening->damage;
+    const char *as = kept[0] != 0 ? "; what was there is kept as " : "";
+    if (damage->what != NULL) {
+        store_alarm(opening->store, ALARM_CORRUPT, 0, 0, "%s; the loss of what was acknowledged since the last checkpoint is accepted%s%s",
+                    damage->what, as, kept);
+        return;
+    }
+    store_alarm(opening->store, ALARM_CORRUPT, 0, 0,
+                "the journal is damaged from batch %llu on (position %llu): %llu batches were repaired and lost nothing, %llu lost all or part"
+                "%s%s",
+                (unsigned long long)damage->number, (unsigned long long)damage->position, (unsigned long long)damage->repaired,
+                (unsigned long long)damage->lost, as, kept);
+}
+
+/* Home has everything now, so that it can do without the file for a moment. */
+status_t recover_keep(opening_t *opening) {
+    store_t *store = opening->store;
+    uint64_t size = store->journal.size;
+    struct statvfs room;
+    char name[NAME_SIZE] = "";
+    if (!opening->damage.seen) {
+        return STATUS_OK;
+    }
+    bool fits = statvfs(store->directory, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize > 2 * size;
+    status_t status = fits ? recover_use_note(store->env, USE_CLOSED, opening->position) : STATUS_OK;
+    if (fits && status == STATUS_OK) {
+        opening->use = USE_CLOSED;
+        opening->use_position = opening->position;
+        journal_close(&store->journal);
+        status = set_aside(opening, name);
+        opening->made = true;
+        if (status == STATUS_OK) {
+            status = journal_make(&store->journal, store->directory, size, opening->store_id, opening->position, opening->reason,
+                                  opening->reason_size);
+        }
+    }
+    say_damage(opening, name);
+    return status;
 }
 
 void recover_done(const opening_t *opening) {

@@ -9,10 +9,20 @@
 /* Record META "journal": how the journal was used last. */
 typedef enum journal_use {
     USE_UNKNOWN = 0,      /* no record: an older leafd's store, or one whose journal never came to be */
-    USE_SYNCED = 1,       /* in use, every batch on disk before it is acknowledged                    */
+    USE_SYNCED = 1,       /* in use, since `use_position` every batch on disk before it is acknowledged */
     USE_AT_INTERVALS = 2, /* in use, with a sync interval                                             */
     USE_CLOSED = 3,       /* closed in order: home has everything before `use_position`               */
 } journal_use_t;
+
+/* What was found wrong in the journal's tail. */
+typedef struct damage {
+    bool seen;
+    uint64_t position; /* of the first batch that was */
+    uint64_t number;
+    uint64_t lost;     /* batches */
+    uint64_t repaired;
+    const char *what;  /* NULL: batches were damaged */
+} damage_t;
 
 typedef struct opening {
     store_t *store;
@@ -23,11 +33,13 @@ typedef struct opening {
     uint64_t position;
     uint64_t number;
     uint32_t chain;
+    bool writing; /* replay's write transaction is open */
+    damage_t damage;
     journal_use_t use;
     uint64_t use_position;
     bool accepted; /* the operator's word that a loss is accepted, see recover.c */
     bool made;     /* the journal, by this start */
-    keeper_mark_t home; /* what home has, when it had no room for the rest (no_room) */
+    keeper_mark_t home; /* the note as it was before replay; all that home has, when it had no room for the rest (no_room) */
     bool no_room;
 } opening_t;
 
@@ -43,6 +55,10 @@ LEAF_MUST_USE status_t recover_use_note(env_t *env, journal_use_t use, uint64_t 
 LEAF_MUST_USE status_t recover_home(opening_t *opening);
 /* Opens the journal, makes it, or refuses. */
 LEAF_MUST_USE status_t recover_journal(opening_t *opening);
+/* After a replay that found damage: says so, and keeps the damaged file; the store goes on with a new one. */
+LEAF_MUST_USE status_t recover_keep(opening_t *opening);
+/* A refusal that the operator can lift; returns status. */
+status_t recover_refuse(opening_t *opening, status_t status, const char *what);
 /* The start has succeeded: an acceptance is used up. */
 void recover_done(const opening_t *opening);
 

@@ -22,13 +22,13 @@ uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *mes
     return message->header.size > 0 ? 34 + text : 30 + text; /* jetstream.md 1.3: the reference's file store */
 }
 
-static void state_key(store_key_t *key, uint32_t id) {
+void stream_state_key(store_key_t *key, uint32_t id) {
     uint8_t at[4];
     store_be32(at, id);
     key_record(key, RECORD_STATE, bytes_of(at, 4));
 }
 
-static void state_write(const store_stream_t *stream, bytes_t key, uint8_t *value) {
+uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *value) {
     const uint64_t numbers[] = {stream->first_seq, stream->last_seq,           stream->messages,           stream->bytes,
                                 stream->subjects,  (uint64_t)stream->last_ts, (uint64_t)stream->last_born};
     for (uint32_t i = 0; i < 7; i++) {
@@ -37,9 +37,10 @@ static void state_write(const store_stream_t *stream, bytes_t key, uint8_t *valu
     store_be16(value + STATE_FIXED_SIZE - 2, (uint16_t)stream->last_id_size);
     memcpy(value + STATE_FIXED_SIZE, stream->last_id, stream->last_id_size);
     value_seal(key, value, STATE_FIXED_SIZE + stream->last_id_size);
+    return STATE_FIXED_SIZE + stream->last_id_size;
 }
 
-static status_t state_read(store_stream_t *stream, bytes_t value) {
+status_t stream_state_read(store_stream_t *stream, bytes_t value) {
     const uint32_t fixed = STATE_FIXED_SIZE - VALUE_CRC_SIZE;
     if (value.size < fixed || load_be16(value.at + fixed - 2) != value.size - fixed || value.size - fixed > STORE_LAST_ID_MAX) {
         return STATUS_CORRUPT;
@@ -77,10 +78,10 @@ bool stream_settle(store_stream_t *stream) {
         stream->swept = stream->first_seq;
     }
     store_key_t key;
-    state_key(&key, stream->id);
+    stream_state_key(&key, stream->id);
     check(young_reserve(&store->young, 2) == STATUS_OK);
     uint8_t *value = overlay_put(store, DB_RECORDS, key_bytes(&key), STATE_FIXED_SIZE + stream->last_id_size, true, NULL);
-    state_write(stream, key_bytes(&key), value);
+    (void)stream_state_write(stream, key_bytes(&key), value);
     return true;
 }
 
@@ -116,11 +117,11 @@ static void stream_free(store_stream_t *stream) {
 static status_t stream_load(store_stream_t *stream, bool *stored) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
-    state_key(&key, stream->id);
+    stream_state_key(&key, stream->id);
     status_t status = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value);
     *stored = status == STATUS_OK;
     if (status == STATUS_OK) {
-        return state_read(stream, value);
+        return stream_state_read(stream, value);
     }
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
@@ -211,7 +212,7 @@ status_t store_stream_remove(store_stream_t *stream) {
         key_record(&key, stream_record_kinds[i], bytes_of(id, 4));
         overlay_delete_prefix(store, DB_RECORDS, key_bytes(&key));
     }
-    state_key(&key, stream->id);
+    stream_state_key(&key, stream->id);
     overlay_delete(store, DB_RECORDS, key_bytes(&key), true);
     if (stream->touched) {
         store->batches.promised -= STREAM_PROMISE;

@@ -1,0 +1,490 @@
+/* rebuild.c: what a salvaged journal says, brought into home when a batch before it is lost.
+ *
+ * A batch's effects are absolute and count on those before it: heads and counters would speak of messages that are lost. So behind a hole
+ * only messages and removals are taken from the batches, and what is derived from them is counted again as they come:
+ *
+ *     messages put, removed, swept     one by one: the head of the subject, its chain, the stream's counters
+ *     heads                            not taken
+ *     state of a stream                last sequence, stamps and last id are taken (no sequence is given out twice), the first
+ *                                      sequence sweeps what lies below it; messages, bytes and subjects are counted
+ *     all else                         as it is
+ *
+ * A gap in the sequences of a stream just behind a hole is what the hole held of it (or what was skipped or removed there): it is named
+ * in an alarm and counted as corrupt. A removal that was in the hole is undone: the message is there again.
+ */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "store/salvage.h"
+
+#define STREAM_ALARMS_MAX 40 /* leaves room in the queue for others */
+
+typedef struct rebuilt {
+    store_stream_t *stream; /* its counters only, no part of the store */
+    uint32_t hole;          /* the newest hole that its sequences were compared behind */
+    uint64_t lost_from;     /* a gap that is not told yet; 0: none */
+    uint64_t lost_upto;
+} rebuilt_t;
+
+struct rebuild {
+    store_t *store;
+    env_t *env;
+    rebuilt_t *streams;
+    uint32_t count;
+    uint32_t capacity;
+    uint32_t holes;
+    uint32_t alarms;
+    uint8_t *scratch;
+    uint64_t scratch_size;
+};
+
+rebuild_t *rebuild_new(store_t *store) {
+    rebuild_t *rebuild = calloc(1, sizeof *rebuild);
+    if (rebuild != NULL) {
+        rebuild->store = store;
+        rebuild->env = store->env;
+    }
+    return rebuild;
+}
+
+void rebuild_free(rebuild_t *rebuild) {
+    for (uint32_t i = 0; rebuild != NULL && i < rebuild->count; i++) {
+        stream_release(rebuild->streams[i].stream);
+    }
+    if (rebuild != NULL) {
+        free(rebuild->streams);
+        free(rebuild->scratch);
+    }
+    free(rebuild);
+}
+
+void rebuild_hole(rebuild_t *rebuild) {
+    rebuild->holes++;
+}
+
+static uint8_t *scratch(rebuild_t *rebuild, uint64_t size) {
+    if (size > rebuild->scratch_size) {
+        uint8_t *at = realloc(rebuild->scratch, size);
+        if (at == NULL) {
+            return NULL;
+        }
+        rebuild->scratch = at;
+        rebuild->scratch_size = size;
+    }
+    return rebuild->scratch;
+}
+
+/* ---- streams ---- */
+
+static status_t stream_of(rebuild_t *rebuild, uint32_t id, rebuilt_t **out) {
+    for (uint32_t i = 0; i < rebuild->count; i++) {
+        if (rebuild->streams[i].stream->id == id) {
+            *out = &rebuild->streams[i];
+            return STATUS_OK;
+        }
+    }
+    if (rebuild->count == rebuild->capacity) {
+        uint32_t capacity = rebuild->capacity > 0 ? rebuild->capacity * 2 : 64;
+        rebuilt_t *at = realloc(rebuild->streams, capacity * sizeof *at);
+        if (at == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        rebuild->streams = at;
+        rebuild->capacity = capacity;
+    }
+    store_stream_t *stream = calloc(1, sizeof *stream);
+    if (stream == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    *stream = (store_stream_t){.store = rebuild->store, .id = id, .first_seq = 1, .last_born = INT64_MIN};
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    stream_state_key(&key, id);
+    status_t status = env_write_get(rebuild->env, DB_RECORDS, key_bytes(&key), &value);
+    if (status == STATUS_OK && value_sound(key_bytes(&key), value)) {
+        status = stream_state_read(stream, bytes_of(value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE));
+    }
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        free(stream);
+        return status;
+    }
+    *out = &rebuild->streams[rebuild->count++];
+    **out = (rebuilt_t){.stream = stream};
+    return STATUS_OK;
+}
+
+static void forget_stream(rebuild_t *rebuild, uint32_t id) {
+    for (uint32_t i = 0; i < rebuild->count; i++) {
+        if (rebuild->streams[i].stream->id == id) {
+            stream_release(rebuild->streams[i].stream);
+            rebuild->streams[i] = rebuild->streams[--rebuild->count];
+            return;
+        }
+    }
+}
+
+/* Sequences up to `upto` are accounted for; what lies between them and the last one is missing when a hole came in between. */
+static void compare(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t next) {
+    const store_stream_t *stream = rebuilt->stream;
+    if (rebuilt->hole != rebuild->holes && next > stream->last_seq + 1) {
+        rebuilt->lost_from = rebuilt->lost_from == 0 ? stream->last_seq + 1 : rebuilt->lost_from;
+        rebuilt->lost_upto = next - 1;
+    }
+    rebuilt->hole = rebuild->holes;
+}
+
+static void tell_lost(rebuild_t *rebuild, rebuilt_t *rebuilt) {
+    uint64_t from = rebuilt->lost_from > rebuilt->stream->first_seq ? rebuilt->lost_from : rebuilt->stream->first_seq;
+    if (rebuilt->lost_from == 0 || from > rebuilt->lost_upto) {
+        rebuilt->lost_from = 0;
+        return;
+    }
+    rebuild->store->corrupt += rebuilt->lost_upto - from + 1;
+    rebuilt->lost_from = 0;
+    if (rebuild->alarms < STREAM_ALARMS_MAX) {
+        rebuild->alarms++;
+        store_alarm(rebuild->store, ALARM_CORRUPT, rebuilt->stream->id, from,
+                    "messages %llu to %llu of stream %u were in a damaged part of the journal: they are lost, or had been removed",
+                    (unsigned long long)from, (unsigned long long)rebuilt->lost_upto, rebuilt->stream->id);
+    }
+}
+
+/* ---- heads ---- */
+
+static status_t head_get(rebuild_t *rebuild, uint32_t id, bytes_t subject, head_t *head) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    bytes_t text = BYTES_NONE;
+    *head = (head_t){0};
+    key_text(&key, id, subject);
+    status_t status = env_write_get(rebuild->env, DB_HEADS, key_bytes(&key), &value);
+    if (status == STATUS_OK &&
+        (!value_sound(key_bytes(&key), value) || !head_read(key_bytes(&key), value, &text, head) || !bytes_equal(text, subject))) {
+        *head = (head_t){0};
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+static status_t head_put(rebuild_t *rebuild, uint32_t id, bytes_t subject, head_t head) {
+    store_key_t key;
+    key_text(&key, id, subject);
+    if (head.count == 0) {
+        return env_write_delete(rebuild->env, DB_HEADS, key_bytes(&key));
+    }
+    uint32_t size = head_size(subject);
+    uint8_t *value = scratch(rebuild, size);
+    if (value == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    head_write(value, key_bytes(&key), subject, head);
+    return env_write_put(rebuild->env, DB_HEADS, key_bytes(&key), bytes_of(value, size));
+}
+
+/* ---- messages ---- */
+
+static status_t message_get(rebuild_t *rebuild, uint32_t id, uint64_t seq, message_t *message) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    key_message(&key, id, seq);
+    status_t status = env_write_get(rebuild->env, DB_MESSAGES, key_bytes(&key), &value);
+    if (status == STATUS_OK && (!value_sound(key_bytes(&key), value) || !message_read(value, message))) {
+        return STATUS_CORRUPT;
+    }
+    return status;
+}
+
+static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq, const message_t *given) {
+    store_stream_t *stream = rebuilt->stream;
+    message_t message = *given; /* its slices lie in the ring */
+    message_t there;
+    head_t head;
+    compare(rebuild, rebuilt, seq);
+    status_t status = message_get(rebuild, stream->id, seq, &there);
+    if (status != STATUS_NOT_FOUND) {
+        return status == STATUS_CORRUPT ? STATUS_OK : status;
+    }
+    status = head_get(rebuild, stream->id, message.subject, &head);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    message.previous = head.count > 0 && head.last < seq ? head.last : 0;
+    stream->subjects += head.count == 0;
+    head.first = head.count == 0 ? seq : head.first;
+    head.last = seq > head.last ? seq : head.last;
+    head.count++;
+    status = head_put(rebuild, stream->id, message.subject, head);
+    uint32_t size = message_size(&message);
+    uint8_t *value = status == STATUS_OK ? scratch(rebuild, size) : NULL;
+    if (value == NULL) {
+        return status == STATUS_OK ? STATUS_NO_MEMORY : status;
+    }
+    store_key_t key;
+    key_message(&key, stream->id, seq);
+    message_write(value, key_bytes(&key), &message);
+    stream->messages++;
+    stream->bytes += stream_message_bytes(stream, &message);
+    if (seq > stream->last_seq) {
+        stream->last_seq = seq;
+        stream->last_ts = message.ts;
+        stream->last_born = message.born;
+    }
+    return env_write_put(rebuild->env, DB_MESSAGES, key_bytes(&key), bytes_of(value, size));
+}
+
+/* The newest one below `at` on the subject's chain that is alive; 0: the chain does not say. */
+static uint64_t newest_before(rebuild_t *rebuild, uint32_t id, uint64_t at, head_t head) {
+    while (at >= head.first && at != 0) {
+        message_t message;
+        if (message_get(rebuild, id, at, &message) != STATUS_OK) {
+            return 0;
+        }
+        if ((message.flags & MESSAGE_GONE) == 0) {
+            return at;
+        }
+        at = message.previous;
+    }
+    return 0;
+}
+
+/* Takes it off its head and the counters; the caller takes it out of the database. */
+static status_t drop_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq) {
+    store_stream_t *stream = rebuilt->stream;
+    message_t message;
+    status_t status = message_get(rebuild, stream->id, seq, &message);
+    if (status != STATUS_OK || (message.flags & MESSAGE_GONE) != 0) {
+        return status == STATUS_NOT_FOUND || status == STATUS_CORRUPT ? STATUS_OK : status;
+    }
+    uint64_t bytes = stream_message_bytes(stream, &message);
+    stream->messages -= stream->messages > 0;
+    stream->bytes -= bytes < stream->bytes ? bytes : stream->bytes;
+    head_t head;
+    uint8_t *copy = malloc((size_t)message.subject.size + 1); /* LMDB's memory moves with the next write */
+    if (copy == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    memcpy(copy, message.subject.at, message.subject.size);
+    bytes_t subject = bytes_of(copy, message.subject.size);
+    status = head_get(rebuild, stream->id, subject, &head);
+    if (status == STATUS_OK && head.count > 0) {
+        head.count--;
+        stream->subjects -= head.count == 0 && stream->subjects > 0;
+        if (seq == head.last) {
+            uint64_t before = newest_before(rebuild, stream->id, message.previous, head);
+            head.last = before != 0 ? before : head.first;
+        } else if (seq <= head.first) {
+            head.first = seq + 1;
+        }
+        status = head_put(rebuild, stream->id, subject, head);
+    }
+    free(copy);
+    return status;
+}
+
+static status_t raw_range(rebuild_t *rebuild, const op_t *op) {
+    uint64_t done;
+    return env_write_delete_range(rebuild->env, (store_db_t)op->db, op->key, op->value, UINT64_MAX, &done);
+}
+
+static status_t sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t from, uint64_t to) {
+    store_key_t key;
+    store_key_t end;
+    key_message(&end, rebuilt->stream->id, to);
+    uint64_t seq = from;
+    for (;;) {
+        bytes_t found = BYTES_NONE;
+        key_message(&key, rebuilt->stream->id, seq);
+        status_t status = env_write_seek(rebuild->env, DB_MESSAGES, key_bytes(&key), &found);
+        if (status == STATUS_NOT_FOUND || (status == STATUS_OK && (found.size != MESSAGE_KEY_SIZE || memcmp(found.at, end.at, 4) != 0 ||
+                                                                   load_be64(found.at + 4) >= to))) {
+            break;
+        }
+        if (status == STATUS_OK) {
+            seq = load_be64(found.at + 4);
+            status = drop_message(rebuild, rebuilt, seq);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+        seq++;
+    }
+    key_message(&key, rebuilt->stream->id, from);
+    const op_t op = {.kind = OP_DELETE_RANGE, .db = DB_MESSAGES, .key = key_bytes(&key), .value = key_bytes(&end)};
+    return raw_range(rebuild, &op);
+}
+
+/* ---- ops ---- */
+
+static status_t raw(rebuild_t *rebuild, const op_t *op) {
+    switch ((op_kind_in_batch_t)op->kind) {
+    case OP_PUT:
+        return env_write_put(rebuild->env, (store_db_t)op->db, op->key, op->value);
+    case OP_DELETE:
+        return env_write_delete(rebuild->env, (store_db_t)op->db, op->key);
+    case OP_DELETE_RANGE:
+        return raw_range(rebuild, op);
+    }
+    return STATUS_CORRUPT;
+}
+
+static status_t take_message(rebuild_t *rebuild, const op_t *op) {
+    uint32_t id = load_be32(op->key.at);
+    if (op->kind == OP_DELETE_RANGE && op->key.size == 4) {
+        forget_stream(rebuild, id); /* all of the stream goes */
+        return raw(rebuild, op);
+    }
+    rebuilt_t *rebuilt = NULL;
+    status_t status = op->key.size == MESSAGE_KEY_SIZE ? stream_of(rebuild, id, &rebuilt) : STATUS_CORRUPT;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uint64_t seq = load_be64(op->key.at + 4);
+    if (op->kind == OP_DELETE_RANGE) {
+        return op->value.size == MESSAGE_KEY_SIZE ? sweep(rebuild, rebuilt, seq, load_be64(op->value.at + 4)) : STATUS_CORRUPT;
+    }
+    message_t message;
+    if (op->kind == OP_PUT && !message_read(op->value, &message)) {
+        return STATUS_CORRUPT;
+    }
+    if (op->kind == OP_PUT && (message.flags & MESSAGE_GONE) == 0) {
+        return put_message(rebuild, rebuilt, seq, &message);
+    }
+    status = drop_message(rebuild, rebuilt, seq);
+    return status == STATUS_OK ? raw(rebuild, op) : status;
+}
+
+static status_t take_state(rebuild_t *rebuild, const op_t *op) {
+    rebuilt_t *rebuilt = NULL;
+    status_t status = stream_of(rebuild, load_be32(op->key.at + 1), &rebuilt);
+    store_stream_t *stream = status == STATUS_OK ? rebuilt->stream : NULL;
+    store_stream_t *said = calloc(1, sizeof *said);
+    if (said != NULL && status == STATUS_OK) {
+        status = stream_state_read(said, bytes_of(op->value.at + VALUE_CRC_SIZE, op->value.size - VALUE_CRC_SIZE));
+    }
+    if (said == NULL || status != STATUS_OK || said->last_seq < stream->last_seq) {
+        free(said);
+        return said == NULL ? STATUS_NO_MEMORY : status;
+    }
+    compare(rebuild, rebuilt, said->last_seq + 1);
+    stream->last_seq = said->last_seq;
+    stream->last_ts = said->last_ts;
+    stream->last_born = said->last_born;
+    stream->last_id_size = said->last_id_size;
+    memcpy(stream->last_id, said->last_id, said->last_id_size);
+    if (said->first_seq > stream->first_seq) {
+        status = sweep(rebuild, rebuilt, stream->first_seq, said->first_seq);
+        stream->first_seq = said->first_seq;
+    }
+    free(said);
+    tell_lost(rebuild, rebuilt);
+    return status;
+}
+
+static bool is_state(const op_t *op) {
+    return op->db == DB_RECORDS && op->key.size == 5 && op->key.at[0] == RECORD_STATE;
+}
+
+static status_t take(rebuild_t *rebuild, const op_t *op) {
+    if (op->kind == OP_PUT && op->value.size < VALUE_CRC_SIZE) {
+        return STATUS_CORRUPT;
+    }
+    if (op->db == DB_MESSAGES) {
+        return op->key.size >= 4 ? take_message(rebuild, op) : STATUS_CORRUPT;
+    }
+    if (op->db == DB_HEADS && op->kind != OP_DELETE_RANGE) {
+        return STATUS_OK;
+    }
+    if (is_state(op) && op->kind == OP_PUT) {
+        return take_state(rebuild, op);
+    }
+    if (is_state(op) && op->kind == OP_DELETE) {
+        forget_stream(rebuild, load_be32(op->key.at + 1));
+    }
+    return raw(rebuild, op);
+}
+
+status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, uint32_t size) {
+    uint32_t offset = BATCH_HEADER_SIZE;
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && offset < size) {
+        op_t op;
+        status = op_next(batch, size, &offset, &op) ? take(rebuild, &op) : STATUS_CORRUPT;
+    }
+    return status;
+}
+
+/* Only puts prove themselves. Without a sound structure it is not even sure that what looks like an op is one (a payload may hold anything),
+ * so only what stands before the damage is taken, and of that what concerns messages. */
+status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, bool whole) {
+    uint32_t offset = BATCH_HEADER_SIZE;
+    status_t status = STATUS_OK;
+    op_t op;
+    while (status == STATUS_OK && offset < end && op_next(batch, end, &offset, &op)) {
+        bool sound = op.kind == OP_PUT && value_sound(op.key, op.value);
+        if (op.kind == OP_PUT && !sound && !whole) {
+            break;
+        }
+        if (sound && (whole || op.db == DB_MESSAGES || is_state(&op))) {
+            rebuilt_t *rebuilt = NULL;
+            if (op.db == DB_MESSAGES && op.key.size == MESSAGE_KEY_SIZE && stream_of(rebuild, load_be32(op.key.at), &rebuilt) == STATUS_OK) {
+                rebuilt->hole = 0; /* any gap in here may be damage */
+            }
+            status = take(rebuild, &op);
+            status = status == STATUS_CORRUPT ? STATUS_OK : status;
+        }
+    }
+    return status;
+}
+
+/* ---- the end ---- */
+
+static status_t finish_stream(rebuild_t *rebuild, rebuilt_t *rebuilt) {
+    store_stream_t *stream = rebuilt->stream;
+    store_key_t key;
+    bytes_t found = BYTES_NONE;
+    tell_lost(rebuild, rebuilt);
+    for (uint64_t seq = stream->first_seq; stream->messages > 0; seq++) {
+        message_t message;
+        key_message(&key, stream->id, seq);
+        status_t status = env_write_seek(rebuild->env, DB_MESSAGES, key_bytes(&key), &found);
+        if (status != STATUS_OK || found.size != MESSAGE_KEY_SIZE || memcmp(found.at, key.at, 4) != 0) {
+            stream->messages = 0;
+            break;
+        }
+        seq = load_be64(found.at + 4);
+        if (message_get(rebuild, stream->id, seq, &message) != STATUS_OK || (message.flags & MESSAGE_GONE) == 0) {
+            stream->first_seq = seq;
+            break;
+        }
+    }
+    stream->first_seq = stream->messages == 0 ? stream->last_seq + 1 : stream->first_seq;
+    uint8_t *value = scratch(rebuild, STREAM_PROMISE);
+    if (value == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    stream_state_key(&key, stream->id);
+    uint32_t size = stream_state_write(stream, key_bytes(&key), value);
+    return env_write_put(rebuild->env, DB_RECORDS, key_bytes(&key), bytes_of(value, size));
+}
+
+/* A stream whose definition is lost has messages that nobody is shown. */
+static void check_definition(rebuild_t *rebuild, uint32_t id) {
+    uint8_t at[4];
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    store_be32(at, id);
+    key_record(&key, RECORD_STREAM, bytes_of(at, sizeof at));
+    if (env_write_get(rebuild->env, DB_RECORDS, key_bytes(&key), &value) == STATUS_NOT_FOUND && rebuild->alarms < STREAM_ALARMS_MAX) {
+        rebuild->alarms++;
+        store_alarm(rebuild->store, ALARM_CORRUPT, id, 0,
+                    "the definition of stream %u was in a damaged part of the journal and is lost: its messages are kept, but not served", id);
+    }
+}
+
+status_t rebuild_end(rebuild_t *rebuild) {
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < rebuild->count; i++) {
+        status = finish_stream(rebuild, &rebuild->streams[i]);
+        check_definition(rebuild, rebuild->streams[i].stream->id);
+    }
+    return status;
+}

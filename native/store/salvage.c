@@ -1,0 +1,421 @@
+/* salvage.c: what lies behind the end of replay: nothing, a write that power cut short, or damage to what was acknowledged.
+ *
+ * Replay ends at the first batch that is not valid. What was being written when power failed looks like that, and so does a flipped bit in
+ * a batch that had been on disk for long. A batch says of itself only that it is whole; but each batch's witness (batch.h) says up to
+ * where the journal was on disk when that batch was written, and the mark of the end says it of the last one:
+ *
+ *      ... valid | E ........ | B, whole, witness says "on disk up to D"                   a power cut may lose anything not yet synced,
+ *                                                                                          in any order: what lies at or behind D
+ *      D <= E    nothing behind E was promised: the tail was torn, and is dropped          one unfinished write, or several batches
+ *                                                                                          between two syncs at intervals
+ *      D >  E    what stands from E to D was on disk: it is DAMAGED                        alarm
+ *
+ * Positions never come twice, so what earlier laps left cannot be taken for B; the store id in the witness is known to nobody but the
+ * files, so a payload cannot hold a forged one. Batches count only with a whole checksum.
+ *
+ * From E to D:
+ *     one wrong bit        found by the checksum (CRC32C has no two single bits alike within a batch), put right: nothing is lost
+ *     a header destroyed   its fields follow from the batches beside it
+ *     anything else        ops whose own checksum holds are taken; the rest of the batch is lost
+ *     whole batches        taken, by rebuild.c once something before them is lost
+ * From D on batches are taken as long as they are whole and chained, as in replay; a last batch with one wrong bit is put right, too (a torn
+ * one does not become whole by any one bit).
+ *
+ * Not told apart without a witness: journals that an older leafd wrote.
+ */
+#include "store/salvage.h"
+
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/crc.h"
+
+#define CHUNK (UINT64_C(1) << 20)
+#define NEAR_BATCHES 8 /* so many missing before the note may be damage; more: the journal is an older copy */
+
+typedef struct survey {
+    opening_t *opening;
+    store_t *store;
+    const batches_t *batches;
+    rebuild_t *rebuild;    /* once something is lost */
+    uint64_t limit;        /* no batch can reach beyond it */
+    uint64_t proven;       /* D */
+    uint64_t end_number;   /* of the batch that belongs at D, when end_known */
+    uint32_t end_chain;
+    bool end_known;
+    bool interesting;
+    bool home_is_older;
+    bool last_known;       /* the batch that home's note speaks of is there */
+    uint64_t newest;       /* number, of those before the note */
+    /* the walk */
+    uint64_t position;
+    uint64_t number;       /* expected at position */
+    uint32_t chain;
+    bool chain_known;
+} survey_t;
+
+static uint64_t batch_max(const survey_t *survey) {
+    return survey->batches->size / 2 + survey->batches->alignment;
+}
+
+static uint64_t padded(const survey_t *survey, uint32_t size) {
+    return batch_padded(survey->batches, size);
+}
+
+/* ---- looking ---- */
+
+static bool shaped(const survey_t *survey, uint64_t position, batch_header_t *header) {
+    return batch_header_read(batches_at(survey->batches, position), header) && header->position == position &&
+           header->size <= batch_max(survey) && position + padded(survey, header->size) <= survey->limit;
+}
+
+static bool whole(const survey_t *survey, uint64_t position, batch_header_t *header) {
+    const uint8_t *batch = batches_at(survey->batches, position);
+    return shaped(survey, position, header) && header->format <= STORE_FORMAT && batch_crc(batch, header->size) == header->crc;
+}
+
+/* Enough of the expected header that a batch was begun there. */
+static bool resembles(const survey_t *survey, uint64_t position) {
+    const uint8_t *at = batches_at(survey->batches, position);
+    int alike = load_be32(at) == BATCH_MAGIC;
+    alike += load_be64(at + 8) == position;
+    alike += load_be64(at + 16) == survey->number;
+    alike += load_be32(at + 28) == survey->chain;
+    return alike >= 3;
+}
+
+static void look_at_block(survey_t *survey, uint64_t position) {
+    const opening_t *opening = survey->opening;
+    const uint8_t *at = batches_at(survey->batches, position);
+    batch_header_t header;
+    uint64_t number;
+    uint32_t chain;
+    if (mark_read(at, position, opening->store_id, &number, &chain)) {
+        survey->interesting = true;
+        return;
+    }
+    if (!batch_header_read(at, &header) || header.position % survey->batches->size != position % survey->batches->size) {
+        return;
+    }
+    survey->interesting |= header.position >= survey->position;
+    if (header.position < opening->home.position && header.number < opening->home.number) {
+        survey->newest = header.number > survey->newest ? header.number : survey->newest;
+        survey->last_known |= header.number + 1 == opening->home.number && header.crc == opening->home.chain;
+    }
+}
+
+/* Reads everything behind E, a piece at a time; pieces stay in memory only when one of them is of interest. */
+static status_t look(survey_t *survey) {
+    journal_t *journal = &survey->store->journal;
+    status_t status = STATUS_OK;
+    for (uint64_t at = survey->position; status == STATUS_OK && at < survey->limit; at += CHUNK) {
+        uint64_t size = survey->limit - at < CHUNK ? survey->limit - at : CHUNK;
+        status = journal_load(journal, survey->batches, at, size);
+        for (uint64_t block = at; status == STATUS_OK && block < at + size; block += JOURNAL_ALIGNMENT) {
+            look_at_block(survey, block);
+        }
+        survey->interesting |= at == survey->position && resembles(survey, at);
+        if (!survey->interesting) {
+            batches_trim((batches_t *)(uintptr_t)survey->batches, at, at + size);
+        }
+    }
+    if (status == STATUS_OK && survey->interesting) {
+        status = journal_load(journal, survey->batches, survey->position, survey->limit - survey->position);
+    }
+    return status;
+}
+
+static void believe(survey_t *survey, uint64_t durable, uint64_t at, uint64_t number, uint32_t chain) {
+    if (durable > survey->proven || (durable == survey->proven && durable == at)) {
+        survey->proven = durable;
+        survey->end_known = durable == at;
+        survey->end_number = number;
+        survey->end_chain = chain;
+    }
+}
+
+static void prove(survey_t *survey) {
+    for (uint64_t at = survey->position; at < survey->limit; at += JOURNAL_ALIGNMENT) {
+        const uint8_t *block = batches_at(survey->batches, at);
+        batch_header_t header;
+        uint64_t durable = 0;
+        uint64_t number;
+        uint32_t chain;
+        if (mark_read(block, at, survey->opening->store_id, &number, &chain)) {
+            believe(survey, at, at, number, chain);
+        } else if (whole(survey, at, &header) && witness_read(block, header.size, survey->opening->store_id, &durable) && durable <= at) {
+            believe(survey, durable, at, header.number, header.chain);
+        } else if (batch_header_read(block, &header) && header.position >= survey->limit && header.size <= batch_max(survey) &&
+                   header.position % survey->batches->size == at % survey->batches->size &&
+                   batch_crc(block, header.size) == header.crc && witness_read(block, header.size, survey->opening->store_id, &durable)) {
+            survey->home_is_older = true;
+        }
+    }
+}
+
+/* ---- repairing ---- */
+
+/* The size of a batch by its ops alone, up to its witness; 0: they are not sound in structure. */
+static uint32_t measure(const survey_t *survey, uint64_t position, uint32_t *count) {
+    const uint8_t *batch = batches_at(survey->batches, position);
+    uint64_t room = survey->limit - position < batch_max(survey) ? survey->limit - position : batch_max(survey);
+    uint32_t offset = BATCH_HEADER_SIZE;
+    op_t op;
+    *count = 0;
+    while (op_next(batch, (uint32_t)room, &offset, &op)) {
+        uint64_t durable;
+        ++*count;
+        if (op.kind == OP_DELETE && op.db == DB_META && witness_read(batch, offset, survey->opening->store_id, &durable)) {
+            return offset;
+        }
+    }
+    return 0;
+}
+
+static bool every_op_sound(const survey_t *survey, uint64_t position, uint32_t size, uint32_t expected) {
+    const uint8_t *batch = batches_at(survey->batches, position);
+    uint32_t count = 0;
+    if (measure(survey, position, &count) != size || count != expected) {
+        return false;
+    }
+    uint32_t offset = BATCH_HEADER_SIZE;
+    op_t op;
+    while (offset < size) {
+        if (!op_next(batch, size, &offset, &op) || (op.kind == OP_PUT && !value_sound(op.key, op.value))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Finds the one bit whose change explains the difference between the checksum that is and the one that should be, by stepping the
+ * difference back through the register. Bits are counted from the end of what is summed. */
+static bool flip_wrong_bit(uint8_t *batch, uint32_t size, uint32_t difference) {
+    const uint32_t polynomial = UINT32_C(0x82f63b78);
+    uint64_t bits = (uint64_t)(size - 8) * 8;
+    for (uint64_t bit = 0; bit < bits; bit++) {
+        difference = (difference & UINT32_C(0x80000000)) != 0 ? (difference ^ polynomial) << 1 | 1 : difference << 1;
+        if (difference == 1) {
+            uint64_t at = bits - 1 - bit;
+            batch[8 + at / 8] ^= (uint8_t)(1u << (at % 8));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is it the batch that belongs there, when its size is taken for this one? Then it is put right in memory. */
+static bool repair_as(const survey_t *survey, batch_header_t header, uint32_t size, bool bit) {
+    uint8_t *batch = batches_at(survey->batches, header.position);
+    if (size < BATCH_HEADER_SIZE + WITNESS_SIZE || size > batch_max(survey) || header.position + padded(survey, size) > survey->limit) {
+        return false;
+    }
+    header.size = size;
+    batch_header_write(batch, &header);
+    uint32_t difference = batch_crc(batch, size) ^ header.crc;
+    bool flipped = bit && difference != 0 && (difference & (difference - 1)) != 0;
+    if (flipped) {
+        if (!flip_wrong_bit(batch, size, difference)) {
+            return false;
+        }
+    } else if (difference != 0 && (difference & (difference - 1)) != 0) {
+        return false;
+    }
+    batch_header_t now;
+    check(batch_header_read(batch, &now));
+    now.crc = batch_crc(batch, size);
+    batch_header_write(batch, &now);
+    if (every_op_sound(survey, header.position, size, now.count)) {
+        return true;
+    }
+    if (flipped) { /* back: the same bit again */
+        (void)flip_wrong_bit(batch, size, difference);
+    }
+    return false;
+}
+
+static bool repair(const survey_t *survey) {
+    uint8_t *batch = batches_at(survey->batches, survey->position);
+    uint8_t kept[BATCH_HEADER_SIZE];
+    memcpy(kept, batch, sizeof kept);
+    uint32_t count;
+    uint32_t measured = measure(survey, survey->position, &count);
+    uint32_t said = load_be32(batch + 24);
+    batch_header_t header = {.position = survey->position, .number = survey->number, .crc = load_be32(batch + 4),
+                             .chain = survey->chain_known ? survey->chain : load_be32(batch + 28),
+                             .count = load_be32(batch + 32), .format = STORE_FORMAT};
+    bool done = (measured != 0 && repair_as(survey, header, measured, true)) || repair_as(survey, header, said, true);
+    for (uint32_t bit = 0; !done && bit < 32; bit++) {
+        done = repair_as(survey, header, said ^ (UINT32_C(1) << bit), false);
+    }
+    if (!done && measured != 0 && count <= UINT32_MAX / 2) { /* a header destroyed: the batch behind it knows the checksum */
+        batch_header_t next;
+        uint64_t behind = survey->position + padded(survey, measured);
+        if (behind < survey->limit && whole(survey, behind, &next)) {
+            header.count = count;
+            header.crc = next.chain;
+            done = repair_as(survey, header, measured, true);
+        }
+    }
+    if (!done) {
+        memcpy(batch, kept, sizeof kept);
+    }
+    return done;
+}
+
+/* ---- walking ---- */
+
+static status_t begin_writing(survey_t *survey) {
+    status_t status = survey->opening->writing ? STATUS_OK : env_write_begin(survey->store->env);
+    survey->opening->writing |= status == STATUS_OK;
+    return status;
+}
+
+static status_t apply(survey_t *survey, const batch_header_t *header) {
+    const uint8_t *batch = batches_at(survey->batches, survey->position);
+    status_t status = begin_writing(survey);
+    if (status == STATUS_OK) {
+        status = survey->rebuild != NULL ? rebuild_batch(survey->rebuild, batch, header->size)
+                                         : keeper_apply(survey->store->env, batch, header->size);
+    }
+    survey->position += padded(survey, header->size);
+    survey->number = header->number + 1;
+    survey->chain = header->crc;
+    survey->chain_known = true;
+    survey->store->replayed++;
+    return status;
+}
+
+static bool fits_here(const survey_t *survey, const batch_header_t *header) {
+    return survey->chain_known ? header->number == survey->number && header->chain == survey->chain : header->number >= survey->number;
+}
+
+static void note_damage(survey_t *survey, uint64_t lost) {
+    damage_t *damage = &survey->opening->damage;
+    if (!damage->seen) {
+        *damage = (damage_t){.seen = true, .position = survey->position, .number = survey->number};
+    }
+    damage->lost += lost;
+    damage->repaired += lost == 0;
+    survey->store->corrupt++;
+}
+
+/* Nothing puts the batch at this position right. */
+static status_t lose(survey_t *survey) {
+    const uint8_t *batch = batches_at(survey->batches, survey->position);
+    uint64_t next = survey->position + JOURNAL_ALIGNMENT;
+    batch_header_t header = {0};
+    uint32_t count;
+    uint32_t size = measure(survey, survey->position, &count);
+    if (survey->rebuild == NULL) {
+        survey->rebuild = rebuild_new(survey->store);
+    }
+    status_t status = survey->rebuild == NULL ? STATUS_NO_MEMORY : begin_writing(survey);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (size != 0) {
+        next = survey->position + padded(survey, size);
+    }
+    while (size == 0 && next < survey->proven && !(whole(survey, next, &header) && header.number > survey->number)) {
+        next += JOURNAL_ALIGNMENT;
+    }
+    next = next < survey->proven ? next : survey->proven;
+    rebuild_hole(survey->rebuild);
+    uint64_t pieces = next - survey->position < batch_max(survey) ? next - survey->position : batch_max(survey);
+    status = rebuild_pieces(survey->rebuild, batch, size != 0 ? size : (uint32_t)pieces, size != 0);
+    rebuild_hole(survey->rebuild);
+    uint64_t number = survey->number + 1;
+    if (next == survey->proven) {
+        number = survey->end_known || survey->end_number > number ? survey->end_number : number;
+    } else if (size == 0) {
+        number = header.number;
+    }
+    note_damage(survey, number > survey->number ? number - survey->number : 1);
+    survey->chain_known = next == survey->proven && survey->end_known;
+    survey->chain = survey->chain_known ? survey->end_chain : 0;
+    survey->number = number;
+    survey->position = next;
+    return status;
+}
+
+static status_t walk(survey_t *survey) {
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && survey->position < survey->limit) {
+        batch_header_t header;
+        if (whole(survey, survey->position, &header) && fits_here(survey, &header)) {
+            status = apply(survey, &header);
+        } else if (survey->position + BATCH_HEADER_SIZE < survey->limit && repair(survey)) {
+            note_damage(survey, 0);
+            check(batch_header_read(batches_at(survey->batches, survey->position), &header));
+            status = apply(survey, &header);
+        } else if (survey->position < survey->proven) {
+            status = lose(survey);
+        } else {
+            break;
+        }
+    }
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static status_t distrust(opening_t *opening, const char *what) {
+    if (opening->accepted) {
+        opening->damage = (damage_t){.seen = true, .position = opening->position, .number = opening->number + 1, .what = what};
+        opening->store->corrupt++;
+        return STATUS_OK;
+    }
+    return recover_refuse(opening, STATUS_CORRUPT, what);
+}
+
+/* Replay found nothing at the note: does the journal know the batch that was applied last? (One that was applied before its sync may be
+ * missing after a power cut, so only those count that were written since every batch is synced.) */
+static bool is_older_copy(const survey_t *survey) {
+    const opening_t *opening = survey->opening;
+    return opening->position == opening->home.position && survey->proven <= opening->position && opening->use == USE_SYNCED &&
+           opening->position > opening->use_position && opening->number > 0 && survey->store->journal.origin != opening->position && !survey->last_known;
+}
+
+status_t salvage_tail(opening_t *opening) {
+    store_t *store = opening->store;
+    survey_t survey = {.opening = opening,
+                       .store = store,
+                       .batches = &store->batches,
+                       .limit = opening->home.position + store->batches.size,
+                       .proven = opening->position,
+                       .position = opening->position,
+                       .number = opening->number + 1,
+                       .chain = opening->chain,
+                       .chain_known = true};
+    if (opening->use == USE_CLOSED && opening->use_position == opening->position) {
+        return STATUS_OK; /* home has it all */
+    }
+    status_t status = look(&survey);
+    if (status == STATUS_OK && survey.interesting) {
+        prove(&survey);
+    }
+    if (status == STATUS_OK && survey.home_is_older) {
+        return distrust(opening, "data.mdb is older than its journal");
+    }
+    if (status == STATUS_OK && is_older_copy(&survey)) {
+        if (survey.newest + NEAR_BATCHES < opening->number) {
+            return distrust(opening, "the journal is an older copy, or damaged");
+        }
+        note_damage(&survey, 1);
+    }
+    if (status == STATUS_OK && opening->no_room) {
+        return survey.proven > opening->position ? STATUS_NO_SPACE : STATUS_OK; /* what is damaged can only be put right at home */
+    }
+    if (status == STATUS_OK && survey.interesting) {
+        status = walk(&survey);
+    }
+    if (status == STATUS_OK && survey.rebuild != NULL) {
+        status = rebuild_end(survey.rebuild);
+    }
+    rebuild_free(survey.rebuild);
+    opening->position = survey.position;
+    opening->number = survey.number - 1;
+    opening->chain = survey.chain;
+    return status;
+}

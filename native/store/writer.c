@@ -1,0 +1,131 @@
+/* writer.c: the journal thread: chains and checksums what is sealed, writes and syncs it, and tries again where the disk refuses. */
+#include "base/check.h"
+#include "store/keeper.h"
+#include "store/waiting.h"
+
+#define MARK_MS 1000 /* so long after the last batch its end is marked */
+
+/* Chains and checksums the batches in [from, to), which are written when everything before `synced` is on disk. */
+static void stamp(keeper_t *keeper, uint64_t from, uint64_t to, uint64_t synced) {
+    uint32_t chain = keeper->chain;
+    while (from < to) {
+        uint8_t *batch = batches_at(keeper->batches, from);
+        batch_header_t header;
+        check(batch_header_read(batch, &header));
+        check(header.position == from);
+        header.chain = chain;
+        batch_header_write(batch, &header);
+        if (keeper->batches->witnessed) {
+            witness_stamp(batch, header.size, synced);
+        }
+        chain = batch_crc(batch, header.size);
+        header.crc = chain;
+        batch_header_write(batch, &header);
+        from += batch_padded(keeper->batches, header.size);
+        keeper->number = header.number;
+    }
+    keeper->chain = chain;
+}
+
+/* Positions: what is chained and checksummed, what was written, what a sync covers. */
+typedef struct journal_state {
+    uint64_t stamped;
+    uint64_t written;
+    uint64_t synced;
+    uint64_t marked;
+    bool failed;
+    int64_t synced_at;
+} journal_state_t;
+
+/* After a refusal nobody knows which of the blocks since the last sync the disk has (a kernel that failed to write pages back takes them
+ * for clean all the same): everything since then is written again, but for what home has meanwhile: its memory may be gone. */
+static void write_again(keeper_t *keeper, journal_state_t *state) {
+    atomic_store(&keeper->rewriting, state->synced);
+    uint64_t freed = atomic_load(&keeper->freed);
+    state->written = freed > state->synced ? freed : state->synced;
+}
+
+static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t sealed, bool stopping) {
+    if (state->written < sealed) {
+        uint64_t from = state->written;
+        status_t status = journal_write(keeper->journal, batches_at(keeper->batches, from), from, sealed - from);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        state->written = sealed;
+        atomic_fetch_add_explicit(&keeper->journal_bytes, sealed - from, memory_order_relaxed);
+    }
+    bool due = keeper->sync_interval_ns == 0 || stopping || state->failed ||
+               thread_elapsed_ns() - state->synced_at >= keeper->sync_interval_ns;
+    if (!due || state->synced == state->written) {
+        return STATUS_OK;
+    }
+    atomic_fetch_add_explicit(&keeper->journal_syncs, 1, memory_order_relaxed);
+    state->synced_at = thread_elapsed_ns();
+    status_t status = journal_sync(keeper->journal);
+    if (status == STATUS_OK) {
+        state->synced = state->written;
+    }
+    return status;
+}
+
+static void journal_step(keeper_t *keeper, journal_state_t *state, bool stopping) {
+    uint64_t sealed = atomic_load_explicit(&keeper->sealed, memory_order_acquire);
+    if (sealed > state->stamped) {
+        stamp(keeper, state->stamped, sealed, state->synced);
+        state->stamped = sealed;
+    }
+    if (state->failed) {
+        write_again(keeper, state);
+    }
+    status_t status = journal_bring(keeper, state, sealed, stopping);
+    if (state->failed) {
+        atomic_store(&keeper->rewriting, UINT64_MAX);
+    }
+    state->failed = status != STATUS_OK;
+    if (status == STATUS_OK) {
+        atomic_store_explicit(&keeper->durable, sealed, memory_order_release);
+    }
+    atomic_store_explicit(&keeper->journal_trouble, status, memory_order_release);
+    keeper_wake_plane(keeper);
+}
+
+/* The last batch has none behind it that would witness that it is durable: when no further one comes, a mark does. */
+static void mark_end(keeper_t *keeper, journal_state_t *state) {
+    state->marked = state->synced;
+    if (keeper->batches->witnessed) {
+        /* No sync: it only has to survive a kill. Nothing is lost where it does not come out. */
+        (void)!journal_mark(keeper->journal, state->synced, keeper->number + 1, keeper->chain, keeper->batches->store_id);
+    }
+}
+
+static int journal_patience(const keeper_t *keeper, const journal_state_t *state) {
+    if (state->synced < state->written) {
+        return (int)(keeper->sync_interval_ns / 1000000) + 1;
+    }
+    return state->marked == state->synced ? -1 : MARK_MS;
+}
+
+void *keeper_journal_main(void *context) {
+    (void)pthread_setname_np(pthread_self(), "leafd-journal");
+    keeper_t *keeper = context;
+    uint64_t begin = atomic_load(&keeper->durable);
+    journal_state_t state = {.stamped = begin, .written = begin, .synced = begin, .marked = begin, .synced_at = thread_elapsed_ns()};
+    for (;;) {
+        bool stopping = atomic_load_explicit(&keeper->stop_journal, memory_order_acquire);
+        if (atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.synced || state.failed) {
+            journal_step(keeper, &state, stopping);
+        }
+        bool more = atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.written;
+        if (stopping && (state.failed || !more)) {
+            return NULL;
+        }
+        if (state.failed) {
+            thread_back_off(keeper->journal_fd, &keeper->stop_journal, RETRY_MS);
+        } else if (!more) {
+            if (!thread_sleep(keeper->journal_fd, journal_patience(keeper, &state)) && state.synced == state.written) {
+                mark_end(keeper, &state);
+            }
+        }
+    }
+}
