@@ -19,15 +19,22 @@ class Wire:
     """A connection on which lines are read."""
 
     def __init__(self, port: int, patience_s: float = PATIENCE_S) -> None:
+        self.closed = False
         self.socket = socket.create_connection(("127.0.0.1", port), patience_s)
         self.file = self.socket.makefile("rb")
 
     def line(self) -> bytes:
         """The next line, b"" when the other side has closed or is silent."""
         try:
-            return self.file.readline()
-        except OSError:
+            found = self.file.readline()
+        except TimeoutError:
+            # A buffered file that has timed out reads no more; what it held back was part of an answer.
+            self.file = self.socket.makefile("rb")
             return b""
+        except OSError:
+            found = b""
+        self.closed = self.closed or not found
+        return found
 
     def send(self, data: bytes) -> None:
         """Bytes as they are; the other side may have closed."""
@@ -104,9 +111,9 @@ class Asker(Wire):
 class Hub:
     """A listener that plays the hub which a box dials."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.listener.settimeout(PATIENCE_S)
+        self.listener.settimeout(patience_s)
         self.port = int(self.listener.getsockname()[1])
 
     def greet(self, *lines: bytes) -> None:
