@@ -161,7 +161,7 @@ static void tell_removed(plane_t *plane, peer_t *peer, const subscription_t *one
     text_add_literal(&text, "\" (sid \"");
     text_add(&text, sid);
     text_add_literal(&text, "\")");
-    peer_error(plane, peer, text_bytes(&text));
+    peer_error(plane, peer, text_shown(&text));
     peer_refused(plane, peer, &(violation_t){.code = REFUSED_REMOVED, .subject = subject, .queue = queue, .sid = sid});
 }
 

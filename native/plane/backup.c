@@ -264,7 +264,7 @@ static void stream_import(plane_t *plane, const plane_command_t *command, stream
         import_padding(&import, command->arg, state.last_ts);
     }
     if (import.reason.size != 0) {
-        command_answer(plane, command, STATUS_INVALID, 0, 0, text_bytes(&import.reason));
+        command_answer(plane, command, STATUS_INVALID, 0, 0, text_shown(&import.reason));
     } else if (import.full && used == 0) {
         command_done(plane, command, STATUS_NO_SPACE);
     } else {

@@ -38,6 +38,7 @@
 #include "plane/exchange.h"
 #include "plane/held.h"
 #include "plane/table.h"
+#include "plane/text.h"
 #include "route/route.h"
 #include "store/store.h"
 #include "wire/emit.h"
@@ -45,7 +46,6 @@
 
 /* ---- bounds ---------------------------------------------------------------------------------------------------------- */
 
-#define SUBJECT_BYTES_MAX 4096u          /* of anything we compose                                     */
 #define HEADER_BYTES_MAX 65535u          /* of a stored message, jetstream.md 4.2                      */
 #define PEER_INPUT_SLACK (64u * 1024u)
 #define LEAF_CONTROL_LINE_FACTOR 16u
@@ -575,18 +575,6 @@ void hash8(bytes_t text, uint8_t out[8]); /* links-and-accounts.md, common helpe
 uint64_t plane_random(plane_t *plane);
 uint32_t random_below(plane_t *plane, uint32_t limit);
 bool decimal_parse(bytes_t text, uint64_t *out); /* digits alone, at least one, no overflow                    */
-/* "-ERR" and other short texts on the stack. */
-typedef struct text {
-    uint32_t size;
-    uint8_t at[SUBJECT_BYTES_MAX + 256];
-} text_t;
-void text_add(text_t *text, bytes_t part);
-void text_add_literal(text_t *text, const char *part);
-void text_add_number(text_t *text, uint64_t number);
-void text_add_escaped(text_t *text, bytes_t raw); /* as inside of a JSON string                                */
-static inline bytes_t text_bytes(const text_t *text) {
-    return bytes_of(text->at, text->size);
-}
 
 /* ---- mapping.c ----------------------------------------------------------------------------------------------------------------- */
 

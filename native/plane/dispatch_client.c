@@ -42,7 +42,7 @@ static void violation(plane_t *plane, peer_t *peer, uint32_t code, const char *w
     text_add_literal(&text, " \"");
     text_add(&text, subject);
     text_add_literal(&text, "\"");
-    peer_error(plane, peer, text_bytes(&text));
+    peer_error(plane, peer, text_shown(&text));
 }
 
 static bool reserved_reply(bytes_t reply) {
@@ -90,6 +90,9 @@ static void no_responders(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t
     text_add_literal(&header, "NATS/1.0 503\r\nNats-Subject: ");
     text_add(&header, subject);
     text_add_literal(&header, "\r\n\r\n");
+    if (text_is_over(&header)) {
+        return; /* a subject too long to name: silence rather than a message that looks like an answer */
+    }
     message_t message = {.subject = reply, .header = text_bytes(&header)};
     status_t status = emit_client_message(&peer->conn.out.data, &message, bytes_of(one->sid, one->sid_size), true);
     if (status != STATUS_OK) {
@@ -163,7 +166,7 @@ static void subscribe_violation(plane_t *plane, peer_t *peer, const op_t *op) {
         text_add(&text, queue);
         text_add_literal(&text, "\"");
     }
-    peer_error(plane, peer, text_bytes(&text));
+    peer_error(plane, peer, text_shown(&text));
 }
 
 static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {

@@ -67,7 +67,7 @@ static void close_for(plane_t *plane, peer_t *peer, uint32_t reason, const char 
     text_add_literal(&text, before);
     text_add(&text, subject);
     text_add_literal(&text, after);
-    peer_doom(plane, peer, reason, text_bytes(&text));
+    peer_doom(plane, peer, reason, text_shown(&text));
 }
 
 /* JetStream's own families are denied both ways between domains; a peer that asks all the same is not closed for it. */

@@ -156,6 +156,9 @@ static status_t source_header(plane_t *plane, const ingest_t *ingest, uint64_t s
     text_add(&value, ingest->source_tail);
     text_add(&value, subject);
     text_add(&value, ingest->identity);
+    if (text_is_over(&value)) {
+        return STATUS_FULL;
+    }
     buffer_t *out = &plane->scratch;
     uint64_t start = out->size;
     if (header.size != 0) {
@@ -235,7 +238,9 @@ static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ac
             }
         }
     }
-    if (status != STATUS_OK) {
+    if (status == STATUS_FULL) {
+        append.subject = BYTES_NONE; /* no room for its header: that message is too large, the next one may not be */
+    } else if (status != STATUS_OK) {
         ingest_fail(plane, ingest, INGEST_REFUSED, status);
         return;
     }
@@ -348,6 +353,9 @@ static status_t ingest_name(ingest_t *ingest, bytes_t consumer, const bytes_t pa
     if (parts[3].size != 0) {
         text_add_literal(&identity, " ");
         text_add(&identity, parts[3]);
+    }
+    if (text_is_over(&tail) || text_is_over(&identity)) {
+        return STATUS_INVALID;
     }
     const bytes_t wanted[5] = {consumer, parts[0], text_bytes(&tail), parts[4], text_bytes(&identity)};
     bytes_t own[5];

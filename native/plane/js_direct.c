@@ -121,7 +121,8 @@ static bool answer_message(const direct_t *direct, const stored_message_t *messa
     bytes_t front = whole ? bytes_of(stored.at, stored.size - 2) : BYTES_LITERAL("NATS/1.0\r\n");
     buffer_t *out = &plane->scratch;
     out->size = 0;
-    if (buffer_append(out, front.at, front.size) != STATUS_OK || buffer_append(out, fields.at, fields.size) != STATUS_OK) {
+    bytes_t added = text_bytes(&fields);
+    if (added.size == 0 || buffer_append(out, front.at, front.size) != STATUS_OK || buffer_append(out, added.at, added.size) != STATUS_OK) {
         return false;
     }
     publish_inside(plane, account, direct->reply, BYTES_NONE, bytes_of(out->at, (uint32_t)out->size), message->payload);

@@ -124,6 +124,9 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
         text_add_literal(&reply, "@");
         text_add(&reply, publication->shown);
         message.reply = text_bytes(&reply);
+        if (message.reply.size == 0) {
+            return; /* both subjects together are longer than a line: this link does not get it */
+        }
     }
     outq_t *out = &peer->conn.out;
     status_t status = emit_leaf_message(&out->data, &message, peer->queues, peer->queue_count, (peer->flags & VERDICT_HEADERS) != 0);

@@ -34,12 +34,15 @@ void bytes_release(bytes_t *bytes) {
 }
 
 void text_add(text_t *text, bytes_t part) {
+    if (text_is_over(text)) {
+        return;
+    }
     uint32_t room = (uint32_t)sizeof(text->at) - text->size;
     uint32_t size = part.size < room ? part.size : room;
     if (size != 0) {
         memcpy(text->at + text->size, part.at, size);
     }
-    text->size += size;
+    text->size = part.size > room ? TEXT_OVER : text->size + size;
 }
 
 void text_add_literal(text_t *text, const char *part) {

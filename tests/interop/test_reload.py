@@ -96,7 +96,7 @@ def reload(server: Server, old: str, new: str) -> None:
     while server.log.count("Reloaded server configuration") == seen:
         assert time.monotonic() < deadline, server.log[-1000:]
         time.sleep(0.02)
-    time.sleep(0.3)
+    time.sleep(1.0)
 
 
 ONE = """accounts { A { users: [{user: a, password: a}, {user: b, password: b}] }

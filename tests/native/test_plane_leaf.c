@@ -170,6 +170,25 @@ static void acks_that_are_denied(void) {
     RIG_HEARD("MSG $JS.ACK.S.C.1.1.1.1.0 1 4\r\n+ACK\r\n", a);
 }
 
+/* Ack subject and stored subject travel as one word; a cut one would be another subject. */
+static void no_cut_subject(void) {
+    peer_t *leaf = joined(0, "l", NULL), *far = joined(0, "f", NULL);
+    static char line[12000], stored[5000];
+    memset(stored, 's', sizeof(stored) - 1);
+    rig_feed(plane, far, "LS+ _I.x\r\n");
+    (void)rig_heard(leaf);
+    for (int size = 4000; size < 4999; size += 998) {
+        snprintf(line, sizeof(line), "LMSG _I.x $JS.ACK.O.C.1.1.1.99.0@%.*s 1\r\nx\r\n", size, stored);
+        rig_feed(plane, leaf, line);
+        if (size == 4000) {
+            RIG_HEARD(line, far);
+        } else {
+            RIG_HEARD("", far);
+        }
+    }
+    CHECK(far->state == PEER_ADMITTED && leaf->state == PEER_ADMITTED);
+}
+
 static void link_counts_as_taken(void) {
     peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", NULL);
     rig_feed(plane, leaf, "LS+ svc\r\nLS+ *\r\n");
@@ -236,6 +255,7 @@ int main(void) {
     RUN_LINKED("JetStream's subjects under its domain's name stay announced when a client that wanted them leaves", domain_stays);
     RUN_LINKED("weights beyond nine digits are told as the largest that a peer reads, and taken as that", weights_add_up_to_what_can_be_read);
     RUN_LINKED("a link that is denied the subjects of acknowledgements acknowledges nothing; others do", acks_that_are_denied);
+    RUN_LINKED("a subject that is too long for a link does not cross it: no shorter one does", no_cut_subject);
     RUN_LINKED("a message crosses a link once, and that counts as delivered", link_counts_as_taken);
     RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
     RUN("errors of a link are told some times a second, and counted otherwise", errors_are_counted);

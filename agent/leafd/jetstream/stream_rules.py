@@ -45,6 +45,10 @@ class StreamContext:
     limits: AccountLimits
 
 
+_PROTECTED: Final = frozenset({"$JS", "$SYS", "$NRG", "$GR", "_GR_", "_R_"})
+"""First tokens of what the server alone speaks to."""
+
+
 def invalid(text: str) -> ApiError:
     """The error of nearly all of these rules."""
     return errors.STREAM_INVALID_CONFIG.error(err=text)
@@ -285,6 +289,9 @@ def _with_transforms(config: StreamConfig, pedantic: bool) -> StreamConfig:
         republish = replace(republish, source=transform.destination, destination=transform.destination)
     if any(collide(republish.destination, subject) for subject in config.subjects):
         raise invalid("stream configuration for republish destination forms a cycle")
+    if republish.destination.partition(".")[0] in _PROTECTED:
+        # The server would publish there with rights that the stream's author may not have. The reference takes it.
+        raise invalid("stream configuration for republish destination must not be a subject of the server itself")
     try:
         check_transform(republish.source, republish.destination)
     except TransformError:
