@@ -11,7 +11,7 @@ at_work are at work, and of one asker at_work_each. What does not live here: wha
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
 import trio
@@ -36,12 +36,21 @@ class _Queue(Generic[_Item]):
 class FairQueue(Generic[_Item]):
     """All queues. waiting, size: how many items, and bytes of them, may wait. done() must follow each take().
 
-    newest_first: for items that are worth nothing when they have waited too long. An overloaded queue then serves some
-    in time, where oldest first would serve each of them too late.
+    outdated: for items that are worth nothing when they have waited too long. The newest are served first, so that an
+    overloaded queue serves some in time instead of each of them too late; where one too many waits, the oldest is
+    handed to this function.
     """
 
-    def __init__(self, *, waiting: int, size: int, at_work: int, at_work_each: int, newest_first: bool = False) -> None:
-        self._newest_first = newest_first
+    def __init__(
+        self,
+        *,
+        waiting: int,
+        size: int,
+        at_work: int,
+        at_work_each: int,
+        outdated: Callable[[_Item], None] | None = None,
+    ) -> None:
+        self._outdated = outdated
         self._most_waiting = waiting
         self._most_bytes = size
         self._most_at_work = at_work
@@ -54,7 +63,7 @@ class FairQueue(Generic[_Item]):
         self.dropped = 0
 
     def put(self, group: Hashable, asker: Hashable, item: _Item, size: int = 0) -> bool:
-        """False: the asker has too many waiting, and this one is dropped. Its first one is always taken up."""
+        """False: the asker has too many waiting, and this one is dropped. His first one is always taken up."""
         key = (group, asker)
         queue = self._queues.get(key)
         share = len(self._queues) + (queue is None)
@@ -62,7 +71,11 @@ class FairQueue(Generic[_Item]):
             many = len(queue.waiting) >= max(self._most_waiting // share, LEAST)
             if many or queue.bytes + size > self._most_bytes // share:
                 self.dropped += 1
-                return False
+                if self._outdated is None:
+                    return False
+                oldest, its_size = queue.waiting.popleft()
+                queue.bytes -= its_size
+                self._outdated(oldest)
         if queue is None:
             queue = self._queues[key] = _Queue()
         queue.waiting.append((item, size))
@@ -90,7 +103,7 @@ class FairQueue(Generic[_Item]):
         if askers:
             self._ready[group] = askers
         queue = self._queues[group, asker]
-        item, size = queue.waiting.pop() if self._newest_first else queue.waiting.popleft()
+        item, size = queue.waiting.popleft() if self._outdated is None else queue.waiting.pop()
         queue.bytes -= size
         queue.at_work += 1
         self._at_work += 1

@@ -71,13 +71,14 @@ def test_checks_run_on_a_bounded_number_of_threads_and_never_on_the_control_thre
     assert 40 == len(checks.order)
 
 
-def test_more_guesses_than_can_be_checked_in_time_are_refused_unchecked() -> None:
-    """One name from one address fills its own queue; a newcomer elsewhere is still taken up."""
+def test_more_guesses_than_can_be_checked_in_time_are_refused_unchecked_the_oldest_first() -> None:
+    """One name from one address fills its own queue; newcomers, there and elsewhere, are still taken up."""
     checks = Checks()
     found = asked(Guesses(Guard(), 1), checks, *[("clients", "::1", "u")] * (WAITING_MAX + 10), ("clients", "::2", "u"))
     assert WAITING_MAX + 1 >= len(checks.order)
     assert GOOD == found[f"clients/::2/u#{WAITING_MAX + 10}"]
-    assert BAD == found[f"clients/::1/u#{WAITING_MAX + 9}"]
+    assert BAD == found["clients/::1/u#0"]
+    assert GOOD == found[f"clients/::1/u#{WAITING_MAX + 9}"]
 
 
 def test_of_one_name_from_one_address_the_newest_is_checked_first() -> None:

@@ -60,7 +60,7 @@ class Guesses:
         self._guard = guard
         threads = threads or workers()
         self._queue: FairQueue[_Guess] = FairQueue(
-            waiting=WAITING_MAX, size=1, at_work=threads, at_work_each=threads, newest_first=True
+            waiting=WAITING_MAX, size=1, at_work=threads, at_work_each=threads, outdated=lambda guess: guess.done.set()
         )
         self._limiter = trio.CapacityLimiter(threads)
         self._failures: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
@@ -87,8 +87,7 @@ class Guesses:
     ) -> Verdict | Refusal:
         """What judge says, run on a thread in its turn. judge must be pure."""
         guess = _Guess((listener, address), name[:_NAME_MAX], judge, wanted)
-        if not self._queue.put(guess.group, guess.name, guess):
-            return guess.verdict
+        self._queue.put(guess.group, guess.name, guess)
         await guess.done.wait()
         if isinstance(guess.verdict, Refusal) and self._failed(guess.group) > FREE_FAILURES:
             await trio.sleep(LATE_S)
