@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 5
+#define PLANE_ABI 6
 #define PLANE_REASON_SIZE 512      /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
@@ -501,6 +501,9 @@ typedef struct plane_stats {
     uint64_t disk_free;            /* bytes that the file system of the file streams has left, for anybody */
     uint64_t disk_reserved;        /* of what is not: kept by the store for removals, acks and its journal's way home */
     uint64_t refusing;             /* publishers are refused: 1 file streams, 2 memory streams, 3 both     */
+    uint64_t ticks;                /* grows while the plane's thread lives; a command makes it tick        */
+    uint64_t journal_rounds;       /* grows while the journal's thread lives and has something to write    */
+    uint64_t journal_waiting;      /* bytes that it has been given and has not put on disk                 */
 } plane_stats_t;
 
 /* A consistent enough snapshot of the counters, from any thread. */

@@ -28,7 +28,7 @@ from leafd.native_types import STATUS_NAMES, PlaneError
 ffi: Any = _ffi
 lib: Any = _lib
 
-PLANE_ABI: Final = 5
+PLANE_ABI: Final = 6
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
 _RECORD_VALUE_MAX: Final = 1 << 20

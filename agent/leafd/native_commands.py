@@ -110,6 +110,10 @@ class Commands(ABC):
         """Queues a control frame (a whole line with CRLF)."""
         self._submit("SEND", target=connection, body=frame)
 
+    def nudge(self) -> None:
+        """Makes the plane tick: a command that has no effect."""
+        self._submit("RESUME", target=0)
+
     def resume(self, connection: int) -> None:
         """Goes on reading after a Line event that needs no verdict."""
         self._submit("RESUME", target=connection)

@@ -423,6 +423,9 @@ class Stats:
     disk_free: int
     disk_reserved: int
     refusing: int
+    ticks: int
+    journal_rounds: int
+    journal_waiting: int
 
     def refused_storage(self) -> list[str]:
         """Which stores refuse publishers, for lack of room or because writing fails."""

@@ -19,6 +19,8 @@ typedef struct plane_thread {
     bool started;
 } plane_thread_t;
 
+#define EXCESS_MAX 16u /* connections beyond the limit that live until they have been told */
+
 uint32_t plane_abi(void) {
     return PLANE_ABI;
 }
@@ -36,12 +38,18 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
         if (status != STATUS_OK) {
             return;
         }
+        /* Beyond the limit a few are told so; the others get no descriptor that the rest of the process may need. */
+        uint64_t most = plane->limits.max_connections;
+        if (most != 0 && plane->stats.connections >= most + EXCESS_MAX) {
+            close(fd);
+            continue;
+        }
         peer_t *peer = peer_new(plane, fd, listener->kind, listener->id, bytes_of(address, (uint32_t)strlen(address)));
         if (peer == NULL) {
             close(fd);
             return;
         }
-        if (plane->limits.max_connections != 0 && plane->stats.connections > plane->limits.max_connections) {
+        if (most != 0 && plane->stats.connections > most) {
             peer->excess = true;
         }
     }

@@ -4,6 +4,7 @@
 #define TICK_WINDOW_NS (60 * NS_PER_SECOND)
 
 void stats_tick(plane_t *plane, uint64_t took_ns) {
+    plane->stats.ticks++;
     if (plane->now.mono_ns - plane->tick_window_ns >= TICK_WINDOW_NS) {
         plane->tick_window_ns = plane->now.mono_ns;
         plane->tick_before_max_ns = plane->tick_window_max_ns;

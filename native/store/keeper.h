@@ -44,6 +44,7 @@ typedef struct keeper {
     _Atomic int keeper_trouble;
     _Atomic uint64_t journal_bytes;
     _Atomic uint64_t journal_syncs;
+    _Atomic uint64_t journal_rounds; /* a sign of life, whether its writes succeed or not */
     _Atomic uint64_t checkpoints;
     _Atomic uint64_t used_bytes;  /* of LMDB's file */
     _Atomic uint64_t free_bytes;  /* of those, at the last checkpoint; 0 while that matters to nobody */

@@ -344,6 +344,12 @@ void store_stats(const store_t *store, plane_stats_t *stats) {
     stats->journal_batches += store->options.memory ? 0 : store->durable - store->first_batch;
     stats->journal_bytes += atomic_load_explicit(&keeper->journal_bytes, memory_order_relaxed);
     stats->journal_syncs += atomic_load_explicit(&keeper->journal_syncs, memory_order_relaxed);
+    stats->journal_rounds += atomic_load_explicit(&keeper->journal_rounds, memory_order_relaxed);
+    if (!store->options.memory) {
+        /* In this order: durable never passes what was sealed before it was read. */
+        uint64_t durable = atomic_load_explicit(&keeper->durable, memory_order_acquire);
+        stats->journal_waiting += atomic_load_explicit(&keeper->sealed, memory_order_relaxed) - durable;
+    }
     stats->checkpoints += atomic_load_explicit(&keeper->checkpoints, memory_order_relaxed);
     stats->young_bytes += batches_used(&store->batches);
     stats->corrupt_records += store->corrupt;

@@ -112,6 +112,7 @@ void *keeper_journal_main(void *context) {
     uint64_t begin = atomic_load(&keeper->durable);
     journal_state_t state = {.stamped = begin, .written = begin, .synced = begin, .marked = begin, .synced_at = thread_elapsed_ns()};
     for (;;) {
+        atomic_fetch_add_explicit(&keeper->journal_rounds, 1, memory_order_relaxed);
         bool stopping = atomic_load_explicit(&keeper->stop_journal, memory_order_acquire);
         if (atomic_load_explicit(&keeper->sealed, memory_order_acquire) > state.synced || state.failed) {
             journal_step(keeper, &state, stopping);

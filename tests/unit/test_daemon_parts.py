@@ -9,17 +9,21 @@ import re
 import signal
 import tempfile
 from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
+from leafd import native_types as t
 from leafd.config.bind import load_text
 from leafd.daemon.deadlines import Deadlines
+from leafd.daemon.descriptors import LEAST, RESERVED, connections_for
 from leafd.daemon.kill import send
 from leafd.daemon.log import Log
 from leafd.daemon.run import live_part
 from leafd.daemon.store import MemoryDirectory, make_directory, plane_limits, store_directory
+from leafd.daemon.systemd import DISK_S, Life
 from leafd.errors import LeafdError, StartError, UsageError
 
 
@@ -148,7 +152,7 @@ def test_plane_limits(tmp_path: Path) -> None:
     limits = plane_limits(
         load_text("jetstream { max_file: 1GB, max_mem: 1MB, sync: '2s' }\nmax_conn: -1").server, tmp_path
     )
-    assert (1 << 30, 1 << 20, 2 * 10**9, 1, 0) == (
+    assert (1 << 30, 1 << 20, 2 * 10**9, 1, connections_for(0)) == (
         limits.max_file_store,
         limits.max_memory_store,
         limits.sync_interval_ns,
@@ -194,3 +198,24 @@ def test_live_part(tmp_path: Path) -> None:
     )
     said = re.findall(r"(\w+) has changed", (tmp_path / "log").read_text())
     assert ["port", "jetstream"] == said
+
+
+def test_the_watchdog_hears_of_threads_that_turn_and_of_nothing_else() -> None:
+    """A plane that ticks and a journal that turns, or has nothing to write, prove life; one slow flush is no death."""
+    stats = t.Stats(*(0 for _ in fields(t.Stats)))
+    life = Life(stats, 0.0)
+    assert not life.proven(stats, 1.0), "the plane has not ticked"
+    assert life.proven(replace(stats, ticks=1), 2.0)
+    stuck = replace(stats, ticks=2, journal_waiting=100, journal_rounds=7)
+    assert life.proven(stuck, 3.0)
+    assert life.proven(replace(stuck, ticks=3), 3.0 + DISK_S / 2)
+    assert not life.proven(replace(stuck, ticks=4), 4.0 + DISK_S)
+    assert life.proven(replace(stuck, ticks=5, journal_rounds=8), 5.0 + DISK_S), "a disk that refuses is tried again"
+
+
+def test_connections_follow_from_the_descriptors() -> None:
+    """What the rest of the process needs is set aside; the configuration's number counts where it is lower."""
+    assert 1000 - RESERVED == connections_for(64 << 10, 1000)
+    assert 100 == connections_for(100, 1000)
+    assert 1000 - RESERVED == connections_for(0, 1000)
+    assert LEAST == connections_for(64 << 10, RESERVED)

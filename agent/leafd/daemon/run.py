@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -17,15 +18,17 @@ from typing import Any, TypeVar
 import trio
 from pydantic import BaseModel
 
+from leafd.auth.passwords import is_hash
 from leafd.config.bind import Loaded, extras
 from leafd.config.flags import Flags
 from leafd.config.load import load
 from leafd.config.schema.base import Takes
 from leafd.config.schema.server import Server as Config
+from leafd.daemon import descriptors
 from leafd.daemon.gauge import Gauge
 from leafd.daemon.log import Log
 from leafd.daemon.server import Server, bind_all
-from leafd.daemon.systemd import Notifier
+from leafd.daemon.systemd import Life, Notifier
 from leafd.errors import ConfigError, LeafdError, StartError, exit_code
 from leafd.turns import SWITCH_S
 
@@ -42,6 +45,9 @@ def run(loaded: Loaded, flags: Flags) -> int:
     log.info("Starting leafd")
     if flags.config:
         log.info(f"Using configuration file: {flags.config}")
+    descriptors.raise_limit()
+    if text := descriptors.warning(config.max_connections):
+        log.warning(text)
     server: Server | None = None
     code = 0
     try:
@@ -79,6 +85,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
     with trio.open_signal_receiver(*SIGNALS) as signals:
         try:
             async with trio.open_nursery() as nursery:
+                load_late_modules(server)
                 await server.start(nursery)
                 await _start_services(server, nursery)
                 with _files(server):
@@ -121,6 +128,21 @@ def _handle(number: int, server: Server, flags: Flags, notifier: Notifier, nurse
         nursery.start_soon(_leave, server)
 
 
+def load_late_modules(server: Server) -> None:
+    """Imports, before anybody can connect, what this configuration will need only later: an import opens files, and
+    whoever fills the process's descriptors must not decide whether it succeeds."""
+    wanted = ["leafd.monitor.services", "encodings.idna"]
+    if server.sockets.monitor is not None:
+        wanted.append("leafd.monitor.http")
+    policies = (server.policy, server.leaf_policy)
+    if any(is_hash(policy.token) or any(is_hash(one.password) for one in policy.users.values()) for policy in policies):
+        wanted.append("bcrypt")
+    if any(policy.nkeys for policy in policies):
+        wanted += ["nacl.signing", "nacl.exceptions"]
+    for name in wanted:
+        importlib.import_module(name)
+
+
 async def _start_services(server: Server, nursery: trio.Nursery) -> None:
     """Monitoring and the system account's services, each loaded only when it is wanted."""
     from leafd.monitor.services import Services
@@ -141,12 +163,15 @@ async def _leave(server: Server) -> None:
 
 
 async def _watchdog(server: Server, notifier: Notifier) -> None:
-    """A sign of life says that this thread and the plane's both answer."""
+    """systemd hears of us as long as this thread comes round and the plane's and the journal's turn."""
+    life = Life(server.plane.stats(), trio.current_time())
     while True:
         with server.guard.around("the watchdog"):
-            await server.plane.connections()
-            notifier.watchdog()
-        await trio.sleep(notifier.watchdog_s)
+            server.plane.nudge()
+        await trio.sleep(notifier.watchdog_s / 2)
+        with server.guard.around("the watchdog"):
+            if life.proven(server.plane.stats(), trio.current_time()):
+                notifier.watchdog()
 
 
 def _log_start(server: Server) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from leafd.config.schema.server import Server
+from leafd.daemon.descriptors import connections_for
 from leafd.errors import StartError
 from leafd.native_types import Limits, PlaneError
 
@@ -110,7 +111,7 @@ def plane_limits(server: Server, directory: Path | None) -> Limits:
         ping_max=server.ping_max,
         max_control_line=server.max_control_line,
         max_payload=server.max_payload,
-        max_connections=max(server.max_connections, 0),
+        max_connections=connections_for(max(server.max_connections, 0)),
         jetstream=int(jetstream is not None),
         trace=int(server.trace),
     )

@@ -7,6 +7,29 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from typing import Final
+
+from leafd.native_types import Stats
+
+DISK_S: Final = 120.0
+"""One flush of a worn-out card may take this long."""
+
+
+class Life:
+    """Whether the threads beside this one live: read from counters, so that no queue of requests or events can come
+    between. A disk that refuses is no reason to end the process, and neither is one that takes its time; a thread that
+    does not turn any more is one."""
+
+    def __init__(self, before: Stats, now_s: float) -> None:
+        self._before = before
+        self._journal_s = now_s
+
+    def proven(self, now: Stats, now_s: float) -> bool:
+        """Since the last look the plane has ticked; the journal has turned, has nothing to write or is not late yet."""
+        before, self._before = self._before, now
+        if now.journal_waiting == 0 or now.journal_rounds != before.journal_rounds:
+            self._journal_s = now_s
+        return now.ticks != before.ticks and now_s - self._journal_s < DISK_S
 
 
 class Notifier:

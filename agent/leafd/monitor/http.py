@@ -1,11 +1,17 @@
 """The monitoring port: HTTP/1.1 by h11 on trio, GET only, bounded in connections, time and size. Loaded only when the
-port is configured."""
+port is configured.
+
+Whoever sends nothing, or half a request, never keeps another one out: when all seats are taken, the one that has been
+waited for longest gives his up, first of the address that has most of them.
+"""
 
 from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from email.utils import formatdate
 from html import escape
 from http import HTTPStatus
@@ -20,8 +26,12 @@ from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import healthz, jsz
 
-CONNECTIONS_MAX: Final = 64
+CONNECTIONS_MAX: Final = 32
+REPORTS_AT_ONCE: Final = 4
+REQUEST_S: Final = 5.0
 IDLE_S: Final = 30.0
+SEND_S: Final = 10.0
+CROWDED_S: Final = 0.1
 REQUEST_MAX: Final = 16 << 10
 
 NO_HTTP: Final = (
@@ -44,30 +54,87 @@ REPORTS: Final[dict[str, Report]] = {
 async def serve(sock: socket.socket, facts: Facts, base_path: str = "") -> None:
     """Answers on a listening socket for ever. Cancel to end it."""
     base = "/" + base_path.strip("/") if base_path.strip("/") else ""
-    limit = trio.CapacityLimiter(CONNECTIONS_MAX)
+    seats, at_once = Seats(CONNECTIONS_MAX), trio.CapacityLimiter(REPORTS_AT_ONCE)
 
-    async def one(stream: trio.SocketStream) -> None:
-        async with limit, stream:
+    async def one(stream: trio.SocketStream, address: str) -> None:
+        async with stream:
+            if not seats.take():
+                return
             try:
-                await _converse(stream, facts, base)
+                await _converse(stream, facts, base, seats, at_once, address)
             except (trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError, OSError):
                 pass  # The other side went away or spoke no HTTP; it has nobody to be told.
             except Exception as error:
                 facts.guard.caught("a conversation over HTTP", error)
+            finally:
+                seats.leave()
 
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
-    await trio.serve_listeners(one, [listener])
+    async with trio.open_nursery() as nursery:
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError:
+                await trio.sleep(CROWDED_S)  # No descriptor at the moment: whoever asks is still in the backlog then.
+                continue
+            nursery.start_soon(one, stream, _address(stream))
 
 
-async def _converse(stream: trio.SocketStream, facts: Facts, base: str) -> None:
+def _address(stream: trio.SocketStream) -> str:
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return ""  # gone already
+
+
+class Seats:
+    """Connections: how many there are, and which of them we wait for."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: OrderedDict[trio.CancelScope, str] = OrderedDict()
+
+    def take(self) -> bool:
+        """A seat for one more. False: all are being answered."""
+        if self._free <= 0:
+            if not self._waiting:
+                return False
+            most = Counter(self._waiting.values()).most_common(1)[0][0]
+            oldest = next(scope for scope, address in self._waiting.items() if address == most)
+            del self._waiting[oldest]
+            oldest.cancel()
+        self._free -= 1
+        return True
+
+    def leave(self) -> None:
+        """A connection has ended."""
+        self._free += 1
+
+    @contextmanager
+    def waiting(self, address: str, seconds: float) -> Iterator[None]:
+        """While we wait for a request, at most so long; left early when the seat is needed."""
+        with trio.move_on_after(seconds) as scope:
+            self._waiting[scope] = address
+            try:
+                yield
+            finally:
+                self._waiting.pop(scope, None)
+
+
+async def _converse(
+    stream: trio.SocketStream, facts: Facts, base: str, seats: Seats, at_once: trio.CapacityLimiter, address: str
+) -> None:
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_MAX)
+    patience_s = REQUEST_S
     while True:
         request: h11.Request | None = None
-        with trio.move_on_after(IDLE_S):
+        with seats.waiting(address, patience_s):
             request = await _request(stream, connection)
         if request is None:
             return
-        status, kind, body = await _answered(facts, base, request)
+        patience_s = IDLE_S
+        async with at_once:
+            status, kind, body = await _answered(facts, base, request)
         headers = [
             ("Access-Control-Allow-Origin", "*"),
             ("Content-Type", kind),
@@ -80,7 +147,10 @@ async def _converse(stream: trio.SocketStream, facts: Facts, base: str) -> None:
         if request.method != b"HEAD":
             parts.append(connection.send(h11.Data(data=body)))
         parts.append(connection.send(h11.EndOfMessage()))
-        await stream.send_all(b"".join(part for part in parts if part))
+        with trio.move_on_after(SEND_S) as sending:
+            await stream.send_all(b"".join(part for part in parts if part))
+        if sending.cancelled_caught:
+            return
         if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
             return
         connection.start_next_cycle()

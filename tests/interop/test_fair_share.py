@@ -1,0 +1,249 @@
+"""Nobody keeps the others out: attacks on a running daemon, and what another client notices of them meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests import servers
+
+MANY = 10_000
+LOGIN_MAX_S = 0.5
+"""Fifty milliseconds are the aim on an idle machine; the tests share theirs with others."""
+
+
+class Peer:
+    """A client that can log in, subscribe and ask."""
+
+    def __init__(self, port: int, user: str = "", password: str = "") -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), 10)
+        self.file = self.socket.makefile("rb")
+        self.file.readline()
+        login = {"verbose": False} | ({"user": user, "pass": password} if user else {})
+        self.send(f"CONNECT {json.dumps(login)}\r\nPING\r\nSUB inbox 1\r\n".encode())
+        self.answer = self.file.readline()
+        while self.answer and not self.answer.startswith((b"PONG", b"-ERR")):
+            self.answer = self.file.readline()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def ask(self, subject: str, body: Any) -> dict[str, Any]:
+        raw = json.dumps(body).encode()
+        self.send(f"PUB $JS.API.{subject} inbox {len(raw)}\r\n".encode() + raw + b"\r\n")
+        while line := self.file.readline():
+            if line.startswith(b"MSG"):
+                size = int(line.split()[-1])
+                found: dict[str, Any] = json.loads(self.file.read(size + 2))
+                return found
+            if line.startswith(b"PING"):
+                self.send(b"PONG\r\n")
+        raise AssertionError("closed")
+
+    def close(self) -> None:
+        self.file.close()
+        self.socket.close()
+
+
+@contextlib.contextmanager
+def logins(port: int) -> Iterator[list[float]]:
+    """Somebody logs in again and again meanwhile; how long each took."""
+    took: list[float] = []
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.is_set():
+            start = time.monotonic()
+            Peer(port).close()
+            took.append(time.monotonic() - start)
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        time.sleep(0.1)
+        yield took
+    finally:
+        over.set()
+        thread.join(30)
+
+
+JETSTREAM = """
+port: {port}
+http: {http_port}
+jetstream { store_dir: "{store}" }
+"""
+
+
+def varz(server: servers.Server, within_s: float = 5.0) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/varz", timeout=within_s) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def test_streams_and_consumers_of_ten_thousand_subjects_keep_nobody_waiting() -> None:
+    """Each is made within seconds, as at the reference; a login meanwhile takes no half second, and no turn is long."""
+    subjects = [f"s.{n}.a" for n in range(MANY)]
+    consumer = {"durable_name": "C", "filter_subjects": subjects, "ack_policy": "explicit"}
+    with servers.running(servers.LEAFD, JETSTREAM) as server:
+        peer = Peer(server.port)
+        with logins(server.port) as took:
+            start = time.monotonic()
+            for subject, body in (
+                ("STREAM.CREATE.S", {"name": "S", "subjects": subjects}),
+                ("STREAM.UPDATE.S", {"name": "S", "subjects": ["s.*.a"]}),
+                ("STREAM.UPDATE.S", {"name": "S", "subjects": subjects}),
+                ("CONSUMER.CREATE.S.C", {"stream_name": "S", "config": consumer}),
+                ("STREAM.LIST", {}),
+            ):
+                assert "error" not in peer.ask(subject, body), subject
+            assert "error" in peer.ask("STREAM.CREATE.T", {"name": "T", "subjects": [f"*.{n}.*" for n in range(MANY)]})
+            transform = {"src": "t.*", "dest": "{{wildcard(" * 20_000 + ")}}"}
+            assert "error" in peer.ask("STREAM.CREATE.T", {"name": "T", "subject_transform": transform})
+            assert time.monotonic() - start < 15
+        assert max(took) < LOGIN_MAX_S
+        assert varz(server)["leafd"]["longest_turn_cpu_ms"] < 50
+        peer.close()
+
+
+def test_a_client_that_asks_the_api_at_full_speed_keeps_nobody_from_logging_in() -> None:
+    """While one floods the API with requests for seconds, others log in and have their own requests answered."""
+    with servers.running(servers.LEAFD, JETSTREAM) as server:
+        flooding, other = Peer(server.port), Peer(server.port)
+        assert "error" not in other.ask("STREAM.CREATE.S", {"name": "S"})
+        over = threading.Event()
+
+        def flood() -> None:
+            with contextlib.suppress(OSError):
+                while not over.is_set():
+                    flooding.send(b"PUB $JS.API.STREAM.INFO.S x 0\r\n\r\n" * 500)
+
+        thread = threading.Thread(target=flood, daemon=True)
+        thread.start()
+        answered = []
+        try:
+            with logins(server.port) as took:
+                until = time.monotonic() + 4
+                while time.monotonic() < until:
+                    start = time.monotonic()
+                    assert "error" not in other.ask("STREAM.INFO.S", {})
+                    answered.append(time.monotonic() - start)
+                    time.sleep(0.05)
+        finally:
+            over.set()
+            flooding.socket.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+            flooding.close()
+            other.close()
+        assert max(took) < LOGIN_MAX_S
+        assert len(took) > 15
+        assert max(answered) < 1
+
+
+def test_half_sent_requests_do_not_delay_monitoring() -> None:
+    """With a hundred connections that sent half a request, /varz answers at once, again and again."""
+    with servers.running(servers.LEAFD, JETSTREAM) as server, contextlib.ExitStack() as held:
+        for _ in range(100):
+            half = held.enter_context(socket.create_connection(("127.0.0.1", server.ports["http_port"]), 5))
+            half.sendall(b"GET /varz HTTP/1.1\r\nHost: x")
+        for _ in range(5):
+            start = time.monotonic()
+            varz(server)
+            assert time.monotonic() - start < 1
+
+
+BCRYPT = """
+port: {port}
+authorization { users = [ { user: u, password: "{hash}" }, { user: v, password: "{hash}" } ] }
+leafnodes { port: {leaf_port} }
+"""
+
+
+def test_guessing_at_the_leaf_port_keeps_no_client_out() -> None:
+    """Thirty connections guess a bcrypt password as leafs: clients log in meanwhile, by that name and by another."""
+    import bcrypt
+
+    hashed = bcrypt.hashpw(b"right", bcrypt.gensalt(10)).decode()
+    with servers.running(servers.LEAFD, BCRYPT, hash=hashed) as server:
+        over = threading.Event()
+
+        def guess() -> None:
+            while not over.is_set():
+                with (
+                    contextlib.suppress(OSError),
+                    socket.create_connection(("127.0.0.1", server.ports["leaf_port"])) as s,
+                ):
+                    s.recv(4096)
+                    login = {"user": "u", "pass": "wrong", "name": "x", "protocol": 1}
+                    s.sendall(f"CONNECT {json.dumps(login)}\r\nPING\r\n".encode())
+                    while s.recv(4096):
+                        pass
+
+        guessers = [threading.Thread(target=guess, daemon=True) for _ in range(30)]
+        for one in guessers:
+            one.start()
+        try:
+            time.sleep(1)
+            for name in ("u", "v", "u", "v"):
+                start = time.monotonic()
+                peer = Peer(server.port, name, "right")
+                assert b"PONG\r\n" == peer.answer
+                assert time.monotonic() - start < 1.9
+                peer.close()
+        finally:
+            over.set()
+            server.stop()
+        for one in guessers:
+            one.join(10)
+
+
+DESCRIPTORS = 200
+
+
+def test_with_few_descriptors_everybody_who_is_in_goes_on() -> None:
+    """`ulimit -n 200` and 400 connections: streams can still be made, monitoring answers, admitted clients go on."""
+    with tempfile.TemporaryDirectory(prefix="leafd-test-") as directory, contextlib.ExitStack() as held:
+        server = servers.make(servers.LEAFD, JETSTREAM, Path(directory))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        started = limited(server)
+        held.callback(server.stop)
+        assert started
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
+        first = Peer(server.port)
+        held.callback(first.close)
+        for _ in range(400):
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.create_connection(("127.0.0.1", server.port), 2))
+        assert "error" not in first.ask("STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+        report = varz(server)
+        assert 0 == report["leafd"]["unexpected_errors"]
+        assert report["connections"] < DESCRIPTORS
+        assert "RLIMIT_NOFILE" in server.log
+        first.send(b"PUB s inbox 1\r\nx\r\n")
+        assert first.file.readline().startswith(b"MSG inbox")
+
+
+def limited(server: servers.Server) -> bool:
+    """Starts it with few descriptors; True when it speaks."""
+    file = server.directory / "server.conf"
+    file.write_text(server.configuration)
+    arguments = " ".join(f"'{one}'" for one in (*servers.command(server.kind), "-c", str(file)))
+    with (server.directory / "log").open("ab") as output:
+        server.process = subprocess.Popen(
+            ["sh", "-c", f"ulimit -n {DESCRIPTORS}; exec {arguments}"],
+            stdout=output,
+            stderr=output,
+            cwd=server.directory,
+        )
+    server._wait_until_it_speaks()
+    return True

@@ -1,0 +1,56 @@
+"""The monitoring port keeps nobody waiting: seats for connections, and who gives his up."""
+
+from __future__ import annotations
+
+import trio
+import trio.testing
+from leafd.monitor.http import Seats
+
+
+def test_when_all_seats_are_taken_the_longest_awaited_of_the_most_frequent_address_goes() -> None:
+    """Three of one address and one of another wait on four seats: the first of the three makes room."""
+    gone: list[str] = []
+
+    async def wait(seats: Seats, address: str, name: str) -> None:
+        assert seats.take()
+        try:
+            with seats.waiting(address, 60):
+                await trio.sleep_forever()
+            gone.append(name)
+        finally:
+            seats.leave()
+
+    async def main() -> None:
+        seats = Seats(4)
+        async with trio.open_nursery() as nursery:
+            for address, name in (("::2", "other"), ("::1", "a"), ("::1", "b"), ("::1", "c"), ("::1", "d")):
+                nursery.start_soon(wait, seats, address, name)
+                await trio.testing.wait_all_tasks_blocked()
+            assert ["a"] == gone
+            nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_who_is_being_answered_keeps_his_seat() -> None:
+    """With nobody to be waited for, one too many is turned away."""
+
+    async def main() -> None:
+        seats = Seats(2)
+        assert [True, True, False] == [seats.take() for _ in range(3)]
+        seats.leave()
+        assert seats.take()
+
+    trio.run(main)
+
+
+def test_patience_ends() -> None:
+    """A request that does not come in time is not waited for."""
+
+    async def main() -> None:
+        began = trio.current_time()
+        with Seats(1).waiting("::1", 5.0):
+            await trio.sleep_forever()
+        assert 5.0 == trio.current_time() - began
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
