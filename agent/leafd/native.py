@@ -9,6 +9,7 @@ native_commands.py, the values in native_types.py. What does not live here: any 
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
@@ -23,6 +24,7 @@ from leafd._native import lib as _lib
 from leafd.guard import Guard
 from leafd.native_commands import Commands, Completion
 from leafd.native_types import STATUS_NAMES, PlaneError
+from leafd.turns import SLICE_S
 
 # cffi's module is untyped by nature; these two names are the whole untyped surface.
 ffi: Any = _ffi
@@ -175,9 +177,14 @@ class Plane(Commands):
                 continue
             decoded = [self._decoded(events[i]) for i in range(count)]
             lib.plane_release(self._plane, count)
+            began = time.perf_counter()
             for event in decoded:
                 if event is not None:
                     self._handle(event, handler)
+                if time.perf_counter() - began > SLICE_S:
+                    # A batch of logins takes longer than anybody may: the others of this thread go on meanwhile.
+                    await trio.lowlevel.checkpoint()
+                    began = time.perf_counter()
             await trio.lowlevel.checkpoint()
 
     def _handle(self, event: t.Event, handler: Callable[[t.Event], None]) -> None:

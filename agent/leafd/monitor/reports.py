@@ -9,21 +9,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.monitor import subscriptions
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.jetstream_report import totals
+from leafd.turns import Pause
 
 Options = Mapping[str, Any]
 CONNECTIONS_MAX: Final = 1024
 SECOND: Final = 1_000_000_000
-# connz sort key -> field of the row.
+# connz sort key -> attribute of the plane's row.
 _SORT: Final = {
-    "cid": "cid", "start": "start", "subs": "subscriptions", "pending": "pending_bytes", "msgs_to": "out_msgs",
-    "msgs_from": "in_msgs", "bytes_to": "out_bytes", "bytes_from": "in_bytes", "last": "last_activity",
-    "uptime": "start",
+    "cid": "connection", "start": "start_wall_ns", "subs": "subscriptions", "pending": "pending_bytes",
+    "msgs_to": "out_msgs", "msgs_from": "in_msgs", "bytes_to": "out_bytes", "bytes_from": "in_bytes",
+    "last": "last_wall_ns", "uptime": "start_wall_ns",
 }  # fmt: skip
 _DIGITS_MAX: Final = 20
 _TEXT_MAX: Final = 100
@@ -183,12 +185,13 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
     closed_only = text(options, "state") == "closed" or options.get("state") == 1
     auth = flag(options, "auth")
     listed, detail = subscriptions.wanted(options)
-    rows = []
+    found, pause = [], Pause()
     links = {link.connection: link for link in facts.bound_leafs()}
     for row in () if closed_only else await facts.plane.connections():
+        await pause()
         link = links.get(row.connection)
         if link is not None and not user and account in ("", link.account) and wanted in (0, row.connection):
-            rows.append(_link(row, link, auth))
+            found.append(row)
             continue
         client = facts.clients.get(row.connection)
         if row.kind != t.ConnKind.CLIENT or client is None or client.account is None:
@@ -197,17 +200,23 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
             continue
         if wanted and row.connection != wanted:
             continue
-        rows.append(_connection(row, client, auth))
+        found.append(row)
     sort = text(options, "sort")
-    key = _SORT.get(sort, "cid")
-    rows.sort(key=lambda one: one[key], reverse=bool(sort) and sort not in _ASCENDING)
-    shown = rows[offset : offset + limit]
+    found.sort(key=attrgetter(_SORT.get(sort, "connection")), reverse=bool(sort) and sort not in _ASCENDING)
+    shown = []
+    for row in found[offset : offset + limit]:
+        await pause()
+        link, client = links.get(row.connection), facts.clients.get(row.connection)
+        if link is not None:
+            shown.append(_link(row, link, auth))
+        elif client is not None and client.account is not None:
+            shown.append(_connection(row, client, auth))
     report = facts.head()
     if listed and not await subscriptions.add(facts.plane, shown, detail=detail):
         report["subscriptions_cut"] = subscriptions.ROWS_MAX
     report |= {
         "num_connections": len(shown),
-        "total": len(rows),
+        "total": len(found),
         "offset": offset,
         "limit": limit,
         "connections": shown,
@@ -339,12 +348,17 @@ async def accstatz(facts: Facts, options: Options) -> dict[str, Any]:
     """Traffic by account. Without "unused" only accounts that have connections."""
     names = options.get("accounts")
     wanted = {str(name) for name in names} if isinstance(names, list) and names else None
-    rows = await facts.plane.connections()
+    rows: dict[int, list[t.ConnectionRow]] = {}
+    pause = Pause()
+    for row in await facts.plane.connections():
+        rows.setdefault(row.account, []).append(row)
+        await pause()
     stats = []
-    for account in facts.graph.by_id.values():
+    for account in list(facts.graph.by_id.values()):
+        await pause()
         if wanted is not None and account.name not in wanted:
             continue
-        found = account_stat(facts, account.id, account.name, rows)
+        found = account_stat(facts, account.id, account.name, rows.get(account.id, []))
         if found["conns"] or found["leafnodes"] or flag(options, "unused", "include_unused"):
             stats.append(found)
     return facts.head() | {"account_statz": stats}
