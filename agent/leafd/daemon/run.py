@@ -47,7 +47,8 @@ def run(loaded: Loaded, flags: Flags) -> int:
         log.info(f"Using configuration file: {flags.config}")
     descriptors.raise_limit()
     if text := descriptors.warning(config.max_connections):
-        log.warning(text)
+        # Nobody asked for the default's 65,536: that they are fewer is no news then.
+        (log.warning if "max_connections" in config.model_fields_set else log.info)(text)
     server: Server | None = None
     code = 0
     try:
