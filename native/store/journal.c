@@ -217,13 +217,33 @@ status_t journal_make(journal_t *journal, const char *directory, uint64_t size, 
     return STATUS_OK;
 }
 
+static status_t read_circle(journal_t *journal, uint8_t *to, uint64_t position, uint64_t size) {
+    uint64_t place = position % journal->size;
+    uint64_t first = journal->size - place < size ? journal->size - place : size;
+    status_t status = read_all(journal->fd, to, first, JOURNAL_START + place);
+    if (status == STATUS_OK && first < size) {
+        status = read_all(journal->fd, to + first, size - first, JOURNAL_START);
+    }
+    return status;
+}
+
 static bool header_at(const journal_t *journal, uint64_t place, batch_header_t *header) {
     uint8_t at[BATCH_HEADER_SIZE];
     return read_all(journal->fd, at, sizeof at, JOURNAL_START + place) == STATUS_OK && batch_header_read(at, header) &&
            header->position % journal->size == place && header->size <= journal->size;
 }
 
-bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain) {
+/* Of a store without a checkpoint the note says nothing that others' would not: the first batch's witness does. */
+static bool first_is_of(journal_t *journal, uint64_t position, const batch_header_t *header, const uint8_t store_id[STORE_ID_SIZE]) {
+    uint8_t *batch = malloc(header->size);
+    uint64_t durable;
+    bool ours = batch != NULL && read_circle(journal, batch, position, header->size) == STATUS_OK &&
+                batch_crc(batch, header->size) == header->crc && witness_read(batch, header->size, store_id, &durable);
+    free(batch);
+    return ours;
+}
+
+bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain, const uint8_t store_id[STORE_ID_SIZE]) {
     struct stat stat;
     batch_header_t header;
     if (fstat(journal->fd, &stat) != 0 || (uint64_t)stat.st_size < JOURNAL_START ||
@@ -233,9 +253,9 @@ bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, u
     journal->size = (uint64_t)stat.st_size - JOURNAL_START;
     if (header_at(journal, position % journal->size, &header) && header.position == position && header.number == number + 1 &&
         header.chain == chain) {
-        return true;
+        return number > 0 || first_is_of(journal, position, &header, store_id);
     }
-    for (uint64_t place = 0; place < journal->size; place += JOURNAL_ALIGNMENT) {
+    for (uint64_t place = 0; number > 0 && place < journal->size; place += JOURNAL_ALIGNMENT) {
         if (header_at(journal, place, &header) && header.number == number && header.crc == chain &&
             header.position + (header.size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT == position) {
             return true;
@@ -301,16 +321,6 @@ bool mark_read(const uint8_t *at, uint64_t position, const uint8_t store_id[STOR
 
 status_t journal_sync(journal_t *journal) {
     return io->sync(journal->fd) == 0 ? STATUS_OK : status_of(errno);
-}
-
-static status_t read_circle(journal_t *journal, uint8_t *to, uint64_t position, uint64_t size) {
-    uint64_t place = position % journal->size;
-    uint64_t first = journal->size - place < size ? journal->size - place : size;
-    status_t status = read_all(journal->fd, to, first, JOURNAL_START + place);
-    if (status == STATUS_OK && first < size) {
-        status = read_all(journal->fd, to + first, size - first, JOURNAL_START);
-    }
-    return status;
 }
 
 status_t journal_load(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t size) {

@@ -66,7 +66,7 @@ LEAF_MUST_USE status_t journal_make(journal_t *journal, const char *directory, u
                                     uint64_t origin, char *reason, size_t reason_size);
 /* Of one that is open without a sound first block: does a batch in it end at position with that number and crc, or begin there and go on
  * from it? The size is taken from the file's. */
-bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain);
+bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain, const uint8_t store_id[STORE_ID_SIZE]);
 /* Writes the first block anew. */
 LEAF_MUST_USE status_t journal_head_again(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE]);
 void journal_close(journal_t *journal);

@@ -201,8 +201,7 @@ static status_t make_anew(opening_t *opening, const char *why) {
 /* A first block that is blank or damaged is of this store's journal when a batch in the file continues home's note. */
 static bool recognized(opening_t *opening, journal_found_t found) {
     bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS;
-    return headless && opening->number > 0 &&
-           journal_continues(&opening->store->journal, opening->position, opening->number, opening->chain);
+    return headless && journal_continues(&opening->store->journal, opening->position, opening->number, opening->chain, opening->store_id);
 }
 
 status_t recover_journal(opening_t *opening) {

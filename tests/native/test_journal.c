@@ -216,11 +216,11 @@ static void its_batches_say_whose_it_is(void) {
     uint32_t first = write_batch(0, &size);
     add_op(100, 'b');
     uint32_t second = write_batch(first, &size);
-    CHECK(journal_continues(&journal, START + 4096, 1, first));
-    CHECK(journal_continues(&journal, START + 8192, 2, second));
-    CHECK(!journal_continues(&journal, START + 8192, 2, second ^ 1));
-    CHECK(!journal_continues(&journal, START + 12288, 2, second));
-    CHECK(!journal_continues(&journal, START + 4096 + RING, 1, first));
+    CHECK(journal_continues(&journal, START + 4096, 1, first, id));
+    CHECK(journal_continues(&journal, START + 8192, 2, second, id));
+    CHECK(!journal_continues(&journal, START + 8192, 2, second ^ 1, id));
+    CHECK(!journal_continues(&journal, START + 12288, 2, second, id));
+    CHECK(!journal_continues(&journal, START + 4096 + RING, 1, first, id));
     end();
 }
 

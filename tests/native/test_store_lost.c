@@ -148,7 +148,9 @@ static void missing_in_the_first_seconds(void) {
     move("journal", "elsewhere");
     check_refused("missing");
     move("elsewhere", "journal");
-    check_started(3, false);
+    static const uint8_t zeros[JOURNAL_START];
+    write_at("journal", zeros, sizeof zeros, 0); /* known by its batches even now */
+    check_started(3, true);
     end();
 }
 
