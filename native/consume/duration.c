@@ -3,6 +3,8 @@
 
 #include "consume/text.h"
 
+#define TOTAL_MAX (UINT64_C(1) << 63) /* with a minus; one less without */
+
 typedef struct unit {
     const char *name;
     uint64_t ns;
@@ -50,9 +52,10 @@ static bool element(const uint8_t **cursor, const uint8_t *end, uint64_t *total)
     const unit_t *unit = unit_find(bytes_of(name, (uint32_t)(at - name)));
     if (!unit) return false;
     if (__builtin_mul_overflow(whole, unit->ns, &whole)) return false;
-    if (fraction > 0) whole += (uint64_t)((double)fraction * ((double)unit->ns / scale));
+    uint64_t part = fraction > 0 ? (uint64_t)((double)fraction * ((double)unit->ns / scale)) : 0;
+    if (__builtin_add_overflow(whole, part, &whole)) return false;
     *cursor = at;
-    return !__builtin_add_overflow(*total, whole, total) && *total <= (uint64_t)INT64_MAX;
+    return !__builtin_add_overflow(*total, whole, total) && *total <= TOTAL_MAX;
 }
 
 status_t duration_parse(bytes_t text, int64_t *ns) {
@@ -70,7 +73,8 @@ status_t duration_parse(bytes_t text, int64_t *ns) {
     while (at < end) {
         if (!element(&at, end, &total)) return STATUS_INVALID;
     }
-    *ns = negative ? -(int64_t)total : (int64_t)total;
+    if (total == TOTAL_MAX && !negative) return STATUS_INVALID;
+    *ns = negative ? (int64_t)(0 - total) : (int64_t)total;
     return STATUS_OK;
 }
 

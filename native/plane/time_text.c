@@ -138,7 +138,12 @@ bool time_parse(bytes_t text, int64_t *ns) {
     if (year < 1678 || year > 2261 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59) {
         return false;
     }
-    int64_t seconds = days_from_date(year, month, day) * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second - zone;
+    int64_t days = days_from_date(year, month, day), same_year, same_month, same_day;
+    date_from_days(days, &same_year, &same_month, &same_day);
+    if (same_month != month) {
+        return false; /* the 31st of a month that has 30 days */
+    }
+    int64_t seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second - zone;
     *ns = seconds * NS_PER_SECOND + fraction;
     return true;
 }

@@ -62,13 +62,16 @@ static void durations_read(void) {
                 {"-2m3.4s", -123400000000},
                 {"39h9m14.425s", 140954425000000},
                 {"0.3333333333333333333h", 1200000000000},
-                {"9223372036854775807ns", INT64_MAX}};
+                {"9223372036854775807ns", INT64_MAX},
+                {"-9223372036854775808ns", INT64_MIN},
+                {"-2562047h47m16.854775808s", INT64_MIN}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         int64_t ns = -1;
         CHECK_EQ_I64(STATUS_OK, duration_parse(text(good[i].text), &ns));
         CHECK_EQ_I64(good[i].ns, ns);
     }
-    static const char *const bad[] = {"", "3", "-", "s", ".", "-.", ".s", "+.s", "1d", "1 s", " 1s", "1s ", "3000000h", "9223372036854775808ns", "x"};
+    static const char *const bad[] = {"", "3", "-", "s", ".", "-.", ".s", "+.s", "1d", "1 s", " 1s", "1s ", "3000000h", "9223372036854775808ns", "x",
+                                      "18446744073.709551616s", "-9223372036854775809ns", "9223372036.854775808s"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t ns;
         CHECK_EQ_I64(STATUS_INVALID, duration_parse(text(bad[i]), &ns));
