@@ -576,6 +576,10 @@ uint64_t plane_random(plane_t *plane);
 uint32_t random_below(plane_t *plane, uint32_t limit);
 bool decimal_parse(bytes_t text, uint64_t *out); /* digits alone, at least one, no overflow                    */
 
+/* ---- dry_run.c ----------------------------------------------------------------------------------------------------------------- */
+
+bool is_dry_run(bytes_t header); /* the header block asks for a trace and for nothing else: it is not delivered and not stored */
+
 /* ---- mapping.c ----------------------------------------------------------------------------------------------------------------- */
 
 /* All mappings of the account, in place of what it had. */

@@ -111,6 +111,9 @@ static inline void publish_to(plane_t *plane, peer_t *peer, const op_t *op, byte
         return;
     }
     ok(plane, peer);
+    if (LEAF_UNLIKELY(op->header.size != 0) && is_dry_run(op->header)) {
+        return;
+    }
     publication_t publication = {
         .account = peer->account,
         .message = {.subject = subject, .reply = op->reply, .header = op->header, .payload = op->payload},

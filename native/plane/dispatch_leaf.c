@@ -171,6 +171,9 @@ static void split_stored_subject(bytes_t reply, bytes_t *ack, bytes_t *stored) {
 
 /* subject: where it goes. */
 static inline void take_in(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
+    if (LEAF_UNLIKELY(op->header.size != 0) && is_dry_run(op->header)) {
+        return;
+    }
     publication_t publication = {.account = peer->account,
                                  .message = {.subject = subject, .header = op->header, .payload = op->payload},
                                  .origin = peer,
