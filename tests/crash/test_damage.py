@@ -1,6 +1,6 @@
 """A journal that was damaged or lost while the daemon was down: what users published is there, or the log says.
 
-Every bit and every file: tests/native/test_store_salvage.c and test_store_lost.c. Here: a real daemon, its log and its pages.
+Every bit and every file: tests/native/test_store_salvage.c, test_store_lost.c. Here: a real daemon, its log and pages.
 """
 
 from __future__ import annotations
