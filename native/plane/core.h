@@ -37,6 +37,7 @@
 #include "net/loop.h"
 #include "plane/exchange.h"
 #include "plane/held.h"
+#include "plane/refused.h"
 #include "plane/table.h"
 #include "plane/text.h"
 #include "route/route.h"
@@ -67,7 +68,6 @@
 #define PACE_BYTES (1024u * 1024u)        /* queued: behind. Twice the work a message once it leaves the cache */
 #define PACE_OVER_BYTES (256u * 1024u)
 #define LEAF_PENDING_FACTOR 4u           /* a link may queue more than a client: many wait behind it    */
-#define SHOWN_BYTES 32u /* of input that is no protocol, in the log */
 #define TRACE_BYTES_MAX 256u
 
 /* ---- subscriptions ----------------------------------------------------------------------------------------------------- */
@@ -173,15 +173,6 @@ typedef enum peer_state {
 
 typedef struct permissions permissions_t; /* permissions.c                                             */
 
-/* What a client was refused, for the log; fields that do not apply are empty.              */
-typedef struct violation {
-    uint32_t code;                       /* REFUSED_*                                                  */
-    bytes_t subject;
-    bytes_t queue;
-    bytes_t sid;
-    uint64_t size;
-} violation_t;
-
 struct peer {
     conn_t conn;
     wire_parser_t parser;
@@ -209,11 +200,7 @@ struct peer {
     int64_t ping_sent_ns;
     int64_t rtt_ns;
     int64_t expires_wall_ns;
-    struct {
-        int64_t since_ns;
-        uint32_t told;                   /* since then                                                 */
-        uint64_t left_out;               /* since one was told                                         */
-    } refusals;                          /* refused.c                                                  */
+    refusals_t refusals;                 /* told to control lately                                     */
     uint32_t pings_out;
     uint32_t close_reason;
     bool reading;
@@ -379,7 +366,6 @@ void peer_limit(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict); /*
 /* Marks for closing; text (may be empty) goes out as -ERR first. */
 void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
 void peer_doom_silently(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
-void peer_refused(plane_t *plane, peer_t *peer, const violation_t *what); /* refused.c: for the log             */
 void peer_error(plane_t *plane, peer_t *peer, bytes_t text); /* -ERR, connection stays                          */
 void peer_send(plane_t *plane, peer_t *peer, bytes_t frame);
 void peer_send_urgent(plane_t *plane, peer_t *peer, bytes_t frame); /* PING, PONG, INFO: see net/outq.h          */
