@@ -40,6 +40,8 @@ DEPTH_MAX: Final = 100
 """The deepest that a request of the reference's API is nested is 5; its own bound of 10,000 is for machines with more
 stack."""
 SIZE_MAX: Final = 8 << 20
+ELEMENTS_MAX: Final = 400_000
+"""More than any request has: the longest list that the API takes has 32,768 elements. See _number() for why it counts."""
 _TEXT_MAX: Final = 1024
 _DIGITS_MAX: Final = 20  # of the largest number that a field takes
 _UINT64_MAX: Final = (1 << 64) - 1
@@ -65,12 +67,18 @@ class _Object(list[tuple[str, Any]]):
     __slots__ = ()
 
 
+def _number(text: str) -> Number:
+    # A function of Python's, where the class would do: the json module's C code holds the interpreter until it calls one,
+    # and a list of a million numbers would stop the control thread for a second although it is read on another.
+    return Number(text)
+
+
 def _constant(text: str) -> Any:
     raise ValueError(text)
 
 
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_Object, parse_int=Number, parse_float=Number, parse_constant=_constant
+    object_pairs_hook=_Object, parse_int=_number, parse_float=_number, parse_constant=_constant
 )
 
 
@@ -408,6 +416,8 @@ def _values(body: bytes, size_max: int = SIZE_MAX) -> list[Any]:
     """All JSON values of the text one after the other, as Go's stream decoder takes them."""
     if len(body) > size_max:
         raise JsonError(f"{len(body)} bytes where at most {size_max} are taken")
+    if body.count(b",") > ELEMENTS_MAX:
+        raise JsonError(f"more than {ELEMENTS_MAX} elements")
     text = body.decode("utf-8", "replace")
     _check_depth(text)
     found: list[Any] = []

@@ -5,8 +5,11 @@ Expected texts are what nats-server 2.15.1 answered.
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
-from leafd.gojson import JsonError, decode, dump, written
+from leafd.gojson import ELEMENTS_MAX, JsonError, decode, dump, loose, written
 from leafd.gotime import ZERO_TIME, TimeError, format_duration, format_time, parse_time
 from leafd.jetstream.models.requests import ConsumerCreateRequest, MessageGetRequest
 from leafd.jetstream.models.stream import StreamConfig, StreamConfigRequest
@@ -131,3 +134,22 @@ def test_what_is_no_time(text: str, refusal: str) -> None:
 def test_durations_as_go_prints_them(ns: int, text: str) -> None:
     """They appear in the texts of errors."""
     assert text == format_duration(ns)
+
+
+def test_a_long_list_of_numbers_is_read_beside_other_threads() -> None:
+    """While one thread reads it the others go on again and again, not only at its end."""
+    body = b'{"a":[0' + b",0" * (ELEMENTS_MAX - 1) + b"]}"
+    reader = threading.Thread(target=loose, args=(body,))
+    turns = 0
+    reader.start()
+    while reader.is_alive():
+        time.sleep(0.001)
+        turns += 1
+
+    assert turns >= 5
+
+
+def test_more_elements_than_any_request_has_are_refused() -> None:
+    """They are counted before anything is made of them."""
+    with pytest.raises(JsonError, match="more than 400000 elements"):
+        loose(b'{"a":[0' + b",0" * (ELEMENTS_MAX + 1) + b"]}")

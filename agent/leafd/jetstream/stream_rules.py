@@ -21,7 +21,7 @@ from leafd.jetstream.catalogue import AccountLimits, Settings
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import FILE, LIMITS, MEMORY, WORKQUEUE, Placement, StreamConfig, StreamSource
 from leafd.jetstream.source_rules import check_cycle, check_mirror, check_prefixes, check_sources, index_name
-from leafd.jetstream.subjects import Steps, SubjectSet, check_list, collide, subset, valid_name
+from leafd.jetstream.subjects import check_list, collide, first_overlap, subset, valid_name
 
 NAME_SIZE_MAX: Final = 255
 DESCRIPTION_SIZE_MAX: Final = 4 * 1024
@@ -224,18 +224,15 @@ def _with_subjects(config: StreamConfig) -> StreamConfig:
         if config.mirror is None and not config.sources:
             return replace(config, subjects=(config.name,))
         return config
-    overlapping = SubjectSet(config.subjects).meets_itself()
-    steps = Steps()
+    overlapping = first_overlap(config.subjects)
     for index, subject in enumerate(config.subjects):
         if not valid_subject(subject):
             raise invalid(INVALID_SUBJECT)
         _check_reserved(subject, config)
-        # Only to name the first pair; the same subject twice is one.
-        for other in config.subjects[index + 1 :] if overlapping else ():
-            steps.take(1)
-            if collide(other, subject):
-                # Go quotes the subjects, and so a subject is the one place where a quote would be escaped.
-                raise invalid(f'subject "{subject}" overlaps with "{other}"')
+        if overlapping is not None and index == overlapping[0]:
+            other = config.subjects[overlapping[1]]
+            # Go quotes the subjects, and so a subject is the one place where a quote would be escaped.
+            raise invalid(f'subject "{subject}" overlaps with "{other}"')
     return config
 
 

@@ -157,6 +157,21 @@ class SubjectSet:
         return any(_END in node and not (node is own and node[_END] == 1) for node in nodes)
 
 
+def first_overlap(subjects: tuple[str, ...]) -> tuple[int, int] | None:
+    """The first subject that collides with a later one, and the first of those; None: no two collide (the same subject
+    twice is a collision)."""
+    if not SubjectSet(subjects).meets_itself():
+        return None
+    later, steps, first = SubjectSet(()), Steps(), 0
+    for index in range(len(subjects) - 1, -1, -1):
+        if _meet([(SubjectSet(subjects[index : index + 1])._root, later._root)], steps):
+            first = index
+        later._add(subjects[index])
+    return next(
+        (first, index) for index in range(first + 1, len(subjects)) if collide(subjects[first], subjects[index])
+    )
+
+
 def _children(node: _Node) -> Iterator[tuple[str, _Node]]:
     return ((token, child) for token, child in node.items() if token != _END and token != _REST)
 

@@ -11,7 +11,17 @@ import pytest
 from leafd.config import transforms
 from leafd.config.transforms import TransformError, check_mapping, check_transform, valid_subject
 from leafd.jetstream.errors import ApiError
-from leafd.jetstream.subjects import LIST_MAX, Steps, SubjectSet, check_list, collide, literal, subset, valid_name
+from leafd.jetstream.subjects import (
+    LIST_MAX,
+    Steps,
+    SubjectSet,
+    check_list,
+    collide,
+    first_overlap,
+    literal,
+    subset,
+    valid_name,
+)
 
 LITERALS = [".".join(tokens) for size in (1, 2, 3, 4) for tokens in itertools.product("ab", repeat=size)]
 PATTERNS = [
@@ -125,9 +135,18 @@ def test_sets_of_subjects_answer_what_pairs_of_subjects_do() -> None:
         mine = SubjectSet(ours)
         assert any(collide(a, b) for a in ours for b in theirs) == mine.meets(SubjectSet(theirs)), (ours, theirs)
         assert any(collide(a, b) for a, b in itertools.combinations(ours, 2)) == mine.meets_itself(), ours
+        pairs = itertools.combinations(enumerate(ours), 2)
+        first = next(((i, j) for (i, a), (j, b) in pairs if collide(a, b)), None)
+        assert first == first_overlap(tuple(ours)), ours
         for index, one in enumerate(ours):
             others = ours[:index] + ours[index + 1 :]
             assert any(subset(one, other) for other in others) == mine.covers_beside(one, Steps()), (one, ours)
+
+
+def test_the_pair_that_overlaps_is_named_in_a_long_list_too() -> None:
+    """The last of 10,000 subjects overlaps with the one before it, as the reference says."""
+    subjects = tuple(f"b.{number}.>" for number in range(9_999))
+    assert first_overlap((*subjects, "b.9998.x")) == (9998, 9999)
 
 
 def test_lists_that_are_written_to_be_compared_for_ever_are_refused() -> None:
