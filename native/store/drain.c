@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "store/young.h"
 
+#define ROW_STEP 64     /* entries of a removed range that count as one op of a piece */
 #define RANGES_MAX 1024 /* removed ranges that are looked at for a put; more only cost room */
 
 typedef struct range {
@@ -120,15 +121,18 @@ static status_t count(work_t *work, uint64_t ops) {
     return work->done >= work->drain->piece ? end_piece(work) : STATUS_OK;
 }
 
+/* Entries in a row take the same few pages however many they are: LMDB uses a page that they emptied for the next one that it copies. Small
+ * pieces would only take more; the list of what they freed wants pages in one piece, which bounds them. */
 static status_t remove_range(work_t *work, const op_t *op) {
     for (;;) {
         uint64_t done = 0;
-        status_t status = env_write_delete_range(work->drain->env, (store_db_t)op->db, op->key, op->value, work->drain->piece, &done);
-        bool more = status == STATUS_AGAIN;
-        if (status == STATUS_OK || more) {
-            status = count(work, done + 1);
+        status_t status = env_write_delete_range(work->drain->env, (store_db_t)op->db, op->key, op->value, (uint64_t)work->drain->piece * ROW_STEP,
+                                                &done);
+        if (status != STATUS_AGAIN) {
+            return status == STATUS_OK ? count(work, 1) : status;
         }
-        if (status != STATUS_OK || !more) {
+        status = end_piece(work);
+        if (status != STATUS_OK) {
             return status;
         }
     }

@@ -339,11 +339,28 @@ static void let_it_try(rig_t *rig) {
     }
 }
 
+static void wait_for_room(rig_t *rig) {
+    if (atomic_load(&full_disk_mode) != FULL_OFF) {
+        return;
+    }
+    for (int i = 0; i < 20000; i++) {
+        plane_stats_t stats = {0};
+        store_tick(rig->store, rig->now);
+        store_stats(rig->store, &stats);
+        if (stats.refusing == 0) {
+            return;
+        }
+        usleep(1000);
+    }
+    FAIL("publishers are refused for ever");
+}
+
 /* While the disk is full, and around it: nothing that needs a checkpoint to end. */
 static store_stream_t *disturb_full(rig_t *rig, store_stream_t *stream) {
     if (atomic_load(&full_disk_mode) != FULL_OFF && random_below(4) == 0) {
         full_disk(FULL_OFF);
         rig_checkpoint(rig);
+        wait_for_room(rig);
     } else if (atomic_load(&full_disk_mode) == FULL_OFF && random_below(3) == 0) {
         full_disk(random_below(2) == 0 ? FULL_ALL : FULL_GROWTH);
     }
@@ -355,6 +372,7 @@ static store_stream_t *disturb_full(rig_t *rig, store_stream_t *stream) {
         usleep(5000);
         rig_crash(rig);
         full_disk((full_disk_t)mode);
+        wait_for_room(rig);
         return rig_stream(rig, 7, twin.config);
     }
     if (kind == 1) {

@@ -1,4 +1,4 @@
-/* test_store_room.c: a store whose disk is full: publishers are refused, removals make room that can be used while the
+/* test_store_room.c: a store whose disk is full, file and memory alike: publishers are refused, removals make room that can be used while the
  * disk stays full, and nothing acknowledged is lost. test_store_duel.c has the same with everything at random; tests/crash has a real disk.
  */
 #include "full_disk.h"
@@ -10,6 +10,7 @@ static char payload[1001];
 static void open_rig(bool memory) {
     rig = (rig_t){.options.memory = memory};
     memset(payload, 'r', sizeof payload - 1);
+    atomic_store(&full_disk_reserved, 0);
     rig_open(&rig);
 }
 
@@ -55,7 +56,7 @@ static void purge_makes_room(bool memory) {
         before = put_until_taken(spare); /* the ring may be full for a moment */
     }
     rig_checkpoint(&rig);
-    full_disk(FULL_GROWTH); /* harsher than a disk: not even what was reserved may be written */
+    full_disk(FULL_BLOCKS);
     uint64_t last = put_until_refused(keep, memory ? 3000 : 200000);
     CHECK(last < 100000);
     CHECK_EQ_I64(STATUS_OK, store_read(keep, last, &message));
@@ -75,6 +76,10 @@ static void purge_makes_room(bool memory) {
 
 static void file_purge(void) {
     purge_makes_room(false);
+}
+
+static void memory_purge(void) {
+    purge_makes_room(true);
 }
 
 static bool no_visit(void *context, uint64_t seq) {
@@ -106,6 +111,7 @@ static void rows_end(void) {
 
 int main(void) {
     RUN("on a full disk a purge makes room that is really usable", file_purge);
+    RUN("the same holds for memory streams on a full tmpfs", memory_purge);
     RUN("a listing of deletions ends, however long their row and short its slices", rows_end);
     return TEST_RESULT();
 }
