@@ -41,7 +41,7 @@ DEPTH_MAX: Final = 100
 stack."""
 SIZE_MAX: Final = 8 << 20
 ELEMENTS_MAX: Final = 400_000
-"""More than any request has: the longest list that the API takes has 32,768 elements. See _number() for why it counts."""
+"""More than any request has: the longest list that the API takes has 32,768 elements. _number() says why it counts."""
 _TEXT_MAX: Final = 1024
 _DIGITS_MAX: Final = 20  # of the largest number that a field takes
 _UINT64_MAX: Final = (1 << 64) - 1
@@ -68,8 +68,8 @@ class _Object(list[tuple[str, Any]]):
 
 
 def _number(text: str) -> Number:
-    # A function of Python's, where the class would do: the json module's C code holds the interpreter until it calls one,
-    # and a list of a million numbers would stop the control thread for a second although it is read on another.
+    # A function of Python's, where the class would do: the json module's C code holds the interpreter until it calls
+    # one, and a list of a million numbers would stop the control thread for a second although it is read on another.
     return Number(text)
 
 

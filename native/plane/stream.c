@@ -237,20 +237,22 @@ static status_t put_stored(plane_t *plane, const plane_command_t *command, const
     if (kept && !store_record_fits(store, definition->text)) {
         return definition->text.size > STORE_RECORD_MAX ? STATUS_INVALID : STATUS_FULL;
     }
-    status_t status = fresh ? store_stream_open(store, stream->id, &definition->config, plane->now, &stream->store) : STATUS_OK;
-    if (status == STATUS_OK && fresh) {
-        status = table_put(&plane->streams, stream->id, stream);
+    status_t status = fresh ? table_put(&plane->streams, stream->id, stream) : STATUS_OK;
+    bool listed = fresh && status == STATUS_OK;
+    if (listed) {
+        status = store_stream_open(store, stream->id, &definition->config, plane->now, &stream->store);
     }
     if (status == STATUS_OK && kept) {
         uint8_t key[4];
         stream_key(stream->id, key);
         status = store_record_put(store, RECORD_STREAM, bytes_of(key, 4), definition->text);
-    }
-    if (status != STATUS_OK && fresh && stream->store != NULL) {
-        table_drop(&plane->streams, stream->id);
-        if (store_stream_remove(stream->store) == STATUS_OK) {
+        /* Only a stream that is being made has nothing to lose: one that is loaded has its messages. */
+        if (status != STATUS_OK && fresh && store_stream_remove(stream->store) == STATUS_OK) {
             stream->store = NULL;
         }
+    }
+    if (status != STATUS_OK && listed) {
+        table_drop(&plane->streams, stream->id);
     }
     return status;
 }

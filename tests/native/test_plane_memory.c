@@ -313,6 +313,42 @@ static uint64_t run(bool jetstream, uint64_t from, uint64_t many) {
     return made;
 }
 
+/* A stream is loaded while the n-th allocation fails, for every n: whatever is refused, its messages are still there afterwards. */
+static void load_again(void) {
+    static const stream_config_t config = {.account = 1, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
+    static const char *const stream[] = {"S", "{}", "edge", "", "", "", "", "s.>"}, *const account[] = {"A", "edge"}, *const all[] = {">"};
+    plane_command_t put = {.op = COMMAND_STREAM_PUT, .account = 1, .target = 1, .body = (const uint8_t *)&config, .body_size = sizeof(config)};
+    snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
+    CHECK(mkdtemp(directory) != NULL);
+    bool loaded = false;
+    for (uint64_t n = 0; !loaded; n++) {
+        next_token = opened = closed = fail_from = 0;
+        memset(taken, 0, sizeof(taken));
+        memset(answers, 0, sizeof(answers));
+        plane = open_plane(true);
+        CHECK(plane != NULL);
+        CHECK(COMMAND(account, .op = COMMAND_ACCOUNT, .account = 1, .arg = ACCOUNT_JETSTREAM));
+        if (n == 0) {
+            CHECK(command(put, stream, 8));
+            say(join(CONN_CLIENT, 1, RIG_FLAGS), "PUB s.a 1\r\nx\r\nPUB s.b 1\r\ny\r\n");
+        } else {
+            put.arg = 1;
+            counted = 0;
+            fail_from = n;
+            fail_count = 1;
+            loaded = command(put, stream, 8) && counted < n;
+            fail_from = 0;
+            if (stream_find(plane, 1) == NULL) CHECK(command(put, stream, 8));
+        }
+        CHECK(COMMAND(all, .op = COMMAND_STREAM_STATE, .target = 1));
+        stream_state_t state;
+        stream_state_of(stream_find(plane, 1), &state);
+        CHECK_EQ_U64(2, state.messages);
+        rig_close(plane);
+    }
+    CHECK(nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+}
+
 /* LEAFD_MEMORY_STEP: of the runs with a store, every so many; 1 = all. */
 static uint64_t step(void) {
     const char *text = getenv("LEAFD_MEMORY_STEP");
@@ -344,5 +380,6 @@ int main(void) {
     RUN("clients, links, imports: each allocation fails once", each_of_peers);
     RUN("clients, links, imports: twenty allocations in a row fail", some_of_peers);
     RUN("streams, consumers, acknowledgements, purge: each allocation fails once", each_of_streams);
+    RUN("a stream that cannot be loaded keeps its messages", load_again);
     return TEST_RESULT();
 }
