@@ -504,10 +504,10 @@ def dump(members: Mapping[str, Any]) -> bytes:
 
 async def dumped(weight: int, members: Mapping[str, Any]) -> bytes:
     """The same, of members that are as large as weight says (turns.py)."""
-    return await aside(weight, _dump_piecewise if weight > WEIGHT_MAX else dump, members)
+    return await aside(weight, dump_piecewise if weight > WEIGHT_MAX else dump, members)
 
 
-def _dump_piecewise(members: Mapping[str, Any]) -> bytes:
+def dump_piecewise(members: Mapping[str, Any]) -> bytes:
     """For the worker thread. dumps() holds the interpreter until it is through; this lets the control thread in."""
     encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
     return _escaped("".join(encoder.iterencode(members)))

@@ -42,6 +42,11 @@ def pack_strings(strings: Iterable[bytes]) -> bytes:
     return b"".join(len(s).to_bytes(4, "little") + s for s in strings)
 
 
+def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
+    """What a consumer has in flight, as pending_entry_t."""
+    return b"".join([_PENDING.pack(row.stream_seq, row.consumer_seq, row.delivered_ts, row.deliveries) for row in rows])
+
+
 def pack_lists(*lists: Iterable[str]) -> bytes:
     """Several lists of strings, each ended by an empty string."""
     return b"".join(pack_strings([*(_name(s) for s in entries), b""]) for entries in lists)
@@ -468,7 +473,7 @@ class Commands(ABC):
         )
         sequences = {one.name: getattr(position, one.name) for one in fields(position) if one.name != "pending"}
         body = self._encode("consumer_config_t", vars_of(config)) + self._encode("consumer_state_t", sequences)
-        body += b"".join(_PENDING.pack(*astuple(row)) for row in position.pending)
+        body += await aside(len(position.pending) * ITEM_WEIGHT, pack_pending, position.pending)
         await self._request(
             "CONSUMER_IMPORT",
             f"consumer {name}",

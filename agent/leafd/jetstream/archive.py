@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.gojson import INT, UINT64, JsonError, Struct, decode, dump, loose, wire, written
+from leafd.gojson import INT, UINT64, JsonError, Struct, decode, dump_piecewise, loose, wire, written
 from leafd.jetstream.models.consumer import ConsumerConfig
 
 MAGIC: Final = b"NATSARC1"
@@ -151,7 +151,7 @@ def consumer_entry(name: str, config: ConsumerConfig, position: t.Position, last
     redelivered = {str(row.stream_seq): row.deliveries - 1 for row in pending if row.deliveries > 1}
     if redelivered:
         state["redelivered"] = redelivered
-    body = dump({"config": written(replace(config, name=name)), "state": state})
+    body = dump_piecewise({"config": written(replace(config, name=name)), "state": state})
     return entry(CONSUMERS + name, ts, body)
 
 

@@ -29,6 +29,7 @@ from leafd.jetstream.infos import stream_state
 from leafd.jetstream.models.requests import SnapshotRequest
 from leafd.jetstream.registry import Body, Call, endpoint
 from leafd.jetstream.subjects import literal
+from leafd.turns import ITEM_WEIGHT, aside
 
 CHUNK_DEFAULT: Final = 128 << 10
 CHUNK_MIN: Final = 1 << 10
@@ -197,5 +198,8 @@ class Sending:
                 position = await self._plane.consumer_export(self._stream.id, consumer.id)
             except t.PlaneError:
                 continue  # it was deleted while we looked
-            entries.append(archive.consumer_entry(consumer.name, consumer.config, position, last_seq, now))
+            weight = len(position.pending) * ITEM_WEIGHT
+            entries.append(
+                await aside(weight, archive.consumer_entry, consumer.name, consumer.config, position, last_seq, now)
+            )
         return entries

@@ -59,7 +59,8 @@ class Reader:
         self._started = False
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """What the chunks say that are whole by now."""
+        """What the chunks say that are whole by now; nothing for a chunk that says nothing, so that whoever takes the
+        pieces can pause between any two."""
         self._held += piece
         while True:
             if self._skip:
@@ -72,6 +73,7 @@ class Reader:
             self._judge(kind, size)
             if 0x80 <= kind <= 0xFE:
                 self._skip = 4 + size
+                yield b""
                 continue
             if len(self._held) < 4 + size:
                 return
@@ -81,6 +83,7 @@ class Reader:
                 if body not in _IDENTIFIERS:
                     raise S2Error(CORRUPT)
                 self._started = True
+                yield b""
                 continue
             yield self._data(kind, body)
 
