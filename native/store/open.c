@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "store/salvage.h"
+#include "store/suspect.h"
 
 #define FIRST_POSITION UINT64_C(65536) /* a multiple of every alignment; 0 means "none" in places */
 #define MEMORY_ALIGNMENT 64
@@ -296,7 +297,18 @@ static status_t open_home(opening_t *opening) {
     if (store->options.memory || (!journal_exists(store->directory) && env_unfinished(store->directory))) {
         empty_directory(store);
     }
+    status = suspect_look(opening);
+    if (status == STATUS_OK) { /* data.mdb may have been set aside */
+        status = recover_home(opening);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    suspect_watch(store);
     status = env_open(store->directory, store->sizes.map, store->options.memory, &store->env, opening->reason, opening->reason_size);
+    if (status == STATUS_CORRUPT) {
+        suspect_mark(store);
+    }
     return status == STATUS_OK ? identify(opening) : status;
 }
 
@@ -381,6 +393,7 @@ static void store_free(store_t *store) {
         stream_release(store->streams.at[i]);
     }
     env_close(store->env);
+    suspect_unwatch(store);
     journal_close(&store->journal);
     batches_close(&store->batches);
     young_close(&store->young);
@@ -434,6 +447,9 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
     }
     if (status == STATUS_OK) {
         status = start(&opening);
+    }
+    if (status == STATUS_CORRUPT && store->env != NULL) {
+        suspect_mark(store);
     }
     if (status != STATUS_OK) {
         store_free(store);

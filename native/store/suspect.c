@@ -1,0 +1,145 @@
+/* suspect.c: see suspect.h.
+ *
+ * Values have checksums, LMDB's pages have none: it follows a damaged page to wherever that points, and the process ends by SIGSEGV, by
+ * SIGBUS or by an assertion of LMDB's. Without a word, and again at every start. So the end says a word and leaves an empty file
+ * "data.mdb.suspect"; and the next start reads every page itself (pages.c) before LMDB does:
+ *
+ *     sound                 the file is removed, the start goes on
+ *     damaged               the start is refused, unless the loss is accepted: then data.mdb is kept as data.mdb.damaged and the store
+ *                           begins empty (the journal without data.mdb is set aside by recover.c)
+ *
+ * A small store is looked at in every start. Damage that has ended nothing yet is alarmed, and what can be read is served.
+ */
+#include "store/suspect.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/pages.h"
+
+#define LOOK_ALWAYS (UINT64_C(32) << 20) /* bytes that are read in some milliseconds */
+
+static const char home_name[] = "data.mdb";
+static const char mark_name[] = "data.mdb.suspect";
+
+static bool path_of(const store_t *store, const char *name, char path[4096]) {
+    int size = snprintf(path, 4096, "%s/%s", store->directory, name);
+    return size > 0 && size < 4096;
+}
+
+static void make_mark(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+void suspect_mark(const store_t *store) {
+    char path[4096];
+    if (!store->options.memory && path_of(store, mark_name, path)) {
+        make_mark(path);
+    }
+}
+
+/* ---- the end of a process ---- */
+
+static const int faults[] = {SIGSEGV, SIGBUS, SIGABRT};
+#define FAULTS (sizeof faults / sizeof *faults)
+
+static struct sigaction before[FAULTS];
+static char watched[4096]; /* the mark's path; empty: no store is watched */
+
+/* Nothing but what a signal handler may call. What came before the watch (a core dump, a sanitizer's report) comes after it. */
+static void on_fault(int number) {
+    static const char text[] = "leafd: the process ends by a fault or an assertion; damage in the store's data.mdb can cause one, so the next start "
+                               "reads all of that file before it is used\n";
+    ssize_t done = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)done;
+    make_mark(watched);
+    for (size_t i = 0; i < FAULTS; i++) {
+        if (faults[i] == number) {
+            (void)sigaction(number, &before[i], NULL);
+        }
+    }
+    if (number == SIGABRT) {
+        (void)raise(number);
+    }
+}
+
+void suspect_watch(const store_t *store) {
+    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
+    if (store->options.memory || watched[0] != 0 || !path_of(store, mark_name, watched)) {
+        return;
+    }
+    (void)sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < FAULTS; i++) {
+        (void)sigaction(faults[i], &action, &before[i]);
+    }
+}
+
+void suspect_unwatch(const store_t *store) {
+    char path[4096];
+    if (store->options.memory || watched[0] == 0 || !path_of(store, mark_name, path) || strcmp(path, watched) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < FAULTS; i++) {
+        (void)sigaction(faults[i], &before[i], NULL);
+    }
+    watched[0] = 0;
+}
+
+/* ---- a start ---- */
+
+static status_t accept_loss(opening_t *opening, const char *home, const char *mark, const char *what) {
+    char kept[4096];
+    if (!path_of(opening->store, "data.mdb.damaged", kept) || rename(home, kept) != 0) {
+        return opening_fail(opening, STATUS_IO, "cannot set data.mdb aside in", errno);
+    }
+    (void)unlink(mark);
+    opening->store->corrupt++;
+    store_alarm(opening->store, ALARM_CORRUPT, 0, 0,
+                "data.mdb is damaged (%s) and the loss is accepted: the store begins empty; what was there is kept as data.mdb.damaged", what);
+    return STATUS_OK;
+}
+
+status_t suspect_look(opening_t *opening) {
+    store_t *store = opening->store;
+    char home[4096];
+    char mark[4096];
+    char what[256];
+    struct stat file;
+    if (store->options.memory || !path_of(store, home_name, home) || !path_of(store, mark_name, mark) || stat(home, &file) != 0 ||
+        file.st_size == 0) {
+        return STATUS_OK;
+    }
+    bool suspect = access(mark, F_OK) == 0 || pages_cut_short(home);
+    if (!suspect && (uint64_t)file.st_size > LOOK_ALWAYS) {
+        return STATUS_OK;
+    }
+    status_t status = pages_check(home, what, sizeof what);
+    if (status == STATUS_OK) {
+        (void)unlink(mark);
+        return STATUS_OK;
+    }
+    if (status != STATUS_CORRUPT) {
+        return STATUS_OK; /* opening it says why */
+    }
+    if (suspect && opening->accepted) {
+        return accept_loss(opening, home, mark, what);
+    }
+    if (suspect) {
+        snprintf(opening->reason, opening->reason_size,
+                 "data.mdb in %s is damaged (%s): restore the directory from a backup, or accept the loss of all that is stored with an empty "
+                 "file %s/accept-loss and start again",
+                 store->directory, what, store->directory);
+        return status;
+    }
+    store->corrupt++;
+    store_alarm(store, ALARM_CORRUPT, 0, 0,
+                "data.mdb is damaged (%s): messages may be missing, and LMDB may end the process; restore the directory from a backup", what);
+    return STATUS_OK;
+}

@@ -1,0 +1,17 @@
+/* suspect.h: a data.mdb that may be damaged in its structure: what makes it suspect, and what a start does about it. Only the files of a
+ * start include it.
+ */
+#ifndef LEAFD_STORE_SUSPECT_H
+#define LEAFD_STORE_SUSPECT_H
+
+#include "store/recover.h"
+
+/* Before home is opened. Damage is alarmed; where it has ended a process already, or would, the start is refused. */
+LEAF_MUST_USE status_t suspect_look(opening_t *opening);
+/* LMDB itself complains: the next start looks before it opens. */
+void suspect_mark(const store_t *store);
+/* From here on, and not any more: a fault of memory says what is going to be done about it, and marks the file. */
+void suspect_watch(const store_t *store);
+void suspect_unwatch(const store_t *store);
+
+#endif
