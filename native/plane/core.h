@@ -67,6 +67,9 @@
 #define PACE_NS (1 * NS_PER_MS)           /* and so long, at most, when it is merely behind              */
 #define PACE_BYTES (1024u * 1024u)        /* queued: behind. Twice the work a message once it leaves the cache */
 #define PACE_OVER_BYTES (256u * 1024u)
+#define INPUT_WORK_MAX 4096u             /* of one connection in one turn, some milliseconds: peer.c .. */
+#define INPUT_WORK_MIN 2048u             /* .. and among many that are ready                           */
+#define TURN_WORK 32768u
 #define LEAF_PENDING_FACTOR 4u           /* a link may queue more than a client: many wait behind it    */
 #define TRACE_BYTES_MAX 256u
 
@@ -214,6 +217,7 @@ struct peer {
     bool dialled;                        /* by us: it is the configuration's, not a stranger           */
     bool drains;                         /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                          /* input waits in conn.rest after a pause                     */
+    bool yielded;                        /* its input was much work: the rest waits for the next turn  */
     bool has_mates;                      /* leafs: another leaf of the account has the same cluster    */
     event_entry_t *farewell;             /* EVENT_CLOSED without a text                                */
     bytes_t close_text;                  /* own copy                                                   */
@@ -290,6 +294,7 @@ struct plane {
     peer_t *dirty;
     peer_t *doomed;
     peer_t *again;
+    uint32_t input_work;                 /* of one connection in this turn; 0 = INPUT_WORK_MAX          */
     peer_t *stalled;
     peer_t *held_back;                   /* pressure.c                                                 */
     bool waiting_commands;               /* in the ring, after a tick took its share                   */

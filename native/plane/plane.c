@@ -84,6 +84,9 @@ static void ready_peer(plane_t *plane, peer_t *peer, uint32_t events) {
     if ((events & LOOP_WRITE) != 0) {
         peer_flush(plane, peer);
     }
+    if (peer->yielded) {
+        return; /* what it sent before comes first: core_again */
+    }
     if ((events & LOOP_READ) != 0 && peer->reading && peer->state != PEER_DOOMED) {
         read_peer(plane, peer);
         return;
@@ -114,6 +117,7 @@ static void turn(plane_t *plane) {
     uint32_t count = loop_wait(&plane->loop, core_sleep_ns(plane), ready, LOOP_READY_MAX);
     plane->now = clock_now();
     plane->more = false;
+    plane->input_work = TURN_WORK / (count + 1) < INPUT_WORK_MIN ? INPUT_WORK_MIN : TURN_WORK / (count + 1);
     for (uint32_t i = 0; i < count; i++) {
         ready_one(plane, &ready[i]);
     }

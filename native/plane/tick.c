@@ -170,11 +170,15 @@ void core_commands(plane_t *plane) {
     plane->more = plane->more || !event_crowded(&plane->exchange);
 }
 
+/* Those that wait now; who has to wait again does so until the next turn. */
 void core_again(plane_t *plane) {
-    while (plane->again != NULL) {
-        peer_t *peer = plane->again;
-        plane->again = peer->next_again;
+    peer_t *next = plane->again;
+    plane->again = NULL;
+    while (next != NULL) {
+        peer_t *peer = next;
+        next = peer->next_again;
         peer->again = false;
+        peer->yielded = false;
         bytes_t input = conn_rest(&peer->conn);
         if (input.size != 0 && peer->state != PEER_DOOMED) {
             peer_act(plane, peer, input);

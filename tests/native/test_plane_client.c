@@ -431,6 +431,36 @@ static void rights_that_cannot_change(void) {
     rig_close(plane);
 }
 
+/* A few bytes of input may be many deliveries. */
+static void one_read_of_a_publisher_does_not_cut_off_who_reads(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *reader = rig_client(plane), *writer = rig_client(plane), *other = rig_client(plane);
+    char line[32];
+    for (uint32_t i = 0; i < 1000; i++) {
+        snprintf(line, sizeof(line), "SUB x %u\r\n", i);
+        rig_feed(plane, reader, line);
+    }
+    static char flood[600 * 11 + 1];
+    for (uint32_t i = 0; i < 600; i++) {
+        memcpy(flood + (size_t)i * 11, "PUB x 0\r\n\r\n", 12);
+    }
+    rig_feed(plane, writer, flood);
+    CHECK(writer->conn.rest.size > 0); /* 600,000 deliveries are more than one turn */
+    rig_feed(plane, other, "PING\r\n");
+    RIG_HEARD("PONG\r\n", other);
+    for (uint32_t turn = 0; turn < 1000 && writer->conn.rest.size != 0; turn++) {
+        (void)rig_heard(reader);
+        plane->now.mono_ns += NS_PER_MS;
+        core_again(plane);
+        core_settle(plane);
+    }
+    CHECK_EQ_U64(0, writer->conn.rest.size);
+    CHECK(reader->state == PEER_ADMITTED);
+    CHECK_EQ_U64(600000, reader->out_msgs);
+    CHECK_EQ_U64(0, plane->stats.slow_consumers);
+    rig_close(plane);
+}
+
 int main(void) {
     RUN("a message goes to every subscription that matches, with its header and reply", message_to_all);
     RUN("input may be cut anywhere", split_anywhere);
@@ -447,6 +477,8 @@ int main(void) {
     RUN("protocol errors are answered as the reference does and close", protocol_errors);
     RUN("whoever does not begin with CONNECT is control's to refuse at the first byte, or closed on the leaf port", first_byte_decides);
     RUN("before the login one line of 4 KB, or of max_control_line, is all that is read", strangers_send_little);
+    RUN("one read of a publisher does not cut off a reader with many subscriptions, nor hold the others up",
+        one_read_of_a_publisher_does_not_cut_off_who_reads);
     RUN("control hears its subjects, publishes, learns how many took it, and stops hearing", control_hears);
     RUN("who asks control for more than it takes is not read, others are, and nothing is lost", floods_wait);
     RUN("a second CONNECT drops subscriptions and waits for a verdict", second_connect);
