@@ -35,6 +35,7 @@ _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", '"': '"', "\\": "\\"}
 _BCRYPT_STARTS: Final = ("2a$", "2b$", "2x$", "2y$")
 _MULTIPLIER_LETTERS: Final = "kmgtpe"
 _DATE_FORM: Final = "0000-00-00T00:00:00Z"
+_DIGITS_MAX: Final = 100
 _INTEGER_MAX: Final = 2**63 - 1
 
 
@@ -287,6 +288,8 @@ class Scanner:
         word = self.text[start : self.position]
         digits = word.rstrip("bBiIkKmMgGtTpPeE")
         suffix = word[len(digits) :].lower()
+        if len(digits) > _DIGITS_MAX or not digits.isascii():
+            raise self.fail(f"{word[:_DIGITS_MAX]} is no number of 64 bits: use a smaller one, in digits 0 to 9", start)
         number = int(digits)
         if suffix:
             power = _MULTIPLIER_LETTERS.index(suffix[0]) + 1
@@ -306,7 +309,10 @@ class Scanner:
         while self.peek().isdigit():
             self.position += 1
         if self.peek() != ".":
-            return float(self.text[start : self.position])
+            word = self.text[start : self.position]
+            if not word.isascii():
+                raise self.fail(f"{word} is no number: use the digits 0 to 9", start)
+            return float(word)
         while self.peek() and (self.peek().isdigit() or self.peek() in ".:-"):
             self.position += 1
         return self.text[start : self.position]

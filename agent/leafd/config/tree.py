@@ -23,6 +23,7 @@ from leafd.config.lexer import NEW_LINES, SEPARATORS, Scanner, Variable, Where
 from leafd.errors import ConfigError
 
 INCLUDE_DEPTH_MAX: Final = 32
+FILES_MAX: Final = 1000
 NESTING_MAX: Final = 64
 FILE_SIZE_MAX: Final = 64 << 20
 
@@ -74,13 +75,17 @@ def plain(value: object) -> object:
 
 
 def _parse_path(path: Path, shown: str, document: Document, env: Mapping[str, str], depth: int) -> dict[str, Node]:
+    if len(document.files) == FILES_MAX:
+        raise ConfigError(f"{shown}: more than {FILES_MAX} files are included: does one include another many times?")
     try:
-        if path.stat().st_size > FILE_SIZE_MAX:
-            raise ConfigError(f"{shown}: larger than {FILE_SIZE_MAX >> 20} MiB, so it is no configuration file")
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        with path.open("rb") as file:
+            data = file.read(FILE_SIZE_MAX + 1)  # not what stat() says: a device has no size
     except OSError as error:
         raise ConfigError(f"{shown}: cannot be read ({error.strerror}): check the name and its permissions") from error
+    if len(data) > FILE_SIZE_MAX:
+        raise ConfigError(f"{shown}: larger than {FILE_SIZE_MAX >> 20} MiB, so it is no configuration file")
     document.files.append(str(path))
+    text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
     return _Parser(Scanner(text, shown), path.parent, document, env, depth).parse()
 
 
@@ -96,6 +101,7 @@ class _Parser:
         self.env = env
         self.depth = depth
         self.scopes: list[dict[str, Node]] = []
+        self.arrays = 0  # that we are inside of
         self.env_in_use: frozenset[str] = frozenset()
 
     def parse(self) -> dict[str, Node]:
@@ -135,8 +141,7 @@ class _Parser:
         scan = self.scan
         members: dict[str, Node] = {}
         self.scopes.append(members)
-        if len(self.scopes) > NESTING_MAX:
-            raise scan.fail(f"more than {NESTING_MAX} maps inside each other: is a }} missing?")
+        self._judge_nesting()
         while True:
             scan.skip_space()
             if scan.skip_comment():
@@ -225,6 +230,8 @@ class _Parser:
     def _array(self, opening: Where) -> list[Node]:
         scan = self.scan
         elements: list[Node] = []
+        self.arrays += 1
+        self._judge_nesting()
         while True:
             scan.skip_space()
             if scan.skip_comment():
@@ -234,6 +241,7 @@ class _Parser:
                 raise ConfigError(f"{opening}: the [ that begins here is never closed: add a ]")
             if char == "]":
                 scan.take()
+                self.arrays -= 1
                 return elements
             if char == ",":
                 raise scan.fail("a comma without a value before it: remove one")
@@ -255,6 +263,10 @@ class _Parser:
         raise scan.fail(
             f"expected a comma, a new line or ] in the array, but found {char!r}: put quotes around a value with blanks"
         )
+
+    def _judge_nesting(self) -> None:
+        if len(self.scopes) + self.arrays > NESTING_MAX:
+            raise self.scan.fail(f"more than {NESTING_MAX} maps and arrays inside each other: is a }} or ] missing?")
 
     # ---- variables and files
 

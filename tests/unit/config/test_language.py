@@ -115,3 +115,39 @@ def test_nested_include_is_relative_to_its_own_file(tmp_path: Path) -> None:
     document = parse_file(tmp_path / "a.conf", {})
     assert {"deep": 1} == plain(document.root)
     assert 3 == len(document.files)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = " + "[" * 50_000, "inside each other"),
+        ("a = " + "[{b=" * 5_000, "inside each other"),
+        ("port: " + "9" * 6000, "no number of 64 bits"),
+        ("max_payload: " + "9" * 6000 + "MB", "no number of 64 bits"),
+        ("port: -" + "9" * 6000, "no number of 64 bits"),
+        ("port: ²", "no number of 64 bits"),
+        ("port: 1²", "no number of 64 bits"),
+        ("port: 1.²", "no number"),
+    ],
+    ids=lambda text: text[:24],
+)
+def test_hostile_text(text: str, said: str) -> None:
+    """What is nested too deeply or is no number is one error with its place, whatever it was meant to do to the
+    reader."""
+    with pytest.raises(ConfigError, match=said):
+        parse_text(text)
+
+
+def test_includes_that_multiply(tmp_path: Path) -> None:
+    """Eight files that include the next one ten times are a hundred million; a thousand are read."""
+    for number in range(8):
+        (tmp_path / f"{number}.conf").write_text(f"include ./{number + 1}.conf\n" * 10)
+    (tmp_path / "8.conf").write_text("a: 1\n")
+    with pytest.raises(ConfigError, match="more than 1000 files"):
+        parse_file(tmp_path / "0.conf", {})
+
+
+def test_file_without_end() -> None:
+    """A device that gives bytes for ever is not read for ever."""
+    with pytest.raises(ConfigError, match="larger than 64 MiB"):
+        parse_file(Path("/dev/zero"), {})
