@@ -178,6 +178,32 @@ def test_half_sent_requests_do_not_delay_monitoring() -> None:
             assert time.monotonic() - start < 1
 
 
+def test_readers_that_do_not_read_do_not_delay_monitoring() -> None:
+    """Of a hundred connections that ask fifty times and read nothing, none keeps a seat that somebody else wants."""
+    with servers.running(servers.LEAFD, JETSTREAM) as server, contextlib.ExitStack() as held:
+        for _ in range(100):
+            idle = socket.socket()
+            idle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            idle.connect(("127.0.0.1", server.ports["http_port"]))
+            held.enter_context(idle).sendall(b"GET /varz HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
+        time.sleep(0.5)
+        for _ in range(5):
+            start = time.monotonic()
+            varz(server)
+            assert time.monotonic() - start < 1
+
+
+def test_body_of_thousands_of_chunks_holds_nobody() -> None:
+    """A request whose body comes in chunks of one byte is read with pauses."""
+    with servers.running(servers.LEAFD, JETSTREAM) as server:
+        with socket.create_connection(("127.0.0.1", server.ports["http_port"]), 5) as asker:
+            asker.settimeout(2)
+            head = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+            asker.sendall(head + b"1\r\nx\r\n" * 20_000 + b"0\r\n\r\n")
+            assert asker.recv(100).startswith(b"HTTP/1.1 405")
+        assert varz(server)["leafd"]["longest_turn_cpu_ms"] < 10
+
+
 BCRYPT = """
 port: {port}
 authorization { users = [ { user: u, password: "{hash}" }, { user: v, password: "{hash}" } ] }

@@ -1,8 +1,8 @@
 """The monitoring port: HTTP/1.1 by h11 on trio, GET only, bounded in connections, time and size. Loaded only when the
 port is configured.
 
-Whoever sends nothing, or half a request, never keeps another one out: when all seats are taken, the one that has been
-waited for longest gives his up, first of the address that has most of them.
+Whoever sends nothing, sends half a request, does not read or asks again and again never keeps another one out: when
+all seats are taken, the one that has been waited for longest gives his up, first of the address that has most of them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from leafd.monitor import reports
 from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import healthz, jsz
+from leafd.turns import Pause
 
 CONNECTIONS_MAX: Final = 32
 REPORTS_AT_ONCE: Final = 4
@@ -32,7 +33,8 @@ REQUEST_S: Final = 5.0
 IDLE_S: Final = 30.0
 SEND_S: Final = 10.0
 CROWDED_S: Final = 0.1
-REQUEST_MAX: Final = 16 << 10
+REQUEST_MAX: Final = 8 << 10
+RECEIVE_MAX: Final = 4 << 10
 
 NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
@@ -111,12 +113,12 @@ class Seats:
         self._free += 1
 
     @contextmanager
-    def waiting(self, address: str, seconds: float) -> Iterator[None]:
-        """While we wait for a request, at most so long; left early when the seat is needed."""
+    def waiting(self, address: str, seconds: float) -> Iterator[trio.CancelScope]:
+        """While we wait for the other side or for others, at most so long; left early when the seat is needed."""
         with trio.move_on_after(seconds) as scope:
             self._waiting[scope] = address
             try:
-                yield
+                yield scope
             finally:
                 self._waiting.pop(scope, None)
 
@@ -133,8 +135,14 @@ async def _converse(
         if request is None:
             return
         patience_s = IDLE_S
-        async with at_once:
+        with seats.waiting(address, REQUEST_S) as queueing:
+            await at_once.acquire()
+        if queueing.cancelled_caught:
+            return
+        try:
             status, kind, body = await _answered(facts, base, request)
+        finally:
+            at_once.release()
         headers = [
             ("Access-Control-Allow-Origin", "*"),
             ("Content-Type", kind),
@@ -147,7 +155,7 @@ async def _converse(
         if request.method != b"HEAD":
             parts.append(connection.send(h11.Data(data=body)))
         parts.append(connection.send(h11.EndOfMessage()))
-        with trio.move_on_after(SEND_S) as sending:
+        with seats.waiting(address, SEND_S) as sending:
             await stream.send_all(b"".join(part for part in parts if part))
         if sending.cancelled_caught:
             return
@@ -166,14 +174,16 @@ async def _answered(facts: Facts, base: str, request: h11.Request) -> tuple[int,
 
 async def _request(stream: trio.SocketStream, connection: h11.Connection) -> h11.Request | None:
     request: h11.Request | None = None
+    pause = Pause()
     while True:
+        await pause()  # a body of thousands of chunks is as many events
         try:
             event = connection.next_event()
         except h11.RemoteProtocolError:
             await stream.send_all(NO_HTTP)
             raise
         if event is h11.NEED_DATA:
-            connection.receive_data(await stream.receive_some(REQUEST_MAX))
+            connection.receive_data(await stream.receive_some(RECEIVE_MAX))
         elif isinstance(event, h11.Request):
             request = event
         elif isinstance(event, h11.EndOfMessage):
