@@ -125,6 +125,16 @@ static status_t look(survey_t *survey) {
     return status;
 }
 
+/* The mark of the end stands where replay ended, and speaks of the batch before it: nothing was written behind. */
+static bool ended_here(const survey_t *survey) {
+    const uint8_t *block = batches_at(survey->batches, survey->position);
+    uint64_t number = 0;
+    uint32_t chain = 0;
+    return journal_load(&survey->store->journal, survey->batches, survey->position, JOURNAL_ALIGNMENT) == STATUS_OK &&
+           mark_read(block, survey->position, survey->opening->store_id, &number, &chain) && number == survey->number &&
+           chain == survey->chain;
+}
+
 static void believe(survey_t *survey, uint64_t durable, uint64_t at, uint64_t number, uint32_t chain) {
     if (durable > survey->proven || (durable == survey->proven && durable == at)) {
         survey->proven = durable;
@@ -388,8 +398,9 @@ status_t salvage_tail(opening_t *opening) {
                        .number = opening->number + 1,
                        .chain = opening->chain,
                        .chain_known = true};
-    if (opening->use == USE_CLOSED && opening->use_position == opening->position) {
-        return STATUS_OK; /* home has it all */
+    /* Home has it all, the journal is new, or its end is known: the ring need not be read. */
+    if ((opening->use == USE_CLOSED && opening->use_position == opening->position) || opening->made || ended_here(&survey)) {
+        return STATUS_OK;
     }
     status_t status = look(&survey);
     if (status == STATUS_OK && survey.interesting) {
