@@ -20,6 +20,7 @@
 #include "store/young.h"
 
 #define STORE_ALARMS_MAX 64
+#define STORE_TOLD_MAX 64 /* a damaged message is alarmed once, not each time that it is asked for */
 #define STORE_LAST_ID_MAX 512
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20) /* of subject, header and payload; larger is refused, as by the reference     */
 #define STREAM_PROMISE 768                     /* bytes that closing a batch needs for one touched stream                    */
@@ -188,6 +189,11 @@ struct store {
     uint32_t alarm_begin;
     uint32_t alarm_count;
     uint64_t alarms_dropped;
+    struct {
+        uint32_t stream;
+        uint64_t seq;
+    } told[STORE_TOLD_MAX];
+    uint32_t told_next;
     uint64_t corrupt;
     uint64_t replayed;
 };

@@ -123,8 +123,7 @@ static status_t inspect(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE
     if (memcmp(block, MAGIC, 8) != 0) {
         *found = JOURNAL_STRANGE;
     } else if (sound && load_be32(block + 8) > STORE_FORMAT) {
-        *complaint = "it was written by a newer leafd; run that version or use another store directory";
-        return STATUS_VERSION;
+        *found = JOURNAL_NEWER; /* or the number is damaged, which no checksum covers: its batches tell */
     } else if (!sound) {
         *found = JOURNAL_HEADLESS;
     } else if (memcmp(block + 24, store_id, STORE_ID_SIZE) != 0) {
@@ -252,11 +251,11 @@ bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, u
     }
     journal->size = (uint64_t)stat.st_size - JOURNAL_START;
     if (header_at(journal, position % journal->size, &header) && header.position == position && header.number == number + 1 &&
-        header.chain == chain) {
+        header.chain == chain && header.format <= STORE_FORMAT) {
         return number > 0 || first_is_of(journal, position, &header, store_id);
     }
     for (uint64_t place = 0; number > 0 && place < journal->size; place += JOURNAL_ALIGNMENT) {
-        if (header_at(journal, place, &header) && header.number == number && header.crc == chain &&
+        if (header_at(journal, place, &header) && header.number == number && header.crc == chain && header.format <= STORE_FORMAT &&
             header.position + (header.size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT == position) {
             return true;
         }

@@ -54,6 +54,7 @@ typedef enum journal_found {
     JOURNAL_HEADLESS, /* its first block is damaged                                                          */
     JOURNAL_FOREIGN,  /* of another store                                                                    */
     JOURNAL_SHORT,    /* not as large as its first block says                                                */
+    JOURNAL_NEWER,    /* its first block says that a newer leafd wrote it                                    */
 } journal_found_t;
 
 /* Is there one in directory whose making came to its end? (Not: is it sound.) */

@@ -115,10 +115,29 @@ void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, c
     va_end(arguments);
 }
 
+/* Was that alarmed lately? A consumer asks again for what is pending; and an advisory that follows from an alarm may be stored in the very
+ * stream whose index is damaged. */
+static bool told(store_t *store, uint32_t stream, uint64_t seq) {
+    seq = seq > 0 ? seq : UINT64_MAX;
+    for (uint32_t i = 0; i < STORE_TOLD_MAX; i++) {
+        if (store->told[i].seq == seq && store->told[i].stream == stream) {
+            return true;
+        }
+    }
+    store->told[store->told_next].stream = stream;
+    store->told[store->told_next].seq = seq;
+    store->told_next = (store->told_next + 1) % STORE_TOLD_MAX;
+    return false;
+}
+
 void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what) {
-    store->corrupt++;
     if (stream != NULL) {
-        stream->corrupt++;
+        stream->corrupt++; /* each time: a backup sees by it that it lacks something */
+    }
+    bool again = told(store, stream_id, seq);
+    store->corrupt += !again || seq == 0;
+    if (again) {
+        return;
     }
     store_alarm(store, ALARM_CORRUPT, stream_id, seq, "%s of stream %u fails its checksum (sequence %llu); it is not served", what,
                 stream_id, (unsigned long long)seq);

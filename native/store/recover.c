@@ -200,7 +200,7 @@ static status_t make_anew(opening_t *opening, const char *why) {
 
 /* A first block that is blank or damaged is of this store's journal when a batch in the file continues home's note. */
 static bool recognized(opening_t *opening, journal_found_t found) {
-    bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS;
+    bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS || found == JOURNAL_NEWER;
     return headless && journal_continues(&opening->store->journal, opening->position, opening->number, opening->chain, opening->store_id);
 }
 
@@ -224,6 +224,12 @@ status_t recover_journal(opening_t *opening) {
             return STATUS_OK;
         }
         return opening_fail(opening, status, "cannot write the journal's first block in", 0);
+    }
+    if (found == JOURNAL_NEWER) {
+        journal_close(&store->journal);
+        snprintf(opening->reason, opening->reason_size,
+                 "the journal in %s was written by a newer leafd; run that version or use another store directory", store->directory);
+        return STATUS_VERSION;
     }
     if (opening->use == USE_CLOSED && opening->use_position == opening->position && found != JOURNAL_FOREIGN) {
         return make_anew(opening, "the journal is missing or damaged and was made anew; the store was closed in order, so nothing is lost");

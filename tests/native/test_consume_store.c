@@ -352,6 +352,11 @@ static void unreadable_stays_pending(void) {
     CHECK_EQ_U64(2, delivered[2]);
     CHECK_EQ_U64(0, terminated);
     CHECK_EQ_U64(2, state().ack_pending);
+    rig_pass(&rig, 31 * NS_PER_SECOND);
+    tick(true);
+    unsigned alarms = 0;
+    for (store_alarm_t alarm; store_alarm_next(rig.store, &alarm);) alarms += alarm.code == ALARM_CORRUPT;
+    CHECK_EQ_U64(1, alarms);
     flip_payload(); /* whatever it was has passed */
     rig_pass(&rig, 31 * NS_PER_SECOND);
     tick(true);
@@ -366,7 +371,7 @@ int main(void) {
     RUN("messages that expire inside the store's tick leave pending, and their records go", age_takes_pending);
     RUN("the number pending is exact whatever leaves the stream", counts_stay_exact);
     RUN("kill -9 at any moment: what was durably acknowledged never comes again, the rest always does", crashes);
-    RUN("a pending message that cannot be read stays pending and is tried again", unreadable_stays_pending);
+    RUN("a pending message that cannot be read stays pending, is alarmed once and tried again", unreadable_stays_pending);
     RUN("an orderly stop keeps what is in flight", stop_keeps_all);
     return TEST_RESULT();
 }

@@ -372,6 +372,8 @@ class Server:
                 self.jetstream.advisory(event)
             case t.Alarm():
                 self.log.warning(event.text)
+                if self.jetstream is not None:
+                    self.jetstream.alarm(event)
             case t.Trace():
                 self.log.trace(traced(event))
 

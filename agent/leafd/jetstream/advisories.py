@@ -29,6 +29,7 @@ _CONSUMER_EVENTS: Final[dict[int, tuple[str, str, str, tuple[str, ...]]]] = {
     4: (_METRIC, "ACK", "metric.v1.consumer_ack", ("consumer_seq", "stream_seq", "ack_time", "deliveries")),
 }
 _PAUSE_ENDED: Final = 5
+DAMAGE: Final = 1  # ALARM_CORRUPT
 
 
 def unique() -> str:
@@ -91,6 +92,13 @@ class Advisories:
         members["pause_until"] = format_time(ZERO_TIME if until is None else until)
         subject = f"{_ADVISORY}.CONSUMER.PAUSE.{stream.name}.{consumer.name}"
         self._publish(stream.account, subject, "advisory.v1.consumer_pause", members)
+
+    def damage(self, stream: Stream, event: t.Alarm) -> None:
+        """Something of the stream fails its checksum or is lost; sequence 0: not one message."""
+        members: dict[str, Any] = {"stream": stream.name, "seq": event.sequence, "reason": event.text}
+        self._publish(
+            stream.account, f"{_ADVISORY}.STREAM.DAMAGED.{stream.name}", "advisory.v1.stream_damaged", members
+        )
 
     def plane_event(self, stream: Stream, consumer: Consumer, event: t.Advisory) -> None:
         """Something happened to a message of a consumer, as the plane says."""

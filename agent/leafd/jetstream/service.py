@@ -24,7 +24,7 @@ from leafd.guard import Guard
 from leafd.jetstream import account as _account_endpoints
 from leafd.jetstream import backup, consumers, errors, messages, restore, streams
 from leafd.jetstream import clustering as _clustering_endpoints
-from leafd.jetstream.advisories import Advisories
+from leafd.jetstream.advisories import DAMAGE, Advisories
 from leafd.jetstream.catalogue import (
     Account,
     AccountLimits,
@@ -296,6 +296,12 @@ class JetStream:
             stream.consumers.pop(consumer.name, None)
             if not consumer.hidden:
                 self._context.advisories.consumer(stream, consumer, "DELETED", "delete")
+
+    def alarm(self, event: t.Alarm) -> None:
+        """The store found damage; of which stream is not always known."""
+        stream = self.catalogue.stream(event.stream)
+        if event.code == DAMAGE and stream is not None:
+            self._context.advisories.damage(stream, event)
 
     def advisory(self, event: t.Advisory) -> None:
         """The plane tells of a message of a consumer."""

@@ -89,6 +89,22 @@ def test_an_ephemeral_that_the_plane_removed_is_gone(bench: Bench) -> None:
     assert "$JS.EVENT.ADVISORY.CONSUMER.DELETED.S.c" == bench.plane.published[-1][1]
 
 
+def test_damage_in_a_stream_is_told_as_an_advisory(bench: Bench) -> None:
+    """Who listens hears which message of which stream is damaged; other alarms are the log's."""
+    bench.stream("S")
+    (stream,) = bench.plane.streams
+    before = len(bench.plane.published)
+    bench.service.alarm(t.Alarm(2, stream, 0, "full"))
+    bench.service.alarm(t.Alarm(1, 0, 0, "the journal is damaged"))
+    bench.service.alarm(t.Alarm(1, stream + 77, 5, "gone"))
+    assert before == len(bench.plane.published)
+    bench.service.alarm(t.Alarm(1, stream, 5, "a message fails its checksum"))
+    _, subject, _, body = bench.plane.published[-1]
+    assert "$JS.EVENT.ADVISORY.STREAM.DAMAGED.S" == subject
+    event = json.loads(body)
+    assert ("io.nats.jetstream.advisory.v1.stream_damaged", "S", 5) == (event["type"], event["stream"], event["seq"])
+
+
 def test_unknown_subjects_are_not_answered(bench: Bench) -> None:
     """A client that asks for what nobody serves times out, as with the reference."""
     for subject in ("FOO", "STREAM.TEMPLATE.NAMES", "STREAM.CREATE", "STREAM.INFO.a.b", "CONSUMER.RESET.S.none"):
