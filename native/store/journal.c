@@ -13,6 +13,7 @@
 
 #define MAGIC "leafdjnl"
 #define CHUNK (UINT64_C(1) << 20)
+#define LENGTHENED_MAX (UINT64_C(1) << 30)
 
 static const journal_io_t real_io = {.write_at = pwrite, .sync = fdatasync};
 static const journal_io_t *io = &real_io;
@@ -130,6 +131,8 @@ static status_t inspect(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE
         *found = JOURNAL_FOREIGN;
     } else if (!size_fits(journal->fd, load_be64(block + 16))) {
         *found = JOURNAL_SHORT;
+        journal->size = load_be64(block + 16);
+        journal->origin = load_be64(block + 40);
     } else {
         *found = JOURNAL_SOUND;
         journal->size = load_be64(block + 16);
@@ -265,6 +268,11 @@ bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, u
 
 status_t journal_head_again(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE]) {
     return write_head(journal, store_id);
+}
+
+bool journal_lengthen(journal_t *journal) {
+    bool possible = journal->size <= LENGTHENED_MAX && posix_fallocate(journal->fd, 0, (off_t)(JOURNAL_START + journal->size)) == 0;
+    return possible && size_fits(journal->fd, journal->size);
 }
 
 void journal_close(journal_t *journal) {

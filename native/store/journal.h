@@ -70,6 +70,8 @@ LEAF_MUST_USE status_t journal_make(journal_t *journal, const char *directory, u
 bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain, const uint8_t store_id[STORE_ID_SIZE]);
 /* Writes the first block anew. */
 LEAF_MUST_USE status_t journal_head_again(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE]);
+/* One that is JOURNAL_SHORT gets its length back; zeros stand for what was cut off. */
+bool journal_lengthen(journal_t *journal);
 void journal_close(journal_t *journal);
 /* Writes size bytes (whole batches) from memory to the circle. Not durable before journal_sync. */
 LEAF_MUST_USE status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position, uint64_t size);

@@ -234,6 +234,11 @@ status_t recover_journal(opening_t *opening) {
     if (opening->use == USE_CLOSED && opening->use_position == opening->position && found != JOURNAL_FOREIGN) {
         return make_anew(opening, "the journal is missing or damaged and was made anew; the store was closed in order, so nothing is lost");
     }
+    if (opening->accepted && found == JOURNAL_SHORT && journal_lengthen(&store->journal)) {
+        store->corrupt++;
+        warn(opening, "the journal was cut short and the loss is accepted: what is left of it is used", "");
+        return STATUS_OK;
+    }
     if (opening->accepted) {
         store->corrupt++;
         return make_anew(opening, "the journal is missing or damaged and the loss is accepted: what was acknowledged since the last checkpoint "

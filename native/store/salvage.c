@@ -349,6 +349,16 @@ static status_t lose(survey_t *survey) {
     return status;
 }
 
+/* A write that power cut short, by all that can be known. Were it damage, this would be the only word of it. */
+static void say_unfinished(const survey_t *survey) {
+    if (survey->position + BATCH_HEADER_SIZE < survey->limit && resembles(survey, survey->position)) {
+        store_alarm(survey->store, ALARM_IO, 0, 0,
+                    "the journal's last write (batch %llu) is not whole and was dropped: it was cut short before anything in it was acknowledged, "
+                    "unless it was damaged since",
+                    (unsigned long long)survey->number);
+    }
+}
+
 static status_t walk(survey_t *survey) {
     status_t status = STATUS_OK;
     while (status == STATUS_OK && survey->position < survey->limit) {
@@ -362,6 +372,7 @@ static status_t walk(survey_t *survey) {
         } else if (survey->position < survey->proven) {
             status = lose(survey);
         } else {
+            say_unfinished(survey);
             break;
         }
     }

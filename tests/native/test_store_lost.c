@@ -222,6 +222,16 @@ static void cut_short(void) {
     end();
 }
 
+static void cut_short_and_accepted(void) {
+    begin_killed();
+    char path[160];
+    path_of("journal", path);
+    CHECK_EQ_I64(0, truncate(path, 300000)); /* behind all of its batches */
+    write_at("accept-loss", "", 0, 0);
+    check_started(EARLIER + LATER, true);
+    end();
+}
+
 static void home_missing(void) {
     begin_killed();
     char path[160];
@@ -285,6 +295,7 @@ int main(void) {
     RUN("no flipped bit in the journal's first block loses anything", first_block_flipped);
     RUN("another store's journal is refused", of_another_store);
     RUN("a journal that lost its end is refused", cut_short);
+    RUN("of a journal that lost its end an accepted loss takes what is left", cut_short_and_accepted);
     RUN("a journal without its data.mdb is no new store", home_missing);
     RUN("a data.mdb of zeros is no new store", home_zeroed);
     RUN("LMDB's lock file may be anything", lock_files);

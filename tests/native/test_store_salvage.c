@@ -364,6 +364,24 @@ static void last_batch(void) {
     end();
 }
 
+static void unfinished_write(void) {
+    static uint8_t journal[sizeof pristine];
+    begin();
+    put("sal.b", EARLIER + 1);
+    take_files();
+    memcpy(journal, pristine, sizeof journal);
+    memset(journal + find("payload-5"), 'z', 9);
+    memset(journal + (find("payload-5") / BLOCK + 1) * BLOCK, 0, BLOCK); /* the mark, if there is one */
+    start_with(journal);
+    CHECK_EQ_U64(EARLIER, check_agrees());
+    bool told = false;
+    for (store_alarm_t alarm; store_alarm_next(rig.store, &alarm);) {
+        told |= strstr(alarm.text, "last write") != NULL;
+    }
+    CHECK(told);
+    end();
+}
+
 /* ---- files of different times ---- */
 
 static void older_journal(void) {
@@ -446,6 +464,7 @@ int main(void) {
     RUN("no wrong bit in any needed batch goes unsaid or loses anything", every_flip);
     RUN("no destroyed sector before the last batch goes unsaid", every_sector);
     RUN("a moment after the last batch its loss is noticed, too", last_batch);
+    RUN("a last write that is not whole is told, too: nobody can say whether power cut it short", unfinished_write);
     RUN("an older copy of the journal is refused", older_journal);
     RUN("an older copy of data.mdb is refused when the journal has gone on without it", older_home);
     RUN("batches in a payload are no batches", forged);
