@@ -4,7 +4,7 @@ links/."""
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BeforeValidator, model_validator
 
@@ -107,9 +107,20 @@ class LeafRemote(Section):
                     f"{parts.scheme}:// links are not available in this build yet: use nats:// "
                     f"where plain text is acceptable"
                 )
+            _check_dialable(url, parts)
         if not self.urls and not self.disabled:
             raise ValueError("a remote needs url or urls")
         return self
+
+
+def _check_dialable(url: str, parts: SplitResult) -> None:
+    """Raises ValueError for what no resolver takes, which a dial would stumble over again and again."""
+    try:
+        fits = parts.port != 0 and bool((parts.hostname or "").encode("idna"))
+    except ValueError:  # the port is beyond 65535, or a label of the name is empty, longer than 63 or no text
+        fits = False
+    if not fits:
+        raise ValueError(f"{url!r} has no host and port that can be dialled: check its spelling")
 
 
 class LeafNodes(Section):
