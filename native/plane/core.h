@@ -70,6 +70,7 @@
 #define INPUT_WORK_MAX 4096u             /* of one connection in one turn, some milliseconds: peer.c .. */
 #define INPUT_WORK_MIN 2048u             /* .. and among many that are ready                           */
 #define TURN_WORK 32768u
+#define SWEEP_MAX 4096u                  /* subscriptions of who has left, removed in one turn: leave.c */
 #define LEAF_PENDING_FACTOR 4u           /* a link may queue more than a client: many wait behind it    */
 #define TRACE_BYTES_MAX 256u
 
@@ -293,6 +294,8 @@ struct plane {
     peer_t *all_peers;
     peer_t *dirty;
     peer_t *doomed;
+    peer_t *leaving;                     /* doomed, and their subscriptions were too many for one turn */
+    uint32_t sweep_left;
     peer_t *again;
     uint32_t input_work;                 /* of one connection in this turn; 0 = INPUT_WORK_MAX          */
     peer_t *stalled;
@@ -383,6 +386,7 @@ void peer_chores(plane_t *plane, peer_t *peer);      /* pings, deadlines, expiry
 void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver); /* slows it down, if the receiver is behind */
 void peer_unstall(plane_t *plane);                   /* those whose moment is over                              */
 void peer_drop_subscriptions(plane_t *plane, peer_t *peer);
+void peer_sweep_begin(plane_t *plane);               /* of a turn: who was leaving goes on with it             */
 void peer_sweep(plane_t *plane);                     /* closes what is doomed                                   */
 void peer_flush(plane_t *plane, peer_t *peer);
 void peer_want(plane_t *plane, peer_t *peer);        /* tells the loop what the state says                      */

@@ -103,6 +103,7 @@ void core_close(plane_t *plane) {
     while (plane->all_peers != NULL) {
         peer_t *peer = plane->all_peers;
         peer_doom(plane, peer, CLOSE_SHUTDOWN, BYTES_NONE);
+        peer_sweep_begin(plane);
         peer_sweep(plane);
     }
     subscription_sweep(plane);
@@ -295,6 +296,7 @@ static void chores(plane_t *plane) {
 }
 
 static void sweep_and_flush(plane_t *plane) {
+    peer_sweep_begin(plane);
     while (plane->dead != NULL || plane->doomed != NULL || plane->dirty != NULL) {
         subscription_sweep(plane);
         peer_sweep(plane);

@@ -461,6 +461,31 @@ static void one_read_of_a_publisher_does_not_cut_off_who_reads(void) {
     rig_close(plane);
 }
 
+/* Whoever had many subscriptions goes in slices. */
+static void many_subscriptions_leave_in_slices(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *many = rig_client(plane), *other = rig_client(plane);
+    char line[32];
+    for (uint32_t i = 0; i < 3 * SWEEP_MAX; i++) {
+        snprintf(line, sizeof(line), "SUB x.%u %u\r\n", i, i);
+        rig_say(plane, many, line);
+    }
+    core_settle(plane);
+    uint64_t before = plane->stats.subscriptions;
+    peer_doom(plane, many, CLOSE_CLIENT, BYTES_NONE);
+    core_settle(plane);
+    CHECK_EQ_U64(before - SWEEP_MAX, plane->stats.subscriptions);
+    CHECK(plane->more);
+    rig_feed(plane, other, "PUB x.1 inbox 0\r\n\r\nPUB x.12000 inbox 0\r\n\r\nPING\r\n");
+    RIG_HEARD("PONG\r\n", other);
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        core_settle(plane);
+    }
+    CHECK_EQ_U64(before - 3 * SWEEP_MAX, plane->stats.subscriptions);
+    CHECK_EQ_U64(1, plane->stats.connections);
+    rig_close(plane);
+}
+
 int main(void) {
     RUN("a message goes to every subscription that matches, with its header and reply", message_to_all);
     RUN("input may be cut anywhere", split_anywhere);
@@ -481,6 +506,7 @@ int main(void) {
         one_read_of_a_publisher_does_not_cut_off_who_reads);
     RUN("control hears its subjects, publishes, learns how many took it, and stops hearing", control_hears);
     RUN("who asks control for more than it takes is not read, others are, and nothing is lost", floods_wait);
+    RUN("whoever had many subscriptions leaves in slices, and nothing is delivered to it meanwhile", many_subscriptions_leave_in_slices);
     RUN("a second CONNECT drops subscriptions and waits for a verdict", second_connect);
     RUN("changed rights hold at once: subscriptions go or are filtered, limits count, too many subscriptions end it", other_rights);
     RUN("whoever cannot be given changed rights is closed, and a login that is under way is left to its verdict", rights_that_cannot_change);

@@ -25,6 +25,7 @@ from leafd.config.load import load
 from leafd.config.schema.base import Takes
 from leafd.config.schema.server import Server as Config
 from leafd.daemon import descriptors
+from leafd.daemon.garbage import short_collections
 from leafd.daemon.gauge import Gauge
 from leafd.daemon.log import Log
 from leafd.daemon.server import Server, bind_all
@@ -89,7 +90,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                 load_late_modules(server)
                 await server.start(nursery)
                 await _start_services(server, nursery)
-                with _files(server):
+                with _files(server), short_collections():
                     if notifier.watchdog_s:
                         nursery.start_soon(_watchdog, server, notifier)
                     _log_start(server)

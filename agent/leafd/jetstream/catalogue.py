@@ -97,7 +97,7 @@ class Consumer:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One stream with its consumers. lock: held while its consumers change."""
+    """One stream with its consumers, also by the plane's ids. lock: held while its consumers change."""
 
     id: int
     account: Account
@@ -106,6 +106,7 @@ class Stream:
     consumers: dict[str, Consumer] = field(default_factory=dict)
     aside: dict[str, Aside] = field(default_factory=dict)
     lock: trio.Lock = field(default_factory=trio.Lock)
+    by_id: dict[int, Consumer] = field(default_factory=dict)
     compared: Compared = field(default_factory=Compared)
 
     @property
@@ -122,6 +123,17 @@ class Stream:
     def visible(self) -> int:
         """How many consumers clients may see."""
         return sum(not one.hidden for one in self.consumers.values())
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """The consumer exists from here on."""
+        self.consumers[consumer.name] = consumer
+        self.by_id[consumer.id] = consumer
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """The consumer is gone. One of the same name that came after it stays."""
+        self.by_id.pop(consumer.id, None)
+        if self.consumers.get(consumer.name) is consumer:
+            del self.consumers[consumer.name]
 
     def listed(self) -> list[Consumer]:
         """The consumers that clients may see, by name."""
@@ -176,11 +188,8 @@ class Catalogue:
     def consumer(self, stream_id: int, consumer_id: int) -> tuple[Stream, Consumer] | None:
         """A consumer by the plane's ids."""
         stream = self._streams.get(stream_id)
-        for consumer in stream.consumers.values() if stream else ():
-            if consumer.id == consumer_id:
-                assert stream is not None
-                return stream, consumer
-        return None
+        consumer = stream.by_id.get(consumer_id) if stream else None
+        return (stream, consumer) if stream and consumer else None
 
     def new_stream_id(self) -> int:
         """An id that no stored stream has."""

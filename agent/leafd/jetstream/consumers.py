@@ -214,7 +214,7 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
         state = await put(context, stream, consumer)
     except t.PlaneError as error:
         raise refused(error, errors.CONSUMER_STORE_FAILED) from None
-    stream.consumers[name] = consumer
+    stream.add_consumer(consumer)
     context.advisories.consumer(stream, consumer, "CREATED", "create")
     if config.pause_until is not None and config.pause_until > now_ns():
         context.advisories.pause(stream, consumer)
@@ -290,7 +290,7 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
         await call.context.plane.consumer_remove(stream.id, consumer.id)
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_GENERAL) from None
-    stream.consumers.pop(consumer.name, None)
+    stream.remove_consumer(consumer)
     call.context.advisories.consumer(stream, consumer, "DELETED", "delete")
     return {"success": True}
 

@@ -374,7 +374,7 @@ class Restoring:
             backoff_ns=config.backoff,
             filters=config.filters,
         )
-        stream.consumers[name] = consumer
+        stream.add_consumer(consumer)
 
 
 async def _freed(rows: list[t.PendingEntry]) -> None:

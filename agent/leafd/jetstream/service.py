@@ -193,7 +193,7 @@ class JetStream:
             raise ValueError(f"there are two consumers {name!r}")
         consumer = Consumer(consumer_id, name, config, created)
         await consumers.put(self._context, owner, consumer, loading=True)
-        owner.consumers[name] = consumer
+        owner.add_consumer(consumer)
 
     # ---- serving
 
@@ -293,7 +293,7 @@ class JetStream:
         found = self.catalogue.consumer(event.stream, event.consumer)
         if found is not None:
             stream, consumer = found
-            stream.consumers.pop(consumer.name, None)
+            stream.remove_consumer(consumer)
             if not consumer.hidden:
                 self._context.advisories.consumer(stream, consumer, "DELETED", "delete")
 

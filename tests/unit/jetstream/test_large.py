@@ -11,6 +11,9 @@ import pytest
 import trio
 from leafd import native_types as t
 from leafd.daemon.gauge import Gauge
+from leafd.jetstream.catalogue import Account, Catalogue, Consumer, Stream
+from leafd.jetstream.models.consumer import ConsumerConfig
+from leafd.jetstream.models.stream import StreamConfig
 
 from tests.unit.jetstream.conftest import Bench
 
@@ -102,3 +105,22 @@ def test_a_connection_that_floods_the_api_does_not_keep_another_waiting(bench: B
 
     trio.run(main)
     assert sum(one[1] == "flood" for one in bench.plane.published) <= 4
+
+
+def test_an_advisory_costs_the_same_among_many_consumers() -> None:
+    """A consumer is found by the plane's id without a look at the stream's others; one that is gone is not found."""
+    catalogue = Catalogue()
+    owner = Stream(1, Account(1, "A"), StreamConfig(name="S"), 0)
+    catalogue.add_stream(owner)
+    made = [Consumer(n, f"C{n}", ConsumerConfig(), 0) for n in range(MANY)]
+    for one in made:
+        owner.add_consumer(one)
+    start = time.process_time()
+    assert all(catalogue.consumer(1, one.id) == (owner, one) for one in made)
+    assert 0.5 > time.process_time() - start
+    owner.remove_consumer(made[0])
+    again = Consumer(MANY, "C0", ConsumerConfig(), 0)
+    owner.add_consumer(again)
+    owner.remove_consumer(made[0])
+
+    assert (None, (owner, again)) == (catalogue.consumer(1, 0), catalogue.consumer(1, MANY))

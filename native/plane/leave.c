@@ -1,0 +1,118 @@
+/* leave.c: a doomed connection goes: its subscriptions, in slices, then what speaks of it, then itself.
+ *
+ * Hundreds of thousands of subscriptions take a good part of a second. A turn removes SWEEP_MAX of them and the others live on; nobody
+ * delivers to a connection that is doomed. What does not live here: who is doomed, and why (peer.c).
+ */
+#include <stdlib.h>
+
+#include "plane/core.h"
+
+void peer_drop_subscriptions(plane_t *plane, peer_t *peer) {
+    for (uint32_t i = 0; i < peer->table.size; i++) {
+        for (subscription_t *one = peer->table.buckets[i]; one != NULL; one = one->next) {
+            subscription_kill(plane, one);
+        }
+    }
+}
+
+static void leave_lists(plane_t *plane, peer_t *peer) {
+    for (peer_t **at = &plane->dirty; peer->dirty && *at != NULL; at = &(*at)->next_dirty) {
+        if (*at == peer) {
+            *at = peer->next_dirty;
+            break;
+        }
+    }
+    for (peer_t **at = &plane->again; peer->again && *at != NULL; at = &(*at)->next_again) {
+        if (*at == peer) {
+            *at = peer->next_again;
+            break;
+        }
+    }
+    for (peer_t **at = &plane->stalled; peer->stalled_until_ns != 0 && *at != NULL; at = &(*at)->next_stalled) {
+        if (*at == peer) {
+            *at = peer->next_stalled;
+            break;
+        }
+    }
+    pressure_forget(plane, peer);
+    if (peer->previous != NULL) {
+        peer->previous->next = peer->next;
+    } else {
+        plane->all_peers = peer->next;
+    }
+    if (peer->next != NULL) {
+        peer->next->previous = peer->previous;
+    }
+    table_drop(&plane->peers, peer->id);
+}
+
+static void bury(plane_t *plane, peer_t *peer) {
+    if (peer->account != NULL && peer->kind == CONN_LEAF) {
+        interest_leaf_left(plane, peer);
+        plane->stats.leafs--;
+    } else if (peer->account != NULL) {
+        peer->account->client_count--;
+    }
+    plane->drained = plane->drained || peer->full;
+    leave_lists(plane, peer);
+    replies_forget_peer(plane, peer);
+    if (!peer->silent) {
+        peer_flush(plane, peer);
+    }
+    event_entry_t *entry = peer->close_text.size == 0 ? NULL : event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, peer->close_text);
+    if (entry == NULL) {
+        entry = peer->farewell;
+        peer->farewell = NULL;
+    }
+    entry->event.target = peer->id;
+    entry->event.code = peer->close_reason;
+    event_post(&plane->exchange, entry);
+    free(peer->farewell);
+    conn_close(&peer->conn, &plane->loop);
+    subscription_table_free(&peer->table);
+    permissions_free(peer->permissions);
+    free(peer->queues);
+    bytes_release(&peer->after_pong);
+    bytes_release(&peer->cluster);
+    bytes_release(&peer->lds);
+    bytes_release(&peer->remote_domain);
+    bytes_release(&peer->close_text);
+    plane->stats.connections--;
+    free(peer);
+}
+
+/* As many of its subscriptions as one turn takes; they are no interest of anybody's from the moment it was doomed. */
+static bool drop_some_subscriptions(plane_t *plane, peer_t *peer, uint32_t *budget) {
+    for (uint32_t i = 0; i < peer->table.size && *budget != 0; i++) {
+        for (subscription_t *one = peer->table.buckets[i]; one != NULL && *budget != 0; one = one->next) {
+            subscription_kill(plane, one);
+            (*budget)--;
+        }
+    }
+    subscription_sweep(plane);
+    return peer->table.count == 0;
+}
+
+void peer_sweep_begin(plane_t *plane) {
+    plane->sweep_left = SWEEP_MAX;
+    while (plane->leaving != NULL) {
+        peer_t *peer = plane->leaving;
+        plane->leaving = peer->next_doomed;
+        peer->next_doomed = plane->doomed;
+        plane->doomed = peer;
+    }
+}
+
+void peer_sweep(plane_t *plane) {
+    while (plane->doomed != NULL) {
+        peer_t *peer = plane->doomed;
+        plane->doomed = peer->next_doomed;
+        if (drop_some_subscriptions(plane, peer, &plane->sweep_left)) {
+            bury(plane, peer);
+        } else {
+            peer->next_doomed = plane->leaving;
+            plane->leaving = peer;
+            plane->more = true;
+        }
+    }
+}
