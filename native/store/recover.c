@@ -236,8 +236,8 @@ status_t recover_journal(opening_t *opening) {
     }
     if (opening->accepted && found == JOURNAL_SHORT && journal_lengthen(&store->journal)) {
         store->corrupt++;
-        warn(opening, "the journal was cut short and the loss is accepted: what is left of it is used; what was acknowledged behind its end is lost, and "
-             "removals there are undone", "");
+        warn(opening, "the journal was cut short and the loss is accepted: what is left of it is used; what was acknowledged behind its "
+                      "end is lost, and removals there are undone", "");
         return STATUS_OK;
     }
     if (opening->accepted) {
