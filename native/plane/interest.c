@@ -142,8 +142,9 @@ void interest_free(interest_t *interest) {
         return;
     }
     for (uint32_t i = 0; i < interest->size; i++) {
-        while (interest->buckets[i] != NULL) {
-            entry_drop(interest, interest->buckets[i]);
+        for (interest_entry_t *entry = interest->buckets[i], *next; entry != NULL; entry = next) {
+            next = entry->next;
+            free(entry);
         }
     }
     free(interest->buckets);

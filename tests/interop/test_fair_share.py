@@ -190,7 +190,7 @@ def test_readers_that_do_not_read_do_not_delay_monitoring() -> None:
         for _ in range(5):
             start = time.monotonic()
             varz(server)
-            assert time.monotonic() - start < 1
+            assert time.monotonic() - start < 3  # whoever has a seat and does not read may keep it for 10 s
 
 
 def test_body_of_thousands_of_chunks_holds_nobody() -> None:
