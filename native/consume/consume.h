@@ -40,6 +40,8 @@ typedef struct consume_out {
     void (*status)(void *context, uint32_t account, bytes_t to, bytes_t reply, bytes_t header);
     /* Is there a live subscription matching `subject`? group empty: a plain one; otherwise a queue subscription of that name. */
     bool (*interest)(void *context, uint32_t account, bytes_t subject, bytes_t group);
+    /* Likewise, but to that very subject: one with wildcards doesn't count. */
+    bool (*exact_interest)(void *context, uint32_t account, bytes_t subject, bytes_t group);
     void (*advise)(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text);
     /* An ephemeral's inactivity threshold passed: consume has removed it (its records too) just now. */
     void (*gone)(void *context, uint32_t stream, uint32_t consumer);

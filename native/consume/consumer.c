@@ -332,8 +332,7 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
     out->redelivered = consumer->setup.config.max_deliver == 1 ? 0 : consumer->pending.redelivered;
     out->waiting = consumer->requests.count;
     if (consumer_is_push(consumer)) {
-        out->push_bound = consume->out.interest(consume->out.context, consumer->setup.config.account, consumer->setup.deliver_subject,
-                                                consumer->setup.deliver_group);
+        out->push_bound = push_wanted(consumer);
     }
     out->paused = consumer_paused(consumer);
     if (out->paused) out->pause_remaining_ns = consumer->paused_until_ns - now.mono_ns;

@@ -260,6 +260,7 @@ void pull_full(consumer_t *consumer);                        /* the head's recei
 /* ---- push.c ---- */
 void push_flow_request(consumer_t *consumer);
 void push_start(consumer_t *consumer);
+bool push_wanted(const consumer_t *consumer);                /* does anybody subscribe to its deliver subject? */
 void push_review(consumer_t *consumer);                      /* is there interest? */
 void push_on_time(consumer_t *consumer);
 void push_sent(consumer_t *consumer, uint64_t size);

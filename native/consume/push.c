@@ -29,10 +29,15 @@ void push_start(consumer_t *consumer) {
     push_review(consumer);
 }
 
+/* As in the reference a subscription with wildcards doesn't count, so a stream's or an import's wakes nobody's consumer. */
+bool push_wanted(const consumer_t *consumer) {
+    const consume_out_t *out = &consumer->consume->out;
+    return out->exact_interest(out->context, consumer->setup.config.account, consumer->setup.deliver_subject,
+                               consumer->setup.deliver_group);
+}
+
 void push_review(consumer_t *consumer) {
-    consume_out_t *out = &consumer->consume->out;
-    bool interest = out->interest(out->context, consumer->setup.config.account, consumer->setup.deliver_subject,
-                                  consumer->setup.deliver_group);
+    bool interest = push_wanted(consumer);
     if (interest == consumer->push.active) return;
     consumer->push.active = interest;
     consumer->active_ns = consumer->consume->now.mono_ns;

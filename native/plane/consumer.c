@@ -141,6 +141,11 @@ static bool out_interest(void *context, uint32_t account_id, bytes_t subject, by
     return account != NULL && account_interest(context, account, subject, group);
 }
 
+static bool out_exact_interest(void *context, uint32_t account_id, bytes_t subject, bytes_t group) {
+    account_t *account = account_find(context, account_id);
+    return account != NULL && account_exact_interest(account, subject, group);
+}
+
 static void out_advise(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text) {
     plane_t *plane = context;
     const consumer_seat_t *seat = consumer_owner(consumer);
@@ -190,6 +195,7 @@ consume_out_t js_consume_out(plane_t *plane) {
         .deliver = out_deliver,
         .status = out_status,
         .interest = out_interest,
+        .exact_interest = out_exact_interest,
         .advise = out_advise,
         .gone = out_gone,
     };

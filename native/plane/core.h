@@ -501,6 +501,8 @@ uint32_t cross(plane_t *plane, const publication_t *publication, const crossings
 /* Who will get it, so that a full receiver stops a consumer before anything is sent; looks through imports. */
 delivered_t look_at_receivers(plane_t *plane, account_t *account, bytes_t subject, bytes_t group);
 bool account_interest(plane_t *plane, account_t *account, bytes_t subject, bytes_t group);
+/* Does anybody but JetStream itself have that very subject, without wildcards? A push consumer delivers only then. */
+bool account_exact_interest(const account_t *account, bytes_t subject, bytes_t group);
 void replies_forget_peer(plane_t *plane, peer_t *peer);
 void replies_chores(plane_t *plane);
 void replies_free(plane_t *plane);

@@ -361,3 +361,24 @@ static bool anybody(plane_t *plane, account_t *account, bytes_t subject, bytes_t
 bool account_interest(plane_t *plane, account_t *account, bytes_t subject, bytes_t group) {
     return anybody(plane, account, subject, group, 0);
 }
+
+bool account_exact_interest(const account_t *account, bytes_t subject, bytes_t group) {
+    const route_match_t *match = route_match(account->route, subject);
+    route_target_t *const *targets = match->plain;
+    uint32_t count = match->plain_count;
+    if (group.size != 0) {
+        count = 0;
+        for (uint32_t i = 0; i < match->group_count; i++) {
+            if (bytes_equal(match->groups[i].queue, group)) {
+                targets = match->groups[i].members;
+                count = match->groups[i].count;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (bytes_equal(targets[i]->subject, subject) && !target_is_jetstream(targets[i])) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -112,7 +112,7 @@ HELPER void rig_gone(void *context, uint32_t stream, uint32_t consumer) {
 }
 
 HELPER void rig_consume_start(void) {
-    consume_out_t out = {.deliver = rig_deliver, .status = rig_status, .interest = rig_interest, .advise = rig_advise, .gone = rig_gone};
+    consume_out_t out = {.deliver = rig_deliver, .status = rig_status, .interest = rig_interest, .exact_interest = rig_interest, .advise = rig_advise, .gone = rig_gone};
     rig.consume = consume_new(&out);
     check(rig.consume);
     store_set_hooks(rig.store, consume_store_hooks(rig.consume));

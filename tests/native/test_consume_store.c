@@ -58,7 +58,7 @@ static uint64_t random_below(uint64_t limit) {
 }
 
 static void attach(bool loading) {
-    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .advise = advise, .gone = gone};
+    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .exact_interest = interest, .advise = advise, .gone = gone};
     consume = consume_new(&out);
     CHECK(consume != NULL);
     store_set_hooks(rig.store, consume_store_hooks(consume));

@@ -73,7 +73,7 @@ static consumer_setup_t setup_of(uint8_t policy, const filters_t filters) {
 }
 
 static void begin(uint8_t policy, const filters_t filters) {
-    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .advise = advise, .gone = gone};
+    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .exact_interest = interest, .advise = advise, .gone = gone};
     memset(alive, 0, sizeof alive);
     memset(came, 0, sizeof came);
     last_seq = deliveries = previous = 0;
@@ -182,7 +182,7 @@ static void goes_in_the_middle(void) {
     rig_sync(&rig);
     consume_free(consume);
     rig_crash(&rig);
-    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .advise = advise, .gone = gone};
+    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .exact_interest = interest, .advise = advise, .gone = gone};
     consume = consume_new(&out);
     store_set_hooks(rig.store, consume_store_hooks(consume));
     stream = rig_stream(&rig, 1, rig_config());

@@ -353,7 +353,10 @@ static void far_receivers_are_seen(void) {
     bytes_t to = rig_text("deliver.x");
     CHECK_EQ_I64(DELIVERED_NO_INTEREST, look_at_receivers(plane, exporter, to, BYTES_NONE));
     CHECK(!account_interest(plane, exporter, to, BYTES_NONE));
-    rig_feed(plane, e, "SUB svc 1\r\n");
+    rig_feed(plane, e, "SUB svc 1\r\nSUB deliver.* g 2\r\nSUB deliver.> 3\r\n");
+    CHECK(account_interest(plane, exporter, to, BYTES_NONE) && !account_exact_interest(exporter, to, BYTES_NONE));
+    CHECK(account_interest(plane, exporter, to, rig_text("g")) && !account_exact_interest(exporter, to, rig_text("g")));
+    rig_feed(plane, e, "UNSUB 2\r\nUNSUB 3\r\n");
     rig_feed(plane, i, "SUB deliver.x 1\r\nSUB _I 2\r\nPUB local _I 0\r\n\r\n");
     char reply[REPLY_SUBJECT_SIZE + 1];
     memcpy(reply, asked(e), sizeof(reply));
@@ -361,6 +364,7 @@ static void far_receivers_are_seen(void) {
     CHECK_EQ_I64(DELIVERED, look_at_receivers(plane, exporter, to, BYTES_NONE));
     CHECK_EQ_I64(DELIVERED, look_at_receivers(plane, exporter, back, BYTES_NONE));
     CHECK(account_interest(plane, exporter, to, BYTES_NONE) && account_interest(plane, exporter, back, BYTES_NONE));
+    CHECK(account_exact_interest(exporter, to, BYTES_NONE) && !account_exact_interest(exporter, to, rig_text("g")));
     static char block[40100];
     memset(block, 'x', sizeof(block));
     memcpy(block, "PUB deliver.x 40000\r\n", 21);
