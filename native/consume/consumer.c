@@ -423,8 +423,7 @@ static bool inactive(consumer_t *consumer) {
         push_review(consumer);
         return !consumer->push.active;
     }
-    pull_drop_without_interest(consumer);
-    int64_t latest = consumer->requests.count > 0 ? now_ns : consumer->active_ns;
+    int64_t latest = pull_awaited(consumer) ? now_ns : consumer->active_ns;
     pending_t *pending = &consumer->pending;
     for (uint32_t row = pending->head; row != PENDING_NONE; row = pending_row(pending, row)->after) {
         if (pending_row(pending, row)->due_ns > latest) latest = pending_row(pending, row)->due_ns;

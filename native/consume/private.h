@@ -42,6 +42,10 @@
 #define STATUS_MAX 512
 #define DEFAULT_ACK_WAIT_NS (30 * NS_PER_SECOND)
 #define DEFAULT_MAX_WAITING 512
+#define LOOK_ALWAYS 16                 /* requests looked at for lost interest, whenever somebody asks  */
+#define LOOK_MOST 1024                 /* and so many after a rest, the usual lines whole               */
+#define LOOK_REST_NS (5 * NS_PER_MS)
+#define WANTED_MAX (INT64_C(1) << 40)
 
 typedef struct request request_t;
 struct request {
@@ -63,6 +67,10 @@ typedef struct requests {
     uint32_t count;
     uint32_t no_wait; /* how many of them are no_wait              */
     bool any_full;
+    int64_t wanted;         /* messages, all requests together               */
+    request_t *looked;      /* the look at their interest goes on behind this one, NULL = at the head */
+    int64_t look_after_ns;  /* at many of them not before                    */
+    int64_t timed_ns;       /* last look at the times of all of them         */
     int64_t due_ns; /* no request expires or wants a heartbeat before   */
 } requests_t;
 
@@ -248,9 +256,9 @@ bool consumer_has_demand(const consumer_t *consumer);
 /* ---- pull.c ---- */
 void pull_on_time(consumer_t *consumer);
 void pull_end_of_stream(consumer_t *consumer);
-int64_t pull_wanted(const consumer_t *consumer); /* messages, all requests together */
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending);
-void pull_drop_without_interest(consumer_t *consumer);
+void pull_drop_without_interest(consumer_t *consumer);       /* some of a long line at a time     */
+bool pull_awaited(consumer_t *consumer);                     /* somebody listens to a request     */
 /* The request to serve with a message of that size; finishes those that it does not fit. NULL: none. */
 request_t *pull_next(consumer_t *consumer, uint64_t size);
 void pull_served(consumer_t *consumer, uint64_t size);       /* the head request got it */

@@ -47,11 +47,18 @@ static request_t *line_take_head(requests_t *line) {
     request_t *request = line->head;
     line->head = request->next;
     if (!line->head) line->tail = NULL;
+    if (line->looked == request) line->looked = NULL;
     return request;
+}
+
+/* What a request adds to `wanted`: no stream holds more messages than the cap, and the sum does not overflow. */
+static int64_t share(const request_t *request) {
+    return request->left < WANTED_MAX ? request->left : WANTED_MAX;
 }
 
 static void discard(consumer_t *consumer, request_t *request) {
     consumer->requests.count--;
+    consumer->requests.wanted -= share(request);
     if (request->no_wait) consumer->requests.no_wait--;
     consumer->active_ns = consumer->consume->now.mono_ns;
     free(request);
@@ -63,7 +70,7 @@ typedef enum verdict { KEEP, DROP } verdict_t;
 static void sift(consumer_t *consumer, verdict_t (*judge)(consumer_t *consumer, request_t *request)) {
     requests_t *line = &consumer->requests;
     request_t *request = line->head;
-    line->head = line->tail = NULL;
+    line->head = line->tail = line->looked = NULL;
     while (request) {
         request_t *next = request->next;
         if (judge(consumer, request) == KEEP) {
@@ -80,12 +87,43 @@ static bool has_interest(consumer_t *consumer, const request_t *request) {
     return out->interest(out->context, consumer->setup.config.account, bytes_of(request->reply, request->reply_size), BYTES_NONE);
 }
 
-static verdict_t judge_interest(consumer_t *consumer, request_t *request) {
-    return has_interest(consumer, request) ? KEEP : DROP;
+/* Drops requests that nobody listens to any more, in so many from where the last look ended, going round. */
+static void look(consumer_t *consumer, uint32_t most) {
+    requests_t *line = &consumer->requests;
+    request_t *before = line->looked;
+    for (uint32_t left = most < line->count ? most : line->count; left > 0; left--) {
+        if (before && !before->next) before = NULL;
+        request_t *request = before ? before->next : line->head;
+        if (has_interest(consumer, request)) {
+            before = request;
+            continue;
+        }
+        if (before) {
+            before->next = request->next;
+        } else {
+            line->head = request->next;
+        }
+        if (line->tail == request) line->tail = before;
+        discard(consumer, request);
+    }
+    line->looked = before;
 }
 
+/* Anybody may cause this as often as he asks, and a line may be as long as its consumer was configured: a look at more than a few
+ * requests comes only after a rest, and takes a very long line in pieces. */
 void pull_drop_without_interest(consumer_t *consumer) {
-    if (consumer->requests.count > 0) sift(consumer, judge_interest);
+    requests_t *line = &consumer->requests;
+    if (line->count == 0) return;
+    int64_t now_ns = consumer->consume->now.mono_ns;
+    bool rested = line->count <= LOOK_ALWAYS || now_ns >= line->look_after_ns;
+    look(consumer, rested ? LOOK_MOST : LOOK_ALWAYS);
+    if (rested && line->count > LOOK_ALWAYS) line->look_after_ns = time_after(now_ns, LOOK_REST_NS);
+}
+
+bool pull_awaited(consumer_t *consumer) {
+    requests_t *line = &consumer->requests;
+    while (line->head && !has_interest(consumer, line->head)) discard(consumer, line_take_head(line));
+    return line->head != NULL;
 }
 
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending) {
@@ -127,17 +165,18 @@ static verdict_t judge_time(consumer_t *consumer, request_t *request) {
     return KEEP;
 }
 
+/* Looks at every request; with very many of them not before a time that keeps the looking at a small part of the processor. */
 void pull_on_time(consumer_t *consumer) {
-    consumer->requests.due_ns = NEVER;
-    sift(consumer, judge_time);
-}
-
-int64_t pull_wanted(const consumer_t *consumer) {
-    int64_t wanted = 0;
-    for (const request_t *request = consumer->requests.head; request; request = request->next) {
-        if (__builtin_add_overflow(wanted, request->left, &wanted)) return INT64_MAX;
+    requests_t *line = &consumer->requests;
+    int64_t now_ns = consumer->consume->now.mono_ns;
+    int64_t soonest_ns = time_after(line->timed_ns, (int64_t)line->count * 1000);
+    if (line->count > LOOK_MOST && soonest_ns > now_ns) {
+        line->due_ns = soonest_ns;
+        return;
     }
-    return wanted;
+    line->timed_ns = now_ns;
+    line->due_ns = NEVER;
+    sift(consumer, judge_time);
 }
 
 /* ---- serving ---- */
@@ -170,6 +209,7 @@ request_t *pull_next(consumer_t *consumer, uint64_t size) {
 void pull_served(consumer_t *consumer, uint64_t size) {
     requests_t *line = &consumer->requests;
     request_t *request = line->head;
+    line->wanted -= share(request);
     request->left--;
     request->delivered++;
     if (request->heartbeat_ns > 0) request->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, request->heartbeat_ns);
@@ -177,6 +217,7 @@ void pull_served(consumer_t *consumer, uint64_t size) {
         request->bytes_left -= (int64_t)size;
         if (request->bytes_left == 0) request->left = 0;
     }
+    line->wanted += share(request);
     if (request->left <= 0) {
         if (request->bytes_left > 0) tell(consumer, request, "409 Batch Completed", true);
         discard(consumer, line_take_head(line));
@@ -319,7 +360,7 @@ static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, byte
         return true;
     }
     if (there > 0) pull_drop_without_interest(consumer);
-    int64_t wanted = pull_wanted(consumer);
+    int64_t wanted = consumer->requests.wanted;
     if (there > 0 && wanted > 0 && there < (uint64_t)wanted) {
         refuse(consumer, reply, "408 Requests Pending");
         return true;
@@ -351,6 +392,7 @@ static void enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
     memcpy(request->reply, reply.at, reply.size);
     line_append(&consumer->requests, request);
     consumer->requests.count++;
+    consumer->requests.wanted += share(request);
     if (request->no_wait) consumer->requests.no_wait++;
     consumer->requests.due_ns = earlier(consumer->requests.due_ns, earlier(request->expires_ns, request->heartbeat_due_ns));
     consumer_arm(consumer, consumer->requests.due_ns);

@@ -35,6 +35,7 @@ typedef struct rig {
     uint32_t full_after;    /* and takes so many before                  */
     bool quiet;             /* do not write down, only count             */
     uint64_t deliveries;
+    uint32_t questions;     /* how often interest was asked for      */
 } rig_t;
 
 static rig_t rig;
@@ -70,6 +71,7 @@ HELPER void rig_note(const char *format, ...) {
 HELPER bool rig_interest(void *context, uint32_t account, bytes_t subject, bytes_t group) {
     (void)context;
     (void)account;
+    rig.questions++;
     for (int i = 0; i < 8; i++) {
         if (rig.interest[i][0] == 0) continue;
         bool same = rig.interest[i][0] == '*' || bytes_equal(subject, bytes_of(rig.interest[i], (uint32_t)strlen(rig.interest[i])));

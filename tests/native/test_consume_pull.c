@@ -299,6 +299,88 @@ static void max_waiting(void) {
     CHECK_EQ_U64(1, rig_state(consumer).waiting);
 }
 
+/* How often the consumer asks whether somebody listens, to answer one request. */
+static uint32_t questions_of(consumer_t *consumer, const char *body) {
+    uint32_t before = rig.questions;
+    consumer_pull(consumer, text("late"), text(body), rig.now);
+    return rig.questions - before;
+}
+
+static void long_line(void) {
+    enum { LINE = 100000, FEW = 64, SLICE = 2048 };
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_waiting = LINE;
+    consumer_t *consumer = rig_add(&setup);
+    for (uint32_t i = 0; i < LINE; i++) consumer_pull(consumer, text("in"), text("1000"), rig.now);
+    CHECK(questions_of(consumer, "1") <= SLICE);
+    CHECK(questions_of(consumer, "1") <= FEW);
+    rig_publish_many("s", 5);
+    CHECK(consumer_counted(consumer));
+    CHECK(questions_of(consumer, "{\"no_wait\":true}") <= FEW);
+    EXPECT("late <*  | NATS/1.0 409 Exceeded MaxWaiting~~");
+    EXPECT("late <*  | NATS/1.0 409 Exceeded MaxWaiting~~");
+    EXPECT("late <*  | NATS/1.0 408 Requests Pending~~");
+    uint32_t before = rig.questions;
+    CHECK_EQ_U64(LINE, rig_state(consumer).waiting);
+    CHECK(rig.questions - before <= FEW);
+}
+
+static void long_line_empties(void) {
+    enum { LINE = 5000 };
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_waiting = LINE;
+    consumer_t *consumer = rig_add(&setup);
+    for (uint32_t i = 0; i < LINE; i++) consumer_pull(consumer, text(i % 2 != 0 ? "here" : "gone"), text("1"), rig.now);
+    (void)strcpy(rig.interest[0], "here");
+    for (int i = 0; i < 10; i++) {
+        (void)rig_state(consumer);
+        rig_pass(SECOND / 10);
+    }
+    CHECK_EQ_U64(LINE / 2, rig_state(consumer).waiting);
+    consumer_pull(consumer, text("here"), text("1"), rig.now);
+    CHECK_EQ_U64(LINE / 2 + 1, rig_state(consumer).waiting);
+    rig.quiet = true;
+    rig_publish_many("s", LINE);
+    rig_run();
+    CHECK_EQ_U64(1000, rig.deliveries); /* max_ack_pending */
+}
+
+static void usual_line(void) {
+    rig_start(0);
+    consumer_t *consumer = a_consumer();
+    for (uint32_t i = 0; i < 512; i++) rig_pull(consumer, i == 400 ? "gone" : "here", "1");
+    (void)strcpy(rig.interest[0], "here");
+    rig_pull(consumer, "here", "1");
+    EXPECT_NOTHING();
+    rig_pull(consumer, "here", "1");
+    EXPECT("here <*  | NATS/1.0 409 Exceeded MaxWaiting~~");
+    CHECK_EQ_U64(512, rig_state(consumer).waiting);
+}
+
+static void wanted_in_sum(void) {
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    setup.config.max_ack_pending = 2;
+    consumer_t *consumer = rig_add(&setup);
+    rig_pull(consumer, "a", "9223372036854775807");
+    rig_pull(consumer, "b", "9223372036854775807");
+    rig_pull(consumer, "c", "4");
+    (void)strcpy(rig.interest[0], "c");
+    CHECK_EQ_U64(1, rig_state(consumer).waiting);
+    rig_publish_many("s", 5); /* two go out, and two are wanted of the three that stay */
+    rig_run();
+    (void)strcpy(rig.interest[0], "*");
+    rig_skip();
+    rig_pull(consumer, "d", "{\"batch\":1,\"no_wait\":true}");
+    EXPECT_NOTHING();
+    rig_pull(consumer, "e", "{\"batch\":1,\"no_wait\":true}");
+    EXPECT_NOTHING();
+    rig_pull(consumer, "f", "{\"batch\":1,\"no_wait\":true}");
+    EXPECT("f <*  | NATS/1.0 408 Requests Pending~~");
+}
+
 static void push_refuses(void) {
     rig_start(0);
     consumer_setup_t setup = rig_setup("c");
@@ -499,6 +581,10 @@ int main(void) {
     RUN("max_bytes counts subject, ack subject, header and payload", max_bytes);
     RUN("limits of the consumer refuse a request and name the limit", request_limits);
     RUN("max_waiting refuses, silently when the client wants heartbeats", max_waiting);
+    RUN("one request looks at few of a line of a hundred thousand, however full it is", long_line);
+    RUN("who left a long line is dropped from all of it in a while, and nobody else is", long_line_empties);
+    RUN("a line of the usual length makes room at once for whoever left it", usual_line);
+    RUN("what all requests want together is what those that wait still want", wanted_in_sum);
     RUN("a push consumer refuses requests", push_refuses);
     RUN("waiting requests are served in turn, a message each", round_robin);
     RUN("a request whose inbox nobody listens to is dropped silently", lost_interest);
