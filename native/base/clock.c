@@ -11,6 +11,10 @@ static int64_t read_clock(clockid_t which) {
     return (int64_t)at.tv_sec * NS_PER_SECOND + (int64_t)at.tv_nsec;
 }
 
+int64_t clock_mono_ns(void) {
+    return read_clock(CLOCK_BOOTTIME);
+}
+
 moment_t clock_now(void) {
     /* BOOTTIME and not MONOTONIC: a box that slept has aged its messages while it slept. */
     return (moment_t){.mono_ns = read_clock(CLOCK_BOOTTIME), .wall_ns = read_clock(CLOCK_REALTIME)};

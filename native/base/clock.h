@@ -19,4 +19,7 @@ typedef struct moment {
 /* Reads both clocks. Only drivers (plane/threads, net/loop) and tests call this. */
 moment_t clock_now(void);
 
+/* Reads mono_ns alone, for a driver that measures how long it takes itself. */
+int64_t clock_mono_ns(void);
+
 #endif

@@ -15,7 +15,7 @@
  *     the end of the tick, so that a match result stays valid while it is walked.
  *   - Targets that may publish in their turn (streams, consumers, ingest) run after all others of a message. What JetStream itself
  *     publishes reaches them at the next tick only (plane->deferred): no consumer, and no reader of the store, is entered twice.
- *   - Nothing here reads a clock: plane->now is set by the driver once a tick.
+ *   - Nothing here reads a clock, but to end an input that takes long (peer.c): plane->now is set by the driver once a tick.
  * One thread (the plane's) touches all of it but exchange_t and the published counters.
  */
 #ifndef LEAFD_PLANE_CORE_H
@@ -69,6 +69,8 @@
 #define PACE_OVER_BYTES (256u * 1024u)
 #define INPUT_WORK_MAX 4096u             /* of one connection in one turn, some milliseconds: peer.c .. */
 #define INPUT_WORK_MIN 2048u             /* .. and among many that are ready                           */
+#define INPUT_TIME_NS (2 * NS_PER_MS)    /* likewise, however costly the operations are                 */
+#define INPUT_TIME_OPS 64u               /* so many of them between two looks at the clock             */
 #define TURN_WORK 32768u
 #define SWEEP_MAX 4096u                  /* subscriptions of who has left, removed in one turn: leave.c */
 #define LEAF_PENDING_FACTOR 4u           /* a link may queue more than a client: many wait behind it    */

@@ -188,8 +188,22 @@ static void yield(plane_t *plane, peer_t *peer) {
     }
 }
 
+/* Work is counted where much of it is usual; operations may be costly in other ways. The clock is first read after some of them, since
+ * most inputs are short. */
+static bool takes_long(const plane_t *plane, int64_t *start_ns) {
+    if (!plane->threaded) {
+        return false;
+    }
+    int64_t now_ns = clock_mono_ns();
+    if (*start_ns == 0) {
+        *start_ns = now_ns;
+    }
+    return now_ns - *start_ns > INPUT_TIME_NS;
+}
+
 static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
-    uint32_t used = 0;
+    uint32_t used = 0, operations = 0;
+    int64_t start_ns = 0;
     op_t op;
     uint64_t until = work_done(plane) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX);
     while (peer->state == PEER_ADMITTED && !peer->held_back) {
@@ -210,7 +224,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         used += taken;
-        if (LEAF_UNLIKELY(work_done(plane) >= until--)) {
+        if (LEAF_UNLIKELY(work_done(plane) >= until-- || (++operations % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
             yield(plane, peer);
             break;
         }
