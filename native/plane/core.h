@@ -326,7 +326,7 @@ struct plane {
     job_t *jobs;                         /* jobs.c: oldest first                                       */
     job_t *jobs_last;
     uint32_t job_count;
-    uint32_t job_steps;                  /* made in this tick                                          */
+    uint32_t job_work;                   /* done in this tick: JOB_STEP and its parts (js.h)           */
     ingest_t *ingests;
     fast_batches_t *fast;                /* NULL until the first fast batch                            */
     buffer_t scratch;                    /* for a header block or reply being composed                 */

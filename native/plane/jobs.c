@@ -12,13 +12,14 @@
 
 #define JOBS_MAX 4096u /* of clients; control's are as many as it has commands in flight */
 #define SEARCH_TRIES 8u /* then the newest keeps going, and there is none to show */
-#define JOB_STEPS 3u /* in one tick, all jobs together; a step takes about a millisecond */
+#define JOB_WORK (3u * JOB_STEP) /* in one tick, all jobs together; a step takes about a millisecond */
 
 static bool step(plane_t *plane, job_t *job) {
     if (job->step(plane, job)) {
+        plane->job_work += JOB_LAST;
         return true;
     }
-    plane->job_steps++;
+    plane->job_work += JOB_STEP;
     plane->more = true;
     return false;
 }
@@ -44,7 +45,11 @@ void job_wait(plane_t *plane, job_t *job) {
 }
 
 bool job_turn(const plane_t *plane) {
-    return plane->job_steps < JOB_STEPS;
+    return plane->job_work < JOB_WORK;
+}
+
+bool job_refused(const plane_t *plane) {
+    return !job_turn(plane) && plane->job_count >= JOBS_MAX;
 }
 
 void job_start(plane_t *plane, job_t *job) {
@@ -57,8 +62,8 @@ void job_start(plane_t *plane, job_t *job) {
 
 void jobs_step(plane_t *plane) {
     uint32_t left = plane->job_count;
-    plane->job_steps = plane->job_steps < JOB_STEPS ? plane->job_steps : JOB_STEPS - 1;
-    while (left-- > 0 && plane->job_steps < JOB_STEPS) {
+    plane->job_work = plane->job_work < JOB_WORK ? plane->job_work : JOB_WORK - 1; /* the table gets one step, however much comes in */
+    while (left-- > 0 && job_turn(plane)) {
         job_t *job = plane->jobs;
         plane->jobs = job->next;
         plane->jobs_last = plane->jobs == NULL ? NULL : plane->jobs_last;
@@ -70,7 +75,7 @@ void jobs_step(plane_t *plane) {
         }
     }
     plane->more = plane->more || plane->job_count > 0;
-    plane->job_steps = 0;
+    plane->job_work = 0;
 }
 
 void jobs_forget(plane_t *plane, const stream_t *stream) {

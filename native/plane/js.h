@@ -53,6 +53,12 @@ void seat_free(plane_t *plane, consumer_seat_t *seat); /* unlinks, too          
 
 /* ---- jobs.c ---------------------------------------------------------------------------------------------------------------- */
 
+/* What a step counts for in its tick. What is over with its first look is not free either: a client may ask for thousands at once. */
+#define JOB_STEP 16u
+#define JOB_LAST (JOB_STEP / 2)  /* the step that a job is over with       */
+#define JOB_LOOK (JOB_STEP / 4)  /* many subjects or messages, over at once */
+#define JOB_GLANCE 1u            /* one message, found at once             */
+
 /* Work on a stream in bounded steps; the first member of a struct of the owner's. */
 struct job {
     job_t *next;
@@ -64,6 +70,7 @@ struct job {
 };
 void job_start(plane_t *plane, job_t *job); /* it may be gone when this returns */
 bool job_turn(const plane_t *plane);        /* has this tick a step left?                           */
+bool job_refused(const plane_t *plane);     /* it has not, and there is no room to wait: job_wait would end it at once */
 void job_wait(plane_t *plane, job_t *job);  /* the same for one that has made its first step */
 void jobs_step(plane_t *plane);
 void jobs_forget(plane_t *plane, const stream_t *stream);

@@ -437,12 +437,14 @@ static void job_end(plane_t *plane, job_t *job, status_t status) {
 /* The first step is made where the request lies; what takes longer moves into a job of its own. cheap: one look is all it takes. */
 static void direct_run(direct_t *direct, bool cheap) {
     plane_t *plane = direct->plane;
-    if ((cheap || job_turn(plane)) && direct_step(direct)) {
-        plane->job_steps += direct->bytes > SEND_BYTES / 4;
+    bool turn = cheap || job_turn(plane);
+    if (turn && direct_step(direct)) {
+        uint32_t work = direct->bytes > SEND_BYTES / 4 ? JOB_STEP : JOB_LOOK;
+        plane->job_work += cheap ? 0 : direct->stage == DIRECT_SINGLE ? JOB_GLANCE : work;
         direct_end(direct);
         return;
     }
-    plane->job_steps++;
+    plane->job_work += turn ? JOB_STEP : 0;
     direct_job_t *own = malloc(sizeof(*own));
     bytes_t reply = bytes_copy(direct->reply);
     if (own == NULL || reply.size == 0) {
@@ -461,6 +463,10 @@ static void direct_run(direct_t *direct, bool cheap) {
 }
 
 static void get_multi(direct_t *direct) {
+    if (job_refused(direct->plane)) {
+        answer_status(direct, DIRECT_BUSY);
+        return;
+    }
     direct->multi = calloc(1, sizeof(*direct->multi));
     if (direct->multi == NULL) {
         answer_status(direct, DIRECT_BUSY);

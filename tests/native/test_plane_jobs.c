@@ -222,11 +222,30 @@ static void rollup_is_whole(void) {
     close_and_remove(plane);
 }
 
+/* Each is over with its first step, and so never was a job that waits. */
+static void quick_ones_share_the_tick(void) {
+    plane_t *plane = open_filled();
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    for (uint32_t i = 0; i < 300; i++) publish_request(plane, a, "$JS.API.DIRECT.GET.S", "{\"multi_last\":[\"s.*\",\"s.>\"],\"batch\":1000}");
+    uint32_t answered = 0, ticks = 0, most = 0;
+    for (; answered < 300 && ticks < 1000; ticks++) {
+        core_settle(plane);
+        uint32_t now = occurrences(rig_heard(a), "413 Too Many Results");
+        most = now > most ? now : most;
+        answered += now;
+    }
+    CHECK_EQ_U64(300, answered);
+    CHECK(most <= 20);
+    close_and_remove(plane);
+}
+
 int main(void) {
     RUN("long work is answered once and whole, and others are served between its steps", answered_whole);
     RUN("when the stream goes, its jobs go, and their commands are told", stream_goes);
     RUN("when the client goes, its jobs end unheard", client_goes);
     RUN("when the plane goes, its jobs go", plane_goes);
+    RUN("requests that are each quickly answered share the tick's time, however many come at once", quick_ones_share_the_tick);
     RUN("a rollup is acknowledged when all that it rolls up is gone", rollup_is_whole);
     return TEST_RESULT();
 }
