@@ -11,7 +11,8 @@ request does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -39,7 +40,7 @@ from leafd.jetstream.catalogue import (
 )
 from leafd.jetstream.context import Context
 from leafd.jetstream.ports import Alone, JetStreamPlane, Neighbours
-from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, refusal
+from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.quoting import printable, quoted
 
 # Importing an endpoint's module is what makes it known.
@@ -53,6 +54,8 @@ BUSY_BYTES: Final = 8 << 20
 """With so many waiting no more are taken from the plane, which then stops reading from whoever sends them."""
 AT_WORK_MAX: Final = 64
 AT_WORK_EACH: Final = 16
+LISTINGS_MAX: Final = 2
+"""Each may be a hundred thousand subjects, tens of MB until it is sent: one in the plane, one being written down."""
 _RECORD_STREAM: Final = 1
 _RECORD_CONSUMER: Final = 2
 
@@ -79,6 +82,7 @@ class JetStream:
         self._plane = plane
         self._log = log
         self._guard = guard or Guard()
+        self._listings = trio.Semaphore(LISTINGS_MAX)
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
         self._requests: FairQueue[tuple[Account, t.Message]] = FairQueue(
@@ -228,17 +232,26 @@ class JetStream:
     ) -> None:
         task_status.started()
         client = partial(self._context.neighbours.client_info, message.connection)
-        answered: Answer | None = None
+        after: Callable[[], Awaitable[None]] | None = None
         try:
-            answered = await self._answered(account, message, client)
-            if answered is not None:
-                with self._guard.around("sending a JetStream API reply"):
-                    await self._reply(account, message, client, answered)
+            async with self._listings if _lists(message) else nullcontext():
+                after = await self._answer_and_reply(account, message, client)
         finally:
             self._requests.done(account.id, message.connection)
-        if answered is not None and answered.after is not None:
+        if after is not None:
             with self._guard.around("a JetStream conversation"):
-                await answered.after()
+                await after()
+
+    async def _answer_and_reply(
+        self, account: Account, message: t.Message, client: Callable[[], dict[str, Any]]
+    ) -> Callable[[], Awaitable[None]] | None:
+        """What goes on once the reply has been sent, if anything; the reply itself is gone when this returns."""
+        answered = await self._answered(account, message, client)
+        if answered is None:
+            return None
+        with self._guard.around("sending a JetStream API reply"):
+            await self._reply(account, message, client, answered)
+        return answered.after
 
     async def _answered(
         self, account: Account, message: t.Message, client: Callable[[], dict[str, Any]]
@@ -308,6 +321,11 @@ class JetStream:
         found = self.catalogue.consumer(event.stream, event.consumer)
         if found is not None:
             self._context.advisories.plane_event(*found, event)
+
+
+def _lists(message: t.Message) -> bool:
+    """Whether it may ask for a stream's subjects or deleted sequences: an info with options."""
+    return message.subject.startswith(f"{API}STREAM.INFO.") and not is_empty(message.payload)
 
 
 def _reason(error: Exception) -> str:

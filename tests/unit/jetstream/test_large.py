@@ -107,6 +107,45 @@ def test_a_connection_that_floods_the_api_does_not_keep_another_waiting(bench: B
     assert sum(one[1] == "flood" for one in bench.plane.published) <= 4
 
 
+def test_listings_of_subjects_are_made_one_after_the_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many at once, each of which may be a hundred thousand lines, two are in memory; a plain info passes them."""
+    bench.stream("S", subjects=["s.>"])
+    account, at_work, most, plain_after = bench.account.id, 0, 0, 0
+    original, listed = bench.plane.stream_state, 0
+
+    async def slow(stream: int, *, subjects_filter: str = "", deleted: bool = False, offset: int = 0) -> t.StreamState:
+        nonlocal at_work, most, listed
+        if subjects_filter:
+            at_work, listed = at_work + 1, listed + 1
+            most = max(most, at_work)
+            await trio.sleep(0.005)
+            at_work -= 1
+        return await original(stream, subjects_filter=subjects_filter, deleted=deleted, offset=offset)
+
+    def message(connection: int, reply: str, body: bytes) -> t.Message:
+        return t.Message(1, account, connection, 0, "$JS.API.STREAM.INFO.S", reply, b"", body)
+
+    def replies(subject: str) -> int:
+        return sum(one[1] == subject for one in bench.plane.published)
+
+    async def main() -> None:
+        nonlocal plain_after
+        async with trio.open_nursery() as nursery:
+            await nursery.start(bench.service.run)
+            for connection in range(20):
+                bench.service.message(message(connection, "listing", b'{"subjects_filter":">"}'))
+            bench.service.message(message(99, "plain", b""))
+            while replies("listing") < 20 or not replies("plain"):
+                plain_after = plain_after if replies("plain") else listed
+                await trio.sleep(0.001)
+            nursery.cancel_scope.cancel()
+
+    monkeypatch.setattr(bench.plane, "stream_state", slow)
+    trio.run(main)
+    assert (listed, most) == (20, 2)
+    assert plain_after <= 4
+
+
 def test_an_advisory_costs_the_same_among_many_consumers() -> None:
     """A consumer is found by the plane's id without a look at the stream's others; one that is gone is not found."""
     catalogue = Catalogue()
