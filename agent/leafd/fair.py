@@ -38,7 +38,7 @@ class FairQueue(Generic[_Item]):
 
     outdated: for items that are worth nothing when they have waited too long. The newest are served first, so that an
     overloaded queue serves some in time instead of each of them too late; where one too many waits, the oldest is
-    handed to this function. waiting, bytes: what waits now, of all askers together.
+    handed to this function.
     """
 
     def __init__(
@@ -60,8 +60,6 @@ class FairQueue(Generic[_Item]):
         self._queues: dict[tuple[Hashable, Hashable], _Queue[_Item]] = {}
         self._at_work = 0
         self._change = trio.Event()
-        self.waiting = 0
-        self.bytes = 0
         self.dropped = 0
 
     def put(self, group: Hashable, asker: Hashable, item: _Item, size: int = 0) -> bool:
@@ -76,19 +74,14 @@ class FairQueue(Generic[_Item]):
                 if self._outdated is None:
                     return False
                 oldest, its_size = queue.waiting.popleft()
-                self._count(queue, -1, -its_size)
+                queue.bytes -= its_size
                 self._outdated(oldest)
         if queue is None:
             queue = self._queues[key] = _Queue()
         queue.waiting.append((item, size))
-        self._count(queue, 1, size)
+        queue.bytes += size
         self._refresh(key, queue)
         return True
-
-    def _count(self, queue: _Queue[_Item], items: int, size: int) -> None:
-        queue.bytes += size
-        self.waiting += items
-        self.bytes += size
 
     def _refresh(self, key: tuple[Hashable, Hashable], queue: _Queue[_Item]) -> None:
         """A queue with something to serve gets its turn behind the others; an empty one is forgotten."""
@@ -111,7 +104,7 @@ class FairQueue(Generic[_Item]):
             self._ready[group] = askers
         queue = self._queues[group, asker]
         item, size = queue.waiting.popleft() if self._outdated is None else queue.waiting.pop()
-        self._count(queue, -1, -size)
+        queue.bytes -= size
         queue.at_work += 1
         self._at_work += 1
         self._refresh((group, asker), queue)

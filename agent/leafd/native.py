@@ -159,23 +159,18 @@ class Plane(Commands):
 
     # ---- the pump
 
-    async def run(self, handler: Callable[[t.Event], None], busy: Callable[[], bool] = lambda: False) -> None:
+    async def run(self, handler: Callable[[t.Event], None]) -> None:
         """Takes events for ever and hands each to `handler` (or to its subscription's handler). Cancel to end it.
 
-        While busy() is true messages stay where they are, and the plane reads no more from whoever has too many there;
-        logins and completions go on. What goes wrong with one event is that event's: the others of its batch and all
-        later ones are still handled.
+        What goes wrong with one event is that event's: the others of its batch and all later ones are still handled.
         """
         wake_fd = int(lib.plane_wake_fd(self._plane))
         events = ffi.new("plane_event_t[]", _EVENTS_AT_ONCE)
         while True:
             self._submit_unsent()
-            held = busy()
-            poll = lib.plane_poll_urgent if held else lib.plane_poll
-            count = int(poll(self._plane, events, _EVENTS_AT_ONCE))
+            count = int(lib.plane_poll(self._plane, events, _EVENTS_AT_ONCE))
             if count == 0:
-                if self._unsent or held:
-                    # Nothing wakes for messages that were left where they are.
+                if self._unsent:
                     await trio.sleep(0.001)
                 else:
                     await trio.lowlevel.wait_readable(wake_fd)

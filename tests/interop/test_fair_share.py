@@ -150,9 +150,12 @@ def test_a_client_that_asks_the_api_at_full_speed_keeps_nobody_from_logging_in()
         assert max(answered) < 1
 
 
-def test_requests_beyond_what_is_worked_off_wait_unread_and_are_all_answered() -> None:
-    """A client that sends thousands of requests before it reads an answer gets an answer to each of them."""
-    count = 12_000
+def test_thousands_of_requests_at_once_are_all_answered() -> None:
+    """A client that sends thousands of requests before it reads an answer gets an answer to each of them.
+
+    Not beyond 10,000 that wait, which both servers drop.
+    """
+    count = 8_000
     with servers.running(servers.LEAFD, JETSTREAM) as server:
         peer = Peer(server.port)
         peer.send(b"SUB replies 9\r\n" + b"PUB $JS.API.INFO replies 0\r\n\r\n" * count)

@@ -254,7 +254,7 @@ class Server:
         """Brings everything up; returns when clients may come."""
         self._nursery = nursery
         self.plane.start()
-        nursery.start_soon(self.plane.run, self._event, self._busy)
+        nursery.start_soon(self.plane.run, self._event)
         await nursery.start(self.clients.run)
         nursery.start_soon(self._leaf_deadlines.run)
         for account in self.graph.by_id.values():
@@ -351,9 +351,6 @@ class Server:
             store_max_stream_bytes=share.disk_max_stream_bytes,
             max_bytes_required=share.max_bytes_required,
         )
-
-    def _busy(self) -> bool:
-        return self.jetstream is not None and self.jetstream.busy()
 
     def _event(self, event: t.Event) -> None:
         match event:

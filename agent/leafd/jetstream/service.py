@@ -49,9 +49,6 @@ ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, co
 SUBJECT: Final = "$JS.API.>"
 REQUESTS_MAX: Final = 10_000
 REQUESTS_BYTES_MAX: Final = 64 << 20
-BUSY_REQUESTS: Final = 1024
-BUSY_BYTES: Final = 8 << 20
-"""With so many waiting no more are taken from the plane, which then stops reading from whoever sends them."""
 AT_WORK_MAX: Final = 64
 AT_WORK_EACH: Final = 16
 LISTINGS_MAX: Final = 2
@@ -88,10 +85,6 @@ class JetStream:
         self._requests: FairQueue[tuple[Account, t.Message]] = FairQueue(
             waiting=REQUESTS_MAX, size=REQUESTS_BYTES_MAX, at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
         )
-
-    def busy(self) -> bool:
-        """Whether enough requests wait; for Plane.run()."""
-        return self._requests.waiting >= BUSY_REQUESTS or self._requests.bytes >= BUSY_BYTES
 
     # ---- accounts and settings
 
