@@ -91,7 +91,7 @@ static status_t rows_grow(pending_t *pending) {
 }
 
 status_t pending_add(pending_t *pending, uint64_t seq, uint64_t consumer_seq, int64_t due_ns, uint32_t deliveries, uint32_t *row) {
-    check(pending->tail == PENDING_NONE || pending->rows[pending->tail].seq < seq);
+    if (pending->tail != PENDING_NONE && pending->rows[pending->tail].seq >= seq) return STATUS_INVALID;
     uint32_t taken = pending->free;
     if (taken != PENDING_NONE) {
         pending->free = pending->rows[taken].after;

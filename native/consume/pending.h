@@ -60,7 +60,7 @@ static inline pending_row_t *pending_row(pending_t *pending, uint32_t row) {
 
 /* PENDING_NONE when the sequence is neither pending nor exhausted. */
 uint32_t pending_find(const pending_t *pending, uint64_t seq);
-/* seq must be above every sequence in the order. */
+/* STATUS_INVALID: seq is not above every sequence in the order. */
 LEAF_MUST_USE status_t pending_add(pending_t *pending, uint64_t seq, uint64_t consumer_seq, int64_t due_ns, uint32_t deliveries,
                                    uint32_t *row);
 void pending_remove(pending_t *pending, uint32_t row);

@@ -87,6 +87,12 @@ static uint64_t message_max(const store_t *store) {
     return batch < STORE_MESSAGE_MAX ? batch : STORE_MESSAGE_MAX;
 }
 
+/* A purge or a first sequence may put a stream at the end of its numbers. They never begin again: consumers and heads rely on it, and
+ * on the number behind the last one. */
+static bool in_range(uint64_t seq) {
+    return seq != 0 && seq < UINT64_MAX;
+}
+
 /* Steps 2 to 16 of the reference's order that are the store's. */
 static bool admit(entry_t *entry, int64_t age_now, appended_t *out) {
     const append_t *append = entry->append;
@@ -104,6 +110,8 @@ static bool admit(entry_t *entry, int64_t age_now, appended_t *out) {
         out->verdict = APPEND_HEADER_TOO_LARGE;
     } else if (append->force_seq != 0 && append->force_seq <= stream->last_seq) {
         out->verdict = APPEND_OUT_OF_ORDER;
+    } else if (!in_range(entry->seq)) {
+        out->verdict = APPEND_NO_SPACE;
     }
     if (out->verdict != APPEND_STORED || !expectation_holds(stream, append, out)) {
         return false;
@@ -279,7 +287,7 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
     entry.message.born = clock->age < stream->last_born ? stream->last_born : clock->age;
     entry.bytes = stream_message_bytes(stream, &entry.message);
     entry.head = places_reserve(&stream->places) == STATUS_OK ? head_fetch(stream, append.subject) : NULL;
-    if (entry.head == NULL || !overlay_fits(stream->store, need_of(&entry))) {
+    if (entry.head == NULL || !in_range(entry.seq) || !overlay_fits(stream->store, need_of(&entry))) {
         return false;
     }
     store_it(&entry, clock->age, clock->wall);

@@ -225,6 +225,27 @@ static void purges(void) {
     rig_close(&rig);
 }
 
+/* nats-server begins again at 0 there; a consumer would then be handed numbers that it has had. */
+static void sequences_end(void) {
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    append_t append = {.subject = text("a"), .payload = text("r")};
+    store_purge_t purge = {.below_seq = UINT64_MAX - 1};
+    uint64_t purged = 0;
+    bool more = false;
+    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &more));
+    store_purge_end(&purge);
+    CHECK_EQ_U64(UINT64_MAX - 1, store_append(stream, &append, rig.now).seq);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ_U64(APPEND_NO_SPACE, store_append(stream, &append, rig.now).verdict);
+    }
+    append.force_seq = UINT64_MAX;
+    CHECK_EQ_U64(APPEND_NO_SPACE, store_append(stream, &append, rig.now).verdict);
+    CHECK_EQ_U64(UINT64_MAX - 1, state_of(stream).last_seq);
+    CHECK_EQ_U64(1, state_of(stream).messages);
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("an id counts for its window, over deletes, restarts and checkpoints", ids);
     RUN("ids behind their window are taken out, long ones too", old_ids_are_swept);
@@ -235,5 +256,6 @@ int main(void) {
     RUN("discard new replaces on a full subject when the new one is not larger", discard_new_replaces);
     RUN("rollup keeps the one message, of its subject or of the stream", rollups);
     RUN("purge moves first and last as nats-server does, beyond the end too", purges);
+    RUN("a stream whose sequences are used up takes no more, and none begins again", sequences_end);
     return TEST_RESULT();
 }
