@@ -155,6 +155,19 @@ def test_times_outside_of_64_bits(server: Server, moment: str) -> None:
         assert "error" not in client.asked("$JS.API.CONSUMER.DELETE.KEEP.t")
 
 
+def test_sequences_that_are_used_up(server: Server) -> None:
+    """A purge to the last sequence there is leaves none behind it: a publish is refused, and pulls find nothing."""
+    with Asker(server.port) as client:
+        assert "error" not in client.asked("$JS.API.STREAM.CREATE.END", {"name": "END", "subjects": ["end"]})
+        consumer = {"stream_name": "END", "config": {"durable_name": "c", "ack_policy": "explicit"}}
+        assert "error" not in client.asked("$JS.API.CONSUMER.DURABLE.CREATE.END.c", consumer)
+        assert "error" not in client.asked("$JS.API.STREAM.PURGE.END", {"seq": (1 << 64) - 1})
+        assert 10023 == client.err_code("end", b"1")
+        for _ in range(3):
+            client.ask("$JS.API.CONSUMER.MSG.NEXT.END.c", {"batch": 1, "expires": 10_000_000})
+        assert "error" not in client.asked("$JS.API.STREAM.DELETE.END")
+
+
 def test_sample_frequency_of_many_digits(server: Server) -> None:
     """A sampling frequency that no int holds is refused in the reference's words."""
     with Asker(server.port) as client:
