@@ -10,9 +10,9 @@ number is in the range of its field (an int of 64 bits or a finite float in loos
 DEPTH_MAX. Of duplicate members the last one counts, as in Go.
 
 Fields are declared with wire(kind, "json_name"); a Kind knows how one Go type is read, written and called in
-messages. Why not pydantic here: the order of fields, what is left out, case-insensitive names, the texts of errors
-and `null` are Go's, and pydantic would have to be overruled in each; and this module loads in a millisecond, on a box
-where start-up counts. Deviation: a time keeps its instant but not its zone (it is echoed in UTC).
+messages. Why no library: the order of fields, what is left out, case-insensitive names, the texts of errors and `null`
+are Go's, and a library would have to be overruled in each; and this module loads in a millisecond, on a box where
+start-up counts. Deviation: a time keeps its instant but not its zone (it is echoed in UTC).
 
 What does not live here: any JetStream field (models/).
 """

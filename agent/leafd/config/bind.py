@@ -7,18 +7,15 @@ served as a variable. What does not live here: any key's meaning (schema/).
 
 from __future__ import annotations
 
-import difflib
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
-
 from leafd.config.lexer import Where
-from leafd.config.schema.base import Section, Support
+from leafd.config.schema.section import Invalid, Option, Section, Support, hints
 from leafd.config.schema.server import Server
 from leafd.config.tree import Document, Node, parse_file, parse_text, plain
 from leafd.errors import ConfigError
@@ -50,25 +47,10 @@ def bind(document: Document, file: str) -> Loaded:
     if binder.errors:
         raise ConfigError("\n".join(binder.errors))
     try:
-        server = Server.model_validate(values)
-    except ValidationError as error:
+        server = Server(**values)
+    except Invalid as error:
         raise ConfigError("\n".join(_describe(error, binder.places, file))) from error
     return Loaded(server, tuple(binder.warnings), tuple(document.files))
-
-
-def spellings(model: type[BaseModel]) -> dict[str, str]:
-    """Every accepted key in lower case, with its field's name."""
-    found: dict[str, str] = {}
-    for name, info in model.model_fields.items():
-        found[name] = name
-        for alias in extras(info).get("aliases", ()):
-            found[alias] = name
-    return found
-
-
-def extras(info: FieldInfo) -> dict[str, Any]:
-    """What option() said about a field."""
-    return info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
 
 
 def inner_models(annotation: object) -> tuple[type[Section] | None, str]:
@@ -103,7 +85,7 @@ class _Binder:
         self.places: dict[tuple[str | int, ...], Where] = {}
 
     def section(self, model: type[Section], members: dict[str, Node], path: tuple[str | int, ...]) -> dict[str, Any]:
-        known = spellings(model)
+        known, annotations = model.spellings, hints(model)
         values: dict[str, Any] = {}
         for key, node in members.items():
             name = known.get(key.lower())
@@ -114,31 +96,30 @@ class _Binder:
                 self.warnings.append(
                     f"{node.where}: {key} is another spelling of {name}, set before; the later one holds"
                 )
-            info = model.model_fields[name]
             here = (*path, name)
             self.places[here] = node.where
-            values[name] = self._value(info.annotation, node, here, key)
-            self._support(key, node, info, values)
+            values[name] = self._value(annotations[name], node, here, key)
+            self._support(key, node, model.options[name])
         return values
 
-    def _unknown(self, key: str, node: Node, known: dict[str, str]) -> None:
+    def _unknown(self, key: str, node: Node, known: Mapping[str, str]) -> None:
         if node.used_as_variable:
             return
+        import difflib  # here: a configuration without mistakes does not need it
+
         near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.6)
         hint = f": did you mean {near[0]!r}?" if near else ": remove it, or check the spelling"
         if "{" in key:
             hint = ": put a blank before the {"
         self.errors.append(f"{node.where}: unknown field {key!r}{hint}")
 
-    def _support(self, key: str, node: Node, info: FieldInfo, values: dict[str, Any]) -> None:
-        support = extras(info).get("support")
-        if support == Support.FULL or node.value is False or node.value in ("disabled", "off") or node.value == {}:
+    def _support(self, key: str, node: Node, known: Option) -> None:
+        if known.support == Support.FULL or node.value is False or node.value in ("disabled", "off", {}):
             return
-        why = extras(info).get("why", "")
-        if support == Support.REFUSED:
-            self.errors.append(f"{node.where}: {key}: {why}")
-        elif support == Support.IGNORED:
-            self.warnings.append(f"{node.where}: {key} is ignored: {why}")
+        if known.support == Support.REFUSED:
+            self.errors.append(f"{node.where}: {key}: {known.why}")
+        elif known.support == Support.IGNORED:
+            self.warnings.append(f"{node.where}: {key} is ignored: {known.why}")
 
     def _value(self, annotation: object, node: Node, path: tuple[str | int, ...], key: str) -> Any:
         model, held = inner_models(annotation)
@@ -165,18 +146,13 @@ class _Binder:
         return self.section(model, element.value, path)
 
 
-def _describe(error: ValidationError, places: dict[tuple[str | int, ...], Where], file: str) -> list[str]:
+def _describe(error: Invalid, places: dict[tuple[str | int, ...], Where], file: str) -> list[str]:
     lines = []
-    for problem in error.errors(include_url=False):
-        path = tuple(part for part in problem["loc"])
-        text = problem["msg"].removeprefix("Value error, ")
+    for problem in error.problems:
+        path, text = problem.path, problem.text
         # A rule about several keys begins its text with the one to look at.
         where = _place((*path, text.split(" ", 1)[0]), places)
         name = next((str(part) for part in reversed(path) if isinstance(part, str)), "")
-        if problem["type"] in ("greater_than", "greater_than_equal", "less_than", "less_than_equal"):
-            text = f"{text[:1].lower()}{text[1:]}, not {problem['input']}".replace("input should be", "must be")
-        elif problem["type"] != "value_error":
-            text = f"{text[:1].lower()}{text[1:]}, not {problem['input']!r}"
         shown = f"{name}: " if path and not text.startswith(name) else ""
         lines.append(f"{where or file}: {shown}{text}")
     return list(dict.fromkeys(lines))

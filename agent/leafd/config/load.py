@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from leafd.config.bind import Loaded, load_file
 from leafd.config.flags import Flags
 from leafd.config.schema.jetstream import JetStream
 from leafd.config.schema.permissions import Authorization
+from leafd.config.schema.section import Invalid
 from leafd.config.schema.server import Server
 from leafd.errors import ConfigError
 
@@ -23,12 +22,9 @@ def load(flags: Flags) -> Loaded:
     if not changes:
         return loaded
     try:
-        # model_copy checks nothing; a round through the fields does.
-        fields = {name: getattr(loaded.server, name) for name in loaded.server.model_fields_set} | changes
-        server = Server.model_validate(fields)
-    except ValidationError as error:
-        lines = [problem["msg"].removeprefix("Value error, ") for problem in error.errors(include_url=False)]
-        raise ConfigError("command line: " + "; ".join(lines)) from error
+        server = loaded.server.overridden(**changes)
+    except Invalid as error:
+        raise ConfigError(f"command line: {error}") from error
     return replace(loaded, server=server)
 
 
@@ -53,7 +49,7 @@ def _changes(server: Server, flags: Flags) -> dict[str, Any]:
         changes["store_dir"] = flags.store_dir
         jetstream = changes.get("jetstream", server.jetstream)
         if jetstream is not None:
-            changes["jetstream"] = jetstream.model_copy(update={"store_dir": ""})
+            changes["jetstream"] = jetstream.replaced(store_dir="")
     if flags.user is not None or flags.password is not None or flags.token is not None:
         changes["authorization"] = Authorization(
             user=flags.user or "", password=flags.password or "", token=flags.token or ""

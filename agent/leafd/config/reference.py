@@ -9,14 +9,13 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pydantic.fields import FieldInfo
-
-from leafd.config.bind import extras, inner_models
+from leafd.config.bind import inner_models
 from leafd.config.schema.accounts import Account, AccountLimits
-from leafd.config.schema.base import SECOND, Section, Support, parse_duration
+from leafd.config.schema.base import SECOND, parse_duration
 from leafd.config.schema.jetstream import AccountJetStream, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
 from leafd.config.schema.permissions import Authorization, Permissions, Responses, Subjects, User
+from leafd.config.schema.section import Option, Reader, Section, Support, Takes, hints
 from leafd.config.schema.server import Server
 from leafd.config.schema.sharing import Export, Import, Origin
 
@@ -61,17 +60,16 @@ def render() -> str:
 
 def _block(model: type[Section]) -> Iterator[str]:
     others = []
-    for name, info in model.model_fields.items():
-        if extras(info).get("support") != Support.FULL:
-            others.append((name, info))
+    for name, one in model.options.items():
+        if one.support != Support.FULL:
+            others.append((name, one))
             continue
-        live = " [live]" if extras(info).get("takes") == "live" else ""
-        aliases = extras(info).get("aliases")
-        also = f" Also: {', '.join(aliases)}." if aliases else ""
-        yield from textwrap.wrap(f"{info.description}{live}{also}", WIDTH, initial_indent="# ", subsequent_indent="# ")
-        yield f"# {name}: {_default(info)}"
+        live = " [live]" if one.takes == Takes.LIVE else ""
+        also = f" Also: {', '.join(one.aliases)}." if one.aliases else ""
+        yield from textwrap.wrap(f"{one.help}{live}{also}", WIDTH, initial_indent="# ", subsequent_indent="# ")
+        yield f"# {name}: {_default(one, hints(model)[name])}"
     for support, title in ((Support.REFUSED, "Refused in this build"), (Support.IGNORED, "Accepted and ignored")):
-        names = [name for name, info in others if extras(info).get("support") == support]
+        names = [name for name, one in others if one.support == support]
         if names:
             yield from textwrap.wrap(
                 f"{title}: {', '.join(names)}.",
@@ -82,23 +80,22 @@ def _block(model: type[Section]) -> Iterator[str]:
             )
 
 
-def _default(info: FieldInfo) -> str:
-    example = extras(info).get("example")
-    if example:
-        return str(example)
-    model, held = inner_models(info.annotation)
+def _default(one: Option, annotation: Any) -> str:
+    if one.example:
+        return one.example
+    _, held = inner_models(annotation)
     if held in ("one", "map"):
         return "{ }"
     if held == "list":
         return "[ ]"
-    value: Any = info.get_default(call_default_factory=True, validated_data={})
+    value = one.default
     if value is None:
         return "(absent)"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple | dict):
         return "[ ]" if isinstance(value, tuple) else "{ }"
-    if isinstance(value, int) and any(getattr(one, "func", None) is parse_duration for one in info.metadata):
+    if isinstance(value, int) and Reader(parse_duration) in getattr(annotation, "__metadata__", ()):
         return duration_text(value)
     return str(value) if isinstance(value, int) else f'"{value}"'
 

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import trio
-from pydantic import BaseModel
 
 from leafd.auth.passwords import is_hash
-from leafd.config.bind import Loaded, extras
+from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
 from leafd.config.load import load
-from leafd.config.schema.base import Takes
+from leafd.config.schema.section import Section, Takes
 from leafd.config.schema.server import Server as Config
 from leafd.daemon import descriptors
 from leafd.daemon.garbage import short_collections
@@ -33,7 +32,7 @@ from leafd.daemon.systemd import Life, Notifier
 from leafd.errors import ConfigError, LeafdError, StartError, exit_code
 from leafd.turns import SWITCH_S
 
-_Block = TypeVar("_Block", bound=BaseModel)
+_Block = TypeVar("_Block", bound=Section)
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -49,7 +48,7 @@ def run(loaded: Loaded, flags: Flags) -> int:
     descriptors.raise_limit()
     if text := descriptors.warning(config.max_connections):
         # Nobody asked for the default's 65,536: that they are fewer is no news then.
-        (log.warning if "max_connections" in config.model_fields_set else log.info)(text)
+        (log.warning if "max_connections" in config.given else log.info)(text)
     server: Server | None = None
     code = 0
     try:
@@ -249,15 +248,15 @@ def _live(old: _Block, new: _Block) -> tuple[_Block, list[str]]:
     """The live fields of a block, and of blocks in it; and the names of those that wait."""
     changes: dict[str, Any] = {}
     waiting = []
-    for name, info in type(old).model_fields.items():
+    for name, one in old.options.items():
         before, after = getattr(old, name), getattr(new, name)
         if before == after:
             continue
-        if extras(info).get("takes") == Takes.LIVE:
+        if one.takes == Takes.LIVE:
             changes[name] = after
-        elif isinstance(before, BaseModel) and type(before) is type(after):
+        elif isinstance(before, Section) and type(before) is type(after):
             changes[name], inner = _live(before, after)
             waiting += [name] if inner else []
         else:
             waiting.append(name)
-    return old.model_copy(update=changes), waiting
+    return old.replaced(**changes), waiting

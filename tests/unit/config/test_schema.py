@@ -195,5 +195,7 @@ def test_reference_file_is_fresh() -> None:
 def test_models_do_not_change() -> None:
     """What was read stays what it is."""
     server = load_text("").server
-    with pytest.raises(ValueError, match="frozen"):
+    with pytest.raises(AttributeError, match="frozen"):
         server.port = 1
+    with pytest.raises(AttributeError, match="frozen"):
+        del server.port

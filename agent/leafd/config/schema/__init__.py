@@ -1,2 +1,1 @@
-"""The configuration's models: one frozen pydantic model a block, one field a key, and everything said about it in
-that place."""
+"""The configuration's models: one frozen Section a block, one field a key, and everything said about it in that place."""

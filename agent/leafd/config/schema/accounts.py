@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
-
-from leafd.config.schema.base import Number, Section, Takes, later, option
+from leafd.config.schema.base import Number
 from leafd.config.schema.jetstream import AccountJetStream, switch
 from leafd.config.schema.mappings import Mappings
 from leafd.config.schema.permissions import Permissions, User
+from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.sharing import Export, Import
 
 
@@ -26,7 +25,7 @@ class Account(Section):
     """One account: a name space of subjects and streams of its own."""
 
     users: tuple[User, ...] = option((), "Who belongs to it.", takes=Takes.LIVE)
-    jetstream: Annotated[AccountJetStream | None, BeforeValidator(switch)] = option(
+    jetstream: Annotated[AccountJetStream | None, Reader(switch)] = option(
         None, "enabled, disabled, or a map of limits.", takes=Takes.LIVE
     )
     default_permissions: Permissions | None = option(

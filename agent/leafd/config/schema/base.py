@@ -1,19 +1,12 @@
-"""What every block of the configuration is made of: the frozen model, the field helper, sizes and durations.
-
-A field says all there is to know about its key: default, bounds, help, other spellings that nats-server takes
-(aliases), and whether
-a reload takes it up (live) or only a restart. Reading (bind.py), -t, reload (reload.py) and configs/reference.conf
-derive from that.
-What does not live here: any key.
-"""
+"""The types of single values: texts, numbers, switches, sizes, durations, addresses. What does not live here: any key,
+and what a block is (section.py)."""
 
 from __future__ import annotations
 
 import re
-from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from leafd.config.schema.section import Reader
 
 SECOND: Final = 1_000_000_000
 _UNITS_NS: Final = {
@@ -28,57 +21,6 @@ _UNITS_NS: Final = {
 }
 _DURATION_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _BINARY: Final = {"K": 10, "M": 20, "G": 30, "T": 40}
-
-
-class Takes(StrEnum):
-    """When a changed value takes effect."""
-
-    LIVE = "live"
-    RESTART = "restart"
-
-
-class Support(StrEnum):
-    """What this build does with a key that nats-server knows."""
-
-    FULL = "full"
-    IGNORED = "ignored"  # accepted, one line in the log
-    REFUSED = "refused"  # ignoring it would weaken security or lose messages
-
-
-class Section(BaseModel):
-    """A block: unknown keys are errors, nothing changes after reading."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-
-
-def option(
-    default: Any = ...,
-    help: str = "",
-    *,
-    aliases: tuple[str, ...] = (),
-    takes: Takes = Takes.RESTART,
-    support: Support = Support.FULL,
-    why: str = "",
-    example: str = "",
-    **bounds: Any,
-) -> Any:
-    """One key. why: for ignored and refused keys, what the operator is told."""
-    extra: dict[str, Any] = {
-        "aliases": list(aliases),
-        "takes": takes.value,
-        "support": support.value,
-        "why": why,
-        "example": example,
-    }
-    if isinstance(default, type) or callable(default):
-        return Field(default_factory=default, description=help, json_schema_extra=extra, **bounds)
-    return Field(default, description=help, json_schema_extra=extra, **bounds)
-
-
-def later(why: str, *, refuse: bool, aliases: tuple[str, ...] = ()) -> Any:
-    """A key that nats-server knows and this build does not act upon."""
-    support = Support.REFUSED if refuse else Support.IGNORED
-    return option(None, "", aliases=aliases, support=support, why=why)
 
 
 def parse_duration(value: object) -> int:
@@ -159,15 +101,15 @@ def _strict_bool(value: object) -> object:
     return value
 
 
-def zero_means_default(default: int) -> BeforeValidator:
+def zero_means_default(default: int) -> Reader:
     """For keys in which 0 stands for the default."""
-    return BeforeValidator(lambda value: default if value == 0 and not isinstance(value, bool) else value)
+    return Reader(lambda value: default if value == 0 and not isinstance(value, bool) else value)
 
 
-Duration = Annotated[int, BeforeValidator(parse_duration)]
-StorageSize = Annotated[int, BeforeValidator(parse_storage_size)]
-Listen = Annotated[tuple[str, int], BeforeValidator(_listen)]
-Number = Annotated[int, BeforeValidator(_strict_int)]
-Text = Annotated[str, BeforeValidator(_strict_str)]
-Flag = Annotated[bool, BeforeValidator(_strict_bool)]
-Strings = Annotated[tuple[Text, ...], BeforeValidator(_strings)]
+Duration = Annotated[int, Reader(parse_duration)]
+StorageSize = Annotated[int, Reader(parse_storage_size)]
+Listen = Annotated[tuple[str, int], Reader(_listen)]
+Number = Annotated[int, Reader(_strict_int)]
+Text = Annotated[str, Reader(_strict_str)]
+Flag = Annotated[bool, Reader(_strict_bool)]
+Strings = Annotated[tuple[Text, ...], Reader(_strings)]

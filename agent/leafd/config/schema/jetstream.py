@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
-
-from leafd.config.schema.base import (
-    Duration,
-    Flag,
-    Number,
-    Section,
-    StorageSize,
-    Takes,
-    Text,
-    later,
-    option,
-    parse_duration,
-)
+from leafd.config.schema.base import Duration, Flag, Number, StorageSize, Text, parse_duration
+from leafd.config.schema.section import Reader, Section, Takes, later, option
 
 _CLUSTER_ONLY = "it matters only in a cluster, which this build does not have"
 _QUEUES = "this server's queues have bounds of their own"
@@ -60,7 +48,7 @@ class JetStream(Section):
         aliases=("max_file",),
     )
     domain: Text = option("", "JetStream domain: $JS.<domain>.API reaches this server from beyond leaf links.")
-    sync_interval: Annotated[int | None, BeforeValidator(_sync)] = option(
+    sync_interval: Annotated[int | None, Reader(_sync)] = option(
         None,
         'Absent or "always": a message is on disk before its ack. A duration: acks come '
         "at once and the disk is synced so often "

@@ -3,24 +3,11 @@ links/."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import BeforeValidator, model_validator
-
-from leafd.config.schema.base import (
-    SECOND,
-    Duration,
-    Flag,
-    Listen,
-    Number,
-    Section,
-    Strings,
-    Takes,
-    Text,
-    later,
-    option,
-)
+from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text
+from leafd.config.schema.section import Reader, Section, Takes, later, option
 
 DEFAULT_PORT: Final = 7422
 SCHEMES: Final = ("nats", "nats-leaf", "leaf", "tls", "ws", "wss")
@@ -85,7 +72,7 @@ class LeafRemote(Section):
     request_isolation: Any = later("isolation is not in this build", refuse=False)
     tls: Any = later(_NO_TLS, refuse=True)
     proxy: Any = later("dialling through an HTTP proxy is not in this build: the link would bypass it", refuse=True)
-    compression: Annotated[Any, BeforeValidator(_off)] = later(_NO_S2, refuse=False)
+    compression: Annotated[Any, Reader(_off)] = later(_NO_S2, refuse=False)
     ws_compression: Any = later(
         _NO_WS, refuse=False, aliases=("ws_compress", "websocket_compress", "websocket_compression")
     )
@@ -94,8 +81,7 @@ class LeafRemote(Section):
         "it matters only in a cluster, which this build does not have", refuse=False, aliases=("js_cluster_migrate",)
     )
 
-    @model_validator(mode="after")
-    def _reachable(self) -> Self:
+    def check(self) -> None:
         for url in self.urls:
             parts = urlsplit(url if "://" in url else f"nats-leaf://{url}")
             if parts.scheme not in SCHEMES or not parts.hostname:
@@ -110,7 +96,6 @@ class LeafRemote(Section):
             _check_dialable(url, parts)
         if not self.urls and not self.disabled:
             raise ValueError("a remote needs url or urls")
-        return self
 
 
 def _check_dialable(url: str, parts: SplitResult) -> None:
@@ -147,5 +132,5 @@ class LeafNodes(Section):
     )
     remotes: tuple[LeafRemote, ...] = option((), "Hubs that this server dials.")
     tls: Any = later(_NO_TLS, refuse=True)
-    compression: Annotated[Any, BeforeValidator(_off)] = later(_NO_S2, refuse=False)
+    compression: Annotated[Any, Reader(_off)] = later(_NO_S2, refuse=False)
     write_timeout: Any = later("a blocked link is closed, as by default", refuse=False)

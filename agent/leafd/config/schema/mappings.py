@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator
-
+from leafd.config.schema.section import Reader
 from leafd.config.transforms import TransformError, check_mapping, valid_subject
 
 HUNDRED: Final = 100
@@ -35,8 +34,6 @@ def _parse(value: object) -> object:
 
 
 def _choices(source: str, entry: Any) -> Choices:
-    if isinstance(entry, tuple):
-        return entry  # what this made before: the command line's values are checked together with the file's
     if not valid_subject(source):
         raise ValueError(f'subject "{source}" is not a valid subject')
     if isinstance(entry, str):
@@ -118,4 +115,4 @@ def _with_places(source: str) -> str:
     return ".".join(tokens)
 
 
-Mappings = Annotated[dict[str, Choices], BeforeValidator(_parse)]
+Mappings = Annotated[dict[str, Choices], Reader(_parse)]

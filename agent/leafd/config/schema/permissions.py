@@ -5,11 +5,10 @@ Nothing is checked against a connection here: auth/ does that.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, model_validator
-
-from leafd.config.schema.base import SECOND, Duration, Number, Section, Strings, Takes, Text, later, option
+from leafd.config.schema.base import SECOND, Duration, Number, Strings, Text
+from leafd.config.schema.section import Reader, Section, Takes, later, option
 
 RESPONSES_DEFAULT: Final = 1
 RESPONSE_TTL_DEFAULT_NS: Final = 120 * SECOND
@@ -70,29 +69,27 @@ def _responses(value: object) -> object:
 class Permissions(Section):
     """What a user may publish and subscribe to; nothing said: everything."""
 
-    publish: Annotated[Subjects | None, BeforeValidator(_subjects)] = option(
+    publish: Annotated[Subjects | None, Reader(_subjects)] = option(
         None, "A subject, a list, or { allow, deny }.", aliases=("pub", "import"), takes=Takes.LIVE
     )
-    subscribe: Annotated[Subjects | None, BeforeValidator(_subjects)] = option(
+    subscribe: Annotated[Subjects | None, Reader(_subjects)] = option(
         None,
         'As publish; "subject queue" allows the subject for that queue group only.',
         aliases=("sub", "export"),
         takes=Takes.LIVE,
     )
-    allow_responses: Annotated[Responses | None, BeforeValidator(_responses)] = option(
+    allow_responses: Annotated[Responses | None, Reader(_responses)] = option(
         None,
         "true, or { max, expires }: may answer requests it received.",
         aliases=("publish_allow_responses",),
         takes=Takes.LIVE,
     )
 
-    @model_validator(mode="after")
-    def _valid(self) -> Self:
+    def check(self) -> None:
         if self.publish is not None:
             _check_subjects(self.publish, queues=False)
         if self.subscribe is not None:
             _check_subjects(self.subscribe, queues=True)
-        return self
 
 
 class User(Section):
@@ -111,8 +108,7 @@ class User(Section):
         "PROXY protocol is not in this build: such a user could connect without the proxy", refuse=True
     )
 
-    @model_validator(mode="after")
-    def _named(self) -> Self:
+    def check(self) -> None:
         if self.nkey and (self.user or self.password):
             raise ValueError("an nkey user takes neither user nor password: remove them")
         if self.nkey and (len(self.nkey) != 56 or not self.nkey.startswith("U")):
@@ -122,7 +118,6 @@ class User(Section):
         for kind in self.allowed_connection_types:
             if kind.upper() not in CONNECTION_TYPES:
                 raise ValueError(f"unknown connection type {kind!r}: one of {', '.join(CONNECTION_TYPES)}")
-        return self
 
 
 class Authorization(Section):
@@ -144,12 +139,10 @@ class Authorization(Section):
     )
     proxy_required: Any = later("PROXY protocol is not in this build", refuse=True)
 
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def check(self) -> None:
         if (self.user or self.password) and self.token:
             raise ValueError("user and token exclude each other: keep one")
         if self.users is not None and self.user:
             raise ValueError("user and users exclude each other: move the single user into the list")
         if self.users is not None and self.token:
             raise ValueError("token and users exclude each other: keep one")
-        return self

@@ -3,29 +3,15 @@ served or named."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Self
-
-from pydantic import BeforeValidator, model_validator
+from typing import Annotated, Any, Final
 
 from leafd.config.schema.accounts import Account
-from leafd.config.schema.base import (
-    SECOND,
-    Duration,
-    Flag,
-    Listen,
-    Number,
-    Section,
-    Strings,
-    Takes,
-    Text,
-    later,
-    option,
-    zero_means_default,
-)
+from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
 from leafd.config.schema.jetstream import JetStream, switch
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mappings import Mappings
 from leafd.config.schema.permissions import Authorization
+from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.sharing import Shared, share
 
 DEFAULT_PORT: Final = 4222
@@ -110,7 +96,7 @@ class Server(Section):
     system_account: Text = option("", "Account for system services.", aliases=("system",))
     no_system_account: Flag = option(False, "No system account.", aliases=("no_system", "no_sys_acc"))
 
-    jetstream: Annotated[JetStream | None, BeforeValidator(switch)] = option(None, "enabled, or a block.")
+    jetstream: Annotated[JetStream | None, Reader(switch)] = option(None, "enabled, or a block.")
     store_dir: Text = option("", "Directory of the store, when the jetstream block names none.", aliases=("storedir",))
     default_js_domain: Any = later(
         "clients of an account without JetStream must name the domain: API prefix $JS.<domain>.API", refuse=False
@@ -162,8 +148,7 @@ class Server(Section):
     no_fast_producer_stall: Any = later("fast producers are not stalled", refuse=False)
     max_closed_clients: Any = later("closed connections are not kept", refuse=False)
 
-    @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def check(self) -> None:
         if " " in self.server_name:
             raise ValueError("server_name must not contain blanks: use - or _")
         if self.lame_duck_duration < 30 * SECOND:
@@ -193,7 +178,6 @@ class Server(Section):
             raise ValueError("the system account cannot have JetStream: take it out there")
         self._check_remotes()
         self.shared()
-        return self
 
     def _check_remotes(self) -> None:
         for remote in self.leafnodes.remotes if self.leafnodes else ():

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import field_validator, model_validator
-
-from leafd.config.schema.base import Duration, Number, Section, Strings, Takes, Text, later, option
+from leafd.config.schema.base import Duration, Number, Strings, Text
+from leafd.config.schema.section import Reader, Section, Takes, later, option
 
 WILDCARDS_MAX: Final = 32
 _REFERENCE: Final = re.compile(r"\$(\d+)|\{\{\s*wildcard\s*\(\s*(\d+)\s*\)\s*\}\}", re.IGNORECASE)
@@ -29,13 +28,22 @@ _RESPONSES: Final = {
 _SEARCH_DEPTH_MAX: Final = 1024
 
 
+def _response_type(value: object) -> object:
+    if isinstance(value, str) and value.lower() in _RESPONSES:
+        return _RESPONSES[value.lower()]
+    raise ValueError(f'Unknown response type: "{value}": use singleton, stream or chunked')
+
+
+ResponseType = Annotated[Literal["singleton", "stream", "chunked"] | None, Reader(_response_type)]
+
+
 class Export(Section):
     """One subject that other accounts may import."""
 
     stream: Text = option("", "Subject whose messages others may hear.", takes=Takes.LIVE)
     service: Text = option("", "Subject under which others may ask.", takes=Takes.LIVE)
     accounts: Strings | None = option(None, "Who may import it; absent: everybody.", takes=Takes.LIVE)
-    response_type: Literal["singleton", "stream", "chunked"] | None = option(
+    response_type: ResponseType = option(
         None, "Of a service: singleton, stream or chunked answers.", aliases=("response",), takes=Takes.LIVE
     )
     response_threshold: Duration | None = option(
@@ -51,20 +59,11 @@ class Export(Section):
     latency: Any = later("the time that answers take is not measured in this build", refuse=False)
     allow_trace: Any = later("message tracing is not in this build", refuse=False)
 
-    @field_validator("response_type", mode="before")
-    @classmethod
-    def _spelling(cls, value: object) -> object:
-        if isinstance(value, str) and value.lower() in _RESPONSES:
-            return _RESPONSES[value.lower()]
-        raise ValueError(f'Unknown response type: "{value}": use singleton, stream or chunked')
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def check(self) -> None:
         if self.stream and self.service:
             raise ValueError(f'service "{self.service}" is detected, but there is a stream already: write two exports')
         if not self.service and (self.response_type is not None or self.response_threshold is not None):
             raise ValueError("response directive on non-service: only services have answers")
-        return self
 
 
 class Origin(Section):
@@ -73,11 +72,9 @@ class Origin(Section):
     account: Text = option("", "The exporting account.", takes=Takes.LIVE)
     subject: Text = option("", "Its subject, or a part of it.", takes=Takes.LIVE)
 
-    @model_validator(mode="after")
-    def _both(self) -> Self:
+    def check(self) -> None:
         if not self.account or not self.subject:
             raise ValueError("an account name and a subject are expected")
-        return self
 
 
 class Import(Section):
@@ -90,13 +87,11 @@ class Import(Section):
     share: Any = later("a service is told the requester's account and round-trip time, no more", refuse=False)
     allow_trace: Any = later("message tracing is not in this build", refuse=False)
 
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def check(self) -> None:
         if self.stream is not None and self.service is not None:
             raise ValueError("service is detected, but there is a stream already: write two imports")
         if self.stream is not None and self.prefix and self.to:
             raise ValueError("prefix and to exclude each other in a stream import: keep one")
-        return self
 
 
 # ---- subjects
