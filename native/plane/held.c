@@ -15,10 +15,24 @@ struct held_chunk {
     _Alignas(8) uint8_t bytes[];
 };
 
+/* One that nothing is in any more. */
+static void put_away(held_t *held, held_chunk_t *chunk) {
+    if (held->spare == NULL && chunk->capacity <= CHUNK_BYTES) {
+        held->spare = chunk;
+    } else {
+        free(chunk);
+    }
+}
+
+/* The last one if there is room in it, else a new one. Only when nothing is held the first one may be empty. */
 static held_chunk_t *chunk_for(held_t *held, uint64_t size) {
     held_chunk_t *chunk = held->last;
     if (chunk != NULL && chunk->capacity - chunk->tail >= size) {
         return chunk;
+    }
+    if (chunk != NULL && held->count == 0) {
+        put_away(held, chunk); /* empty: in front of another one it would be what held_first reads */
+        held->first = held->last = NULL;
     }
     chunk = held->spare;
     if (chunk != NULL && chunk->capacity >= size) {
@@ -140,11 +154,7 @@ void held_pop(held_t *held) {
         held->last = NULL;
     }
     held->first = chunk->next;
-    if (held->spare == NULL && chunk->capacity <= CHUNK_BYTES) {
-        held->spare = chunk;
-    } else {
-        free(chunk);
-    }
+    put_away(held, chunk);
 }
 
 void held_free(held_t *held) {

@@ -272,3 +272,13 @@ def test_mirror_from_a_far_time() -> None:
                 assert "M" == client.asked("$JS.API.STREAM.INFO.M")["config"]["name"]
             server.stop()
             server.start("server.conf")
+
+
+def test_large_message_that_is_published_again(server: Server) -> None:
+    """Messages of more than 64 KB in a stream that publishes them again are stored and acknowledged like small ones."""
+    with Asker(server.port) as client:
+        again = {"name": "AGAIN", "subjects": ["again"], "republish": {"src": ">", "dest": "out.>"}}
+        client.asked("$JS.API.STREAM.CREATE.AGAIN", again)
+        for sequence, body in enumerate((b"1", b"x" * 70_000, b"y" * 200_000), 1):
+            assert sequence == client.asked("again", body)["seq"]
+        assert client.asked("$JS.API.STREAM.DELETE.AGAIN")["success"]
