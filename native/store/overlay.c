@@ -13,8 +13,9 @@
 #define NOTE_BYTES_MIN 32u /* of what is promised to the batch, for each note that keeping the promise makes */
 
 bool overlay_fits(store_t *store, uint64_t need) {
-    /* Also for what closing the batch writes: that may not fail. */
-    uint64_t notes = NOTES_FOR_ONE_CALL + (store->batches.promised + need) / NOTE_BYTES_MIN;
+    /* Also for what closing the batch writes: that may not fail. Not for all of `need`: most of it is a message's own bytes, or room that
+     * is left to others, and makes no notes. */
+    uint64_t notes = NOTES_FOR_ONE_CALL + store->batches.promised / NOTE_BYTES_MIN;
     if (young_reserve(&store->young, notes) != STATUS_OK) {
         return false;
     }

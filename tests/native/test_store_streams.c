@@ -1,6 +1,7 @@
 /* test_store_streams.c: records, subjects and streams in numbers: merged reads through young and home, removal, more subjects than the
  * cache holds, streams side by side, removals in steps.
  */
+#include "store/core.h"
 #include "store_rig.h"
 
 static rig_t rig;
@@ -249,6 +250,17 @@ static void large_purge(void) {
     rig_close(&rig);
 }
 
+/* The room that publishers leave to others is an eighth of the ring, and a payload is long: neither makes notes. */
+static void small_index(void) {
+    static char payload[50000];
+    memset(payload, 'x', sizeof payload - 1);
+    open_rig();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_I64(APPEND_STORED, rig_put(&rig, stream, "a", payload).verdict);
+    CHECK(rig.store->young.current.capacity * sizeof(young_slot_t) < sizeof payload);
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("records are read in order through young and home", records_merge);
     RUN("a removed stream leaves nothing behind, even for its own id", removed_stream_leaves_nothing);
@@ -256,5 +268,6 @@ int main(void) {
     RUN("more subjects than the cache holds keep their heads", many_subjects);
     RUN("streams come and go side by side, over checkpoints and kills", streams_side_by_side);
     RUN("a large purge goes in steps and is whole after a kill", large_purge);
+    RUN("a message costs the index of what is young its own entries, not room for what is not there", small_index);
     return TEST_RESULT();
 }
