@@ -1,6 +1,6 @@
 /* permissions.c: what one connection may publish, ask for and be sent; replies that allow_responses makes publishable.
  *
- * Lists are short in practice and are looked through one by one; the verdicts of recent publish subjects are kept in a small
+ * Lists are short in practice; long ones are sorted (base/subject_set.h). The verdicts of recent publish subjects are kept in a small
  * direct-mapped cache with the subject's text, so a steady publisher pays one comparison. A pattern "subject queue" in a
  * subscribe list speaks of that queue group only. An empty allow list allows everything.
  * Reference: links-and-accounts.md 1.5, 2.4; the order of the questions is nats-server's.
@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/subject.h"
+#include "base/subject_set.h"
 #include "plane/core.h"
 
 #define VERDICT_CACHE 64u
@@ -17,14 +18,16 @@
 
 enum { PUB_ALLOW = 0, PUB_DENY, SUB_ALLOW, SUB_DENY, MAPPED_DENY };
 
-typedef struct pattern {
+typedef struct queue_pattern {
     bytes_t subject;
-    bytes_t queue;
-} pattern_t;
+    bytes_t queue; /* behind the subject, in the same memory */
+} queue_pattern_t;
 
 typedef struct list {
-    pattern_t *at;
-    uint32_t count;
+    bytes_t *plain;
+    subject_set_t set; /* of those */
+    queue_pattern_t *queued;
+    uint32_t queued_count;
 } list_t;
 
 typedef struct verdict_slot {
@@ -53,12 +56,13 @@ struct permissions {
 
 #define REPLY_BUCKETS 1024u
 
+/* A failure leaves a list that can be freed. */
 static status_t list_make(list_t *list, const bytes_t *at, uint32_t count) {
     if (count == 0) {
         return STATUS_OK;
     }
-    list->at = calloc(count, sizeof(*list->at));
-    if (list->at == NULL) {
+    list->plain = calloc(count, sizeof(*list->plain));
+    if (list->plain == NULL) {
         return STATUS_NO_MEMORY;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -67,14 +71,39 @@ static status_t list_make(list_t *list, const bytes_t *at, uint32_t count) {
             return STATUS_NO_MEMORY;
         }
         const uint8_t *blank = memchr(copy.at, ' ', copy.size);
-        pattern_t *pattern = &list->at[list->count++];
-        pattern->subject = copy;
-        if (blank != NULL) {
-            pattern->subject.size = (uint32_t)(blank - copy.at);
-            pattern->queue = bytes_of(blank + 1, copy.size - pattern->subject.size - 1);
+        uint32_t subject_size = blank == NULL ? copy.size : (uint32_t)(blank - copy.at);
+        bytes_t subject = bytes_of(copy.at, subject_size);
+        if (subject_size + 1 >= copy.size) {
+            list->plain[list->set.count++] = subject;
+            continue;
         }
+        if (list->queued == NULL) {
+            list->queued = calloc(count - i, sizeof(*list->queued));
+        }
+        if (list->queued == NULL) {
+            bytes_release(&copy);
+            return STATUS_NO_MEMORY;
+        }
+        bytes_t queue = bytes_of(copy.at + subject_size + 1, copy.size - subject_size - 1);
+        list->queued[list->queued_count++] = (queue_pattern_t){.subject = subject, .queue = queue};
     }
+    list->set = subject_set_make(list->plain, list->set.count);
     return STATUS_OK;
+}
+
+static void list_free(list_t *list) {
+    for (uint32_t i = 0; i < list->set.count; i++) {
+        bytes_release(&list->plain[i]);
+    }
+    for (uint32_t i = 0; i < list->queued_count; i++) {
+        bytes_release(&list->queued[i].subject);
+    }
+    free(list->plain);
+    free(list->queued);
+}
+
+static bool list_is_empty(const list_t *list) {
+    return list->set.count == 0 && list->queued_count == 0;
 }
 
 void permissions_free(permissions_t *permissions) {
@@ -82,10 +111,7 @@ void permissions_free(permissions_t *permissions) {
         return;
     }
     for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
-        for (uint32_t j = 0; j < permissions->lists[i].count; j++) {
-            bytes_release(&permissions->lists[i].at[j].subject);
-        }
-        free(permissions->lists[i].at);
+        list_free(&permissions->lists[i]);
     }
     for (uint32_t i = 0; permissions->replies != NULL && i < REPLY_BUCKETS; i++) {
         for (reply_slot_t *slot = permissions->replies[i], *next; slot != NULL; slot = next) {
@@ -131,34 +157,16 @@ status_t permissions_new(const permission_lists_t *lists, uint32_t response_max,
 
 /* ---- lists ----------------------------------------------------------------------------------------------------------- */
 
-static bool list_matches(const list_t *list, bytes_t literal) {
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (list->at[i].queue.size == 0 && subject_matches(literal, list->at[i].subject)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool list_covers(const list_t *list, bytes_t pattern) {
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (list->at[i].queue.size == 0 && subject_is_subset(pattern, list->at[i].subject)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Plain entries that cover the subject; with a queue, entries for queues overrule them when there are any for the subject. */
 static bool list_covers_queue(const list_t *list, bytes_t subject, bytes_t queue) {
-    bool plain = list_covers(list, subject);
+    bool plain = subject_set_covers(&list->set, subject);
     if (queue.size == 0) {
         return plain;
     }
     bool spoken = false, matched = false;
-    for (uint32_t i = 0; i < list->count; i++) {
-        const pattern_t *pattern = &list->at[i];
-        if (pattern->queue.size != 0 && subject_is_subset(subject, pattern->subject)) {
+    for (uint32_t i = 0; i < list->queued_count; i++) {
+        const queue_pattern_t *pattern = &list->queued[i];
+        if (subject_is_subset(subject, pattern->subject)) {
             spoken = true;
             matched = matched || subject_matches(queue, pattern->queue);
         }
@@ -166,18 +174,10 @@ static bool list_covers_queue(const list_t *list, bytes_t subject, bytes_t queue
     return spoken ? matched : plain;
 }
 
-static bool list_collides(const list_t *list, bytes_t pattern) {
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (list->at[i].queue.size == 0 && subject_collides(pattern, list->at[i].subject)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool pair_allows(const permissions_t *permissions, uint32_t allow, bytes_t literal) {
     const list_t *allowed = &permissions->lists[allow];
-    return (allowed->count == 0 || list_matches(allowed, literal)) && !list_matches(&permissions->lists[allow + 1], literal);
+    return (list_is_empty(allowed) || subject_set_matches(&allowed->set, literal))
+        && !subject_set_matches(&permissions->lists[allow + 1].set, literal);
 }
 
 /* ---- replies ----------------------------------------------------------------------------------------------------------- */
@@ -267,20 +267,20 @@ bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mo
 bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered) {
     const list_t *allow = &permissions->lists[SUB_ALLOW], *deny = &permissions->lists[SUB_DENY];
     *filtered = false;
-    if (allow->count != 0 && !list_covers_queue(allow, subject, queue)) {
+    if (!list_is_empty(allow) && !list_covers_queue(allow, subject, queue)) {
         return false;
     }
-    if (deny->count != 0) {
+    if (!list_is_empty(deny)) {
         if (list_covers_queue(deny, subject, queue)) {
             return false;
         }
-        *filtered = subject_has_wildcard(subject) && list_collides(deny, subject);
+        *filtered = subject_has_wildcard(subject) && subject_set_collides(&deny->set, subject);
     }
     return true;
 }
 
 bool permissions_deliver(const permissions_t *permissions, bytes_t subject) {
-    return !list_matches(&permissions->lists[SUB_DENY], subject);
+    return !subject_set_matches(&permissions->lists[SUB_DENY].set, subject);
 }
 
 /* ---- leaf links ------------------------------------------------------------------------------------------------------------ */
@@ -294,15 +294,16 @@ bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject) {
 }
 
 bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject) {
-    return !list_matches(&permissions->lists[MAPPED_DENY], subject);
+    return !subject_set_matches(&permissions->lists[MAPPED_DENY].set, subject);
 }
 
 /* Wildcards that only overlap what is allowed pass here; each message is looked at later. */
 static bool pair_asks(const permissions_t *permissions, uint32_t allow, bytes_t subject) {
     const list_t *allowed = &permissions->lists[allow], *denied = &permissions->lists[allow + 1];
     bool wild = subject_has_wildcard(subject);
-    bool passes = allowed->count == 0 || list_covers(allowed, subject) || (wild && list_collides(allowed, subject));
-    return passes && !list_covers(denied, subject);
+    bool passes = list_is_empty(allowed) || subject_set_covers(&allowed->set, subject)
+        || (wild && subject_set_collides(&allowed->set, subject));
+    return passes && !subject_set_covers(&denied->set, subject);
 }
 
 bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject) {
