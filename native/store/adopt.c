@@ -72,7 +72,8 @@ static status_t adopt_put(store_t *store, const op_t *op, uint64_t position) {
     return note(store, op, position);
 }
 
-static status_t adopt_op(store_t *store, const op_t *op, uint64_t position) {
+static status_t adopt_op(void *context, const op_t *op, uint64_t position) {
+    store_t *store = context;
     if (op->kind == OP_PUT) {
         return adopt_put(store, op, position);
     }
@@ -100,30 +101,12 @@ static int by_stream(const void *a, const void *b) {
 }
 
 status_t adopt_batches(store_t *store, uint64_t from, uint64_t to) {
-    uint64_t position = from;
-    while (position < to) {
-        const uint8_t *batch = batches_at(&store->batches, position);
-        batch_header_t header;
-        check(batch_header_read(batch, &header));
-        uint32_t offset = BATCH_HEADER_SIZE;
-        while (offset < header.size) {
-            op_t op;
-            uint64_t at = position + offset;
-            if (!op_next(batch, header.size, &offset, &op)) {
-                return STATUS_CORRUPT;
-            }
-            status_t status = adopt_op(store, &op, at);
-            if (status != STATUS_OK) {
-                return status;
-            }
-        }
-        position += batch_padded(&store->batches, header.size);
-    }
+    status_t status = batches_each(&store->batches, from, to, adopt_op, store);
     store->adopted.end = to;
-    if (store->adopted.count > 1) {
+    if (status == STATUS_OK && store->adopted.count > 1) {
         qsort(store->adopted.at, store->adopted.count, sizeof *store->adopted.at, by_stream);
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* ---- a stream's part ---- */

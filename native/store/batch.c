@@ -174,6 +174,42 @@ bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, op_t *
     return true;
 }
 
+status_t batch_each(const uint8_t *batch, uint32_t size, uint64_t position, op_visit_t visit, void *context) {
+    uint32_t offset = BATCH_HEADER_SIZE;
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && offset < size) {
+        op_t op;
+        uint64_t at = position + offset;
+        status = op_next(batch, size, &offset, &op) ? visit(context, &op, at) : STATUS_CORRUPT;
+    }
+    return status;
+}
+
+/* The sealed batch at position; returns where the next one begins. */
+static uint64_t sealed_at(const batches_t *batches, uint64_t position, batch_header_t *header) {
+    check(batch_header_read(batches_at(batches, position), header));
+    check(header->position == position);
+    return position + batch_padded(batches, header->size);
+}
+
+status_t batches_each(const batches_t *batches, uint64_t from, uint64_t to, op_visit_t visit, void *context) {
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && from < to) {
+        batch_header_t header;
+        uint64_t next = sealed_at(batches, from, &header);
+        status = batch_each(batches_at(batches, from), header.size, from, visit, context);
+        from = next;
+    }
+    return status;
+}
+
+void batches_last(const batches_t *batches, uint64_t from, uint64_t to, batch_header_t *header) {
+    check(from < to);
+    while (from < to) {
+        from = sealed_at(batches, from, header);
+    }
+}
+
 void batch_header_write(uint8_t *to, const batch_header_t *header) {
     store_be32(to, BATCH_MAGIC);
     store_be32(to + 4, header->crc);

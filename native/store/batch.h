@@ -121,6 +121,14 @@ void op_read(const batches_t *batches, uint64_t position, op_t *op);
 /* Walks the ops of a batch in memory: offset begins at BATCH_HEADER_SIZE. false: malformed. */
 bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, op_t *op);
 
+/* Every op of a batch that begins at position / of the sealed batches in [from, to), which lie in the ring. The first status that is not
+ * STATUS_OK ends the walk and is returned; STATUS_CORRUPT: malformed. */
+typedef status_t (*op_visit_t)(void *context, const op_t *op, uint64_t position);
+LEAF_MUST_USE status_t batch_each(const uint8_t *batch, uint32_t size, uint64_t position, op_visit_t visit, void *context);
+LEAF_MUST_USE status_t batches_each(const batches_t *batches, uint64_t from, uint64_t to, op_visit_t visit, void *context);
+/* The header of the last batch in [from, to), which holds at least one. */
+void batches_last(const batches_t *batches, uint64_t from, uint64_t to, batch_header_t *header);
+
 void batch_header_write(uint8_t *to, const batch_header_t *header);
 /* false: not a header. */
 bool batch_header_read(const uint8_t *at, batch_header_t *header);

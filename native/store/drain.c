@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/check.h"
 #include "store/young.h"
 
 #define ROW_STEP 64     /* entries of a removed range that count as one op of a piece */
@@ -24,41 +23,10 @@ typedef struct work {
     uint32_t done; /* in the open piece */
 } work_t;
 
-typedef status_t (*visit_t)(work_t *work, const op_t *op, uint64_t position);
-
 static int order(bytes_t a, bytes_t b) {
     uint32_t size = a.size < b.size ? a.size : b.size;
     int compared = size > 0 ? memcmp(a.at, b.at, size) : 0;
     return compared != 0 ? compared : (a.size > b.size) - (a.size < b.size);
-}
-
-static status_t each(work_t *work, uint64_t to, visit_t visit) {
-    drain_t *drain = work->drain;
-    uint64_t position = drain->from;
-    while (position < to) {
-        const uint8_t *batch = batches_at(&drain->batches, position);
-        batch_header_t header;
-        check(batch_header_read(batch, &header));
-        check(header.position == position);
-        uint32_t offset = BATCH_HEADER_SIZE;
-        while (offset < header.size) {
-            op_t op;
-            uint64_t at = position + offset;
-            if (!op_next(batch, header.size, &offset, &op)) {
-                return STATUS_CORRUPT;
-            }
-            status_t status = visit(work, &op, at);
-            if (status != STATUS_OK) {
-                return status;
-            }
-        }
-        position += batch_padded(&drain->batches, header.size);
-        if (position == drain->to) {
-            drain->number = header.number;
-            drain->chain = header.crc;
-        }
-    }
-    return STATUS_OK;
 }
 
 /* ---- what comes later ---- */
@@ -77,7 +45,8 @@ static void add_range(work_t *work, const op_t *op, uint64_t position) {
     }
 }
 
-static status_t note(work_t *work, const op_t *op, uint64_t position) {
+static status_t note(void *context, const op_t *op, uint64_t position) {
+    work_t *work = context;
     if (op->kind == OP_DELETE_RANGE) {
         add_range(work, op, position);
         return STATUS_OK;
@@ -138,7 +107,8 @@ static status_t remove_range(work_t *work, const op_t *op) {
     }
 }
 
-static status_t take_out(work_t *work, const op_t *op, uint64_t position) {
+static status_t take_out(void *context, const op_t *op, uint64_t position) {
+    work_t *work = context;
     if (op->kind == OP_PUT || position < work->drain->removed) {
         return STATUS_OK;
     }
@@ -149,7 +119,8 @@ static status_t take_out(work_t *work, const op_t *op, uint64_t position) {
     return status == STATUS_OK ? count(work, 1) : status;
 }
 
-static status_t put_in(work_t *work, const op_t *op, uint64_t position) {
+static status_t put_in(void *context, const op_t *op, uint64_t position) {
+    work_t *work = context;
     if (op->kind != OP_PUT || position < work->drain->put || !stays(work, op, position)) {
         return STATUS_OK;
     }
@@ -165,12 +136,17 @@ static status_t put_in(work_t *work, const op_t *op, uint64_t position) {
 
 static status_t run(work_t *work) {
     drain_t *drain = work->drain;
-    status_t status = each(work, drain->durable, note);
+    const batches_t *batches = &drain->batches;
+    batch_header_t last;
+    batches_last(batches, drain->from, drain->to, &last);
+    drain->number = last.number;
+    drain->chain = last.crc;
+    status_t status = batches_each(batches, drain->from, drain->durable, note, work);
     if (status == STATUS_OK) {
         status = env_write_begin(drain->env);
     }
     if (status == STATUS_OK) {
-        status = each(work, drain->durable, take_out);
+        status = batches_each(batches, drain->from, drain->durable, take_out, work);
     }
     if (status == STATUS_OK && work->done > 0) {
         status = end_piece(work);
@@ -178,7 +154,7 @@ static status_t run(work_t *work) {
     if (status == STATUS_OK) {
         drain->removed = drain->durable;
     }
-    return status == STATUS_OK ? each(work, drain->to, put_in) : status;
+    return status == STATUS_OK ? batches_each(batches, drain->from, drain->to, put_in, work) : status;
 }
 
 status_t drain_run(drain_t *drain) {

@@ -383,7 +383,9 @@ static bool is_state(const op_t *op) {
     return op->db == DB_RECORDS && op->key.size == 5 && op->key.at[0] == RECORD_STATE;
 }
 
-static status_t take(rebuild_t *rebuild, const op_t *op) {
+static status_t take(void *context, const op_t *op, uint64_t position) {
+    rebuild_t *rebuild = context;
+    (void)position;
     if (op->kind == OP_PUT && op->value.size < VALUE_CRC_SIZE) {
         return STATUS_CORRUPT;
     }
@@ -403,13 +405,7 @@ static status_t take(rebuild_t *rebuild, const op_t *op) {
 }
 
 status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, uint32_t size) {
-    uint32_t offset = BATCH_HEADER_SIZE;
-    status_t status = STATUS_OK;
-    while (status == STATUS_OK && offset < size) {
-        op_t op;
-        status = op_next(batch, size, &offset, &op) ? take(rebuild, &op) : STATUS_CORRUPT;
-    }
-    return status;
+    return batch_each(batch, size, 0, take, rebuild);
 }
 
 /* Only puts prove themselves. Without a sound structure it is not even sure that what looks like an op is one (a payload may hold anything),
@@ -428,7 +424,7 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
             if (op.db == DB_MESSAGES && op.key.size == MESSAGE_KEY_SIZE && stream_of(rebuild, load_be32(op.key.at), &rebuilt) == STATUS_OK) {
                 rebuilt->hole = 0; /* any gap in here may be damage */
             }
-            status = take(rebuild, &op);
+            status = take(rebuild, &op, 0);
             status = status == STATUS_CORRUPT ? STATUS_OK : status;
         }
     }

@@ -17,6 +17,8 @@
 #include "test.h"
 
 #define RIG_START INT64_C(1767225600000000000) /* 2026-01-01 */
+#define RIG_PATH 160
+#define RIG_REASON 512
 
 typedef struct rig {
     char root[64];
@@ -27,6 +29,60 @@ typedef struct rig {
     moment_t now;
     store_options_t options;
 } rig_t;
+
+/* ---- files of the store's directory ---- */
+
+static inline void rig_path(const rig_t *rig, const char *name, char path[RIG_PATH]) {
+    snprintf(path, RIG_PATH, "%s/%s", rig->directory, name);
+}
+
+static inline bool rig_there(const rig_t *rig, const char *name) {
+    char path[RIG_PATH];
+    rig_path(rig, name, path);
+    return access(path, F_OK) == 0;
+}
+
+/* Makes the file when there is none; what stands elsewhere in it stays. */
+static inline void rig_write_at(const rig_t *rig, const char *name, const void *bytes, size_t size, off_t at) {
+    char path[RIG_PATH];
+    rig_path(rig, name, path);
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    CHECK(fd >= 0);
+    CHECK_EQ_I64((int64_t)size, pwrite(fd, bytes, size, at));
+    close(fd);
+}
+
+/* What the file has from `at` on, as far as there is room for it; returns how much that is. */
+static inline size_t rig_read_at(const rig_t *rig, const char *name, void *bytes, size_t room, off_t at) {
+    char path[RIG_PATH];
+    rig_path(rig, name, path);
+    int fd = open(path, O_RDONLY);
+    CHECK(fd >= 0);
+    ssize_t size = pread(fd, bytes, room, at);
+    CHECK(size >= 0);
+    close(fd);
+    return (size_t)size;
+}
+
+static inline void rig_truncate(const rig_t *rig, const char *name, off_t size) {
+    char path[RIG_PATH];
+    rig_path(rig, name, path);
+    CHECK_EQ_I64(0, truncate(path, size));
+}
+
+static inline void rig_unlink(const rig_t *rig, const char *name) {
+    char path[RIG_PATH];
+    rig_path(rig, name, path);
+    CHECK_EQ_I64(0, unlink(path));
+}
+
+static inline void rig_move(const rig_t *rig, const char *from, const char *to) {
+    char a[RIG_PATH];
+    char b[RIG_PATH];
+    rig_path(rig, from, a);
+    rig_path(rig, to, b);
+    CHECK_EQ_I64(0, rename(a, b));
+}
 
 static inline void rig_copy_file(const char *from_directory, const char *to_directory, const char *name) {
     char path[160];
@@ -47,13 +103,39 @@ static inline void rig_copy_file(const char *from_directory, const char *to_dire
     close(out);
 }
 
-static inline void rig_start(rig_t *rig) {
-    char reason[512];
+/* ---- a store's life ---- */
+
+/* A start that may be refused. */
+static inline status_t rig_try(rig_t *rig, char reason[RIG_REASON]) {
     rig->options.directory = rig->directory;
-    status_t status = store_open(&rig->options, &rig->store, reason, sizeof reason);
-    if (status != STATUS_OK) {
+    return store_open(&rig->options, &rig->store, reason, RIG_REASON);
+}
+
+static inline void rig_start(rig_t *rig) {
+    char reason[RIG_REASON];
+    if (rig_try(rig, reason) != STATUS_OK) {
         FAIL("store_open: %s", reason);
     }
+}
+
+/* The start is refused, in one line that names the directory and has this word in it. */
+static inline void rig_refused(rig_t *rig, const char *word) {
+    char reason[RIG_REASON];
+    CHECK(rig_try(rig, reason) != STATUS_OK);
+    CHECK(rig->store == NULL);
+    if (strstr(reason, word) == NULL || strstr(reason, rig->directory) == NULL || strchr(reason, '\n') != NULL) {
+        FAIL("the reason is not one clear line with \"%s\": %s", word, reason);
+    }
+}
+
+/* Takes every alarm that waits: is there one with this word in it? */
+static inline bool rig_alarmed(rig_t *rig, const char *word) {
+    store_alarm_t alarm;
+    bool found = false;
+    while (store_alarm_next(rig->store, &alarm)) {
+        found |= strstr(alarm.text, word) != NULL;
+    }
+    return found;
 }
 
 static inline void rig_open(rig_t *rig) {
@@ -86,6 +168,7 @@ static inline void rig_remove_directory(const char *directory) {
     rmdir(directory);
 }
 
+/* Of one that was refused or killed, too. */
 static inline void rig_close(rig_t *rig) {
     store_close(rig->store);
     rig->store = NULL;
@@ -135,7 +218,7 @@ static inline void rig_reopen(rig_t *rig) {
     rig_start(rig);
 }
 
-/* What a kill -9 leaves, not opened. */
+/* What a kill -9 leaves, not opened: rig_start, rig_try or rig_close comes next. */
 static inline void rig_kill(rig_t *rig) {
     char old[96];
     memcpy(old, rig->directory, sizeof old);

@@ -8,11 +8,6 @@
 #define LATER 20  /* in the journal */
 
 static rig_t rig;
-static char reason[512];
-
-static void path_of(const char *name, char path[160]) {
-    snprintf(path, 160, "%s/%s", rig.directory, name);
-}
 
 static void put_some(uint64_t count) {
     store_stream_t *stream = rig.store != NULL ? rig_stream(&rig, 1, rig_config()) : NULL;
@@ -44,55 +39,13 @@ static void begin_killed(void) {
     rig_kill(&rig);
 }
 
-static void end(void) {
-    if (rig.store != NULL) {
-        rig_close(&rig);
-    } else {
-        rig_remove_directory(rig.directory);
-        rmdir(rig.root);
-    }
-}
-
-static status_t start(void) {
-    rig.options.directory = rig.directory;
-    return store_open(&rig.options, &rig.store, reason, sizeof reason);
-}
-
-static void check_refused(const char *word) {
-    CHECK(start() != STATUS_OK);
-    CHECK(rig.store == NULL);
-    if (strstr(reason, word) == NULL || strstr(reason, rig.directory) == NULL || strchr(reason, '\n') != NULL) {
-        FAIL("the reason is not one clear line with \"%s\": %s", word, reason);
-    }
-}
-
 static void check_started(uint64_t messages, bool alarmed) {
-    status_t status = start();
-    if (status != STATUS_OK) {
-        FAIL("%s", reason);
-    }
+    rig_start(&rig);
     stream_state_t state;
     store_stream_state(rig_stream(&rig, 1, rig_config()), &state);
     CHECK_EQ_U64(messages, state.messages);
     store_alarm_t alarm;
     CHECK_EQ_I64(alarmed, store_alarm_next(rig.store, &alarm));
-}
-
-static void write_at(const char *name, const void *bytes, size_t size, off_t at) {
-    char path[160];
-    path_of(name, path);
-    int fd = open(path, O_RDWR | O_CREAT, 0600);
-    CHECK(fd >= 0);
-    CHECK_EQ_I64((int64_t)size, pwrite(fd, bytes, size, at));
-    close(fd);
-}
-
-static void move(const char *from, const char *to) {
-    char a[160];
-    char b[160];
-    path_of(from, a);
-    path_of(to, b);
-    CHECK_EQ_I64(0, rename(a, b));
 }
 
 static unsigned count_kept(void) {
@@ -107,37 +60,32 @@ static unsigned count_kept(void) {
 
 static void missing_after_a_kill(void) {
     begin_killed();
-    move("journal", "elsewhere");
-    check_refused("accept-loss");
-    check_refused("missing"); /* and stays so */
-    move("elsewhere", "journal");
+    rig_move(&rig, "journal", "elsewhere");
+    rig_refused(&rig, "accept-loss");
+    rig_refused(&rig, "missing"); /* and stays so */
+    rig_move(&rig, "elsewhere", "journal");
     check_started(EARLIER + LATER, false);
-    end();
+    rig_close(&rig);
 }
 
 static void missing_and_accepted(void) {
     begin_killed();
-    char path[160];
-    path_of("journal", path);
-    CHECK_EQ_I64(0, unlink(path));
-    write_at("accept-loss", "", 0, 0);
+    rig_unlink(&rig, "journal");
+    rig_write_at(&rig, "accept-loss", "", 0, 0);
     check_started(EARLIER, true);
-    path_of("accept-loss", path);
-    CHECK(access(path, F_OK) != 0);
-    end();
+    CHECK(!rig_there(&rig, "accept-loss"));
+    rig_close(&rig);
 }
 
 static void missing_after_a_close(void) {
     begin();
     store_close(rig.store);
     rig.store = NULL;
-    char path[160];
-    path_of("journal", path);
-    CHECK_EQ_I64(0, unlink(path));
+    rig_unlink(&rig, "journal");
     check_started(EARLIER, true);
     rig_kill(&rig);
     check_started(EARLIER, false); /* the new one is the store's from now on */
-    end();
+    rig_close(&rig);
 }
 
 static void missing_in_the_first_seconds(void) {
@@ -145,42 +93,34 @@ static void missing_in_the_first_seconds(void) {
     rig_open(&rig);
     put_some(3); /* no checkpoint yet */
     rig_kill(&rig);
-    move("journal", "elsewhere");
-    check_refused("missing");
-    move("elsewhere", "journal");
+    rig_move(&rig, "journal", "elsewhere");
+    rig_refused(&rig, "missing");
+    rig_move(&rig, "elsewhere", "journal");
     static const uint8_t zeros[JOURNAL_START];
-    write_at("journal", zeros, sizeof zeros, 0); /* known by its batches even now */
+    rig_write_at(&rig, "journal", zeros, sizeof zeros, 0); /* known by its batches even now */
     check_started(3, true);
-    end();
+    rig_close(&rig);
 }
 
 static void first_block_zeroed(void) {
     static const uint8_t zeros[JOURNAL_START];
     begin_killed();
-    write_at("journal", zeros, sizeof zeros, 0);
+    rig_write_at(&rig, "journal", zeros, sizeof zeros, 0);
     check_started(EARLIER + LATER, true);
     rig_crash(&rig);
     store_alarm_t alarm;
     CHECK(!store_alarm_next(rig.store, &alarm)); /* it was written anew */
-    end();
+    rig_close(&rig);
 }
 
 static void first_block_flipped(void) {
-    begin_killed();
-    char path[160];
     uint8_t good[64];
-    path_of("journal", path);
+    begin_killed();
     for (off_t bit = 0; bit < (off_t)sizeof good * 8; bit++) {
-        char kept[96];
-        memcpy(kept, rig.directory, sizeof kept);
-        CHECK_EQ_I64(0, access(path, R_OK));
-        int fd = open(path, O_RDWR);
-        CHECK_EQ_I64((int64_t)sizeof good, pread(fd, good, sizeof good, 0));
+        CHECK_EQ_U64(sizeof good, rig_read_at(&rig, "journal", good, sizeof good, 0));
         uint8_t bad = good[bit / 8] ^ (uint8_t)(1u << (bit % 8));
-        CHECK_EQ_I64(1, pwrite(fd, &bad, 1, bit / 8));
-        if (start() != STATUS_OK) {
-            FAIL("bit %d: %s", (int)bit, reason);
-        }
+        rig_write_at(&rig, "journal", &bad, 1, bit / 8);
+        rig_start(&rig);
         store_alarm_t alarm;
         bool older = bit / 8 == 11 && bad == 0; /* format 0 is one that this leafd reads */
         CHECK(store_alarm_next(rig.store, &alarm) || older);
@@ -188,13 +128,9 @@ static void first_block_flipped(void) {
         store_stream_state(rig_stream(&rig, 1, rig_config()), &state);
         CHECK_EQ_U64(EARLIER + LATER, state.messages);
         rig_kill(&rig);
-        close(fd);
-        path_of("journal", path);
-        fd = open(path, O_RDWR);
-        CHECK_EQ_I64((int64_t)sizeof good, pwrite(fd, good, sizeof good, 0));
-        close(fd);
+        rig_write_at(&rig, "journal", good, sizeof good, 0);
     }
-    end();
+    rig_close(&rig);
 }
 
 static void of_another_store(void) {
@@ -207,63 +143,55 @@ static void of_another_store(void) {
     rig_remove_directory(rig.directory);
     rmdir(rig.root);
     rig = mine;
-    check_refused("another store");
-    end();
+    rig_refused(&rig, "another store");
+    rig_close(&rig);
 }
 
 static void cut_short(void) {
     begin_killed();
-    char path[160];
-    path_of("journal", path);
-    CHECK_EQ_I64(0, truncate(path, 300000));
-    check_refused("shorter");
-    CHECK_EQ_I64(0, truncate(path, 0));
-    check_refused("first block is empty");
-    end();
+    rig_truncate(&rig, "journal", 300000);
+    rig_refused(&rig, "shorter");
+    rig_truncate(&rig, "journal", 0);
+    rig_refused(&rig, "first block is empty");
+    rig_close(&rig);
 }
 
 static void cut_short_and_accepted(void) {
     begin_killed();
-    char path[160];
-    path_of("journal", path);
-    CHECK_EQ_I64(0, truncate(path, 300000)); /* behind all of its batches */
-    write_at("accept-loss", "", 0, 0);
+    rig_truncate(&rig, "journal", 300000); /* behind all of its batches */
+    rig_write_at(&rig, "accept-loss", "", 0, 0);
     check_started(EARLIER + LATER, true);
-    end();
+    rig_close(&rig);
 }
 
 static void home_missing(void) {
     begin_killed();
-    char path[160];
-    move("data.mdb", "elsewhere");
-    check_refused("data.mdb");
-    path_of("data.mdb", path);
-    CHECK(access(path, F_OK) != 0); /* nothing was made in its place */
-    write_at("data.mdb", "", 0, 0);
-    check_refused("data.mdb");
-    move("elsewhere", "data.mdb");
+    rig_move(&rig, "data.mdb", "elsewhere");
+    rig_refused(&rig, "data.mdb");
+    CHECK(!rig_there(&rig, "data.mdb")); /* nothing was made in its place */
+    rig_write_at(&rig, "data.mdb", "", 0, 0);
+    rig_refused(&rig, "data.mdb");
+    rig_move(&rig, "elsewhere", "data.mdb");
     check_started(EARLIER + LATER, false);
-    end();
+    rig_close(&rig);
 }
 
 static void home_zeroed(void) {
     static const uint8_t zeros[16384];
     begin_killed();
-    move("journal", "elsewhere");
-    write_at("data.mdb", zeros, sizeof zeros, 0);
-    char path[160];
-    path_of("data.mdb", path);
-    CHECK_EQ_I64(0, truncate(path, 4 << 20)); /* it was no young one */
-    check_refused("LMDB");
-    end();
+    rig_move(&rig, "journal", "elsewhere");
+    rig_write_at(&rig, "data.mdb", zeros, sizeof zeros, 0);
+    rig_truncate(&rig, "data.mdb", 4 << 20); /* it was no young one */
+    rig_refused(&rig, "LMDB");
+    rig_close(&rig);
 }
 
 static void lock_files(void) {
     static const uint8_t zeros[4096];
     begin_killed();
-    write_at("lock.mdb", zeros, sizeof zeros, 0);
+    rig_write_at(&rig, "lock.mdb", zeros, sizeof zeros, 0);
     check_started(EARLIER + LATER, false);
-    end();
+    rig_close(&rig);
 }
 
 static void few_are_kept(void) {
@@ -274,16 +202,14 @@ static void few_are_kept(void) {
         if (i < 3) { /* as if days lay between them */
             char name[64];
             snprintf(name, sizeof name, "journal.damaged-2000010%dT000000Z", i);
-            write_at(name, "x", 1, 0);
+            rig_write_at(&rig, name, "x", 1, 0);
         }
-        char path[160];
-        path_of("journal", path);
-        CHECK_EQ_I64(0, truncate(path, 100));
+        rig_truncate(&rig, "journal", 100);
         check_started(EARLIER, true);
     }
     CHECK(count_kept() <= 2);
     CHECK(count_kept() >= 1);
-    end();
+    rig_close(&rig);
 }
 
 int main(void) {

@@ -11,11 +11,7 @@
 #define PAGE 4096
 
 static rig_t rig;
-static char reason[512];
-
-static void path_of(const char *name, char path[160]) {
-    snprintf(path, 160, "%s/%s", rig.directory, name);
-}
+static char reason[RIG_REASON];
 
 /* Some large, some removed, in two streams; checkpointed, and killed. */
 static void begin(void) {
@@ -38,53 +34,29 @@ static void begin(void) {
     rig_kill(&rig);
 }
 
-static void end(void) {
-    if (rig.store != NULL) {
-        rig_close(&rig);
-    } else {
-        rig_remove_directory(rig.directory);
-        rmdir(rig.root);
-    }
-}
-
-static status_t start(void) {
-    rig.options.directory = rig.directory;
-    return store_open(&rig.options, &rig.store, reason, sizeof reason);
-}
-
 static void zero_page(unsigned number, uint8_t kept[PAGE]) {
     static const uint8_t zeros[PAGE];
-    char path[160];
-    path_of("data.mdb", path);
-    int fd = open(path, O_RDWR);
-    CHECK(fd >= 0);
-    CHECK_EQ_I64(PAGE, pread(fd, kept, PAGE, (off_t)number * PAGE));
-    CHECK_EQ_I64(PAGE, pwrite(fd, zeros, PAGE, (off_t)number * PAGE));
-    close(fd);
+    CHECK_EQ_U64(PAGE, rig_read_at(&rig, "data.mdb", kept, PAGE, (off_t)number * PAGE));
+    rig_write_at(&rig, "data.mdb", zeros, PAGE, (off_t)number * PAGE);
 }
 
 static void put_page(unsigned number, const uint8_t page[PAGE]) {
-    char path[160];
-    path_of("data.mdb", path);
-    int fd = open(path, O_RDWR);
-    CHECK(fd >= 0);
-    CHECK_EQ_I64(PAGE, pwrite(fd, page, PAGE, (off_t)number * PAGE));
-    close(fd);
+    rig_write_at(&rig, "data.mdb", page, PAGE, (off_t)number * PAGE);
 }
 
 static unsigned pages_of_file(void) {
-    char path[160];
+    char path[RIG_PATH];
     struct stat file;
-    path_of("data.mdb", path);
+    rig_path(&rig, "data.mdb", path);
     CHECK_EQ_I64(0, stat(path, &file));
     return (unsigned)(file.st_size / PAGE);
 }
 
 /* The first page behind the metas whose loss is seen. */
 static unsigned first_needed(void) {
-    char path[160];
+    char path[RIG_PATH];
     uint8_t kept[PAGE];
-    path_of("data.mdb", path);
+    rig_path(&rig, "data.mdb", path);
     for (unsigned page = 2; page < pages_of_file(); page++) {
         zero_page(page, kept);
         bool needed = pages_check(path, reason, sizeof reason) == STATUS_CORRUPT;
@@ -97,33 +69,12 @@ static unsigned first_needed(void) {
     return 0;
 }
 
-static void put_file(const char *name) {
-    char path[160];
-    path_of(name, path);
-    close(open(path, O_WRONLY | O_CREAT, 0600));
-}
-
-static void check_there(const char *name, bool expected) {
-    char path[160];
-    path_of(name, path);
-    CHECK_EQ_I64(expected, access(path, F_OK) == 0);
-}
-
-static void check_alarmed(const char *word) {
-    store_alarm_t alarm;
-    bool found = false;
-    while (store_alarm_next(rig.store, &alarm)) {
-        found |= strstr(alarm.text, word) != NULL;
-    }
-    CHECK(found);
-}
-
 static void test_check(void) {
-    char path[160];
+    char path[RIG_PATH];
     uint8_t kept[PAGE];
     unsigned seen = 0;
     begin();
-    path_of("data.mdb", path);
+    rig_path(&rig, "data.mdb", path);
     if (pages_check(path, reason, sizeof reason) != STATUS_OK) {
         FAIL("%s", reason);
     }
@@ -134,24 +85,22 @@ static void test_check(void) {
         put_page(page, kept);
     }
     CHECK(seen > count / 3); /* others are free, or the inside of a large value */
-    end();
+    rig_close(&rig);
 }
 
 static void test_cut_off(void) {
-    char path[160];
     begin();
-    path_of("data.mdb", path);
-    CHECK_EQ_I64(0, truncate(path, (off_t)pages_of_file() / 2 * PAGE));
+    rig_truncate(&rig, "data.mdb", (off_t)pages_of_file() / 2 * PAGE);
     for (int i = 0; i < 2; i++) {
-        CHECK_EQ_I64(STATUS_CORRUPT, start());
+        CHECK_EQ_I64(STATUS_CORRUPT, rig_try(&rig, reason));
         CHECK(rig.store == NULL && strstr(reason, "accept-loss") != NULL && strstr(reason, "page") != NULL);
     }
-    put_file("accept-loss");
-    CHECK_EQ_I64(STATUS_OK, start());
-    check_alarmed("data.mdb.damaged");
-    check_there("accept-loss", false);
-    check_there("data.mdb.damaged", true);
-    end();
+    rig_write_at(&rig, "accept-loss", "", 0, 0);
+    CHECK_EQ_I64(STATUS_OK, rig_try(&rig, reason));
+    CHECK(rig_alarmed(&rig, "data.mdb.damaged"));
+    CHECK(!rig_there(&rig, "accept-loss"));
+    CHECK(rig_there(&rig, "data.mdb.damaged"));
+    rig_close(&rig);
 }
 
 static void test_alarmed(void) {
@@ -161,14 +110,14 @@ static void test_alarmed(void) {
     zero_page(page, kept);
     pid_t child = fork(); /* what LMDB makes of it is not ours to say */
     if (child == 0) {
-        status_t status = start();
+        status_t status = rig_try(&rig, reason);
         store_alarm_t alarm;
         _exit(status != STATUS_OK ? 1 : store_alarm_next(rig.store, &alarm) ? 0 : 2);
     }
     int how;
     CHECK_EQ_I64(child, waitpid(child, &how, 0));
     CHECK(!WIFEXITED(how) || WEXITSTATUS(how) != 2);
-    end();
+    rig_close(&rig);
 }
 
 static void test_mark(void) {
@@ -180,7 +129,7 @@ static void test_mark(void) {
         if (child == 0) {
             (void)freopen("/dev/null", "w", stderr);
             (void)signal(signals[i], SIG_DFL); /* not a sanitizer's */
-            if (start() != STATUS_OK) {
+            if (rig_try(&rig, reason) != STATUS_OK) {
                 _exit(1);
             }
             (void)raise(signals[i]);
@@ -190,15 +139,15 @@ static void test_mark(void) {
         int how;
         CHECK_EQ_I64(child, waitpid(child, &how, 0));
         CHECK(WIFSIGNALED(how) && WTERMSIG(how) == signals[i]);
-        check_there("data.mdb.suspect", true);
+        CHECK(rig_there(&rig, "data.mdb.suspect"));
         unsigned page = first_needed();
         zero_page(page, kept);
-        CHECK_EQ_I64(STATUS_CORRUPT, start());
+        CHECK_EQ_I64(STATUS_CORRUPT, rig_try(&rig, reason));
         CHECK(strstr(reason, "data.mdb") != NULL && strstr(reason, "accept-loss") != NULL);
         put_page(page, kept);
-        CHECK_EQ_I64(STATUS_OK, start());
-        check_there("data.mdb.suspect", false);
-        end();
+        CHECK_EQ_I64(STATUS_OK, rig_try(&rig, reason));
+        CHECK(!rig_there(&rig, "data.mdb.suspect"));
+        rig_close(&rig);
     }
 }
 

@@ -12,11 +12,7 @@ static store_stream_t *stream;
 static uint8_t pristine[JOURNAL_START + (4 << 20)]; /* the journal as the kill left it */
 static size_t journal_size;
 static uint8_t home[8 << 20];
-static ssize_t home_size;
-
-static void path_of(const char *name, char path[160]) {
-    snprintf(path, 160, "%s/%s", rig.directory, name);
-}
+static size_t home_size;
 
 static void put(const char *subject, uint64_t i) {
     char id[32];
@@ -28,28 +24,10 @@ static void put(const char *subject, uint64_t i) {
     rig_sync(&rig);
 }
 
-static void load(const char *name, uint8_t *to, size_t room, ssize_t *size) {
-    char path[160];
-    path_of(name, path);
-    int fd = open(path, O_RDONLY);
-    *size = pread(fd, to, room, 0);
-    CHECK(*size > 0);
-    close(fd);
-}
-
-static void save(const char *name, const uint8_t *from, ssize_t size) {
-    char path[160];
-    path_of(name, path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    CHECK_EQ_I64(size, pwrite(fd, from, (size_t)size, 0));
-    close(fd);
-}
-
 static void take_files(void) {
-    ssize_t size;
     rig_kill(&rig);
-    load("journal", pristine, sizeof pristine, &size);
-    load("data.mdb", home, sizeof home, &home_size);
+    CHECK(rig_read_at(&rig, "journal", pristine, sizeof pristine, 0) > 0);
+    home_size = rig_read_at(&rig, "data.mdb", home, sizeof home, 0);
 }
 
 static void begin_in(uint64_t ring) {
@@ -67,21 +45,12 @@ static void begin(void) {
     begin_in(1 << 20);
 }
 
-static void end(void) {
-    if (rig.store != NULL) {
-        rig_close(&rig);
-    } else {
-        rig_remove_directory(rig.directory);
-        rmdir(rig.root);
-    }
-}
-
 /* The files as the kill left them, with this journal. */
 static void start_with(const uint8_t *journal) {
     rig_remove_directory(rig.directory);
     CHECK_EQ_I64(0, mkdir(rig.directory, 0700));
-    save("journal", journal, (ssize_t)journal_size);
-    save("data.mdb", home, home_size);
+    rig_write_at(&rig, "journal", journal, journal_size, 0);
+    rig_write_at(&rig, "data.mdb", home, home_size, 0);
     rig_start(&rig);
     stream = rig_stream(&rig, 1, rig_config());
 }
@@ -183,7 +152,7 @@ static void one_bit(void) {
     CHECK_EQ_U64(EARLIER + MESSAGES, check_agrees());
     CHECK(alarms() > 0);
     check_goes_on(EARLIER + MESSAGES + 1);
-    end();
+    rig_close(&rig);
 }
 
 static void several_bits(void) {
@@ -199,7 +168,7 @@ static void several_bits(void) {
     append_t again = {.subject = text("sal.a"), .msg_id = text("id-60")};
     CHECK_EQ_U64(APPEND_DUPLICATE, store_append(stream, &again, rig.now).verdict);
     check_goes_on(EARLIER + MESSAGES + 1);
-    end();
+    rig_close(&rig);
 }
 
 static void whole_blocks(void) {
@@ -223,7 +192,7 @@ static void whole_blocks(void) {
         }
     }
     rig.store = NULL;
-    end();
+    rig_close(&rig);
 }
 
 static void kept_once(void) {
@@ -245,7 +214,7 @@ static void kept_once(void) {
     CHECK_EQ_I64((int64_t)journal_size, read(fd, kept, sizeof kept));
     close(fd);
     CHECK(memcmp(kept, journal, journal_size) == 0);
-    end();
+    rig_close(&rig);
 }
 
 /* ---- every byte ---- */
@@ -312,7 +281,7 @@ static void every_flip(void) {
         }
     }
     rig.store = NULL;
-    end();
+    rig_close(&rig);
 }
 
 static void every_sector(void) {
@@ -331,14 +300,13 @@ static void every_sector(void) {
         store_close(rig.store);
     }
     rig.store = NULL;
-    end();
+    rig_close(&rig);
 }
 
 /* ---- the last batch ---- */
 
 static bool marked(void) {
-    ssize_t size;
-    load("journal", pristine, sizeof pristine, &size);
+    CHECK(rig_read_at(&rig, "journal", pristine, sizeof pristine, 0) > 0);
     for (size_t at = JOURNAL_START; at + BLOCK <= journal_size; at += BLOCK) {
         if (memcmp(pristine + at, "leafdend", 8) == 0) {
             return true;
@@ -361,7 +329,7 @@ static void last_batch(void) {
     start_with(journal);
     CHECK_EQ_U64(EARLIER, check_agrees());
     CHECK(alarms() > 0);
-    end();
+    rig_close(&rig);
 }
 
 static void unfinished_write(void) {
@@ -379,38 +347,35 @@ static void unfinished_write(void) {
         told |= strstr(alarm.text, "last write") != NULL;
     }
     CHECK(told);
-    end();
+    rig_close(&rig);
 }
 
 /* ---- files of different times ---- */
 
 static void older_journal(void) {
     static uint8_t old[sizeof pristine];
-    ssize_t size;
     begin();
-    load("journal", old, sizeof old, &size);
+    CHECK(rig_read_at(&rig, "journal", old, sizeof old, 0) > 0);
     for (uint64_t i = EARLIER + 1; i <= EARLIER + 40; i++) {
         put("sal.a", i);
     }
     rig_checkpoint(&rig);
     put("sal.a", EARLIER + 41);
     take_files();
-    save("journal", old, (ssize_t)journal_size);
-    char reason[512];
-    rig.options.directory = rig.directory;
-    CHECK_EQ_I64(STATUS_CORRUPT, store_open(&rig.options, &rig.store, reason, sizeof reason));
+    rig_write_at(&rig, "journal", old, journal_size, 0);
+    char reason[RIG_REASON];
+    CHECK_EQ_I64(STATUS_CORRUPT, rig_try(&rig, reason));
     CHECK(strstr(reason, "older copy") != NULL);
     start_with(pristine);
     CHECK_EQ_U64(EARLIER + 41, check_agrees());
     CHECK_EQ_U64(0, alarms());
-    end();
+    rig_close(&rig);
 }
 
 static void older_home(void) {
     static uint8_t old[sizeof home];
-    ssize_t old_size;
     begin();
-    load("data.mdb", old, sizeof old, &old_size);
+    size_t old_size = rig_read_at(&rig, "data.mdb", old, sizeof old, 0);
     for (uint64_t i = EARLIER + 1; i <= 400; i++) { /* more than once around */
         put("sal.a", i);
         if (i % 50 == 0) {
@@ -418,12 +383,12 @@ static void older_home(void) {
         }
     }
     take_files();
-    save("data.mdb", old, old_size);
-    char reason[512];
-    rig.options.directory = rig.directory;
-    CHECK_EQ_I64(STATUS_CORRUPT, store_open(&rig.options, &rig.store, reason, sizeof reason));
+    rig_truncate(&rig, "data.mdb", 0);
+    rig_write_at(&rig, "data.mdb", old, old_size, 0);
+    char reason[RIG_REASON];
+    CHECK_EQ_I64(STATUS_CORRUPT, rig_try(&rig, reason));
     CHECK(strstr(reason, "older than its journal") != NULL);
-    end();
+    rig_close(&rig);
 }
 
 /* ---- what a client can put into a payload ---- */
@@ -453,7 +418,7 @@ static void forged(void) {
     memset(journal + begins[EARLIER], 0, 512); /* torn: its first sector did not come out */
     start_with(journal);
     CHECK_EQ_U64(EARLIER, check_agrees());
-    end();
+    rig_close(&rig);
 }
 
 int main(void) {
