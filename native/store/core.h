@@ -185,6 +185,7 @@ struct store {
     uint64_t pieces; /* of keeper's, for which the snapshot was renewed */
     bool space_trouble;
     bool io_trouble;
+    bool unreadable; /* home was closed and could not be opened again */
     store_alarm_t alarms[STORE_ALARMS_MAX];
     uint32_t alarm_begin;
     uint32_t alarm_count;

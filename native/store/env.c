@@ -28,9 +28,6 @@
 #include "base/check.h"
 
 #define SPACE_LOW (UINT64_C(1) << 20)
-
-#define UNFINISHED_MAX (1 << 20) /* no file of LMDB's is larger before its first commit */
-
 #define MESSAGE_DBS_MAX 1024
 #define DBS_MAX (DB_COUNT + MESSAGE_DBS_MAX)
 #define ROUTE_SIZE (4 * MESSAGE_DBS_MAX)
@@ -43,7 +40,11 @@ typedef struct route {
 } route_t;
 
 struct env {
-    MDB_env *env;
+    MDB_env *env; /* NULL: it could not be opened again */
+    char *directory;
+    uint64_t map_size;
+    bool memory;
+    bool broken; /* keeper: LMDB takes no more writes */
     MDB_dbi dbs[DBS_MAX];
     uint32_t slots[MESSAGE_DBS_MAX]; /* stream ids; written before they are published */
     _Atomic uint32_t published;
@@ -79,7 +80,6 @@ static status_t translate(int code) {
     case MDB_CORRUPTED:
     case MDB_PAGE_NOTFOUND:
     case MDB_INVALID:
-    case MDB_PANIC:
         return STATUS_CORRUPT;
     case MDB_VERSION_MISMATCH:
         return STATUS_VERSION;
@@ -229,57 +229,21 @@ static status_t open_databases(env_t *env, bool tidy) {
     return code == EIO && out_of_space(env) ? STATUS_NO_SPACE : translate(code);
 }
 
-bool env_exists(const char *directory) {
-    char path[4096];
-    struct stat stat_;
-    int length = snprintf(path, sizeof path, "%s/data.mdb", directory);
-    return length > 0 && (size_t)length < sizeof path && stat(path, &stat_) == 0 && stat_.st_size > 0;
-}
-
-bool env_unfinished(const char *directory) {
-    static const uint8_t zeros[64];
-    uint8_t head[sizeof zeros];
-    char path[4096];
-    int length = snprintf(path, sizeof path, "%s/data.mdb", directory);
-    int fd = length > 0 && (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    if (fd < 0) {
-        return false;
+/* Opens what env->directory holds. *code: LMDB's, when it was LMDB that refused. */
+static status_t attach(env_t *env, bool tidy, int *code) {
+    *code = mdb_env_create(&env->env);
+    if (*code == 0 && (*code = mdb_env_set_maxdbs(env->env, DBS_MAX + 1)) == 0) {
+        *code = mdb_env_set_mapsize(env->env, (size_t)env->map_size);
     }
-    struct stat stat_;
-    bool unfinished = false;
-    bool young = fstat(fd, &stat_) == 0 && stat_.st_size <= UNFINISHED_MAX;
-    for (off_t page = 0; page < 2; page++) {
-        ssize_t got = pread(fd, head, sizeof head, page * (off_t)sysconf(_SC_PAGESIZE));
-        unfinished |= got >= 0 && (got < (ssize_t)sizeof head || memcmp(head, zeros, sizeof head) == 0);
+    if (*code == 0) {
+        unsigned int flags = MDB_NOTLS | (env->memory ? MDB_NOSYNC | MDB_NOMETASYNC : 0);
+        *code = mdb_env_open(env->env, env->directory, flags, 0600);
     }
-    close(fd);
-    return unfinished && young;
-}
-
-status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size) {
-    *out = NULL;
-    status_t status = STATUS_NO_MEMORY;
-    env_t *env = calloc(1, sizeof *env);
-    if (env == NULL) {
-        snprintf(reason, reason_size, "no memory for the store in %s", directory);
-        return status;
-    }
-    int code = mdb_env_create(&env->env);
-    if (code == 0) {
-        code = mdb_env_set_maxdbs(env->env, DBS_MAX + 1);
-    }
-    if (code == 0) {
-        code = mdb_env_set_mapsize(env->env, (size_t)map_size);
-    }
-    if (code == 0) {
-        unsigned int flags = MDB_NOTLS | (memory ? MDB_NOSYNC | MDB_NOMETASYNC : 0);
-        code = mdb_env_open(env->env, directory, flags, 0600);
-    }
-    status = translate(code);
+    status_t status = translate(*code);
     if (status == STATUS_OK) {
-        status = open_databases(env, true);
+        status = open_databases(env, tidy);
     }
-    if (status == STATUS_NO_SPACE) { /* a full disk: what is there is opened as it is */
+    if (status == STATUS_NO_SPACE && tidy) { /* a full disk: what is there is opened as it is */
         forget_opened(env);
         status = open_databases(env, false);
     }
@@ -287,9 +251,42 @@ status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t *
         MDB_stat stat;
         mdb_env_stat(env->env, &stat);
         env->page_size = stat.ms_psize;
-        code = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->read);
-        status = translate(code);
+        *code = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->read);
+        status = translate(*code);
     }
+    return status;
+}
+
+/* Nothing of LMDB's is left; what it knew of the databases is forgotten. */
+static void detach(env_t *env) {
+    for (int db = 0; db < DBS_MAX; db++) {
+        if (env->readers[db] != NULL) {
+            mdb_cursor_close(env->readers[db]);
+        }
+    }
+    if (env->read != NULL) {
+        mdb_txn_abort(env->read);
+    }
+    env_write_abort(env);
+    if (env->env != NULL) {
+        mdb_env_close(env->env);
+    }
+    *env = (env_t){.directory = env->directory, .map_size = env->map_size, .memory = env->memory, .renewals = env->renewals + 1};
+}
+
+status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size) {
+    int code = 0;
+    *out = NULL;
+    env_t *env = calloc(1, sizeof *env);
+    if (env != NULL) {
+        *env = (env_t){.directory = strdup(directory), .map_size = map_size, .memory = memory};
+    }
+    if (env == NULL || env->directory == NULL) {
+        snprintf(reason, reason_size, "no memory for the store in %s", directory);
+        free(env);
+        return STATUS_NO_MEMORY;
+    }
+    status_t status = attach(env, true, &code);
     if (status != STATUS_OK) {
         snprintf(reason, reason_size, "cannot open the LMDB environment in %s: %s", directory,
                  code != 0 ? mdb_strerror(code) : status_name(status));
@@ -301,34 +298,38 @@ status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t *
 }
 
 void env_close(env_t *env) {
-    if (env == NULL) {
-        return;
+    if (env != NULL) {
+        detach(env);
+        free(env->directory);
+        free(env);
     }
-    for (int db = 0; db < DBS_MAX; db++) {
-        if (env->readers[db] != NULL) {
-            mdb_cursor_close(env->readers[db]);
-        }
+}
+
+bool env_broken(const env_t *env) {
+    return env->broken || env->env == NULL;
+}
+
+status_t env_reopen(env_t *env) {
+    int code;
+    detach(env);
+    status_t status = attach(env, false, &code);
+    if (status != STATUS_OK) {
+        detach(env);
     }
-    if (env->read != NULL) {
-        mdb_txn_abort(env->read);
-    }
-    if (env->write != NULL) {
-        env_write_abort(env);
-    }
-    if (env->env != NULL) {
-        mdb_env_close(env->env);
-    }
-    free(env);
+    return status;
 }
 
 /* ---- reading ---- */
 
+/* A new transaction and not the old one renewed: the old snapshot stays when LMDB gives none. */
 status_t env_renew(env_t *env) {
     uint32_t published = atomic_load_explicit(&env->published, memory_order_acquire);
-    mdb_txn_reset(env->read);
-    env->renewals++;
-    int code = mdb_txn_renew(env->read);
+    MDB_txn *newest = NULL;
+    int code = env->env != NULL ? mdb_txn_begin(env->env, NULL, MDB_RDONLY, &newest) : EIO;
     if (code == 0) {
+        mdb_txn_abort(env->read);
+        env->read = newest;
+        env->renewals++;
         route_catch_up(env, &env->read_route, published);
     }
     return translate(code);
@@ -337,6 +338,9 @@ status_t env_renew(env_t *env) {
 status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     MDB_val k = val_of(key);
     MDB_val v;
+    if (env->read == NULL) {
+        return STATUS_IO;
+    }
     int code = mdb_get(env->read, env->dbs[index_in(env, &env->read_route, db, key)], &k, &v);
     if (code == 0) {
         *value = bytes_from(v);
@@ -346,6 +350,9 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
 
 static status_t reader(env_t *env, uint32_t index, MDB_cursor **cursor) {
     int code = 0;
+    if (env->read == NULL) {
+        return STATUS_IO;
+    }
     if (env->readers[index] == NULL) {
         code = mdb_cursor_open(env->read, env->dbs[index], &env->readers[index]);
     } else if (env->reader_renewals[index] != env->renewals) {
@@ -398,9 +405,14 @@ status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, b
 
 status_t env_write_begin(env_t *env) {
     check(env->write == NULL);
+    if (env_broken(env)) {
+        return STATUS_IO;
+    }
     int dead; /* readers of other processes (tools) that died: their snapshots would keep pages from being used again */
     (void)mdb_reader_check(env->env, &dead);
-    return translate(mdb_txn_begin(env->env, NULL, 0, &env->write));
+    int code = mdb_txn_begin(env->env, NULL, 0, &env->write);
+    env->broken = code == MDB_PANIC;
+    return translate(code);
 }
 
 static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
@@ -547,6 +559,9 @@ void env_write_abort(env_t *env) {
 
 void env_usage(env_t *env, env_usage_t *usage) {
     MDB_envinfo info;
+    if (env->env == NULL) {
+        return;
+    }
     mdb_env_info(env->env, &info);
     usage->map_bytes = info.me_mapsize;
     usage->used_bytes = ((uint64_t)info.me_last_pgno + 1) * env->page_size;
@@ -558,7 +573,7 @@ void env_usage_exact(env_t *env, env_usage_t *usage) {
     MDB_txn *txn;
     MDB_cursor *cursor;
     /* Not the open write transaction: it has taken pages off the list that it may not need. */
-    if (mdb_txn_begin(env->env, NULL, MDB_RDONLY, &txn) != 0) {
+    if (env->env == NULL || mdb_txn_begin(env->env, NULL, MDB_RDONLY, &txn) != 0) {
         return;
     }
     /* Database 0 of LMDB is its own list of free pages: each value begins with how many page numbers it holds. */
@@ -579,5 +594,5 @@ void env_usage_exact(env_t *env, env_usage_t *usage) {
 
 int env_file(env_t *env) {
     int fd = -1;
-    return mdb_env_get_fd(env->env, &fd) == 0 ? fd : -1;
+    return env->env != NULL && mdb_env_get_fd(env->env, &fd) == 0 ? fd : -1;
 }

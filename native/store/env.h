@@ -24,15 +24,17 @@ typedef struct env_usage {
     uint64_t free_bytes; /* known only after env_usage_exact                          */
 } env_usage_t;
 
-/* There is a file of LMDB's in directory, but power failed while it was made: LMDB writes both its first pages unsynced and
- * refuses a file that lacks one of them. Nothing was ever committed to it. */
-bool env_unfinished(const char *directory);
-/* Is there a file of LMDB's that is not empty? */
-bool env_exists(const char *directory);
 LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size);
 void env_close(env_t *env);
 
+/* A write to its first pages that fails ends LMDB's work: reads go on in the snapshot that is there, writes are STATUS_IO until it is opened
+ * again. The keeper thread asks. */
+bool env_broken(const env_t *env);
+/* Both threads' business: neither may be in any other call. On failure reads and writes are STATUS_IO until it is tried again. */
+LEAF_MUST_USE status_t env_reopen(env_t *env);
+
 /* ---- plane thread ---- */
+/* On failure the old snapshot stays. */
 LEAF_MUST_USE status_t env_renew(env_t *env);
 LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key. One cursor for

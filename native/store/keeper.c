@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -308,6 +309,30 @@ static void keeper_step(keeper_t *keeper) {
     }
 }
 
+/* Would home, closed, open again? On a file system that takes no writes any more it would not: reads go on as it is. */
+static bool mendable(const keeper_t *keeper) {
+    static const char *const names[] = {"data.mdb", "lock.mdb"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int size = snprintf(path, sizeof path, "%s/%s", keeper->directory, names[i]);
+        if (size < 0 || (size_t)size >= sizeof path || access(path, R_OK | W_OK) != 0) {
+            return false;
+        }
+    }
+    int fd = env_file(keeper->env);
+    return fd < 0 || fdatasync(fd) == 0;
+}
+
+/* LMDB has ended its work (env_broken): the plane, whose reads it serves, opens home again while this thread keeps out of it. */
+static void park(keeper_t *keeper) {
+    atomic_store_explicit(&keeper->parked, true, memory_order_release);
+    keeper_wake_plane(keeper);
+    while (atomic_load_explicit(&keeper->parked, memory_order_acquire) && !atomic_load_explicit(&keeper->stop_keeper, memory_order_acquire)) {
+        thread_sleep(keeper->keeper_fd, -1);
+    }
+    keeper->blocks.fd = env_file(keeper->env);
+}
+
 /* How long to sleep until the next look at the disk, which is taken when it is due. */
 static int next_look(keeper_t *keeper) {
     bool rests = keeper->committed == atomic_load_explicit(&keeper->durable, memory_order_acquire) && !bounded(keeper);
@@ -326,6 +351,9 @@ static void *keeper_main(void *context) {
     int retry_ms = RETRY_MS;
     for (;;) {
         bool stopping = atomic_load_explicit(&keeper->stop_keeper, memory_order_acquire);
+        if (!stopping && env_broken(keeper->env) && mendable(keeper)) {
+            park(keeper);
+        }
         keeper_step(keeper);
         bool trouble = atomic_load_explicit(&keeper->keeper_trouble, memory_order_relaxed) != STATUS_OK;
         if (stopping) {
@@ -423,6 +451,11 @@ void keeper_seal(keeper_t *keeper, uint64_t position) {
 bool keeper_free(keeper_t *keeper, uint64_t position) {
     atomic_store(&keeper->freed, position);
     return atomic_load(&keeper->rewriting) >= position;
+}
+
+void keeper_unpark(keeper_t *keeper) {
+    atomic_store_explicit(&keeper->parked, false, memory_order_release);
+    thread_wake(keeper->keeper_fd);
 }
 
 void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint_too) {

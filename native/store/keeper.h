@@ -23,6 +23,7 @@ typedef struct keeper {
     const batches_t *batches; /* only its constant parts and sealed bytes are looked at */
     journal_t *journal;       /* NULL: memory store */
     env_t *env;
+    const char *directory; /* home's */
     int64_t sync_interval_ns;
     uint64_t budget; /* LMDB's pages in use may come to so much */
     int journal_fd; /* eventfds */
@@ -52,6 +53,7 @@ typedef struct keeper {
     _Atomic uint64_t disk_free;
     _Atomic uint64_t admits; /* bytes that publishers may hold in the ring */
     _Atomic int short_by;    /* space_short_t: what bounds them */
+    _Atomic bool parked;     /* home has to be opened again: the keeper keeps out of it until the plane clears this */
     _Atomic uint64_t pieces; /* commits in the middle of a checkpoint: the plane has to renew its snapshot */
     /* journal thread's own */
     uint32_t chain;
@@ -93,6 +95,8 @@ void *keeper_journal_main(void *keeper); /* the journal thread, writer.c */
 void keeper_wake_plane(keeper_t *keeper);
 void keeper_heard(keeper_t *keeper); /* the plane, before it looks at what the threads say */
 void keeper_seal(keeper_t *keeper, uint64_t position);
+/* The plane has opened home again, or could not. */
+void keeper_unpark(keeper_t *keeper);
 void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint);
 /* The plane is done with the memory before position. false: the journal thread may be reading it just now; ask again. */
 bool keeper_free(keeper_t *keeper, uint64_t position);

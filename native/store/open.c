@@ -294,7 +294,7 @@ static status_t open_home(opening_t *opening) {
     }
     /* A memory store begins empty. So does one that power failed on while it was made: the journal comes last, and nothing was
      * acknowledged without one. */
-    if (store->options.memory || (!journal_exists(store->directory) && env_unfinished(store->directory))) {
+    if (store->options.memory || (!journal_exists(store->directory) && recover_unfinished(store->directory))) {
         empty_directory(store);
     }
     status = suspect_look(opening);
@@ -377,6 +377,7 @@ static status_t start(opening_t *opening) {
     store->keeper = (keeper_t){.batches = &store->batches,
                                .journal = store->options.memory ? NULL : &store->journal,
                                .env = store->env,
+                               .directory = store->directory,
                                .sync_interval_ns = store->options.sync_interval_ns,
                                .budget = store->sizes.budget};
     status = keeper_open(&store->keeper, home, end);

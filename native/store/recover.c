@@ -29,6 +29,7 @@
 #define KEPT_MAX 2
 #define KEPT_PREFIX "journal.damaged-"
 #define NAME_SIZE 64
+#define UNFINISHED_MAX (1 << 20) /* no file of LMDB's is larger before its first commit */
 #define USE_SIZE (VALUE_CRC_SIZE + 1 + 8)
 
 static const char use_name[] = "journal";
@@ -143,10 +144,36 @@ status_t recover_refuse(opening_t *opening, status_t status, const char *what) {
 
 /* ---- decisions ---- */
 
+bool recover_unfinished(const char *directory) {
+    static const uint8_t zeros[64];
+    uint8_t head[sizeof zeros];
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/data.mdb", directory);
+    int fd = length > 0 && (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) {
+        return false;
+    }
+    struct stat stat_;
+    bool unfinished = false;
+    bool young = fstat(fd, &stat_) == 0 && stat_.st_size <= UNFINISHED_MAX;
+    for (off_t page = 0; page < 2; page++) {
+        ssize_t got = pread(fd, head, sizeof head, page * (off_t)sysconf(_SC_PAGESIZE));
+        unfinished |= got >= 0 && (got < (ssize_t)sizeof head || memcmp(head, zeros, sizeof head) == 0);
+    }
+    close(fd);
+    return unfinished && young;
+}
+
+static bool home_exists(const opening_t *opening) {
+    char path[4096];
+    struct stat stat_;
+    return path_in(opening, "data.mdb", path) && stat(path, &stat_) == 0 && stat_.st_size > 0;
+}
+
 status_t recover_home(opening_t *opening) {
     char name[NAME_SIZE];
     opening->accepted = there(opening, accept_name);
-    if (opening->store->options.memory || env_exists(opening->store->directory) || !journal_exists(opening->store->directory)) {
+    if (opening->store->options.memory || home_exists(opening) || !journal_exists(opening->store->directory)) {
         return STATUS_OK;
     }
     if (!opening->accepted) {

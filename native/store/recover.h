@@ -51,6 +51,9 @@ LEAF_MUST_USE status_t recover_use_read(env_t *env, journal_use_t *use, uint64_t
 /* A transaction of its own. */
 LEAF_MUST_USE status_t recover_use_note(env_t *env, journal_use_t use, uint64_t position);
 
+/* There is a file of LMDB's in directory, but power failed while it was made: LMDB writes both its first pages unsynced and
+ * refuses a file that lacks one of them. Nothing was ever committed to it. */
+bool recover_unfinished(const char *directory);
 /* Before home is opened: refuses one that is gone where its journal is left. */
 LEAF_MUST_USE status_t recover_home(opening_t *opening);
 /* Opens the journal, makes it, or refuses. */

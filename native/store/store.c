@@ -121,6 +121,21 @@ static void take_pieces(store_t *store) {
     }
 }
 
+/* Home takes no more writes since one of them failed, and is likely to take them when it was opened again. Between two ticks nobody holds
+ * anything of it. The memtable has all that home may lack. */
+static void take_parked(store_t *store) {
+    if (!atomic_load_explicit(&store->keeper.parked, memory_order_acquire)) {
+        return;
+    }
+    bool unreadable = env_reopen(store->env) != STATUS_OK;
+    if (unreadable && !store->unreadable) {
+        store_alarm(store, ALARM_IO, 0, 0, "what is stored in %s cannot be opened again: it is not served until it can", store->directory);
+    }
+    store->unreadable = unreadable;
+    store->cursor_seq = 0;
+    keeper_unpark(&store->keeper);
+}
+
 static void take_checkpoint(store_t *store) {
     uint64_t done = atomic_load_explicit(&store->keeper.checkpointed, memory_order_acquire);
     if (store->boundary == 0 || done < store->boundary || !keeper_free(&store->keeper, store->boundary)) {
@@ -238,6 +253,7 @@ static void begin_checkpoint(store_t *store) {
 
 static void take_news(store_t *store) {
     keeper_heard(&store->keeper);
+    take_parked(store);
     take_durable(store);
     take_pieces(store);
     take_checkpoint(store);
