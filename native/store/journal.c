@@ -235,8 +235,8 @@ static bool header_at(const journal_t *journal, uint64_t place, batch_header_t *
            header->position % journal->size == place && header->size <= journal->size;
 }
 
-/* Of a store without a checkpoint the note says nothing that others' would not: the first batch's witness does. */
-static bool first_is_of(journal_t *journal, uint64_t position, const batch_header_t *header, const uint8_t store_id[STORE_ID_SIZE]) {
+/* Is it whole, and that store's? */
+static bool is_of(journal_t *journal, uint64_t position, const batch_header_t *header, const uint8_t store_id[STORE_ID_SIZE]) {
     uint8_t *batch = malloc(header->size);
     uint64_t durable;
     bool ours = batch != NULL && read_circle(journal, batch, position, header->size) == STATUS_OK &&
@@ -255,7 +255,8 @@ bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, u
     journal->size = (uint64_t)stat.st_size - JOURNAL_START;
     if (header_at(journal, position % journal->size, &header) && header.position == position && header.number == number + 1 &&
         header.chain == chain && header.format <= STORE_FORMAT) {
-        return number > 0 || first_is_of(journal, position, &header, store_id);
+        /* Of a store without a checkpoint the note says nothing that others' would not: the first batch's witness does. */
+        return number > 0 || is_of(journal, position, &header, store_id);
     }
     for (uint64_t place = 0; number > 0 && place < journal->size; place += JOURNAL_ALIGNMENT) {
         if (header_at(journal, place, &header) && header.number == number && header.crc == chain && header.format <= STORE_FORMAT &&
@@ -264,6 +265,59 @@ bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, u
         }
     }
     return false;
+}
+
+bool journal_owner(const char *directory, uint8_t store_id[STORE_ID_SIZE]) {
+    uint8_t block[JOURNAL_START];
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/journal", directory);
+    int fd = length > 0 && (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    bool sound = fd >= 0 && read_all(fd, block, sizeof block, 0) == STATUS_OK && memcmp(block, MAGIC, 8) == 0 &&
+                 load_be32(block + 12) == crc32c(0, block + 16, JOURNAL_START - 16);
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (sound) {
+        memcpy(store_id, block + 24, STORE_ID_SIZE);
+    }
+    return sound;
+}
+
+static int by_number(const void *a, const void *b) {
+    const batch_header_t *left = a;
+    const batch_header_t *right = b;
+    return (left->number > right->number) - (left->number < right->number);
+}
+
+bool journal_row(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], uint64_t *position, uint64_t *number, uint32_t *chain) {
+    size_t count = 0;
+    batch_header_t *found = calloc((size_t)(journal->size / JOURNAL_ALIGNMENT), sizeof *found);
+    for (uint64_t place = 0; found != NULL && place < journal->size; place += JOURNAL_ALIGNMENT) {
+        batch_header_t header;
+        if (header_at(journal, place, &header) && header.format <= STORE_FORMAT &&
+            is_of(journal, header.position, &header, store_id)) {
+            found[count++] = header;
+        }
+    }
+    if (count == 0) {
+        free(found);
+        return false;
+    }
+    qsort(found, count, sizeof *found, by_number);
+    size_t first = count - 1;
+    while (first > 0) {
+        const batch_header_t *before = &found[first - 1];
+        uint64_t end = before->position + (before->size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT;
+        if (before->number + 1 != found[first].number || before->crc != found[first].chain || end != found[first].position) {
+            break;
+        }
+        first--;
+    }
+    *position = found[first].position;
+    *number = found[first].number - 1;
+    *chain = found[first].chain;
+    free(found);
+    return true;
 }
 
 status_t journal_head_again(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE]) {

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "store/meta.h"
 #include "store/salvage.h"
 #include "store/suspect.h"
 
-#define FIRST_POSITION UINT64_C(65536) /* a multiple of every alignment; 0 means "none" in places */
 #define MEMORY_ALIGNMENT 64
 
 status_t opening_fail(opening_t *opening, status_t status, const char *what, int error) {
@@ -112,22 +112,23 @@ static void empty_directory(const store_t *store) {
 static const char format_name[] = "format";
 
 static status_t new_format(opening_t *opening) {
-    bytes_t key = bytes_of(format_name, sizeof format_name - 1);
-    uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
+    env_t *env = opening->store->env;
     if (getrandom(opening->store_id, STORE_ID_SIZE, 0) != STORE_ID_SIZE) {
         return opening_fail(opening, STATUS_IO, "no random numbers for", errno);
     }
-    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT);
-    memcpy(value + VALUE_CRC_SIZE + 4, opening->store_id, STORE_ID_SIZE);
-    value_seal(key, value, sizeof value);
-    status_t status = env_write_put(opening->store->env, DB_META, key, bytes_of(value, sizeof value));
+    opening->position = RECOVER_FIRST_POSITION;
+    status_t status = env_write_begin(env);
     if (status == STATUS_OK) {
-        status = keeper_commit(opening->store->env, FIRST_POSITION, 0, 0);
+        status = meta_put_format(env, opening->store_id);
+        if (status != STATUS_OK) {
+            env_write_abort(env);
+        }
+    }
+    if (status == STATUS_OK) {
+        status = keeper_commit(env, RECOVER_FIRST_POSITION, 0, 0);
         if (!opening->store->options.memory) {
             sync_directory(opening->store); /* home's name before there is a journal that says it belongs to it */
         }
-    } else {
-        env_write_abort(opening->store->env);
     }
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot write to the store in", 0);
 }
@@ -152,34 +153,45 @@ static status_t check_format(opening_t *opening, bytes_t value) {
     return STATUS_OK;
 }
 
-static status_t identify(opening_t *opening) {
+static status_t read_meta(opening_t *opening, const meta_t *meta) {
     env_t *env = opening->store->env;
     bytes_t value = BYTES_NONE;
-    status_t status = env_write_begin(env);
-    if (status != STATUS_OK) {
-        return opening_fail(opening, status, "cannot write to the store in", 0);
-    }
-    status = env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value);
-    if (status == STATUS_NOT_FOUND) {
-        opening->position = FIRST_POSITION;
-        return new_format(opening);
-    }
-    if (status != STATUS_OK) {
-        status = opening_fail(opening, status, "cannot read the store in", 0);
-    } else {
-        status = check_format(opening, value);
+    status_t status = STATUS_OK;
+    if (meta->has[META_FORMAT]) {
+        status = env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value);
+        status = status == STATUS_OK ? check_format(opening, value) : opening_fail(opening, status, "cannot read the store in", 0);
     }
     if (status == STATUS_OK) {
         status = recover_use_read(env, &opening->use, &opening->use_position);
+        opening->use = opening->use == USE_UNKNOWN && meta->strange ? USE_SYNCED : opening->use;
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && meta->has[META_APPLIED]) {
         status = keeper_noted(env, &opening->position, &opening->number, &opening->chain);
         if (status != STATUS_OK) {
-            status = opening_fail(opening, STATUS_CORRUPT, "the note of what was applied is damaged in", 0);
+            status = opening_fail(opening, status, "cannot read the store in", 0);
         }
     }
-    env_write_abort(env);
     return status;
+}
+
+static status_t identify(opening_t *opening) {
+    store_t *store = opening->store;
+    meta_t meta;
+    status_t status = meta_look(opening, &meta);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (meta.empty && (store->options.memory || !journal_exists(store->directory))) {
+        return new_format(opening);
+    }
+    status = env_write_begin(store->env);
+    if (status != STATUS_OK) {
+        return opening_fail(opening, status, "cannot write to the store in", 0);
+    }
+    status = read_meta(opening, &meta);
+    env_write_abort(store->env);
+    bool complete = meta.has[META_FORMAT] && meta.has[META_APPLIED];
+    return status == STATUS_OK && !complete ? meta_replace(opening, &meta) : status;
 }
 
 static status_t replay_room(opening_t *opening, status_t status) {

@@ -235,8 +235,11 @@ status_t recover_journal(opening_t *opening) {
     store_t *store = opening->store;
     journal_found_t found = JOURNAL_SOUND;
     status_t status = journal_open(&store->journal, store->directory, opening->store_id, &found, opening->reason, opening->reason_size);
-    if (status != STATUS_OK || found == JOURNAL_SOUND) {
+    if (status != STATUS_OK || (found == JOURNAL_SOUND && !opening->distrusted)) {
         return status;
+    }
+    if (opening->distrusted) {
+        return make_anew(opening, "the journal cannot be told from another store's and was made anew");
     }
     bool unmade = opening->number == 0 && opening->use == USE_UNKNOWN && (found == JOURNAL_ABSENT || found == JOURNAL_BLANK);
     if (unmade) {

@@ -6,6 +6,8 @@
 
 #include "store/core.h"
 
+#define RECOVER_FIRST_POSITION UINT64_C(65536) /* of a store's first batch: a multiple of every alignment; 0 means "none" in places */
+
 /* Record META "journal": how the journal was used last. */
 typedef enum journal_use {
     USE_UNKNOWN = 0,      /* no record: an older leafd's store, or one whose journal never came to be */
@@ -38,6 +40,7 @@ typedef struct opening {
     journal_use_t use;
     uint64_t use_position;
     bool accepted; /* the operator's word that a loss is accepted, see recover.c */
+    bool distrusted; /* the journal that is there is not this home's: it is set aside */
     bool made;     /* the journal, by this start */
     keeper_mark_t home; /* the note as it was before replay; all that home has, when it had no room for the rest (no_room) */
     bool no_room;

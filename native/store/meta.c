@@ -1,0 +1,240 @@
+/* meta.c: see meta.h.
+ *
+ *     one wrong bit, in key or value     found by the checksum, which covers both; all records are written anew, since a wrong key may
+ *                                        stand where LMDB does not look for the right ones
+ *     format or note destroyed           the start is refused. When the loss is accepted: the store's id is the journal's, and the note becomes
+ *                                        the beginning of the unbroken row of batches that ends with the journal's newest. Home is further
+ *                                        than that; batches may be applied again. Without such a row the journal is set aside.
+ *     use of the journal, clock          the start does without
+ */
+#include "store/meta.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+#define ENTRIES_MAX 16
+#define KEY_ROOM 32
+#define VALUE_ROOM 64
+
+static const struct {
+    const char *name;
+    uint32_t size; /* of the value */
+} rows[META_COUNT] = {
+    [META_FORMAT] = {"format", VALUE_CRC_SIZE + 4 + STORE_ID_SIZE},
+    [META_APPLIED] = {"applied", VALUE_CRC_SIZE + 20},
+    [META_JOURNAL] = {"journal", VALUE_CRC_SIZE + 9},
+    [META_CLOCK] = {"clock", VALUE_CRC_SIZE + CLOCK_RECORD_SIZE},
+};
+
+typedef struct entry {
+    uint8_t key[KEY_ROOM];
+    uint8_t value[VALUE_ROOM];
+    uint32_t key_size;
+    uint32_t value_size;
+} entry_t;
+
+typedef struct entries {
+    entry_t at[ENTRIES_MAX];
+    uint32_t count;
+} entries_t;
+
+static bytes_t name_of(unsigned row) {
+    return bytes_of(rows[row].name, (uint32_t)strlen(rows[row].name));
+}
+
+static bytes_t key_of(const entry_t *entry) {
+    return bytes_of(entry->key, entry->key_size);
+}
+
+static bytes_t value_of(const entry_t *entry) {
+    return bytes_of(entry->value, entry->value_size);
+}
+
+/* ---- looking ---- */
+
+static status_t collect(env_t *env, entries_t *entries) {
+    static const uint8_t lowest[] = {0};
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    entries->count = 0;
+    status_t status = env_seek(env, DB_META, bytes_of(lowest, sizeof lowest), &key, &value);
+    while (status == STATUS_OK && entries->count < ENTRIES_MAX) {
+        if (key.size <= KEY_ROOM && value.size <= VALUE_ROOM) {
+            entry_t *entry = &entries->at[entries->count++];
+            memcpy(entry->key, key.at, key.size);
+            memcpy(entry->value, value.at, value.size);
+            entry->key_size = key.size;
+            entry->value_size = value.size;
+        }
+        status = env_next(env, DB_META, bytes_of(lowest, sizeof lowest), &key, &value);
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+static bool mend_value(entry_t *entry) {
+    for (uint32_t bit = 0; bit < entry->value_size * 8; bit++) {
+        entry->value[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        if (value_sound(key_of(entry), value_of(entry))) {
+            return true;
+        }
+        entry->value[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+    }
+    return false;
+}
+
+static bool is_row(const entry_t *entry, unsigned row) {
+    return bytes_equal(key_of(entry), name_of(row));
+}
+
+/* Makes one of the entries the sound one of that name. */
+static bool mend(entries_t *entries, unsigned row) {
+    for (uint32_t i = 0; i < entries->count; i++) {
+        entry_t *entry = &entries->at[i];
+        bool named = is_row(entry, row);
+        if (entry->value_size != rows[row].size) {
+            continue;
+        }
+        if (!named && value_sound(name_of(row), value_of(entry))) { /* the key it is that was wrong */
+            entry->key_size = name_of(row).size;
+            memcpy(entry->key, rows[row].name, entry->key_size);
+            return true;
+        }
+        if (named && mend_value(entry)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool sound_in(const entries_t *entries, unsigned row) {
+    for (uint32_t i = 0; i < entries->count; i++) {
+        if (is_row(&entries->at[i], row) && value_sound(name_of(row), value_of(&entries->at[i]))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All of them, in a transaction of its own. */
+static status_t write_anew(env_t *env, const entries_t *entries) {
+    static const uint8_t lowest[] = {0};
+    static const uint8_t highest[] = {0xff};
+    uint64_t done;
+    status_t status = env_write_begin(env);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = env_write_delete_range(env, DB_META, bytes_of(lowest, 1), bytes_of(highest, 1), UINT64_MAX, &done);
+    for (uint32_t i = 0; status == STATUS_OK && i < entries->count; i++) {
+        status = env_write_put(env, DB_META, key_of(&entries->at[i]), value_of(&entries->at[i]));
+    }
+    if (status == STATUS_OK) {
+        return env_write_commit(env);
+    }
+    env_write_abort(env);
+    return status;
+}
+
+/* A key beside it that is wrong can hide a record from LMDB's search. */
+static bool hidden(env_t *env, unsigned row) {
+    bytes_t value;
+    return env_get(env, DB_META, name_of(row), &value) != STATUS_OK;
+}
+
+status_t meta_look(opening_t *opening, meta_t *meta) {
+    store_t *store = opening->store;
+    entries_t entries;
+    unsigned mended = 0;
+    status_t status = collect(store->env, &entries);
+    *meta = (meta_t){.empty = entries.count == 0};
+    for (unsigned row = 0; row < META_COUNT; row++) {
+        bool sound = sound_in(&entries, row);
+        meta->has[row] = sound || mend(&entries, row);
+        if (meta->has[row] && (!sound || hidden(store->env, row))) {
+            mended++;
+            store->corrupt++;
+            store_alarm(store, ALARM_CORRUPT, 0, 0, "the record \"%s\" of data.mdb was damaged and was put right", rows[row].name);
+        }
+    }
+    for (uint32_t i = 0; i < entries.count; i++) {
+        bool known = false;
+        for (unsigned row = 0; row < META_COUNT; row++) {
+            known |= is_row(&entries.at[i], row);
+        }
+        meta->strange |= !known;
+    }
+    if (status == STATUS_OK && mended > 0) {
+        status = write_anew(store->env, &entries);
+    }
+    return status == STATUS_OK ? status : opening_fail(opening, status, "cannot read the store in", 0);
+}
+
+/* ---- without one of them ---- */
+
+status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE]) {
+    uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
+    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT);
+    memcpy(value + VALUE_CRC_SIZE + 4, store_id, STORE_ID_SIZE);
+    value_seal(name_of(META_FORMAT), value, sizeof value);
+    return env_write_put(env, DB_META, name_of(META_FORMAT), bytes_of(value, sizeof value));
+}
+
+static bool find_note(opening_t *opening) {
+    store_t *store = opening->store;
+    journal_t journal;
+    journal_found_t found;
+    bool known = journal_open(&journal, store->directory, opening->store_id, &found, opening->reason, opening->reason_size) == STATUS_OK &&
+                 found == JOURNAL_SOUND &&
+                 journal_row(&journal, opening->store_id, &opening->position, &opening->number, &opening->chain);
+    journal_close(&journal);
+    return known;
+}
+
+static status_t replace(opening_t *opening, bool format, bool note) {
+    env_t *env = opening->store->env;
+    status_t status = env_write_begin(env);
+    if (status == STATUS_OK && format) {
+        status = meta_put_format(env, opening->store_id);
+    }
+    if (status == STATUS_OK && note) {
+        return keeper_commit(env, opening->position, opening->number, opening->chain);
+    }
+    if (status == STATUS_OK) {
+        return env_write_commit(env);
+    }
+    env_write_abort(env);
+    return status;
+}
+
+status_t meta_replace(opening_t *opening, const meta_t *meta) {
+    store_t *store = opening->store;
+    bool format = !meta->has[META_FORMAT];
+    bool note = !meta->has[META_APPLIED];
+    bool owned = true;
+    char what[96];
+    snprintf(what, sizeof what, "the record \"%s\"%s of data.mdb is damaged", rows[format ? META_FORMAT : META_APPLIED].name,
+             format && note ? " and \"applied\"" : "");
+    if (!opening->accepted) {
+        return recover_refuse(opening, STATUS_CORRUPT, what);
+    }
+    if (format) {
+        owned = journal_owner(store->directory, opening->store_id);
+        if (!owned && getrandom(opening->store_id, STORE_ID_SIZE, 0) != STORE_ID_SIZE) {
+            return opening_fail(opening, STATUS_IO, "no random numbers for", errno);
+        }
+    }
+    bool found = owned && (!note || find_note(opening));
+    if (!found && note) {
+        opening->position = RECOVER_FIRST_POSITION;
+        opening->number = 0;
+        opening->chain = 0;
+    }
+    opening->distrusted = !found;
+    store->corrupt++;
+    store_alarm(store, ALARM_CORRUPT, 0, 0, "%s and the loss is accepted: %s", what,
+                found ? "it was made anew from the journal, and nothing is lost"
+                      : "what was acknowledged since the last checkpoint is lost");
+    status_t status = replace(opening, format, note);
+    return status == STATUS_OK ? status : opening_fail(opening, status, "cannot write to the store in", 0);
+}
