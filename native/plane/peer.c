@@ -174,9 +174,10 @@ static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
     return used;
 }
 
-/* What the plane did so far, about a third of a microsecond each: four deliveries, or a KB of output. */
-static uint64_t work_done(const plane_t *plane) {
-    return (plane->stats.out_msgs >> 2) + (plane->stats.out_bytes >> 10);
+/* What the plane did so far, about a third of a microsecond each: four deliveries, a KB of output, or eight steps of looking for who
+ * wants a subject, which are millions where somebody has thousands of deep patterns. */
+static uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
+    return (plane->stats.out_msgs >> 2) + (plane->stats.out_bytes >> 10) + (*steps >> 3);
 }
 
 /* A few bytes of input may be many deliveries. The rest waits until others had their turn and what was made is written, or until the
@@ -205,7 +206,8 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
     uint32_t used = 0, operations = 0;
     int64_t start_ns = 0;
     op_t op;
-    uint64_t until = work_done(plane) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX);
+    const uint64_t *steps = route_steps(peer->account->route);
+    uint64_t until = work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX);
     while (peer->state == PEER_ADMITTED && !peer->held_back) {
         wire_error_t error = WIRE_ERROR_NONE;
         uint32_t taken = 0;
@@ -224,7 +226,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         used += taken;
-        if (LEAF_UNLIKELY(work_done(plane) >= until-- || (++operations % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
+        if (LEAF_UNLIKELY(work_done(plane, steps) >= until-- || (++operations % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
             yield(plane, peer);
             break;
         }

@@ -22,6 +22,7 @@
 #define CACHE_LAST 8192u
 #define CACHE_ENTRY_MAX 4096u
 #define SEEN_SIZE 2048u
+#define GROUPS_FEW 16u
 
 typedef struct cache_entry {
     uint64_t hash;
@@ -122,38 +123,82 @@ void route_remove(route_t *route, route_target_t *target) {
 
 /* ---- matching ---------------------------------------------------------------------------------------------------- */
 
-/* Groups of the same name at several nodes are one group. Linear: a subject has few groups. */
-static uint32_t groups_gather(const trie_found_t *found, route_group_t *groups, uint32_t max) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < found->count; i++) {
-        for (uint32_t j = 0; j < found->nodes[i]->group_count; j++) {
-            const trie_group_t *group = &found->nodes[i]->groups[j];
-            uint32_t k = 0;
-            while (k < count && !bytes_equal(groups[k].queue, group->queue)) {
-                k++;
-            }
-            if (k == count) {
-                check(count < max);
-                groups[count++] = (route_group_t){.queue = group->queue};
-            }
-            groups[k].count += group->members.count;
-        }
+/* Groups of the same name at several nodes are one group. Few are looked through one by one; of thousands, which one client may ask for,
+ * the table tells where a name is. */
+typedef struct gathering {
+    route_group_t *groups;
+    uint32_t count;
+    uint32_t *places;        /* by name: number of the group + 1; NULL when there are few */
+    uint32_t mask;
+} gathering_t;
+
+static status_t gathering_open(gathering_t *gathering, route_group_t *groups, uint64_t max) {
+    *gathering = (gathering_t){.groups = groups};
+    if (max <= GROUPS_FEW) {
+        return STATUS_OK;
     }
-    return count;
+    uint32_t size = GROUPS_FEW;
+    while (size < max * 2) {
+        size *= 2;
+    }
+    gathering->mask = size - 1;
+    gathering->places = calloc(size, sizeof(*gathering->places));
+    return gathering->places == NULL ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
-static route_target_t **members_copy(const trie_found_t *found, route_group_t *group, route_target_t **to) {
-    group->members = to;
+/* The group of that name, made when it is new. */
+static route_group_t *gathered(gathering_t *gathering, const trie_group_t *source) {
+    uint32_t k = 0, i = 0;
+    if (gathering->places == NULL) {
+        while (k < gathering->count && !bytes_equal(gathering->groups[k].queue, source->queue)) {
+            k++;
+        }
+    } else {
+        i = (uint32_t)source->hash & gathering->mask;
+        while (gathering->places[i] != 0 && !bytes_equal(gathering->groups[gathering->places[i] - 1].queue, source->queue)) {
+            i = (i + 1) & gathering->mask;
+        }
+        k = gathering->places[i] != 0 ? gathering->places[i] - 1 : gathering->count;
+    }
+    if (k == gathering->count) {
+        gathering->groups[gathering->count++] = (route_group_t){.queue = source->queue};
+        if (gathering->places != NULL) {
+            gathering->places[i] = gathering->count;
+        }
+    }
+    return &gathering->groups[k];
+}
+
+static void groups_count(gathering_t *gathering, const trie_found_t *found) {
     for (uint32_t i = 0; i < found->count; i++) {
-        for (uint32_t j = 0; j < found->nodes[i]->group_count; j++) {
+        for (uint32_t j = 0; j < found->nodes[i]->group_capacity; j++) {
             const trie_group_t *source = &found->nodes[i]->groups[j];
-            if (bytes_equal(source->queue, group->queue)) {
-                memcpy(to, source->members.at, (size_t)source->members.count * sizeof(*to));
-                to += source->members.count;
+            if (source->queue.size != 0) {
+                gathered(gathering, source)->count += source->members.count;
             }
         }
     }
-    return to;
+}
+
+/* The members of each group side by side, from `to` on. */
+static void members_copy(gathering_t *gathering, const trie_found_t *found, route_target_t **to) {
+    for (uint32_t k = 0; k < gathering->count; k++) {
+        gathering->groups[k].members = to;
+        to += gathering->groups[k].count;
+        gathering->groups[k].count = 0;
+    }
+    for (uint32_t i = 0; i < found->count; i++) {
+        for (uint32_t j = 0; j < found->nodes[i]->group_capacity; j++) {
+            const trie_group_t *source = &found->nodes[i]->groups[j];
+            if (source->queue.size == 0) {
+                continue;
+            }
+            route_group_t *group = gathered(gathering, source);
+            memcpy((route_target_t **)(uintptr_t)group->members + group->count, source->members.at,
+                   (size_t)source->members.count * sizeof(*to));
+            group->count += source->members.count;
+        }
+    }
 }
 
 /* false: no memory; the entry stays as it was. */
@@ -177,15 +222,16 @@ bool route_match_failed(const route_match_t *match) {
 }
 
 static const route_match_t *entry_fill(route_t *route, cache_entry_t *entry, bytes_t subject, uint64_t hash) {
-    const trie_found_t *found = &route->found;
+    trie_found_t *found = &route->found;
     uint64_t plain_count = 0, member_count = 0, group_max = 0;
     for (uint32_t i = 0; i < found->count; i++) {
         plain_count += found->nodes[i]->plain.count;
         group_max += found->nodes[i]->group_count;
-        for (uint32_t j = 0; j < found->nodes[i]->group_count; j++) {
+        for (uint32_t j = 0; j < found->nodes[i]->group_capacity; j++) {
             member_count += found->nodes[i]->groups[j].members.count;
         }
     }
+    found->steps += group_max;
     uint64_t pointers = (plain_count + member_count) * sizeof(route_target_t *);
     uint64_t size = pointers + group_max * sizeof(route_group_t) + subject.size;
     if (size > CACHE_ENTRY_MAX) {
@@ -200,6 +246,11 @@ static const route_match_t *entry_fill(route_t *route, cache_entry_t *entry, byt
     if (subject.size != 0) {
         memcpy(copy, subject.at, subject.size);
     }
+    gathering_t gathering;
+    if (gathering_open(&gathering, groups, group_max) != STATUS_OK) {
+        entry->generation = 0;
+        return &no_memory;
+    }
     entry->subject = bytes_of(copy, subject.size);
     entry->hash = hash;
     entry->generation = route->generation;
@@ -211,10 +262,10 @@ static const route_match_t *entry_fill(route_t *route, cache_entry_t *entry, byt
             at += plain->count;
         }
     }
-    entry->match.group_count = groups_gather(found, groups, (uint32_t)group_max);
-    for (uint32_t i = 0; i < entry->match.group_count; i++) {
-        at = members_copy(found, &groups[i], at);
-    }
+    groups_count(&gathering, found);
+    members_copy(&gathering, found, at);
+    free(gathering.places);
+    entry->match.group_count = gathering.count;
     return &entry->match;
 }
 
@@ -297,6 +348,10 @@ uint64_t route_count(const route_t *route) {
 
 uint64_t route_generation(const route_t *route) {
     return route->generation;
+}
+
+const uint64_t *route_steps(const route_t *route) {
+    return &route->found.steps;
 }
 
 void route_check(const route_t *route) {

@@ -56,6 +56,9 @@ bool route_interest(route_t *route, bytes_t subject, bytes_t group, uint32_t kin
 void route_each(route_t *route, bool (*visit)(void *context, route_target_t *target), void *context);
 uint64_t route_count(const route_t *route);
 uint64_t route_generation(const route_t *route);
+/* Where what matching has cost since the domain was made can be read: nodes of the trie that were looked at, and groups. What the cache
+ * knew cost nothing. */
+const uint64_t *route_steps(const route_t *route);
 /* For tests: checks the structure, aborts when it is wrong. */
 void route_check(const route_t *route);
 

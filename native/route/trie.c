@@ -8,6 +8,7 @@
 #include "base/subject.h"
 
 #define TRIE_CHILDREN_FIRST 4u
+#define TRIE_GROUPS_FIRST 2u
 
 /* ---- target lists ------------------------------------------------------------------------------------------------ */
 
@@ -81,7 +82,7 @@ void trie_node_free(trie_node_t *node) {
     free(node->children);
     trie_node_free(node->star);
     trie_node_free(node->rest);
-    for (uint32_t i = 0; i < node->group_count; i++) {
+    for (uint32_t i = 0; i < node->group_capacity; i++) {
         list_free(&node->groups[i].members);
         free((void *)(uintptr_t)node->groups[i].queue.at);
     }
@@ -218,51 +219,80 @@ void trie_prune(trie_node_t *node) {
 
 /* ---- targets ----------------------------------------------------------------------------------------------------- */
 
+/* The group's slot, or the free one that it would take. There is a free one always. */
+static trie_group_t *group_slot(trie_group_t *groups, uint32_t capacity, bytes_t queue, uint64_t hash) {
+    uint32_t i = (uint32_t)hash & (capacity - 1);
+    while (groups[i].queue.size != 0 && (groups[i].hash != hash || !bytes_equal(groups[i].queue, queue))) {
+        i = (i + 1) & (capacity - 1);
+    }
+    return &groups[i];
+}
+
 static trie_group_t *group_find(trie_node_t *node, bytes_t queue) {
-    for (uint32_t i = 0; i < node->group_count; i++) {
-        if (bytes_equal(node->groups[i].queue, queue)) {
-            return &node->groups[i];
+    if (node->group_count == 0) {
+        return NULL;
+    }
+    trie_group_t *group = group_slot(node->groups, node->group_capacity, queue, hash_bytes(queue.at, queue.size));
+    return group->queue.size == 0 ? NULL : group;
+}
+
+static void group_move(trie_group_t *to, trie_group_t *from) {
+    *to = *from;
+    list_moved(&to->members);
+    memset(from, 0, sizeof(*from));
+}
+
+static status_t groups_grow(trie_node_t *node) {
+    uint32_t capacity = node->group_capacity == 0 ? TRIE_GROUPS_FIRST : node->group_capacity * 2;
+    trie_group_t *grown = calloc(capacity, sizeof(*grown));
+    if (grown == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < node->group_capacity; i++) {
+        trie_group_t *group = &node->groups[i];
+        if (group->queue.size != 0) {
+            group_move(group_slot(grown, capacity, group->queue, group->hash), group);
         }
     }
-    return NULL;
+    free(node->groups);
+    node->groups = grown;
+    node->group_capacity = capacity;
+    return STATUS_OK;
 }
 
 static trie_group_t *group_make(trie_node_t *node, bytes_t queue) {
-    if (node->group_count == node->group_capacity) {
-        uint32_t capacity = node->group_capacity == 0 ? 1 : node->group_capacity * 2;
-        trie_group_t *grown = realloc(node->groups, (size_t)capacity * sizeof(*grown));
-        if (grown == NULL) {
-            return NULL;
-        }
-        node->groups = grown;
-        node->group_capacity = capacity;
-        for (uint32_t i = 0; i < node->group_count; i++) {
-            list_moved(&grown[i].members);
-        }
+    if ((uint64_t)(node->group_count + 1) * 4 > (uint64_t)node->group_capacity * 3 && groups_grow(node) != STATUS_OK) {
+        return NULL;
     }
     uint8_t *copy = malloc(queue.size);
     if (copy == NULL) {
         return NULL;
     }
     memcpy(copy, queue.at, queue.size);
-    trie_group_t *group = &node->groups[node->group_count++];
-    memset(group, 0, sizeof(*group));
+    uint64_t hash = hash_bytes(queue.at, queue.size);
+    trie_group_t *group = group_slot(node->groups, node->group_capacity, queue, hash);
     group->queue = bytes_of(copy, queue.size);
+    group->hash = hash;
+    node->group_count++;
     return group;
 }
 
 static void group_drop(trie_node_t *node, trie_group_t *group) {
     list_free(&group->members);
     free((void *)(uintptr_t)group->queue.at);
-    trie_group_t *last = &node->groups[--node->group_count];
-    if (last != group) {
-        *group = *last;
-        list_moved(&group->members);
-    }
-    if (node->group_count == 0) {
+    memset(group, 0, sizeof(*group));
+    if (--node->group_count == 0) {
         free(node->groups);
         node->groups = NULL;
         node->group_capacity = 0;
+        return;
+    }
+    /* Whoever probed past the hole moves back into it. */
+    uint32_t mask = node->group_capacity - 1, i = (uint32_t)(group - node->groups);
+    for (uint32_t j = (i + 1) & mask; node->groups[j].queue.size != 0; j = (j + 1) & mask) {
+        trie_group_t moved = {0};
+        group_move(&moved, &node->groups[j]);
+        group_move(group_slot(node->groups, node->group_capacity, moved.queue, moved.hash), &moved);
     }
 }
 
@@ -320,6 +350,7 @@ static status_t found_add(trie_found_t *found, trie_node_t *node) {
 static status_t find_below(trie_node_t *node, bytes_t left, trie_found_t *found) {
     status_t status = STATUS_OK;
     while (status == STATUS_OK) {
+        found->steps++;
         if (left.at == NULL) {
             return found_add(found, node);
         }
@@ -374,7 +405,7 @@ bool trie_each(trie_node_t *node, bool (*visit)(void *context, route_target_t *t
     if (!list_each(&node->plain, visit, context)) {
         return false;
     }
-    for (uint32_t i = 0; i < node->group_count; i++) {
+    for (uint32_t i = 0; i < node->group_capacity; i++) {
         if (!list_each(&node->groups[i].members, visit, context)) {
             return false;
         }
@@ -401,11 +432,20 @@ uint64_t trie_check(const trie_node_t *node) {
     }
     uint64_t count = node->plain.count;
     list_check(node, &node->plain, BYTES_NONE);
-    for (uint32_t i = 0; i < node->group_count; i++) {
-        check(node->groups[i].members.count != 0);
-        list_check(node, &node->groups[i].members, node->groups[i].queue);
-        count += node->groups[i].members.count;
+    uint32_t groups = 0;
+    for (uint32_t i = 0; i < node->group_capacity; i++) {
+        trie_group_t *group = &node->groups[i];
+        if (group->queue.size == 0) {
+            check(group->members.count == 0);
+            continue;
+        }
+        groups++;
+        check(group->members.count != 0);
+        check(group_slot(node->groups, node->group_capacity, group->queue, group->hash) == group);
+        list_check(node, &group->members, group->queue);
+        count += group->members.count;
     }
+    check(groups == node->group_count);
     uint32_t children = 0;
     for (uint32_t i = 0; node->children != NULL && i <= node->mask; i++) {
         const trie_node_t *child = node->children[i];

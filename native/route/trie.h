@@ -19,7 +19,8 @@ typedef struct trie_list {
 } trie_list_t;
 
 typedef struct trie_group {
-    bytes_t queue;            /* own copy                                             */
+    bytes_t queue;            /* own copy; none: the slot is free                     */
+    uint64_t hash;
     trie_list_t members;
 } trie_group_t;
 
@@ -32,9 +33,9 @@ struct trie_node {
     uint32_t mask;
     uint32_t child_count;
     trie_list_t plain;
-    trie_group_t *groups;
+    trie_group_t *groups;     /* open addressing by name, linear probing: somebody may have thousands */
     uint32_t group_count;
-    uint32_t group_capacity;
+    uint32_t group_capacity;  /* slots                                                */
     uint64_t hash;
     uint32_t token_size;
     uint8_t token[];
@@ -54,6 +55,7 @@ typedef struct trie_found {
     trie_node_t **nodes;
     uint32_t count;
     uint32_t capacity;
+    uint64_t steps;           /* nodes that were looked at, ever                      */
 } trie_found_t;
 
 /* Gathers the nodes whose patterns match the literal subject and that have targets. */

@@ -1,7 +1,9 @@
 /* test_route.c: the routing domain against a twin that compares every subscription with every subject, one by one. */
 #include "route/route.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/subject.h"
 #include "test.h"
@@ -146,6 +148,85 @@ static void large_fan_out(void) {
     free(targets);
 }
 
+/* Everybody may name groups as he likes: what many cost must not be their square, and same names at several nodes are one group. */
+static void many_groups(void) {
+    enum { MANY = 30000, NODES = 3 };
+    static const char *const patterns[NODES] = {"job.*", "job.>", "job.a"};
+    char name[16];
+    route_target_t *targets = calloc((size_t)MANY * NODES, sizeof(*targets));
+    route_t *route = route_new();
+    CHECK(targets != NULL && route != NULL);
+    clock_t start = clock();
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "g%u", (unsigned)i);
+        for (uint32_t k = 0; k < NODES; k++) {
+            CHECK_EQ_I64(STATUS_OK, route_add(route, &targets[i * NODES + k], text(patterns[k]), text(name)));
+        }
+    }
+    const route_match_t *match = route_match(route, text("job.a"));
+    CHECK_EQ_U64(MANY, match->group_count);
+    for (uint32_t g = 0; g < match->group_count; g++) {
+        CHECK_EQ_U64(NODES, match->groups[g].count);
+        for (uint32_t k = 0; k < NODES; k++) {
+            CHECK(bytes_equal(match->groups[g].queue, match->groups[g].members[k]->queue));
+        }
+    }
+    CHECK_EQ_U64(MANY, route_match(route, text("job.b"))->group_count);
+    route_check(route);
+    for (uint32_t i = 0; i < MANY; i += 2) {
+        route_remove(route, &targets[i * NODES]);
+    }
+    route_check(route);
+    match = route_match(route, text("job.a"));
+    CHECK_EQ_U64(MANY, match->group_count);
+    uint64_t members = 0;
+    for (uint32_t g = 0; g < match->group_count; g++) {
+        members += match->groups[g].count;
+    }
+    CHECK_EQ_U64((uint64_t)MANY * NODES - MANY / 2, members);
+    for (uint32_t i = 0; i < MANY * NODES; i++) {
+        if (targets[i].node != NULL) {
+            route_remove(route, &targets[i]);
+        }
+    }
+    CHECK((clock() - start) / CLOCKS_PER_SEC < 5);
+    CHECK_EQ_U64(0, route_match(route, text("job.a"))->group_count);
+    route_check(route);
+    route_free(route);
+    free(targets);
+}
+
+/* Deep patterns that all match up to their last token: what looking for them costs can be told from outside, what the cache knows is free. */
+static void steps_are_counted(void) {
+    enum { MANY = 256 };
+    char pattern[64];
+    route_target_t *targets = calloc(MANY, sizeof(*targets));
+    route_t *route = route_new();
+    CHECK(targets != NULL && route != NULL);
+    const uint64_t *steps = route_steps(route);
+    for (uint32_t i = 0; i < MANY; i++) {
+        pattern[0] = 0;
+        for (uint32_t bit = 0; bit < 8; bit++) {
+            strcat(pattern, (i >> bit & 1) != 0 ? "*." : "a.");
+        }
+        strcat(pattern, "z");
+        CHECK_EQ_I64(STATUS_OK, route_add(route, &targets[i], text(pattern), BYTES_NONE));
+    }
+    CHECK_EQ_U64(0, *steps);
+    for (uint32_t round = 0; round < 3; round++) {
+        CHECK_EQ_U64(0, route_match(route, text("a.a.a.a.a.a.a.a.y"))->plain_count);
+    }
+    uint64_t after = *steps;
+    CHECK(after >= MANY);
+    CHECK_EQ_U64(0, route_match(route, text("a.a.a.a.a.a.a.a.y"))->plain_count);
+    CHECK_EQ_U64(after, *steps);
+    for (uint32_t i = 0; i < MANY; i++) {
+        route_remove(route, &targets[i]);
+    }
+    route_free(route);
+    free(targets);
+}
+
 static bool count_visit(void *context, route_target_t *target) {
     (void)target;
     return ++*(uint32_t *)context < 2;
@@ -181,6 +262,8 @@ static void odd_subjects(void) {
 int main(void) {
     RUN("matching gives what comparing every subscription gives, through adds and removes", duel);
     RUN("a fan-out too large for the cache is matched all the same", large_fan_out);
+    RUN("tens of thousands of queue groups on a subject cost their number, not its square", many_groups);
+    RUN("what a search for deep patterns costs is counted, so that its turn can end", steps_are_counted);
     RUN("wildcard tokens in a published subject are ordinary tokens, and an empty token matches nothing", odd_subjects);
     return TEST_RESULT();
 }
