@@ -53,7 +53,8 @@ static bool reserved_reply(bytes_t reply) {
 }
 
 static bool reserved_subject(bytes_t subject) {
-    return bytes_starts(subject, BYTES_LITERAL("_GR_.")) || bytes_starts(subject, BYTES_LITERAL("$NRG."));
+    return bytes_starts(subject, BYTES_LITERAL("_GR_.")) || bytes_starts(subject, BYTES_LITERAL("$NRG."))
+        || bytes_starts(subject, BYTES_LITERAL("$GR."));
 }
 
 static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {

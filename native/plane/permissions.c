@@ -157,21 +157,34 @@ status_t permissions_new(const permission_lists_t *lists, uint32_t response_max,
 
 /* ---- lists ----------------------------------------------------------------------------------------------------------- */
 
+/* The groups that a queue pattern speaks of: "g.>" is no name that "g.*" covers, as in the reference. */
+static bool is_of_group(const queue_pattern_t *pattern, bytes_t queue) {
+    return queue.size != 0 && subject_is_subset(queue, pattern->queue);
+}
+
 /* Plain entries that cover the subject; with a queue, entries for queues overrule them when there are any for the subject. */
-static bool list_covers_queue(const list_t *list, bytes_t subject, bytes_t queue) {
-    bool plain = subject_set_covers(&list->set, subject);
-    if (queue.size == 0) {
-        return plain;
-    }
+static bool list_allows_group(const list_t *list, bytes_t subject, bytes_t queue) {
     bool spoken = false, matched = false;
-    for (uint32_t i = 0; i < list->queued_count; i++) {
+    for (uint32_t i = 0; i < list->queued_count && queue.size != 0; i++) {
         const queue_pattern_t *pattern = &list->queued[i];
         if (subject_is_subset(subject, pattern->subject)) {
             spoken = true;
-            matched = matched || subject_matches(queue, pattern->queue);
+            matched = matched || is_of_group(pattern, queue);
         }
     }
-    return spoken ? matched : plain;
+    return spoken ? matched : subject_set_covers(&list->set, subject);
+}
+
+/* What is denied to all is denied to every group, whatever else is said of groups. A group that listens further than its denial goes is
+ * denied, too, where only the number of tokens tells them apart ("> group" and a denied "* group"): no delivery is looked at for it. */
+static bool list_denies_group(const list_t *list, bytes_t subject, bytes_t queue) {
+    for (uint32_t i = 0; i < list->queued_count; i++) {
+        const queue_pattern_t *pattern = &list->queued[i];
+        if (is_of_group(pattern, queue) && (subject_is_subset(subject, pattern->subject) || subject_matches(subject, pattern->subject))) {
+            return true;
+        }
+    }
+    return subject_set_covers(&list->set, subject);
 }
 
 static bool pair_allows(const permissions_t *permissions, uint32_t allow, bytes_t literal) {
@@ -267,11 +280,11 @@ bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mo
 bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered) {
     const list_t *allow = &permissions->lists[SUB_ALLOW], *deny = &permissions->lists[SUB_DENY];
     *filtered = false;
-    if (!list_is_empty(allow) && !list_covers_queue(allow, subject, queue)) {
+    if (!list_is_empty(allow) && !list_allows_group(allow, subject, queue)) {
         return false;
     }
     if (!list_is_empty(deny)) {
-        if (list_covers_queue(deny, subject, queue)) {
+        if (list_denies_group(deny, subject, queue)) {
             return false;
         }
         *filtered = subject_has_wildcard(subject) && subject_set_collides(&deny->set, subject);
