@@ -18,6 +18,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account
+from leafd.fair import FairQueue
 from leafd.gojson import JsonError, loose
 from leafd.monitor import reports
 from leafd.monitor.encoding import encode
@@ -27,7 +28,10 @@ from leafd.monitor.jetstream_report import healthz, jsz
 SERVER: Final = "$SYS.REQ.SERVER."
 ACCOUNT: Final = "$SYS.REQ.ACCOUNT."
 USER_INFO: Final = "$SYS.REQ.USER.INFO"
-RUNNING_MAX: Final = 256
+REQUESTS_MAX: Final = 1024
+REQUESTS_BYTES_MAX: Final = 4 << 20
+AT_WORK_MAX: Final = 4
+"""Reports in memory at a time: one may be megabytes, and whoever may ask at all may ask thousands of times a second."""
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
     "VARZ": reports.varz,
@@ -66,17 +70,18 @@ class Services:
         self._facts = facts
         self._plane = plane
         self._reload = reload
-        self._nursery: trio.Nursery | None = None
-        self._running = 0
         self._served: set[int] = set()
+        self._requests: FairQueue[t.Message] = FairQueue(
+            waiting=REQUESTS_MAX, size=REQUESTS_BYTES_MAX, at_work=AT_WORK_MAX, at_work_each=1
+        )
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until cancelled."""
+        """Serves until cancelled: accounts and their connections in turn."""
         async with trio.open_nursery() as nursery:
-            self._nursery = nursery
             self.subscribe()
             task_status.started()
-            await trio.sleep_forever()
+            while True:
+                nursery.start_soon(self._serve, await self._requests.take())
 
     def subscribe(self) -> None:
         """Subscribes for accounts that are new; again after a reload."""
@@ -94,28 +99,28 @@ class Services:
                 self._plane.subscribe(account.id, subject, self._message)
 
     def _message(self, message: t.Message) -> None:
-        if self._nursery is None or not message.reply or self._running >= RUNNING_MAX:
-            return
-        self._running += 1
-        self._nursery.start_soon(self._serve, message)
+        if message.reply:  # one that is dropped because its connection has too many waiting is asked again later
+            self._requests.put(message.account, message.connection, message, len(message.payload))
 
     async def _serve(self, message: t.Message) -> None:
-        guard = self._facts.guard
+        try:
+            with self._facts.guard.around("answering a request on $SYS"):
+                await self._answer_and_reply(message)
+        finally:
+            self._requests.done(message.account, message.connection)
+
+    async def _answer_and_reply(self, message: t.Message) -> None:
         account = self._facts.graph.by_id.get(message.account)
         answered: dict[str, Any] | None = None
         try:
             if account is not None:
                 answered = await self._answer(account, message)
         except Exception as error:
-            guard.caught("a request on $SYS", error)
+            self._facts.guard.caught("a request on $SYS", error)
             refused = {"code": 500, "description": "unexpected error"}
             answered = {"server": self._facts.server_info(), "error": refused}
-        finally:
-            self._running -= 1
         if answered is not None:
-            with guard.around("answering a request on $SYS"):
-                body = await encode(answered)
-                self._plane.publish(message.account, message.reply, body)
+            self._plane.publish(message.account, message.reply, await encode(answered))
 
     async def _answer(self, account: Account, message: t.Message) -> dict[str, Any] | None:
         envelope = {"server": self._facts.server_info()}
@@ -183,7 +188,7 @@ class Services:
             return True
         if what == "KICK":
             connection = options.get("cid")
-            if not isinstance(connection, int) or self._facts.clients.get(connection) is None:
+            if type(connection) is not int or self._facts.clients.get(connection) is None:
                 raise Refused(500, "no such client or leafnode id")
             self._plane.close_connection(connection, "", t.CloseReason.SHUTDOWN)
             return True
