@@ -1,1 +1,1 @@
-"""The configuration's models: one frozen Section a block, one field a key, and everything said about it in that place."""
+"""The models of the configuration: one frozen Section a block, one field a key, with all that is said about it."""
