@@ -51,6 +51,7 @@ PYTHON_RANKS = {
     "native_types": 0,
     "turns": 0,
     "quoting": 0,
+    "records": -1,
     "config": 1,
     "native_commands": 1,
     "native": 2,

@@ -23,11 +23,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, ClassVar, Final, TypeVar
 
 from leafd.gosyntax import syntax_error
 from leafd.gotime import TimeError, format_time, parse_time
+from leafd.records import dataclass
 from leafd.turns import WEIGHT_MAX, aside
 
 _NO_TEXT: Final = re.compile("[\ud800-\udfff]")

@@ -17,8 +17,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
+
+from leafd.records import dataclass
 
 LOG_PERIOD_S: Final = 60.0
 

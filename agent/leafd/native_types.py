@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, IntFlag
 from typing import Final
+
+from leafd.records import dataclass
 
 _SUBSCRIPTION_ROW: Final = struct.Struct("<QQ3I4x")  # subscription_row_t
 

@@ -7,7 +7,6 @@ by; the rules of sharing are config/schema/sharing.py's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from leafd.config.schema.accounts import AccountLimits
@@ -15,6 +14,7 @@ from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.mappings import Choices
 from leafd.config.schema.server import Server
 from leafd.config.schema.sharing import is_subset
+from leafd.records import dataclass
 
 GLOBAL: Final = "$G"
 SYSTEM: Final = "$SYS"

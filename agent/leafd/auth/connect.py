@@ -6,10 +6,10 @@ not live here: what the fields prove (verdict.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from leafd.gojson import FLAG, INT, TEXT, ListOf, Struct, present, wire
+from leafd.records import dataclass
 
 SIZE_MAX: Final = 64 << 10
 

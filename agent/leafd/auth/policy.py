@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
 from leafd.config.schema.leafnodes import LeafAuthorization
 from leafd.config.schema.permissions import Permissions, Subjects, User
 from leafd.config.schema.server import Server
+from leafd.records import dataclass
 
 GLOBAL_ACCOUNT: Final = "$G"
 SYSTEM_ACCOUNT: Final = "$SYS"

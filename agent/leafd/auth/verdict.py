@@ -8,12 +8,13 @@ of them. JWT (operator mode) is not here yet, so a CONNECT that brings only a JW
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from leafd.auth.nkeys import verify
 from leafd.auth.passwords import is_hash, matches
 from leafd.auth.policy import GLOBAL_ACCOUNT, Person, Policy, Rights
+from leafd.records import dataclass
 
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 BAD_PROTOCOL: Final = "invalid client protocol"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from leafd.config.schema.section import Invalid, Option, Section, Support, hints
 from leafd.config.schema.server import Server
 from leafd.config.tree import Document, Node, parse_file, parse_text, plain
 from leafd.errors import ConfigError
+from leafd.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

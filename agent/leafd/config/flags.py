@@ -7,10 +7,11 @@ configuration file. Flags of rooms this build does not have (cluster, TLS) are r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from leafd.errors import UsageError
+from leafd.records import dataclass
 
 # Spelling -> field of Flags. A field of type bool takes no value.
 _SPELLINGS: Final = {

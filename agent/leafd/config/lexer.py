@@ -20,11 +20,11 @@ The language was written for people who know no rules, so it has many. Those tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from leafd.errors import ConfigError
+from leafd.records import dataclass
 
 BLANKS: Final = " \t"
 NEW_LINES: Final = "\n\r"

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from leafd.config.lexer import NEW_LINES, SEPARATORS, Scanner, Variable, Where
 from leafd.errors import ConfigError
+from leafd.records import dataclass
 
 INCLUDE_DEPTH_MAX: Final = 32
 FILES_MAX: Final = 1000

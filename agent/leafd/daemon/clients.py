@@ -13,7 +13,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -39,6 +39,7 @@ from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.native_commands import NOT_FOUND
 from leafd.quoting import quoted
+from leafd.records import dataclass
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"

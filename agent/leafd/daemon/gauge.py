@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import trio
+
+from leafd.records import dataclass
 
 LONG_S: Final = 0.1
 """A turn that is worth a line in the log."""

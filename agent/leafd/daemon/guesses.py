@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Final
 
@@ -24,6 +24,7 @@ import trio
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
 from leafd.fair import FairQueue
 from leafd.guard import Guard
+from leafd.records import dataclass
 
 WAITING_MAX: Final = 256
 """Guesses that may wait: more could not be checked before their logins' deadlines on any machine."""

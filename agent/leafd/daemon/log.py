@@ -14,13 +14,13 @@ import re
 import sys
 import time
 import traceback
-from dataclasses import dataclass
 from types import CodeType
 from typing import Final, TextIO
 
 from leafd.errors import StartError
 from leafd.native_types import Trace
 from leafd.quoting import printable
+from leafd.records import dataclass
 
 _FRAMES_MAX: Final = 20  # of a traceback: a recursion has thousands
 BURST: Final = 1000

@@ -15,7 +15,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +49,7 @@ from leafd.links.leafs import Leafs, Link
 from leafd.links.replicas import Replicas
 from leafd.monitor.facts import Facts
 from leafd.native import Plane
+from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.jetstream.catalogue import AccountLimits, Settings

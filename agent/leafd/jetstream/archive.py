@@ -9,12 +9,13 @@ Messages are read and written by C (native/wire/archive.h), with the same layout
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.gojson import INT, UINT64, JsonError, Struct, decode, dump_piecewise, loose, wire, written
 from leafd.jetstream.models.consumer import ConsumerConfig
+from leafd.records import dataclass
 
 MAGIC: Final = b"NATSARC1"
 END: Final = bytes(5)

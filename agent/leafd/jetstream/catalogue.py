@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Final
 
 import trio
@@ -18,6 +18,7 @@ from leafd.gotime import format_time, parse_time
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.subjects import Compared
+from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT
 
 NO_LIMIT: Final = -1

@@ -10,12 +10,13 @@ Pure. What does not live here: everything about the configuration itself (consum
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from leafd.jetstream import errors
 from leafd.jetstream.models.consumer import ACK_FLOW_CONTROL, ConsumerConfig
 from leafd.jetstream.models.requests import ConsumerCreateRequest
 from leafd.jetstream.models.stream import LIMITS, StreamConfig
+from leafd.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

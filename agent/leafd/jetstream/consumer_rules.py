@@ -9,7 +9,7 @@ limits on the number of consumers, workqueue partitions (consumers.py), since th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from leafd.config.transforms import INVALID_SUBJECT, valid_subject
@@ -38,6 +38,7 @@ from leafd.jetstream.stream_rules import (
     pedantic_error,
 )
 from leafd.jetstream.subjects import Steps, SubjectSet, check_list, literal, subset, valid_name
+from leafd.records import dataclass
 
 MAX_WAITING_DEFAULT: Final = 512
 ACK_WAIT_DEFAULT: Final = 30 * SECOND

@@ -6,14 +6,13 @@ What does not live here: requests (registry.py), the daemon's entry (service.py)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import Account, Catalogue, Settings, Stream
 from leafd.jetstream.consumer_rules import ConsumerContext
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.ports import JetStreamPlane, Neighbours
 from leafd.jetstream.stream_rules import StreamContext
+from leafd.records import dataclass
 
 
 @dataclass(slots=True)

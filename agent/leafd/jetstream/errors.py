@@ -7,8 +7,9 @@ Numbers that only a cluster emits are left out on purpose. What does not live he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from leafd.records import dataclass
 
 
 class ApiError(Exception):

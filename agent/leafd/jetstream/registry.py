@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +19,7 @@ from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Account, Consumer, Stream
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.versioning import check_level
+from leafd.records import dataclass
 from leafd.turns import WEIGHT_MAX, aside
 
 if TYPE_CHECKING:

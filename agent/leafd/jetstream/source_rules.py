@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from leafd.config.transforms import INVALID_SUBJECT, TransformError, check_mapping, valid_subject
@@ -17,6 +17,7 @@ from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import SourceConsumer, StreamConfig, StreamSource
 from leafd.jetstream.subjects import Steps, SubjectSet, collide, literal, valid_name
 from leafd.jetstream.versioning import hash8
+from leafd.records import dataclass
 
 API_PREFIX: Final = "$JS.API"
 Lookup = Callable[[str], StreamConfig | None]

@@ -11,7 +11,7 @@ limits (account_limits.py), whether the name is taken (streams.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from leafd.config.transforms import INVALID_SUBJECT, TransformError, check_mapping, check_transform, valid_subject
@@ -22,6 +22,7 @@ from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import FILE, LIMITS, MEMORY, WORKQUEUE, Placement, StreamConfig, StreamSource
 from leafd.jetstream.source_rules import check_cycle, check_mirror, check_prefixes, check_sources, index_name
 from leafd.jetstream.subjects import check_list, collide, first_overlap, subset, valid_name
+from leafd.records import dataclass
 
 NAME_SIZE_MAX: Final = 255
 DESCRIPTION_SIZE_MAX: Final = 4 * 1024

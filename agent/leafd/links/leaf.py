@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, Final
 
 from leafd.auth.connect import leaf_connect
 from leafd.gojson import FLAG, INT32, TEXT, UINT64, JsonError, ListOf, Nested, Struct, present, wire
 from leafd.native_types import CloseReason, LineKind, Permissions
+from leafd.records import dataclass
 
 DELAY_LOOP_S: Final = 30.0
 DELAY_CLUSTER_S: Final = 30.0

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
@@ -25,6 +25,7 @@ from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import leaf
 from leafd.quoting import quoted
+from leafd.records import dataclass
 
 DEFAULT_PORT: Final = 7422
 DIAL_TIMEOUT_S: Final = 5.0

@@ -14,12 +14,12 @@ store drops what it has. What does not live here: messages (native/plane/ingest.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final
 
 from leafd.gojson import INT, TEXT, JsonError, Nested, Struct, decode, wire
 from leafd.links.origin import Origin
+from leafd.records import dataclass
 
 POLL_S: Final = 0.2
 ANSWER_TIMEOUT_S: Final = 5.0

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import trio
@@ -20,6 +19,7 @@ from leafd.guard import Guard
 from leafd.links.leafs import Link, Log
 from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, Replica, Run, Slot, State
+from leafd.records import dataclass
 
 SILENCE_NS: Final = 5_000_000_000
 REFUSED_WAIT_S: Final = 2.0

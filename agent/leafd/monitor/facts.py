@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Protocol
 
 from leafd import native_types as t
 from leafd.accounts.graph import Graph
 from leafd.config.schema.server import Server
 from leafd.guard import Guard
+from leafd.records import dataclass
 
 FEATURE_FLAGS: Final = {
     "js_ack_fc_v2": False,

@@ -9,11 +9,11 @@ then the rest is lost, as in nats-server. Destinations for a cluster's servers a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from leafd.config.schema.section import Reader
 from leafd.config.transforms import TransformError, check_mapping, valid_subject
+from leafd.records import dataclass
 
 HUNDRED: Final = 100
 

@@ -21,9 +21,10 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Self, dataclass_transform
+
+from leafd.records import dataclass
 
 Path = tuple[str | int, ...]
 

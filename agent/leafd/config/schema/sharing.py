@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Final, Literal
 
 from leafd.config.schema.base import Duration, Number, Strings, Text
 from leafd.config.schema.section import Reader, Section, Takes, later, option
+from leafd.records import dataclass
 
 WILDCARDS_MAX: Final = 32
 _REFERENCE: Final = re.compile(r"\$(\d+)|\{\{\s*wildcard\s*\(\s*(\d+)\s*\)\s*\}\}", re.IGNORECASE)

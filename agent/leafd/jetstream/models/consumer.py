@@ -5,7 +5,6 @@ What does not live here: defaults that depend on the stream or on limits (consum
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from leafd.gojson import (
@@ -23,6 +22,7 @@ from leafd.gojson import (
     Time,
     wire,
 )
+from leafd.records import dataclass
 
 DELIVER_ALL: Final = "all"
 DELIVER_LAST: Final = "last"

@@ -5,7 +5,6 @@ Go's names of these structs appear in the texts of errors, so they are given whe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from leafd.gojson import (
@@ -24,6 +23,7 @@ from leafd.gojson import (
 from leafd.gotime import ZERO_TIME
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
+from leafd.records import dataclass
 
 ACTION_ANY: Final = ""
 ACTION_CREATE: Final = "create"

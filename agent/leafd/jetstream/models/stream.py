@@ -5,7 +5,6 @@ What does not live here: defaults that depend on anything (stream_rules.py), the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from leafd.gojson import (
@@ -25,6 +24,7 @@ from leafd.gojson import (
     Time,
     wire,
 )
+from leafd.records import dataclass
 
 LIMITS: Final = "limits"
 INTEREST: Final = "interest"
