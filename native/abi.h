@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 6
+#define PLANE_ABI 7
 #define PLANE_REASON_SIZE 512      /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
@@ -24,6 +24,7 @@ typedef struct plane_limits {
     uint64_t max_memory_store;     /* bytes of memory streams                                              */
     uint64_t journal_size;         /* bytes of the journal file, 0 = default                               */
     int64_t sync_interval_ns;      /* 0: an ack waits for the disk; > 0: acks at once, synced so often     */
+    uint64_t memory_limit;         /* bytes of memory that load may take, shared out by plane/memory.c; 0 = no bound */
     uint64_t max_pending;          /* bytes queued to one connection before it is a slow consumer          */
     int64_t write_deadline_ns;     /* nothing written for so long: slow consumer                           */
     int64_t ping_interval_ns;
@@ -504,7 +505,23 @@ typedef struct plane_stats {
     uint64_t ticks;                /* grows while the plane's thread lives; a command makes it tick        */
     uint64_t journal_rounds;       /* grows while the journal's thread lives and has something to write    */
     uint64_t journal_waiting;      /* bytes that it has been given and has not put on disk                 */
+    uint64_t memory_output;        /* bytes taken of the shares of MEMORY_*                                */
+    uint64_t memory_input;
 } plane_stats_t;
+
+/* Shares of plane_limits_t.memory_limit. */
+#define MEMORY_RING 0
+#define MEMORY_MEMORY_RING 1
+#define MEMORY_OVERLAY 2
+#define MEMORY_KEEPER 3
+#define MEMORY_OUTPUT 4
+#define MEMORY_INPUT 5
+#define MEMORY_EXCHANGE 6
+#define MEMORY_HELD 7
+#define MEMORY_CONTROL 8
+#define MEMORY_SHARES 9
+/* How many bytes one of them is with that limit. */
+uint64_t plane_memory_share(uint64_t limit, uint32_t share);
 
 /* A consistent enough snapshot of the counters, from any thread. */
 void plane_stats(plane_t *plane, plane_stats_t *out);

@@ -30,7 +30,8 @@ from leafd.turns import SLICE_S
 ffi: Any = _ffi
 lib: Any = _lib
 
-PLANE_ABI: Final = 6
+PLANE_ABI: Final = 7
+_MEMORY_COUNTED: Final = ("output", "input")
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
 _RECORD_VALUE_MAX: Final = 1 << 20
@@ -56,9 +57,10 @@ def _text(pointer: Any, size: int) -> str:
 class Plane(Commands):
     """The C plane as one object. Open it, start it, run the pump, submit; stop and close at the end."""
 
-    def __init__(self, handle: Any, guard: Guard | None = None) -> None:
+    def __init__(self, handle: Any, guard: Guard | None = None, memory_limit: int = 0) -> None:
         super().__init__()
         self._plane = handle
+        self._memory_limit = memory_limit
         self._guard = guard or Guard()
         self._command = ffi.new("plane_command_t *")
         self._next_token = 1
@@ -87,7 +89,7 @@ class Plane(Commands):
         handle = lib.plane_open(cell, where, memory, reason, status)
         if handle == ffi.NULL:
             raise PlaneError(int(status[0]), ffi.string(reason).decode("utf-8", "replace"))
-        return cls(handle, guard)
+        return cls(handle, guard, limits.memory_limit)
 
     def start(self) -> None:
         """Starts the plane's thread."""
@@ -138,6 +140,17 @@ class Plane(Commands):
         cell = ffi.new("plane_stats_t *")
         lib.plane_stats(self._plane, cell)
         return t.Stats(*(int(getattr(cell, one.name)) for one in fields(t.Stats)))
+
+    def memory(self) -> dict[str, Any]:
+        """The limit of memory, and by share its bound and what is taken of it, in bytes."""
+        stats = self.stats()
+        return {"limit": self._memory_limit} | {
+            name: {
+                "share": int(lib.plane_memory_share(self._memory_limit, getattr(lib, f"MEMORY_{name.upper()}"))),
+                "used": getattr(stats, f"memory_{name}"),
+            }
+            for name in _MEMORY_COUNTED
+        }
 
     # ---- chunks of a backup: pure, at once
 

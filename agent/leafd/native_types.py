@@ -153,6 +153,7 @@ class Limits:
     max_memory_store: int = 0
     journal_size: int = 0
     sync_interval_ns: int = 0
+    memory_limit: int = 0
     max_pending: int = 64 << 20
     write_deadline_ns: int = 10_000_000_000
     ping_interval_ns: int = 120_000_000_000
@@ -428,6 +429,8 @@ class Stats:
     ticks: int
     journal_rounds: int
     journal_waiting: int
+    memory_output: int
+    memory_input: int
 
     def refused_storage(self) -> list[str]:
         """Which stores refuse publishers, for lack of room or because writing fails."""

@@ -7,23 +7,50 @@
 #include "base/check.h"
 
 #define FIRST_CAPACITY 512
+#define DOUBLES_BELOW (UINT64_C(1) << 18)
 
 void buffer_init(buffer_t *buffer, uint64_t max) {
     *buffer = (buffer_t){.max = max};
 }
 
-void buffer_free(buffer_t *buffer) {
-    free(buffer->at);
-    *buffer = (buffer_t){.max = buffer->max};
+void buffer_count(buffer_t *buffer, share_t *share) {
+    check(buffer->capacity == 0);
+    buffer->share = share;
 }
 
-static status_t grow(buffer_t *buffer, uint64_t needed) {
+void buffer_free(buffer_t *buffer) {
+    free(buffer->at);
+    if (buffer->share != NULL) {
+        buffer->share->used -= buffer->capacity;
+    }
+    *buffer = (buffer_t){.max = buffer->max, .share = buffer->share};
+}
+
+/* The capacity to have for `needed` bytes. Small ones double; a large one is moved by its pages, so growing it often costs little, and
+ * what it has beyond its need is a good part of all memory. */
+static uint64_t larger(const buffer_t *buffer, uint64_t needed) {
     uint64_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY;
     while (capacity < needed) {
-        capacity = capacity > UINT64_MAX / 2 ? needed : capacity * 2;
+        uint64_t step = capacity < DOUBLES_BELOW ? capacity : capacity / 4;
+        capacity = capacity > UINT64_MAX - step ? needed : capacity + step;
     }
-    if (capacity > buffer->max) {
-        capacity = buffer->max;
+    return capacity < buffer->max ? capacity : buffer->max;
+}
+
+static status_t grow(buffer_t *buffer, uint64_t more) {
+    share_t *share = buffer->share;
+    uint64_t capacity = larger(buffer, buffer->size + more);
+    if (share != NULL && !share_has(share, capacity - buffer->capacity) && share_has(share, buffer->size + more - buffer->capacity)) {
+        capacity = buffer->size + more; /* what it needs is there, only nothing to spare */
+    }
+    if (share != NULL && !share_has(share, capacity - buffer->capacity)) {
+        if (share->make_room == NULL || !share->make_room(share->context, buffer, capacity - buffer->capacity)) {
+            return STATUS_FULL;
+        }
+        if (more <= buffer->capacity - buffer->size) {
+            return STATUS_OK;
+        }
+        capacity = larger(buffer, buffer->size + more);
     }
     if (capacity > SIZE_MAX) {
         return STATUS_NO_MEMORY;
@@ -31,6 +58,9 @@ static status_t grow(buffer_t *buffer, uint64_t needed) {
     uint8_t *at = realloc(buffer->at, (size_t)capacity);
     if (at == NULL) {
         return STATUS_NO_MEMORY;
+    }
+    if (share != NULL) {
+        share->used += capacity - buffer->capacity;
     }
     buffer->at = at;
     buffer->capacity = capacity;
@@ -43,7 +73,7 @@ status_t buffer_reserve(buffer_t *buffer, uint64_t more, uint8_t **place) {
         if (buffer->size > buffer->max || more > buffer->max - buffer->size) {
             return STATUS_FULL;
         }
-        status_t status = grow(buffer, buffer->size + more);
+        status_t status = grow(buffer, more);
         if (status != STATUS_OK) {
             return status;
         }

@@ -14,6 +14,9 @@
 /* Read at least so much at once into rest. */
 #define REST_READ (64u * 1024u)
 #define REST_KEEP (4u * 1024u)
+/* Of what the share of input memory has left, one read takes at most a part, but always so much: any line fits. */
+#define READ_SHARES 8u
+#define READ_MIN (8u * 1024u)
 #define DISCARD_ROUNDS 16
 
 status_t conn_scratch_open(conn_scratch_t *scratch) {
@@ -26,11 +29,12 @@ void conn_scratch_close(conn_scratch_t *scratch) {
     scratch->at = NULL;
 }
 
-void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, void *tag) {
+void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, const conn_shares_t *shares, void *tag) {
     *conn = (conn_t){.fd = fd, .tag = tag, .read_max = CONN_SCRATCH_SIZE};
     /* A whole read may have to wait for a verdict, behind its CONNECT. */
     buffer_init(&conn->rest, input_max + CONN_SCRATCH_SIZE);
-    outq_init(&conn->out, max_pending);
+    buffer_count(&conn->rest, shares->input);
+    outq_init(&conn->out, max_pending, shares->output);
 }
 
 void conn_close(conn_t *conn, loop_t *loop) {
@@ -72,6 +76,16 @@ static status_t receive(conn_t *conn, uint8_t *to, size_t room, uint32_t *got) {
     }
 }
 
+static uint64_t read_room(const conn_t *conn, uint64_t room) {
+    const share_t *share = conn->rest.share;
+    if (share == NULL) {
+        return room;
+    }
+    uint64_t left = share->limit > share->used ? (share->limit - share->used) / READ_SHARES : 0;
+    left = left > READ_MIN ? left : READ_MIN;
+    return left < room ? left : room;
+}
+
 /* Into rest: it is long, or the op it begins is longer than the scratch buffer. At most as much again as is there: what a peer
  * announces and does not send costs nothing. */
 static status_t read_to_rest(conn_t *conn, uint32_t need, bytes_t *input) {
@@ -90,11 +104,11 @@ static status_t read_to_rest(conn_t *conn, uint32_t need, bytes_t *input) {
         return STATUS_FULL;
     }
     uint8_t *to;
-    status_t status = buffer_reserve(rest, room, &to);
-    if (status != STATUS_OK) {
-        return status;
+    if (buffer_reserve(rest, room, &to) != STATUS_OK) {
+        return STATUS_NO_MEMORY;
     }
     uint32_t got;
+    status_t status;
     status = receive(conn, to, (size_t)room, &got);
     if (status == STATUS_OK) {
         rest->size += got;
@@ -115,7 +129,7 @@ status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t
         memcpy(scratch->at, conn->rest.at, kept);
     }
     uint32_t got;
-    status_t status = receive(conn, scratch->at + kept, conn->read_max - kept, &got);
+    status_t status = receive(conn, scratch->at + kept, (size_t)read_room(conn, conn->read_max - kept), &got);
     if (status == STATUS_OK) {
         conn->rest.size = 0;
         *input = bytes_of(scratch->at, kept + got);

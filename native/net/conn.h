@@ -47,16 +47,22 @@ typedef struct conn {
     void *tag; /* registered with the loop */
 } conn_t;
 
+/* Where a connection's memory is counted; NULL: nowhere. */
+typedef struct conn_shares {
+    share_t *input;
+    share_t *output;
+} conn_shares_t;
+
 /* Takes over a non-blocking socket. input_max: the largest op, max_control_line + max_payload and some change. read_max is
  * CONN_SCRATCH_SIZE; the caller may lower it (not below what rest holds) for a peer that may not send much yet. */
-void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, void *tag);
+void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, const conn_shares_t *shares, void *tag);
 /* Leaves the loop and closes the descriptor. Nothing is flushed: conn_flush first if the peer is to get a last word (input that
  * nobody read is thrown away first, so that it doesn't turn the end into a reset that destroys that word). */
 void conn_close(conn_t *conn, loop_t *loop);
 
 /* Reads once. need: wire_parser_t.need, a hint of how much is missing. STATUS_OK: *input is rest and the new bytes, valid until
  * conn_keep; STATUS_AGAIN: nothing came; STATUS_CLOSED: the peer is gone; STATUS_FULL: input_max or read_max
- * reached without a whole op. */
+ * reached without a whole op; STATUS_NO_MEMORY: nothing was read, since the memory for it is not there now. */
 LEAF_MUST_USE status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t *input);
 /* What is in rest without reading, e.g. when reading goes on after a verdict. Empty when there is none. */
 bytes_t conn_rest(const conn_t *conn);

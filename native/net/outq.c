@@ -10,20 +10,20 @@
 
 #include "base/check.h"
 
-void outq_init(outq_t *outq, uint64_t max_pending) {
+void outq_init(outq_t *outq, uint64_t max_pending, share_t *share) {
     *outq = (outq_t){.max_pending = max_pending};
     /* The verdict over a slow consumer is outq_end's; the buffer itself may hold what is written already, too. */
     buffer_init(&outq->data, UINT64_MAX);
     buffer_init(&outq->control, OUTQ_CONTROL_MAX);
+    buffer_count(&outq->data, share);
+    buffer_count(&outq->control, share);
 }
 
 void outq_free(outq_t *outq) {
     buffer_free(&outq->data);
     buffer_free(&outq->control);
     free(outq->marks);
-    *outq = (outq_t){.max_pending = outq->max_pending};
-    buffer_init(&outq->data, UINT64_MAX);
-    buffer_init(&outq->control, OUTQ_CONTROL_MAX);
+    outq_init(outq, outq->max_pending, outq->data.share);
 }
 
 status_t outq_mark(outq_t *outq) {
@@ -173,6 +173,10 @@ void outq_idle(outq_t *outq) {
         buffer_trim(&outq->data, OUTQ_KEEP_BYTES * 4);
         return;
     }
+    outq_trim(outq);
+}
+
+void outq_trim(outq_t *outq) {
     buffer_trim(&outq->data, 0);
     buffer_trim(&outq->control, 0);
     if (outq->data.size == 0 && outq->marks != NULL) {

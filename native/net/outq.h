@@ -46,8 +46,9 @@ typedef struct outq {
     int64_t blocked_since_ns; /* mono time of the last progress while something waits; 0 = nothing waits */
 } outq_t;
 
-void outq_init(outq_t *outq, uint64_t max_pending); /* allocates nothing */
-void outq_free(outq_t *outq);
+/* share: where its memory is counted, but for the marks, which are less than a hundredth of it; NULL: nowhere. Allocates nothing. */
+void outq_init(outq_t *outq, uint64_t max_pending, share_t *share);
+void outq_free(outq_t *outq); /* as after outq_init */
 
 static inline uint64_t outq_pending(const outq_t *outq) {
     return (outq->data.size - outq->sent) + (outq->control.size - outq->control_sent);
@@ -88,6 +89,8 @@ int outq_gather(const outq_t *outq, struct iovec iov[OUTQ_IOVECS]);
 void outq_written(outq_t *outq, uint64_t written, int64_t mono_ns);
 /* Has something waited for longer than the deadline without any byte going out? */
 bool outq_stalled(const outq_t *outq, int64_t mono_ns, int64_t write_deadline_ns);
+/* When nothing waits: gives its memory back at once. */
+void outq_trim(outq_t *outq);
 /* Called about once a second: gives memory back when nothing was queued since the last call. */
 void outq_idle(outq_t *outq);
 

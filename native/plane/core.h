@@ -6,7 +6,7 @@
  *     dispatch_*.c one function a protocol verb                      publish.c    one message to all who want it
  *     interest.c   what leaf links are told                          permissions.c admit.c   who may what
  *     command_*.c  one function a command of abi.h                   stream.c consumer.c js_*.c ingest.c   JetStream
- *     pressure.c   nobody gives control more than it takes
+ *     pressure.c   nobody gives control more than it takes          memory.c   nor makes the process larger than it may be
  *     jobs.c       what takes longer than a tick may, in steps        stream_jobs.c js_direct.c   who has such work
  *     import.c shadow.c cross.c reply.c   what accounts take from each other (import.h)
  *
@@ -37,6 +37,7 @@
 #include "net/loop.h"
 #include "plane/exchange.h"
 #include "plane/held.h"
+#include "plane/memory.h"
 #include "plane/refused.h"
 #include "plane/table.h"
 #include "plane/text.h"
@@ -58,14 +59,12 @@
 #define CHORES_INTERVAL_NS (500 * NS_PER_MS)
 #define FIRST_PING_NS (2 * NS_PER_SECOND)
 #define FIRST_LEAF_PING_NS (1 * NS_PER_SECOND)
-#define DELIVERY_HIGH_WATER (1024u * 1024u) /* a receiver with more than this queued gets no more from consumers */
 #define DELIVERY_LOW_WATER (256u * 1024u)
 #define INTERNAL_TARGETS_MAX 64u
 #define CROSSING_DEPTH_MAX 8u            /* accounts that it may pass one after the other              */
 #define REPLY_PREFIX_SIZE 11u            /* _R_.<six>.                                                 */
 #define STALL_NS (10 * NS_PER_MS)         /* a producer pauses so long when a receiver is nearly cut off */
 #define PACE_NS (1 * NS_PER_MS)           /* and so long, at most, when it is merely behind              */
-#define PACE_BYTES (1024u * 1024u)        /* queued: behind. Twice the work a message once it leaves the cache */
 #define PACE_OVER_BYTES (256u * 1024u)
 #define INPUT_WORK_MAX 4096u             /* of one connection in one turn, some milliseconds: peer.c .. */
 #define INPUT_WORK_MIN 2048u             /* .. and among many that are ready                           */
@@ -202,6 +201,7 @@ struct peer {
     int64_t start_wall_ns;
     int64_t last_wall_ns;
     int64_t last_input_ns;
+    int64_t input_since_ns;              /* what conn.rest begins with has waited since then           */
     int64_t next_ping_ns;
     int64_t ping_sent_ns;
     int64_t rtt_ns;
@@ -285,6 +285,8 @@ typedef struct fast_batches fast_batches_t; /* js_fast.c                        
 
 struct plane {
     plane_limits_t limits;
+    memory_t memory;
+    uint64_t behind_bytes;               /* memory.c, once a tick                                      */
     moment_t now;
     exchange_t exchange;
     event_entry_t *late[2];              /* completions that held.c had no memory for: none is ever lost */
@@ -386,6 +388,7 @@ void peer_pong(plane_t *plane, peer_t *peer);        /* a PING came             
 void peer_ponged(plane_t *plane, peer_t *peer);      /* a PONG came                                             */
 void peer_chores(plane_t *plane, peer_t *peer);      /* pings, deadlines, expiry                                */
 void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver); /* slows it down, if the receiver is behind */
+void peer_wait(plane_t *plane, peer_t *peer);        /* there is no memory for its input: it is not read for a moment */
 void peer_unstall(plane_t *plane);                   /* those whose moment is over                              */
 void peer_drop_subscriptions(plane_t *plane, peer_t *peer);
 void peer_sweep_begin(plane_t *plane);               /* of a turn: who was leaving goes on with it             */
@@ -448,7 +451,7 @@ LEAF_MUST_USE status_t sink_add(plane_t *plane, account_t *account, sink_t *sink
                                 uint32_t prefix_tokens);
 void sink_remove(plane_t *plane, sink_t *sink);
 
-bool peer_is_full(peer_t *peer);                     /* a consumer is told so, and peer remembers it            */
+bool peer_is_full(const plane_t *plane, peer_t *peer);                     /* a consumer is told so, and peer remembers it            */
 
 /* ---- interest.c ---------------------------------------------------------------------------------------------------------------- */
 

@@ -315,7 +315,7 @@ static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, byt
             continue;
         }
         if (targets[i]->kind <= TARGET_LEAF) {
-            full = peer_is_full(((const subscription_t *)targets[i]->owner)->peer);
+            full = peer_is_full(plane, ((const subscription_t *)targets[i]->owner)->peer);
         }
         found = !note_other_side(&others, targets[i], follow) || found;
     }

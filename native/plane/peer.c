@@ -59,7 +59,8 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     plane->next_peer++;
     const plane_limits_t *limits = &plane->limits;
     uint64_t max_pending = kind == CONN_LEAF ? limits->max_pending * LEAF_PENDING_FACTOR : limits->max_pending;
-    conn_init(&peer->conn, fd, input_max(plane, limits->max_payload), max_pending, peer);
+    conn_shares_t shares = {.input = &plane->memory.input, .output = &plane->memory.output};
+    conn_init(&peer->conn, fd, input_max(plane, limits->max_payload), max_pending, &shares, peer);
     peer->kind = kind;
     peer->dialled = listener == 0;
     peer->state = PEER_GREETING;
@@ -242,6 +243,9 @@ uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
 
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input) {
     uint32_t used = peer_input(plane, peer, input);
+    if (used != 0 || input.at != peer->conn.rest.at) {
+        peer->input_since_ns = plane->now.mono_ns;
+    }
     if (conn_keep(&peer->conn, input, used) != STATUS_OK) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
     }
@@ -331,6 +335,7 @@ void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status) {
             entry->event.target = peer->id;
         }
         event_post(&plane->exchange, entry);
+        outq_free(&peer->conn.out); /* nothing of it is sent any more, and others may need the memory now */
     }
     peer_doom_silently(plane, peer, status == STATUS_FULL ? CLOSE_SLOW : CLOSE_WRITE, BYTES_LITERAL("Slow Consumer (Pending Bytes)"));
 }
@@ -407,16 +412,23 @@ void peer_flush(plane_t *plane, peer_t *peer) {
     }
 }
 
+static void pause_for(plane_t *plane, peer_t *peer, int64_t pause_ns) {
+    if (peer->stalled_until_ns == 0) {
+        peer->stalled_until_ns = plane->now.mono_ns + pause_ns;
+        peer->next_stalled = plane->stalled;
+        plane->stalled = peer;
+        peer_want(plane, peer);
+    }
+}
+
 /* Who publishes faster than a receiver reads gets a breath less: long ones so that the receiver is not cut off for a burst, and
  * before that short ones, so that what is queued stays small and in the processor's cache. */
 void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver) {
-    if (producer->stalled_until_ns != 0) {
-        return;
-    }
-    producer->stalled_until_ns = plane->now.mono_ns + (outq_crowded(receiver) ? STALL_NS : PACE_NS);
-    producer->next_stalled = plane->stalled;
-    plane->stalled = producer;
-    peer_want(plane, producer);
+    pause_for(plane, producer, outq_crowded(receiver) ? STALL_NS : PACE_NS);
+}
+
+void peer_wait(plane_t *plane, peer_t *peer) {
+    pause_for(plane, peer, STALL_NS);
 }
 
 void peer_unstall(plane_t *plane) {

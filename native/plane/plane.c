@@ -69,7 +69,7 @@ static void read_peer(plane_t *plane, peer_t *peer) {
                   peer->state == PEER_GREETING ? BYTES_LITERAL("maximum control line exceeded") : BYTES_LITERAL("Maximum Payload Violation"));
         return;
     case STATUS_NO_MEMORY:
-        peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
+        peer_wait(plane, peer);
         return;
     case STATUS_CLOSED:
     default:

@@ -50,7 +50,7 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
     if (LEAF_UNLIKELY(peer->permissions != NULL) && shown->reply.size != 0 && permissions_tracks(peer->permissions)) {
         permissions_track_reply(peer->permissions, shown->reply, plane->now.mono_ns);
     }
-    if (LEAF_UNLIKELY(outq_pending(out) > PACE_BYTES || outq_crowded(out)) && publication->origin != NULL) {
+    if (LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes || outq_crowded(out)) && publication->origin != NULL) {
         peer_stall(plane, publication->origin, out);
     }
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
@@ -138,7 +138,7 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
         peer->out_bytes += size;
         plane->stats.out_msgs++;
         plane->stats.out_bytes += size;
-        if (LEAF_UNLIKELY(outq_pending(out) > PACE_BYTES || outq_crowded(out)) && publication->origin != NULL) {
+        if (LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes || outq_crowded(out)) && publication->origin != NULL) {
             peer_stall(plane, publication->origin, out);
         }
     }
@@ -454,8 +454,8 @@ uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, byt
 
 /* ---- deliveries of consumers ---------------------------------------------------------------------------------------------- */
 
-bool peer_is_full(peer_t *peer) {
-    if (outq_pending(&peer->conn.out) <= DELIVERY_HIGH_WATER) {
+bool peer_is_full(const plane_t *plane, peer_t *peer) {
+    if (outq_pending(&peer->conn.out) <= plane->behind_bytes) {
         return false;
     }
     peer->full = true;
@@ -463,7 +463,7 @@ bool peer_is_full(peer_t *peer) {
 }
 
 delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery) {
-    if (plane->deferred.bytes > DELIVERY_HIGH_WATER) {
+    if (plane->deferred.bytes > BEHIND_BYTES) {
         plane->deferred_full = true;
         return DELIVERED_FULL;
     }

@@ -38,6 +38,7 @@ static status_t store_start(plane_t *plane, uint32_t which, const char *director
 
 status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason) {
     plane->limits = *limits;
+    memory_open(plane);
     plane->next_peer = 1;
     plane->random = UINT64_C(0x2545F4914F6CDD1D) ^ (uint64_t)plane->now.mono_ns;
     buffer_init(&plane->scratch, UINT64_C(1) << 32);
@@ -328,6 +329,7 @@ void core_settle(plane_t *plane) {
     chores(plane);
     sweep_and_flush(plane);
     event_pump(&plane->exchange);
+    memory_tick(plane);
     stats_publish(plane);
 }
 

@@ -22,7 +22,7 @@ static void start(uint64_t max_pending) {
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
     CHECK_EQ_I64(STATUS_OK, loop_open(&loop));
     CHECK_EQ_I64(STATUS_OK, conn_scratch_open(&scratch));
-    conn_init(&conn, pair[0], INPUT_MAX, max_pending, &conn);
+    conn_init(&conn, pair[0], INPUT_MAX, max_pending, &(conn_shares_t){0}, &conn);
     peer = pair[1];
 }
 

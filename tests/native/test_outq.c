@@ -26,7 +26,7 @@ static void drain(outq_t *outq, uint64_t size, int64_t now) {
 }
 
 static void start(outq_t *outq, uint64_t max_pending) {
-    outq_init(outq, max_pending);
+    outq_init(outq, max_pending, NULL);
     buffer_init(&peer, UINT64_MAX);
 }
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from leafd.config.schema.server import Server
 from leafd.daemon.descriptors import connections_for
+from leafd.daemon.memory import machine_bytes, memory_limit
 from leafd.errors import StartError
 from leafd.native_types import Limits, PlaneError
 
@@ -105,6 +106,7 @@ def plane_limits(server: Server, directory: Path | None) -> Limits:
         max_file_store=file_store,
         max_memory_store=memory_store,
         sync_interval_ns=(jetstream.sync_interval or 0) if jetstream else 0,
+        memory_limit=memory_limit(server),
         max_pending=server.max_pending,
         write_deadline_ns=server.write_deadline,
         ping_interval_ns=server.ping_interval,
@@ -144,4 +146,4 @@ def _disk_share(directory: Path) -> int:
 
 
 def _memory_share() -> int:
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * _SHARE)
+    return int(machine_bytes() * _SHARE)

@@ -156,7 +156,7 @@ def _traffic(stats: t.Stats) -> dict[str, Any]:
 
 def _own(facts: Facts) -> dict[str, Any]:
     """How this program is doing: figures that the reference has nothing like."""
-    return facts.guard.figures() | facts.turns() | _plane(facts.plane.stats())
+    return facts.guard.figures() | facts.turns() | _plane(facts.plane.stats()) | {"memory": facts.plane.memory()}
 
 
 def _plane(stats: t.Stats) -> dict[str, float]:

@@ -15,6 +15,9 @@ from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.sharing import Shared, share
 
 DEFAULT_PORT: Final = 4222
+MEMORY_LIMIT_MIN: Final = 32 << 20
+MEMORY_PAYLOADS: Final = 24
+"""The limit holds so many messages of max_payload at least: its smallest share that one has to fit is so small."""
 _INT32_MAX: Final = 2**31 - 1
 _TLS: Final = (
     "TLS is not available in this build yet: connections would be plain text; remove it only if that is acceptable"
@@ -65,6 +68,14 @@ class Server(Section):
     )
     max_pending: Annotated[Number, zero_means_default(64 << 20)] = option(
         64 << 20, "Bytes that wait for one client before it is cut off as slow.", takes=Takes.LIVE, gt=0
+    )
+    memory_limit: Number | None = option(
+        None,
+        "Bytes of memory that clients and load may make leafd take beyond what it has at rest, memory streams apart. "
+        "Default: a tenth of the machine's memory (or of the control group's limit, where that is lower), at least "
+        "32MB; more where max_payload needs it.",
+        ge=MEMORY_LIMIT_MIN,
+        example="64MB",
     )
     max_subscriptions: Number = option(
         0, "Subscriptions of one connection; 0: no limit.", aliases=("max_subs",), takes=Takes.LIVE, ge=-1
@@ -155,6 +166,10 @@ class Server(Section):
             raise ValueError('lame_duck_duration is too short: at least "30s"')
         if self.max_pending < self.max_payload:
             raise ValueError("max_payload must not be larger than max_pending: raise max_pending")
+        if self.memory_limit is not None and self.memory_limit < MEMORY_PAYLOADS * self.max_payload:
+            raise ValueError(
+                f"memory_limit has no room for messages of max_payload: at least {MEMORY_PAYLOADS} times as much"
+            )
         for name in self.accounts:
             if not name or any(char in name for char in " \t*>"):
                 raise ValueError(f"account name {name!r} has a blank or wildcard: rename it")

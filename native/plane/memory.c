@@ -1,0 +1,165 @@
+/* memory.c: see memory.h. The table, and what is done when the memory of connections has reached its share.
+ *
+ * Output. Nobody needs to wait for a reader that does not read, so: first what the sockets take is written. Then the connection with the
+ * most waiting is closed as a slow consumer, as one over its own max_pending is, until there is room. Clients go before leaf links,
+ * behind which many wait, unless no client has more than OUTPUT_SMALL waiting: then a link is what fills the share.
+ *
+ * Input. Bytes that came and are not acted on yet: parts of large messages, and what a connection sent ahead while it waits for something.
+ * The less the share has left, the less is read at once (conn.c). A connection whose message finds no room is not read for a moment, but
+ * the message that was begun first may always be made whole: the share may be passed by one message, and by INPUT_SMALL of every
+ * connection. Who does not send the end of the oldest one for INPUT_PATIENCE_NS while others wait for room is closed.
+ */
+#include "plane/core.h"
+
+#define WHOLE 64u                                  /* parts that the limit is divided into */
+#define MIB (UINT64_C(1) << 20)
+
+typedef enum parts {
+    PARTS_RING = 16,
+    PARTS_MEMORY_RING = 6,
+    PARTS_OVERLAY = 8,
+    PARTS_KEEPER = 8,
+    PARTS_OUTPUT = 10,
+    PARTS_INPUT = 6,
+    PARTS_EXCHANGE = 6,
+    PARTS_HELD = 2,
+    PARTS_CONTROL = 2,
+} parts_t;
+
+_Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT + PARTS_EXCHANGE + PARTS_HELD
+                       + PARTS_CONTROL <= WHOLE,
+               "the shares come to the limit at most");
+
+/* most: more of it would be of no use. */
+static const struct {
+    uint32_t parts;
+    uint64_t most;
+} table[MEMORY_SHARES] = {
+    [MEMORY_RING] = {PARTS_RING, 64 * MIB},                         /* batches until LMDB has them, messages in it          */
+    [MEMORY_MEMORY_RING] = {PARTS_MEMORY_RING, 32 * MIB},           /* the same of memory streams                           */
+    [MEMORY_OVERLAY] = {PARTS_OVERLAY, UINT64_MAX},                 /* indexes of what is in the rings, heads of subjects   */
+    [MEMORY_KEEPER] = {PARTS_KEEPER, UINT64_MAX},                   /* pages of LMDB that a checkpoint changes              */
+    [MEMORY_OUTPUT] = {PARTS_OUTPUT, UINT64_MAX},
+    [MEMORY_INPUT] = {PARTS_INPUT, UINT64_MAX},
+    [MEMORY_EXCHANGE] = {PARTS_EXCHANGE, 192 * MIB},                /* commands, events and messages between C and Python   */
+    [MEMORY_HELD] = {PARTS_HELD, UINT64_MAX},                       /* answers that wait for the disk                       */
+    [MEMORY_CONTROL] = {PARTS_CONTROL, 64 * MIB},                   /* API requests that wait in Python                     */
+};
+
+#define OUTPUT_SMALL (64u * 1024u)                 /* what a client that reads may have waiting  */
+#define BEHIND_SHARES 8u
+#define INPUT_SMALL (16u * 1024u)
+#define INPUT_LARGE (64u * 1024u)
+#define INPUT_PATIENCE_NS (5 * NS_PER_SECOND)
+
+uint64_t memory_share(uint64_t limit, uint32_t which) {
+    if (which >= MEMORY_SHARES) {
+        return 0;
+    }
+    uint64_t share = limit == 0 ? UINT64_MAX : limit / WHOLE * table[which].parts;
+    return share < table[which].most ? share : table[which].most;
+}
+
+uint64_t plane_memory_share(uint64_t limit, uint32_t which) {
+    return memory_share(limit, which);
+}
+
+/* ---- output ------------------------------------------------------------------------------------------------------ */
+
+/* The one of that kind with the most waiting, if that is more than least. */
+static peer_t *most_waiting(plane_t *plane, uint32_t kind, uint64_t least) {
+    peer_t *most = NULL;
+    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+        uint64_t waiting = outq_pending(&peer->conn.out);
+        if (peer->kind == kind && peer->state != PEER_DOOMED && waiting > least) {
+            most = peer;
+            least = waiting;
+        }
+    }
+    return most;
+}
+
+static peer_t *slowest(plane_t *plane) {
+    peer_t *peer = most_waiting(plane, CONN_CLIENT, OUTPUT_SMALL);
+    if (peer == NULL) {
+        peer = most_waiting(plane, CONN_LEAF, OUTPUT_SMALL);
+    }
+    return peer != NULL ? peer : most_waiting(plane, CONN_CLIENT, 0);
+}
+
+static bool make_output_room(void *context, const buffer_t *buffer, uint64_t more) {
+    plane_t *plane = context;
+    share_t *share = &plane->memory.output;
+    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+        outq_t *out = &peer->conn.out;
+        if (peer->state != PEER_DOOMED && outq_pending(out) > 0 && !out->backlog) {
+            peer_flush(plane, peer);
+        }
+        if (buffer != &out->data && buffer != &out->control) {
+            outq_trim(out);
+        }
+    }
+    while (!share_has(share, more) && buffer->capacity - buffer->size < more) {
+        peer_t *peer = slowest(plane);
+        if (peer == NULL || buffer == &peer->conn.out.data || buffer == &peer->conn.out.control) {
+            return false; /* who asks is the slowest: the frame does not fit, which ends its connection */
+        }
+        peer_emit_failed(plane, peer, STATUS_FULL);
+    }
+    return true;
+}
+
+/* ---- input ------------------------------------------------------------------------------------------------------- */
+
+/* Does it wait for the end of a message, and not for us? */
+static bool awaits_input(const peer_t *peer) {
+    return peer->state == PEER_ADMITTED && !peer->yielded && !peer->again && !peer->held_back && !peer->throttled;
+}
+
+static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more) {
+    plane_t *plane = context;
+    share_t *share = &plane->memory.input;
+    if (buffer->capacity + more <= INPUT_SMALL) {
+        return true;
+    }
+    peer_t *oldest = NULL;
+    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+        buffer_t *rest = &peer->conn.rest;
+        if (rest != buffer) {
+            buffer_trim(rest, 0);
+        }
+        if ((rest == buffer || rest->size > INPUT_LARGE) && awaits_input(peer)
+            && (oldest == NULL || peer->input_since_ns < oldest->input_since_ns)) {
+            oldest = peer;
+        }
+    }
+    if (share_has(share, more)) {
+        return true;
+    }
+    if (oldest != NULL && &oldest->conn.rest == buffer) {
+        return share->used + more <= share->limit + buffer->max; /* it is the next to be whole */
+    }
+    if (oldest != NULL && plane->now.mono_ns - oldest->input_since_ns > INPUT_PATIENCE_NS) {
+        buffer_free(&oldest->conn.rest);
+        peer_doom_silently(plane, oldest, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
+    }
+    return share_has(share, more);
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+
+void memory_open(plane_t *plane) {
+    uint64_t limit = plane->limits.memory_limit;
+    plane->memory.output = (share_t){.limit = memory_share(limit, MEMORY_OUTPUT), .make_room = make_output_room, .context = plane};
+    plane->memory.input = (share_t){.limit = memory_share(limit, MEMORY_INPUT), .make_room = make_input_room, .context = plane};
+    memory_tick(plane);
+}
+
+/* Who shares what is left: the less there is, the less one may have waiting before its producers pause. */
+void memory_tick(plane_t *plane) {
+    const share_t *output = &plane->memory.output;
+    uint64_t left = output->limit > output->used ? output->limit - output->used : 0;
+    plane->behind_bytes = left / BEHIND_SHARES < BEHIND_BYTES ? left / BEHIND_SHARES : BEHIND_BYTES;
+    plane->stats.memory_output = output->used;
+    plane->stats.memory_input = plane->memory.input.used;
+}

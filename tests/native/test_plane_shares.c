@@ -1,0 +1,114 @@
+/* test_plane_shares.c: what connections have waiting, out and in, stays within its share of memory, and who pays when it is full. */
+#include "plane_rig.h"
+
+#define SHARE (UINT64_C(2) << 20)
+
+static plane_t *plane;
+
+static void start(void) {
+    plane = rig_open(NULL, "");
+    plane->limits.max_pending = 64 << 20;
+    plane->memory.output.limit = SHARE;
+    plane->memory.input.limit = SHARE;
+}
+
+static peer_t *reader(const char *subject) {
+    peer_t *peer = rig_client(plane);
+    char line[64];
+    snprintf(line, sizeof line, "SUB %s 1\r\n", subject);
+    rig_feed(plane, peer, line);
+    return peer;
+}
+
+static void publish_times(peer_t *from, const char *subject, uint32_t times) {
+    static char line[40000];
+    int head = snprintf(line, sizeof line, "PUB %s 32768\r\n", subject);
+    memset(line + head, 'x', 32768);
+    memcpy(line + head + 32768, "\r\n", 3);
+    for (uint32_t i = 0; i < times; i++) {
+        rig_feed(plane, from, line);
+        CHECK(plane->memory.output.used <= SHARE);
+        plane->now.mono_ns += NS_PER_SECOND / 100;
+    }
+}
+
+static void the_one_with_most_waiting_goes(void) {
+    start();
+    peer_t *publisher = rig_client(plane);
+    uint64_t most = reader("a")->id, less = reader("b")->id, none = reader("c")->id;
+    publish_times(publisher, "b", 8);
+    publish_times(publisher, "a", 40);
+    CHECK(peer_find(plane, most) != NULL);
+    for (int i = 0; i < 30 && plane->stats.slow_consumers == 0; i++) {
+        publish_times(publisher, "b", 1);
+    }
+    CHECK(peer_find(plane, most) == NULL);
+    CHECK(peer_find(plane, less) != NULL);
+    CHECK(peer_find(plane, none) != NULL);
+    CHECK_EQ_U64(1, plane->stats.slow_consumers);
+    rig_close(plane);
+}
+
+static void one_alone_is_bounded(void) {
+    start();
+    peer_t *publisher = rig_client(plane);
+    uint64_t alone = reader("a")->id;
+    publish_times(publisher, "a", 65);
+    CHECK(peer_find(plane, alone) == NULL);
+    CHECK_EQ_U64(1, plane->stats.slow_consumers);
+    rig_close(plane);
+}
+
+static void a_link_goes_after_clients(void) {
+    start();
+    peer_t *publisher = rig_client(plane);
+    peer_t *leaf = rig_leaf(plane, 0, "far", NULL);
+    uint64_t link = leaf->id, client = reader("b")->id;
+    rig_feed(plane, leaf, "LS+ a\r\n");
+    publish_times(publisher, "a", 40);
+    publish_times(publisher, "b", 24);
+    CHECK(peer_find(plane, link) != NULL);
+    CHECK(peer_find(plane, client) == NULL);
+    publish_times(publisher, "a", 30);
+    CHECK(peer_find(plane, link) == NULL);
+    rig_close(plane);
+}
+
+static void memory_comes_back(void) {
+    start();
+    peer_t *publisher = rig_client(plane);
+    reader("a");
+    peer_t *other = reader("b");
+    uint64_t id = other->id;
+    publish_times(publisher, "a", 40);
+    publish_times(publisher, "b", 8);
+    outq_written(&other->conn.out, outq_pending(&other->conn.out), 1);
+    publish_times(publisher, "a", 22);
+    CHECK_EQ_U64(0, plane->stats.slow_consumers);
+    CHECK(peer_find(plane, id) != NULL);
+    core_close(plane);
+    CHECK_EQ_U64(0, plane->memory.output.used);
+    CHECK_EQ_U64(0, plane->memory.input.used);
+    free(plane);
+}
+
+static void shares_come_to_the_limit(void) {
+    for (uint64_t limit = UINT64_C(32) << 20; limit < UINT64_C(1) << 40; limit += limit / 7) {
+        uint64_t sum = 0;
+        for (uint32_t which = 0; which < MEMORY_SHARES; which++) {
+            CHECK(memory_share(limit, which) > 0);
+            sum += memory_share(limit, which);
+        }
+        CHECK(sum <= limit);
+    }
+    CHECK_EQ_U64(UINT64_C(64) << 20, memory_share(UINT64_C(2) << 30, MEMORY_RING));
+}
+
+int main(void) {
+    RUN("the connection with the most waiting is closed when the share of output is full, the others stay", the_one_with_most_waiting_goes);
+    RUN("one connection alone is closed when it fills the share", one_alone_is_bounded);
+    RUN("a leaf link is closed only when no client has much waiting", a_link_goes_after_clients);
+    RUN("memory that a connection has and does not use is taken back before anybody is closed", memory_comes_back);
+    RUN("the shares of any limit come to that limit at most", shares_come_to_the_limit);
+    return TEST_RESULT();
+}

@@ -1,0 +1,50 @@
+"""The limit of memory: what is configured, or a tenth of what this process may have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from leafd.config.schema.server import Server
+from leafd.daemon.memory import group_limits, memory_limit
+
+MB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("configuration", "machine", "expected"),
+    [
+        ({}, 24_000 * MB, 2_400 * MB),
+        ({}, 512 * MB, 512 * MB // 10),
+        ({}, 256 * MB, 32 * MB),
+        ({"memory_limit": 48 * MB}, 24_000 * MB, 48 * MB),
+        ({"max_payload": 8 * MB}, 256 * MB, 24 * 8 * MB),
+    ],
+)
+def test_limit_follows_the_machine(configuration: dict[str, int], machine: int, expected: int) -> None:
+    """A tenth of the machine, at least 32 MB, more where messages need it; what is configured goes before that."""
+    assert expected == memory_limit(Server.model_validate(configuration), machine)
+
+
+def test_limit_that_no_message_fits() -> None:
+    """A limit in which messages of max_payload have no room is refused."""
+    with pytest.raises(ValueError, match="memory_limit"):
+        Server.model_validate({"memory_limit": 32 * MB, "max_payload": 8 * MB})
+
+
+def test_control_groups_around(tmp_path: Path) -> None:
+    """The limits of the process's own control group and of those around it count, in both versions."""
+    groups, root = tmp_path / "groups", tmp_path / "fs"
+    (root / "system" / "leafd").mkdir(parents=True)
+    (root / "memory" / "box").mkdir(parents=True)
+    (root / "system" / "memory.max").write_text("536870912\n")
+    (root / "system" / "leafd" / "memory.max").write_text("max\n")
+    (root / "memory" / "box" / "memory.limit_in_bytes").write_text("268435456\n")
+    groups.write_text("4:memory:/box\n2:cpu:/box\n0::/system/leafd\n")
+
+    assert [268435456, 536870912] == sorted(group_limits(groups, root))
+
+
+def test_no_control_groups(tmp_path: Path) -> None:
+    """Where nothing is mounted there is no such limit."""
+    assert [] == group_limits(tmp_path / "none", tmp_path)
