@@ -9,6 +9,7 @@ native_commands.py, the values in native_types.py. What does not live here: any 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -279,6 +280,11 @@ class Plane(Commands):
         completion.done.set()
 
     # ---- submitting
+
+    async def settled(self) -> None:
+        """Returns when the plane has carried out everything that was ordered before."""
+        with contextlib.suppress(PlaneError):  # of connection 0 it knows nothing, which is an answer
+            await self._request("RESUME", "waiting for the plane")
 
     def _submit(
         self,

@@ -427,13 +427,13 @@ def test_reload_of_imports() -> None:
 
 
 def test_reload_of_limits() -> None:
-    """Live keys take effect, others are named with what they wait for, and a wrong file changes nothing."""
+    """Live keys take effect; a file that is wrong, or changes what takes a restart, changes nothing and says so."""
     with running(LEAFD, ACCOUNTS) as server:
         rewrite(server, "server_name: box", "server_name: box\nmax_payload: 100")
         with client(server) as wire:
             assert 100 == wire.info()["max_payload"]
         rewrite(server, "server_name: box", "server_name: other")
-        until(lambda: "server_name has changed: it takes effect at the next restart" in server.log, "the warning")
+        until(lambda: "server_name has changed, which takes a restart" in server.log, "the refusal")
         rewrite(server, "max_payload: 100", "max_paylod: 200")
         assert "unknown field 'max_paylod': did you mean 'max_payload'?" in server.log
         with client(server) as wire:

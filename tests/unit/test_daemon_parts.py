@@ -21,10 +21,10 @@ from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.descriptors import LEAST, RESERVED, connections_for
 from leafd.daemon.kill import send
 from leafd.daemon.log import Log
-from leafd.daemon.run import live_part
+from leafd.daemon.reload import merged
 from leafd.daemon.store import MemoryDirectory, make_directory, plane_limits, store_directory
 from leafd.daemon.systemd import DISK_S, Life
-from leafd.errors import LeafdError, StartError, UsageError
+from leafd.errors import ConfigError, LeafdError, StartError, UsageError
 
 
 def test_deadlines() -> None:
@@ -183,21 +183,17 @@ def test_the_default_counts_what_the_store_holds(tmp_path: Path) -> None:
     assert abs(after - before) < 100 << 20  # others write to this disk meanwhile
 
 
-def test_live_part(tmp_path: Path) -> None:
-    """A reload takes the live keys and names the others, once each."""
-    log = Log(str(tmp_path / "log"))
+def test_a_reload_is_taken_over_or_refused_as_a_whole() -> None:
+    """Live keys are taken; keys on which nothing depends wait and are named; any other changed key refuses it all, with
+    the place of each."""
     old = load_text("port: 1\nmax_payload: 1\njetstream { domain: a }").server
-    new = load_text("port: 2\nmax_payload: 2\njetstream { domain: b }\ndebug: true").server
-    merged = live_part(old, new, log)
-    log.close()
-    assert (1, 2, True, "a") == (
-        merged.port,
-        merged.max_payload,
-        merged.debug,
-        merged.jetstream and merged.jetstream.domain,
-    )
-    said = re.findall(r"(\w+) has changed", (tmp_path / "log").read_text())
-    assert ["port", "jetstream"] == said
+    live, lines = merged(old, load_text("port: 1\nmax_payload: 2\njetstream { domain: a, max_file: 5 }\ndebug: true"))
+    assert (2, True, None) == (live.max_payload, live.debug, live.jetstream and live.jetstream.max_file_store)
+    assert ["<text>:3:24: jetstream.max_file_store has changed: it takes effect at the next restart"] == lines
+    with pytest.raises(ConfigError) as caught:
+        merged(old, load_text("port: 2\nmax_payload: 2\njetstream { domain: b }\ndebug: true"))
+    what = "has changed, which takes a restart; nothing was taken over: restart leafd, or change it back"
+    assert [f"<text>:1:1: port {what}", f"<text>:3:13: jetstream.domain {what}"] == str(caught.value).splitlines()
 
 
 def test_the_watchdog_hears_of_threads_that_turn_and_of_nothing_else() -> None:

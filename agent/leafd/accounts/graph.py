@@ -7,6 +7,7 @@ by; the rules of sharing are config/schema/sharing.py's.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from leafd.config.schema.accounts import AccountLimits
@@ -120,7 +121,7 @@ def compile_graph(server: Server, numbers: Numbers) -> Graph:
 
 
 def _imports(server: Server, numbers: Numbers) -> dict[str, tuple[Import, ...]]:
-    found: dict[str, tuple[Import, ...]] = {}
+    found: dict[str, list[Import]] = {}
     for one in server.shared():
         export = one.export
         row = Import(
@@ -132,15 +133,37 @@ def _imports(server: Server, numbers: Numbers) -> dict[str, tuple[Import, ...]]:
             export.response_type in (None, "singleton"),
             export.response_threshold or 0,
         )
-        found[one.importer] = (*found.get(one.importer, ()), row)
-    return found
+        found.setdefault(one.importer, []).append(row)
+    return {importer: tuple(rows) for importer, rows in found.items()}
+
+
+def common(old: Graph, new: Graph) -> Graph:
+    """The accounts that are in both, with what both let them have: a reload passes through it, so that nobody has an
+    import of one configuration with the permissions of the other. What is neither more nor less (limits) is new
+    already; mappings are still the old ones."""
+    both = {}
+    for name, before in old.by_name.items():
+        after = new.by_name.get(name)
+        if after is not None:
+            stay = {(one.exporter, one.service, one.subject, one.local, one.order) for one in after.imports}
+            both[name] = replace(
+                after,
+                jetstream=after.jetstream if before.jetstream is not None else None,
+                mappings=before.mappings,
+                imports=tuple(
+                    one
+                    for one in before.imports
+                    if (one.exporter, one.service, one.subject, one.local, one.order) in stay
+                ),
+            )
+    return Graph(both, {account.id: account for account in both.values()}, new.system)
 
 
 def compare(old: Graph, new: Graph) -> Change:
     """What is different."""
-    both = old.by_name.keys() & new.by_name.keys()
+    both = [name for name in new.by_name if name in old.by_name]
     return Change(
-        tuple(account for name, account in new.by_name.items() if name not in both),
+        tuple(account for name, account in new.by_name.items() if name not in old.by_name),
         tuple(new.by_name[name] for name in both if new.by_name[name] != old.by_name[name]),
-        tuple(account for name, account in old.by_name.items() if name not in both),
+        tuple(account for name, account in old.by_name.items() if name not in new.by_name),
     )

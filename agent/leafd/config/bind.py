@@ -10,6 +10,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,13 @@ class Loaded:
     server: Server
     warnings: tuple[str, ...]
     files: tuple[str, ...] = ()
+    places: Mapping[tuple[str | int, ...], Where] = field(default_factory=dict)
+    """Where each field was set."""
+
+    def place(self, *path: str | int) -> str:
+        """Where a field was set, or as much of its path as was; the file, where nothing of it was."""
+        where = _place(path, self.places)
+        return str(where) if where is not None else self.files[0] if self.files else "command line"
 
 
 def load_file(path: Path) -> Loaded:
@@ -50,7 +58,7 @@ def bind(document: Document, file: str) -> Loaded:
         server = Server(**values)
     except Invalid as error:
         raise ConfigError("\n".join(_describe(error, binder.places, file))) from error
-    return Loaded(server, tuple(binder.warnings), tuple(document.files))
+    return Loaded(server, tuple(binder.warnings), tuple(document.files), binder.places)
 
 
 def inner_models(annotation: object) -> tuple[type[Section] | None, str]:
@@ -158,7 +166,7 @@ def _describe(error: Invalid, places: dict[tuple[str | int, ...], Where], file: 
     return list(dict.fromkeys(lines))
 
 
-def _place(path: tuple[str | int, ...], places: dict[tuple[str | int, ...], Where]) -> Where | None:
+def _place(path: tuple[str | int, ...], places: Mapping[tuple[str | int, ...], Where]) -> Where | None:
     for size in range(len(path), 0, -1):
         if path[:size] in places:
             return places[path[:size]]

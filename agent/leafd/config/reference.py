@@ -26,7 +26,8 @@ HEAD: Final = """\
 # The language is nats-server's: `key: value`, `key = value` or `key value`; maps in { }, lists in [ ]; # and //
 # begin a comment; `include ./file`; $name is a key set before, or an environment variable. Sizes: 64K = 64,000,
 # 64KB = 64KiB = 65,536. Durations in quotes: "500ms", "10s", "2m", "1h30m". Keys are matched without regard to case.
-# [live]: a reload (SIGHUP, leafd --signal reload) takes a change up. The others wait for a restart.
+# [live]: a reload (SIGHUP, leafd --signal reload) takes a change up. [later]: the change waits for a
+# restart. A reload in which any other key has changed is refused as a whole.
 """
 BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("the top", Server),
@@ -64,7 +65,7 @@ def _block(model: type[Section]) -> Iterator[str]:
         if one.support != Support.FULL:
             others.append((name, one))
             continue
-        live = " [live]" if one.takes == Takes.LIVE else ""
+        live = f" [{one.takes}]" if one.takes != Takes.RESTART else ""
         also = f" Also: {', '.join(one.aliases)}." if one.aliases else ""
         yield from textwrap.wrap(f"{one.help}{live}{also}", WIDTH, initial_indent="# ", subsequent_indent="# ")
         yield f"# {name}: {_default(one, hints(model)[name])}"

@@ -3,6 +3,7 @@ login's deadline.
 
     Opened --INFO--> Line(CONNECT) --judge--> ADMIT (with the second INFO behind the first PONG) | -ERR and close
     a reload: every admitted client --judge again--> RIGHTS, where they are others now | close
+        twice: first with what old and new terms have in common, then with the new ones
 
 What does not live here: what anybody may do (auth/), messages (the plane), leaf links (links/).
 """
@@ -13,7 +14,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -21,6 +22,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
+from leafd.auth.common import common_rights
 from leafd.auth.connect import client_connect
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import (
@@ -40,11 +42,13 @@ from leafd.guard import Guard
 from leafd.native_commands import NOT_FOUND
 from leafd.quoting import quoted
 from leafd.records import dataclass
+from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
 CLIENT_GUESSES: Final = "clients"
 SERVER_FULL: Final = "maximum connections exceeded"
+CHANGES_AT_ONCE: Final = 256
 
 
 class ClientPlane(Protocol):
@@ -79,6 +83,8 @@ class Client:
     account: Account | None = None
     user: str = ""
     rights: Rights = field(default_factory=Rights)
+    policy: Policy | None = None
+    """By which it was judged last; None: it is not logged in, or not for long."""
     implicit: bool = False
     granted: tuple[t.ConnVerdict, t.Permissions] | None = None
     """What the plane was told that it may."""
@@ -118,6 +124,9 @@ class Clients:
         self._log = log
         self._info = info
         self._terms = terms
+        self._coming: Terms | None = None
+        self._held: dict[int, bool] = {}
+        """Logins that wait for a reload's end, and whether each is implicit."""
         self._guard = guard or Guard()
         self.guesses = Guesses(self._guard)
         self._clients: dict[int, Client] = {}
@@ -141,36 +150,79 @@ class Clients:
         """Admitted clients of an account."""
         return self._per_account.get(account, 0)
 
-    def set_terms(self, terms: Terms) -> None:
+    # ---- a reload: narrow(), then set_terms()
+
+    async def narrow(self, coming: Terms) -> None:
+        """Who is here keeps what both the terms of today and the coming ones allow. A login that these judge in another
+        way waits for them: until set_terms()."""
+        self._coming = coming
+        await self._judge_all_again(coming, narrow=True)
+
+    async def set_terms(self, terms: Terms) -> None:
         """After a reload: new logins are judged by these, and those who are here are judged again. Who keeps the login
         keeps the connection, with the rights of today; who does not is closed, and so is who came last where there are
         more than may be."""
-        before, self._terms = self._terms, terms
+        self._terms, self._coming = terms, None
+        held, self._held = self._held, {}
+        pause = Pause()
+        for connection, implicit in held.items():
+            await pause()
+            client = self._clients.get(connection)
+            if client is not None:
+                self._guarded(connection, self._judge, client, implicit)
+        await self._send_surplus_away(await self._judge_all_again(terms, narrow=False))
+
+    async def _judge_all_again(self, terms: Terms, *, narrow: bool) -> list[Client]:
+        """Those who stay, in the order of their coming. The plane has heard of all changes when this returns."""
+        pause, slots = Pause(), trio.Semaphore(CHANGES_AT_ONCE)
+        known: dict[tuple[int, int], Rights] = {}
         stay: list[Client] = []
-        for client in sorted(self.all(), key=lambda one: one.connection):
-            if client.account is not None and self._stays(client, before.policy):
+        async with trio.open_nursery() as nursery:
+            for client in sorted(self.all(), key=lambda one: one.connection):
+                await pause()
+                verdict = self._verdict_again(client, terms)
+                if verdict is None:
+                    continue
                 stay.append(client)
-        self._send_surplus_away(stay)
+                if narrow:
+                    pair = (id(client.rights), id(verdict.rights))  # many clients of a user; both live on in policies
+                    if pair not in known:
+                        known[pair] = await _common(client.rights, verdict.rights)
+                    verdict = replace(verdict, rights=known[pair])
+                account, told = terms.graph.account(verdict.account), client.granted
+                if account is None or not self._is_in(client):
+                    continue
+                granted = self._grant(client, verdict, account, terms)
+                if granted != told:
+                    await slots.acquire()
+                    nursery.start_soon(self._change, client, account, granted, slots)
+        return stay
 
-    def _stays(self, client: Client, before: Policy) -> bool:
-        verdict = judge_again(client.connect, before, self._terms.policy, CLIENT_TYPE)
-        account = None if isinstance(verdict, Refusal) else self._terms.graph.account(verdict.account)
-        if isinstance(verdict, Refusal) or account is None or client.account is None or account.id != client.account.id:
+    def _is_in(self, client: Client) -> bool:
+        """Whether it is still connected and logged in: that may end with every pause."""
+        return client.account is not None and self._clients.get(client.connection) is client
+
+    def _verdict_again(self, client: Client, terms: Terms) -> Verdict | None:
+        """Who a logged-in client is by these terms; one that no longer is anybody is closed."""
+        if client.account is None or client.policy is None or not self._is_in(client):
+            return None
+        verdict = judge_again(client.connect, client.policy, terms.policy, CLIENT_TYPE)
+        account = None if isinstance(verdict, Refusal) else terms.graph.account(verdict.account)
+        if isinstance(verdict, Refusal) or account is None or account.id != client.account.id:
             text = verdict.text if isinstance(verdict, Refusal) else ""
+            client.policy = None  # not again in the next pass
             self._plane.close_connection(client.connection, text, t.CloseReason.AUTHENTICATION)
-            return False
-        told = client.granted
-        granted = self._grant(client, verdict, account)
-        if granted != told:
-            if self._nursery is None:
-                raise RuntimeError("rights cannot change before run()")
-            self._nursery.start_soon(self._change, client, account, *granted)
-        return True
+            return None
+        return verdict
 
-    def _send_surplus_away(self, clients: list[Client]) -> None:
+    async def _send_surplus_away(self, clients: list[Client]) -> None:
         places: dict[int, int] = {}
-        for number, client in enumerate(clients, start=1):
-            assert client.account is not None
+        pause, number = Pause(), 0
+        for client in clients:
+            await pause()
+            if client.account is None or not self._is_in(client):
+                continue
+            number += 1
             places[client.account.id] = places.get(client.account.id, 0) + 1
             most = client.account.limits.max_connections
             if 0 <= most < places[client.account.id]:
@@ -179,12 +231,12 @@ class Clients:
                 self._plane.close_connection(client.connection, SERVER_FULL, t.CloseReason.LIMIT)
 
     async def _change(
-        self, client: Client, account: Account, verdict: t.ConnVerdict, permissions: t.Permissions
+        self, client: Client, account: Account, granted: tuple[t.ConnVerdict, t.Permissions], slots: trio.Semaphore
     ) -> None:
         """Whoever cannot be given his new rights does not keep the old ones."""
         try:
             after_pong = self._after_pong(client, account)
-            await self._plane.change_rights(client.connection, account.id, verdict, permissions, after_pong)
+            await self._plane.change_rights(client.connection, account.id, *granted, after_pong)
         except t.PlaneError as error:
             if error.status == NOT_FOUND:  # gone, or at its login again, which these terms judge
                 return
@@ -193,6 +245,8 @@ class Clients:
             self._guard.caught("changing a client's rights", error)
         else:
             return
+        finally:
+            slots.release()
         self._plane.close_connection(client.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
 
     # ---- events of the plane
@@ -242,8 +296,8 @@ class Clients:
                 self._refuse(client, Refusal(AUTHORIZATION_VIOLATION))
                 return
             # Defaults of somebody who never introduced himself: the reference keeps verbose on.
-            verdict = judge_client({}, client.nonce, policy)
-            self._decide(client, verdict, implicit=True)
+            client.connect = {}
+            self._judge(client, implicit=True)
             return
         try:
             connect = client_connect(event.payload)
@@ -252,10 +306,14 @@ class Clients:
             return
         self._release(client)
         client.connect = connect
-        if takes_time(connect, policy) and self._nursery is not None:
+        self._judge(client)
+
+    def _judge(self, client: Client, implicit: bool = False) -> None:
+        policy = self._terms.policy
+        if takes_time(client.connect, policy) and self._nursery is not None:
             self._nursery.start_soon(self._judge_slowly, client)
         else:
-            self._decide(client, judge_client(connect, client.nonce, policy))
+            self._decide(client, judge_client(client.connect, client.nonce, policy), implicit=implicit)
 
     async def _judge_slowly(self, client: Client) -> None:
         """bcrypt takes a tenth of a second on purpose: other connections do not wait for it."""
@@ -275,7 +333,18 @@ class Clients:
 
     # ---- carrying out
 
+    def _waits(self, client: Client, verdict: Verdict | Refusal) -> bool:
+        """Whether a reload is under way that may judge this login in another way."""
+        if self._coming is None:
+            return False
+        if isinstance(verdict, Refusal):
+            return verdict.authentication
+        return judge_again(client.connect, self._terms.policy, self._coming.policy, CLIENT_TYPE) != verdict
+
     def _decide(self, client: Client, verdict: Verdict | Refusal, *, implicit: bool = False) -> None:
+        if self._waits(client, verdict):
+            self._held[client.connection] = implicit
+            return
         if isinstance(verdict, Refusal):
             self._refuse(client, verdict)
             return
@@ -295,13 +364,15 @@ class Clients:
 
     def _admit(self, client: Client, verdict: Verdict, account: Account, *, implicit: bool = False) -> None:
         client.implicit = implicit
-        granted, permissions = self._grant(client, verdict, account)
+        granted, permissions = self._grant(client, verdict, account, self._terms)
         after_pong = self._after_pong(client, account)
         self._plane.admit(client.connection, account.id, granted, permissions, after_pong)
 
-    def _grant(self, client: Client, verdict: Verdict, account: Account) -> tuple[t.ConnVerdict, t.Permissions]:
-        client.account, client.user, client.rights = account, verdict.user, verdict.rights
-        limits, terms, rights = account.limits, self._terms, verdict.rights
+    def _grant(
+        self, client: Client, verdict: Verdict, account: Account, terms: Terms
+    ) -> tuple[t.ConnVerdict, t.Permissions]:
+        client.account, client.user, client.rights, client.policy = account, verdict.user, verdict.rights, terms.policy
+        limits, rights = account.limits, verdict.rights
         max_payload = terms.max_payload if limits.max_payload < 0 else min(limits.max_payload, terms.max_payload)
         client.max_payload = max_payload
         max_subscriptions = limits.max_subscriptions if limits.max_subscriptions >= 0 else terms.max_subscriptions
@@ -360,6 +431,7 @@ class Clients:
 
     def _closed(self, event: t.Closed) -> None:
         client = self._clients.pop(event.connection)
+        self._held.pop(event.connection, None)
         reason = event.text or t.CloseReason(event.reason).name.lower()
         self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection closed: {reason}")
         for callback in self.on_closed:
@@ -379,8 +451,14 @@ class Clients:
 
     def _too_late(self, connection: int) -> None:
         client = self._clients.get(connection)
-        if client is not None and client.account is None:
+        if client is not None and client.account is None and connection not in self._held:
             self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
+
+
+async def _common(old: Rights, new: Rights) -> Rights:
+    pairs = len(old.publish_allow) * len(new.publish_allow) + len(old.subscribe_allow) * len(new.subscribe_allow)
+    denied = len(old.publish_deny) + len(new.publish_deny) + len(old.subscribe_deny) + len(new.subscribe_deny)
+    return await aside(ITEM_WEIGHT * (pairs + denied), common_rights, old, new)
 
 
 def frame(info: dict[str, Any]) -> bytes:

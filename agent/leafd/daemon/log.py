@@ -76,6 +76,21 @@ class Log:
             self._stream.close()
         self._stream = stream
 
+    def follow(self, path: str, *, debug: bool, trace: bool) -> None:
+        """What a reload says. A file that cannot be written changes nothing but for a line in the old one."""
+        self.debug_on, self.trace_on = debug, trace
+        if path == self.path:
+            return
+        old, self.path = self.path, path
+        if not path:
+            self.close()
+            return
+        try:
+            self.reopen()
+        except StartError as error:
+            self.path = old
+            self.error(str(error))
+
     def close(self) -> None:
         """Ends the file; lines go to standard error from here on."""
         if self._stream is not sys.stderr:

@@ -13,26 +13,22 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 import trio
 
 from leafd.auth.passwords import is_hash
 from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
-from leafd.config.load import load
-from leafd.config.schema.section import Section, Takes
-from leafd.config.schema.server import Server as Config
 from leafd.daemon import descriptors
 from leafd.daemon.garbage import short_collections
 from leafd.daemon.gauge import Gauge
 from leafd.daemon.log import Log
+from leafd.daemon.reload import Reloads
 from leafd.daemon.server import Server, bind_all
 from leafd.daemon.systemd import Life, Notifier
-from leafd.errors import ConfigError, LeafdError, StartError, exit_code
+from leafd.errors import LeafdError, StartError, exit_code
 from leafd.turns import SWITCH_S
 
-_Block = TypeVar("_Block", bound=Section)
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -98,11 +94,13 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                     # thread, and whoever waits for it, some 30 ms, and several times that on a small box.
                     gc.freeze()
                     gauge.begin()
+                    reloads = Reloads(server, flags, notifier, _status(server))
+                    nursery.start_soon(reloads.run)
                     async for number in signals:
                         if number in (signal.SIGTERM, signal.SIGINT):
                             break
                         with server.guard.around(f"handling {signal.Signals(number).name}"):
-                            _handle(number, server, flags, notifier, nursery)
+                            _handle(number, server, reloads, notifier, nursery)
                     log.info("Initiating Shutdown...")
                     notifier.stopping()
                     server.unlisten()
@@ -111,15 +109,11 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
             await server.stop()
 
 
-def _handle(number: int, server: Server, flags: Flags, notifier: Notifier, nursery: trio.Nursery) -> None:
+def _handle(number: int, server: Server, reloads: Reloads, notifier: Notifier, nursery: trio.Nursery) -> None:
     """A signal that does not end the process at once."""
     log = server.log
     if number == signal.SIGHUP:
-        notifier.reloading()
-        try:
-            _reload(server, flags)
-        finally:
-            notifier.ready(_status(server))
+        reloads.ask()
     elif number == signal.SIGUSR1:
         log.reopen()
         log.info("File log re-opened")
@@ -217,46 +211,3 @@ def _files(server: Server) -> Iterator[None]:
     finally:
         for path, _ in wanted:
             path.unlink(missing_ok=True)
-
-
-def _reload(server: Server, flags: Flags) -> None:
-    """Takes over what can change while running. A configuration that is wrong changes nothing."""
-    try:
-        loaded = load(flags)
-    except ConfigError as error:
-        for line in str(error).splitlines():
-            server.log.error(f"Failed to reload server configuration: {line}")
-        return
-    for warning in loaded.warnings:
-        server.log.warning(warning)
-    config = live_part(server.config, loaded.server, server.log)
-    server.log.debug_on = config.debug
-    server.log.times, server.log.utc = config.logtime, config.logtime_utc
-    server.take_over(config)
-    server.log.info("Reloaded server configuration")
-
-
-def live_part(old: Config, new: Config, log: Log) -> Config:
-    """The old configuration with the live fields of the new one; names those that wait for a restart."""
-    merged, waiting = _live(old, new)
-    for name in waiting:
-        log.warning(f"{name} has changed: it takes effect at the next restart")
-    return merged
-
-
-def _live(old: _Block, new: _Block) -> tuple[_Block, list[str]]:
-    """The live fields of a block, and of blocks in it; and the names of those that wait."""
-    changes: dict[str, Any] = {}
-    waiting = []
-    for name, one in old.options.items():
-        before, after = getattr(old, name), getattr(new, name)
-        if before == after:
-            continue
-        if one.takes == Takes.LIVE:
-            changes[name] = after
-        elif isinstance(before, Section) and type(before) is type(after):
-            changes[name], inner = _live(before, after)
-            waiting += [name] if inner else []
-        else:
-            waiting.append(name)
-    return old.replaced(**changes), waiting

@@ -14,7 +14,7 @@ import json
 import secrets
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from leafd import native_types as t
-from leafd.accounts.graph import Account, Numbers, compare, compile_graph
-from leafd.auth.creds import signer_from_credentials, signer_from_seed
+from leafd.accounts.graph import Account, Change, Graph, Numbers, common, compare, compile_graph
 from leafd.auth.nkeys import new_server_id
 from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy
 from leafd.auth.verdict import (
@@ -36,34 +35,51 @@ from leafd.auth.verdict import (
     judge_again,
     takes_time,
 )
-from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.server import Server as Config
 from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, Clients, Terms, frame
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.listeners import address_of, bind, reachable
 from leafd.daemon.log import Log, traced
+from leafd.daemon.remotes import Dialled, remotes_of
 from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
+from leafd.daemon.tenants import Tenants
 from leafd.guard import Guard
-from leafd.links.leaf import Identity, Later, Login, Remote
+from leafd.links.leaf import Identity, Later, Login
 from leafd.links.leafs import Leafs, Link
 from leafd.links.replicas import Replicas
 from leafd.monitor.facts import Facts
 from leafd.native import Plane
 from leafd.records import dataclass
+from leafd.turns import Pause
 
 if TYPE_CHECKING:
-    from leafd.jetstream.catalogue import AccountLimits, Settings
+    from leafd.jetstream.catalogue import Settings
     from leafd.jetstream.service import JetStream
 
 VERSION: Final = "2.15.1"
 """The protocol level clients gate their features on; the version of this program is another matter."""
 API_LEVEL: Final = 5
-API_ALL: Final = "$JS.API.>"
 CLIENT_LISTENER: Final = 1
 LEAF_LISTENER: Final = 2
 SECOND: Final = 1_000_000_000
+ORDERS_AT_ONCE: Final = 256
+"""Accounts that are made known before the plane is waited for."""
 _RECORD_CONTROL: Final = 3
 _RECORD_SOURCE: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a reload does: first less, then more. config: with the fields of the old one that only a restart changes."""
+
+    config: Config
+    graph: Graph
+    policy: Policy
+    leaf_policy: Policy
+    limits: t.Limits
+    remotes: tuple[Dialled, ...]
+    less: Change
+    more: Change
 
 
 @dataclass(slots=True)
@@ -110,9 +126,8 @@ class Server:
         self.graph = compile_graph(config, self._numbers)
         self.policy = compile_policy(config)
         self.leaf_policy = compile_leaf_policy(config)
-        self.remotes = self._remotes()
+        self.remotes = remotes_of(config, self.graph)
         self._loops: dict[int, str] = {}
-        self._subscriptions: dict[int, list[int]] = {}
         self._memory: MemoryDirectory | None = None
         self.store: Path | None = None
         self.limits = t.Limits()
@@ -137,6 +152,7 @@ class Server:
         self.leafs.on_up.append(self.replicas.link_up)
         self.leafs.on_down.append(self.replicas.link_down)
         self.jetstream = self._make_jetstream() if self.serves_jetstream else None
+        self.tenants = Tenants(self.plane, self.jetstream, self.domain)
         self.facts = Facts(
             server_id=self.id,
             name=self.name,
@@ -159,7 +175,10 @@ class Server:
         if sockets.monitor is not None:
             self.facts.monitor = address_of(sockets.monitor)
         self._leaf_deadlines = Deadlines(self._leaf_too_late, self.guard)
-        self.on_reload: list[Callable[[], None]] = []
+        self.on_reload: list[Callable[[], Awaitable[None]]] = []
+        self._coming: Plan | None = None
+        self._over = trio.Event()
+        """Of the reload that is under way."""
 
     @property
     def serves_jetstream(self) -> bool:
@@ -214,29 +233,6 @@ class Server:
             duplicate_window=bounds.duplicate_window,
         )
 
-    def _remotes(self) -> list[Remote]:
-        remotes = []
-        for one in self.config.leafnodes.remotes if self.config.leafnodes else ():
-            account = self.graph.account(one.account)
-            if one.disabled or account is None:
-                continue
-            signer = signer_from_credentials(one.credentials) if one.credentials else None
-            if signer is None and one.nkey:
-                signer = signer_from_seed(one.nkey)
-            remotes.append(
-                Remote(
-                    urls=one.urls,
-                    account=account.id,
-                    account_name=account.name,
-                    system=account.system,
-                    hub=one.hub,
-                    deny_imports=one.deny_imports,
-                    deny_exports=one.deny_exports,
-                    sign=signer,
-                )
-            )
-        return remotes
-
     def read_records(self) -> None:
         """Takes over what is stored; only before start()."""
         if self.jetstream is None:
@@ -258,17 +254,25 @@ class Server:
         nursery.start_soon(self.plane.run, self._event)
         await nursery.start(self.clients.run)
         nursery.start_soon(self._leaf_deadlines.run)
-        for account in self.graph.by_id.values():
-            self._announce(account)
-        for account in self.graph.by_id.values():
-            self._share(account)
+        await self._make_known(tuple(self.graph.by_id.values()))
         if self.jetstream is not None:
             await nursery.start(self.jetstream.run)
             await self.jetstream.load()
             nursery.start_soon(self.replicas.run)
         self._listen()
-        if self.remotes:
-            nursery.start_soon(self.leafs.run, self.remotes)
+        nursery.start_soon(self.leafs.run, [one.remote for one in self.remotes])
+
+    async def _make_known(self, accounts: Sequence[Account]) -> None:
+        """New and changed accounts, each guarded: what is wrong with one keeps no other from its part."""
+        pause = Pause()
+        for work in (self.tenants.announce, self.tenants.share):  # an import needs its exporter
+            for number, account in enumerate(accounts):
+                with self.guard.around("making an account known"):
+                    work(account)
+                if number % ORDERS_AT_ONCE == ORDERS_AT_ONCE - 1:
+                    await self.plane.settled()
+                await pause()
+        await self.plane.settled()
 
     def _listen(self) -> None:
         sockets = self.sockets
@@ -285,73 +289,6 @@ class Server:
             self.log.info(f"Listening for leafnode connections on {host}:{port}")
         self.plane.listen(CLIENT_LISTENER, sockets.client.detach(), t.ConnKind.CLIENT)
         self.log.info(f"Listening for client connections on {self.host}:{self.port}")
-
-    def _announce(self, account: Account) -> None:
-        """Makes an account known to the plane and to JetStream."""
-        flags = t.AccountFlag(0)
-        if account.jetstream is not None:
-            flags |= t.AccountFlag.JETSTREAM
-        if account.system:
-            flags |= t.AccountFlag.SYSTEM
-        self.plane.account(account.id, account.name, self.domain, int(flags))
-        self.plane.set_mappings(account.id, account.mappings)
-        if self.jetstream is None:
-            return
-        share = account.jetstream
-        limits = self._share_limits(share) if share is not None else None
-        self.jetstream.add_account(account.id, account.name, limits, enabled=share is not None, system=account.system)
-        self._unsubscribe(account)
-        # Accounts without JetStream ask, too, and are told that they have none. The plane maps the domain's subjects
-        # only
-        # for those that have it.
-        # An import over the API's own subjects takes their place.
-        wanted = [] if account.imports_service("$JS.API.INFO") else [(API_ALL, self.jetstream.message)]
-        if share is None and self.domain:
-            wanted.append((f"$JS.{self.domain}.API.>", self._without_domain))
-        self._subscriptions[account.id] = [
-            self.plane.subscribe(account.id, subject, handler, flags=int(t.SubscribeFlag.API))
-            for subject, handler in wanted
-        ]
-
-    def _share(self, account: Account) -> None:
-        """Tells the plane what an account imports; every account is known to it by now."""
-        rows = (
-            t.ImportRow(
-                one.exporter,
-                t.ImportKind.SERVICE if one.service else t.ImportKind.STREAM,
-                t.Response.SINGLETON if one.singleton else t.Response.STREAM,
-                one.threshold_ns,
-                one.subject,
-                one.local,
-                one.order,
-            )
-            for one in account.imports
-        )
-        self.plane.imports(account.id, rows)
-
-    def _without_domain(self, message: t.Message) -> None:
-        if self.jetstream is not None:
-            subject = message.subject.replace(f"$JS.{self.domain}.API.", "$JS.API.", 1)
-            self.jetstream.message(replace(message, subject=subject))
-
-    def _unsubscribe(self, account: Account) -> None:
-        for subscription in self._subscriptions.pop(account.id, []):
-            self.plane.unsubscribe(account.id, subscription)
-
-    @staticmethod
-    def _share_limits(share: AccountJetStream) -> AccountLimits:
-        from leafd.jetstream.catalogue import AccountLimits
-
-        return AccountLimits(
-            max_memory=share.max_memory,
-            max_store=share.max_store,
-            max_streams=share.max_streams,
-            max_consumers=share.max_consumers,
-            max_ack_pending=share.max_ack_pending,
-            memory_max_stream_bytes=share.mem_max_stream_bytes,
-            store_max_stream_bytes=share.disk_max_stream_bytes,
-            max_bytes_required=share.max_bytes_required,
-        )
 
     def _event(self, event: t.Event) -> None:
         match event:
@@ -408,16 +345,18 @@ class Server:
             info["connect_urls"] = [self.config.client_advertise]
         return info
 
-    def _terms(self) -> Terms:
-        authorization = self.config.authorization
+    def _terms(self, plan: Plan | None = None) -> Terms:
+        """Of today, or of a reload's plan."""
+        now = self if plan is None else plan
+        authorization = now.config.authorization
         timeout_ns = authorization.timeout if authorization else 2 * SECOND
         return Terms(
-            self.policy,
-            self.graph,
-            self.config.max_payload,
-            max(self.config.max_subscriptions, 0),
+            now.policy,
+            now.graph,
+            now.config.max_payload,
+            max(now.config.max_subscriptions, 0),
             timeout_ns / SECOND,
-            max(self.config.max_connections, 0),
+            max(now.config.max_connections, 0),
         )
 
     def _account_name(self, account: int) -> str:
@@ -430,22 +369,42 @@ class Server:
         return self._loops[account]
 
     def _authenticate_leaf(self, link: Link, connect: dict[str, Any], nonce: str) -> Login | Later | None:
-        if self._nursery is None or not takes_time(connect, self.leaf_policy):
-            return self._leaf_login(identify(connect, nonce, self.leaf_policy, LEAF_TYPE))
+        if self._nursery is None:
+            return None
+        if not takes_time(connect, self.leaf_policy):
+            login = self._leaf_login(identify(connect, nonce, self.leaf_policy, LEAF_TYPE))
+            if self._holds(connect, login):
+                return login
         self._nursery.start_soon(self._judge_leaf, link, connect, nonce)
         return Later()
 
+    def _holds(self, connect: dict[str, Any], login: Login | None) -> bool:
+        """Whether a leaf's login is the same after the reload that is under way, if one is."""
+        if self._coming is None:
+            return True
+        verdict = judge_again(connect, self.leaf_policy, self._coming.leaf_policy, LEAF_TYPE)
+        account = None if isinstance(verdict, Refusal) else self._coming.graph.account(verdict.account)
+        if isinstance(verdict, Refusal) or account is None or login is None:
+            return False
+        return login == _login(account, verdict)
+
     async def _judge_leaf(self, link: Link, connect: dict[str, Any], nonce: str) -> None:
         address, name = link.peer.rpartition(":")[0], str(connect.get("user") or "")
-        verdict: Verdict | Refusal = Refusal(AUTHORIZATION_VIOLATION)
+        login: Login | None = None
         policy = None
         while policy is not self.leaf_policy and not link.gone.is_set():
             # Judged again when a reload has changed who is who meanwhile.
             policy = self.leaf_policy
             judge = partial(identify, connect, nonce, policy, LEAF_TYPE)
-            verdict = await self.clients.guesses.check("leafs", address, name, judge, lambda: not link.gone.is_set())
+            if takes_time(connect, policy):
+                there = lambda: not link.gone.is_set()  # noqa: E731
+                login = self._leaf_login(await self.clients.guesses.check("leafs", address, name, judge, there))
+            else:
+                login = self._leaf_login(judge())
+            if not self._holds(connect, login):
+                await self._over.wait()
         with self.guard.around("a leaf's login"):
-            self.leafs.judged(link, self._leaf_login(verdict))
+            self.leafs.judged(link, login)
 
     def _leaf_login(self, verdict: Verdict | Refusal) -> Login | None:
         if isinstance(verdict, Refusal):
@@ -458,12 +417,13 @@ class Server:
             return None
         return _login(account, verdict)
 
-    def _judge_leafs_again(self, before: Policy) -> None:
+    async def _judge_leafs_again(self, plan: Plan) -> None:
         places: dict[str, int] = {}
+        before = self.leaf_policy
 
         def judge(connect: dict[str, Any]) -> Login | None:
-            verdict = judge_again(connect, before, self.leaf_policy, LEAF_TYPE)
-            account = None if isinstance(verdict, Refusal) else self.graph.account(verdict.account)
+            verdict = judge_again(connect, before, plan.leaf_policy, LEAF_TYPE)
+            account = None if isinstance(verdict, Refusal) else plan.graph.account(verdict.account)
             if isinstance(verdict, Refusal) or account is None:
                 return None
             places[account.name] = places.get(account.name, 0) + 1
@@ -471,52 +431,69 @@ class Server:
                 return None
             return _login(account, verdict)
 
-        self.leafs.judge_again(judge)
+        await self.leafs.judge_again(judge)
 
     # ---- reload
 
-    def take_over(self, config: Config) -> None:
-        """The live part of a new configuration takes effect."""
-        old_graph, old_leaf_policy = self.graph, self.leaf_policy
-        self.config = config
-        self.graph = compile_graph(config, self._numbers)
-        self.policy = compile_policy(config)
-        self.leaf_policy = compile_leaf_policy(config)
-        change = compare(old_graph, self.graph)
-        for account in (*change.added, *change.changed):
-            self._announce(account)
-        for account in (*change.added, *change.changed):
-            self._share(account)
-        self.clients.set_terms(self._terms())
-        self._judge_leafs_again(old_leaf_policy)
-        for account in change.removed:
-            self._withdraw(account)
-        self.limits = replace(
+    def prepare(self, config: Config, remote_place: Callable[[int], str]) -> Plan:
+        """What a reload with this configuration does. Changes nothing and takes its time: for a thread of its own.
+        Raises ConfigError."""
+        graph = compile_graph(config, self._numbers)
+        policy, leaf_policy = compile_policy(config), compile_leaf_policy(config)
+        limits = replace(
             plane_limits(config, self.store),
             max_file_store=self.limits.max_file_store,
             max_memory_store=self.limits.max_memory_store,
             sync_interval_ns=self.limits.sync_interval_ns,
         )
+        both = common(self.graph, graph)
+        less, more = compare(self.graph, both), compare(both, graph)
+        remotes = remotes_of(config, graph, self.remotes, remote_place)
+        return Plan(config, graph, policy, leaf_policy, limits, remotes, less, more)
+
+    async def take_over(self, plan: Plan) -> None:
+        """The live part of a new configuration takes effect: first what it takes away, then what it gives. In between
+        everybody has what both configurations allow, so that at no time anybody has something of one of them that
+        only the other one lets him use."""
+        self._coming, self._over = plan, trio.Event()
+        with self.guard.around("the first half of a reload"):
+            await self.clients.narrow(self._terms(plan))
+            await self._judge_leafs_again(plan)
+        self.leafs.forget(one.remote for one in self.remotes if one not in plan.remotes)
+        await self._make_known(plan.less.changed)
+        await self._withdraw(plan.less.removed)
+        await self._make_known((*plan.more.added, *plan.more.changed))
+        self._coming = None
+        self.config, self.graph, self.limits = plan.config, plan.graph, plan.limits
+        self.policy, self.leaf_policy = plan.policy, plan.leaf_policy
+        self.facts.config, self.facts.graph, self.facts.limits = plan.config, plan.graph, plan.limits
+        before, self.remotes = self.remotes, plan.remotes
+        self._over.set()
+        self.facts.cluster = self.leaf_cluster
+        self.leafs.belong_to(self.leaf_cluster)
+        self.leafs.dial(one.remote for one in self.remotes if one not in before)
         self.plane.set_limits(self.limits)
-        if self.jetstream is not None and config.jetstream is not None:
-            self.jetstream.set_settings(self._settings(config))
-        self.facts.config, self.facts.graph, self.facts.limits = config, self.graph, self.limits
+        with self.guard.around("the second half of a reload"):
+            await self.clients.set_terms(self._terms())
+        if self.jetstream is not None and plan.config.jetstream is not None:
+            self.jetstream.set_settings(self._settings(plan.config))
         self.facts.loaded_ns = time.time_ns()
         for callback in self.on_reload:
             with self.guard.around("what follows a reload"):
-                callback()
+                await callback()
 
-    def _withdraw(self, account: Account) -> None:
-        """An account that the configuration no longer has: its links end, its streams stay on disk unserved."""
-        for link in self.leafs.links():
-            if link.account == account.name:
+    async def _withdraw(self, accounts: Sequence[Account]) -> None:
+        """Accounts that the configuration no longer has: their links end with them."""
+        pause, names = Pause(), {account.name for account in accounts}
+        for link in self.leafs.links() if names else ():
+            if link.account in names:
                 self.plane.close_connection(link.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
-        self._unsubscribe(account)
-        if self.jetstream is not None:
-            self.jetstream.add_account(account.id, account.name, enabled=False)
-        self.plane.set_mappings(account.id, ())
-        self.plane.imports(account.id, ())
-        self.plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
+        for number, account in enumerate(accounts):
+            with self.guard.around("withdrawing an account"):
+                self.tenants.withdraw(account)
+            if number % ORDERS_AT_ONCE == ORDERS_AT_ONCE - 1:
+                await self.plane.settled()
+            await pause()
 
     # ---- the end
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Callable
-from dataclasses import field
+from collections.abc import Callable, Iterable
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
@@ -26,6 +26,7 @@ from leafd.guard import Guard
 from leafd.links import leaf
 from leafd.quoting import quoted
 from leafd.records import dataclass
+from leafd.turns import Pause
 
 DEFAULT_PORT: Final = 7422
 DIAL_TIMEOUT_S: Final = 5.0
@@ -100,6 +101,8 @@ class RemoteStatus:
     connected: bool = False
     attempts: int = 0
     last_error: str = ""
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    """Of whoever keeps the link."""
 
 
 class Leafs:
@@ -129,6 +132,7 @@ class Leafs:
         self._dialled: dict[int, Link] = {}
         self._early: dict[int, list[t.Opened | t.Line | t.Closed]] = {}
         self._listen: tuple[str, int, tuple[str, ...]] = ("0.0.0.0", DEFAULT_PORT, ())
+        self._nursery: trio.Nursery | None = None
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
@@ -165,11 +169,13 @@ class Leafs:
 
     # ---- a reload
 
-    def judge_again(self, judge: Callable[[dict[str, Any]], leaf.Login | None]) -> None:
+    async def judge_again(self, judge: Callable[[dict[str, Any]], leaf.Login | None]) -> None:
         """Accepted links whose login no longer holds are closed; so are those that may do something else now: the
         rights of a link do not change in its life, and its leaf is back with the new ones at once."""
+        pause = Pause()
         for link in list(self._links.values()):
-            if not isinstance(link.machine, leaf.Acceptor) or link.machine.accepted is None:
+            await pause()
+            if not isinstance(link.machine, leaf.Acceptor) or link.machine.accepted is None or link.gone.is_set():
                 continue
             connect, login = link.machine.accepted
             now = judge(connect)
@@ -339,10 +345,37 @@ class Leafs:
 
     async def run(self, remotes: list[leaf.Remote]) -> None:
         """Keeps a link to every remote, for ever. Cancel to end it."""
-        self.remotes = [RemoteStatus(remote) for remote in remotes]
         async with trio.open_nursery() as nursery:
-            for status in self.remotes:
-                nursery.start_soon(self._keep, status)
+            self._nursery = nursery
+            self.dial(remotes)
+            await trio.sleep_forever()
+
+    def belong_to(self, cluster: str) -> None:
+        """What links that begin from now on are told of this server's cluster."""
+        self._identity = replace(self._identity, cluster=cluster)
+
+    def dial(self, remotes: Iterable[leaf.Remote]) -> None:
+        """Keeps a link to each of these, too."""
+        for remote in remotes:
+            status = RemoteStatus(remote)
+            self.remotes.append(status)
+            if self._nursery is not None:
+                self._nursery.start_soon(self._keep_until_forgotten, status)
+
+    def forget(self, remotes: Iterable[leaf.Remote]) -> None:
+        """These are no longer dialled, and their links end."""
+        gone = list(remotes)
+        for status in self.remotes:
+            if any(status.remote is one for one in gone):
+                status.scope.cancel()
+        self.remotes = [status for status in self.remotes if not status.scope.cancel_called]
+
+    async def _keep_until_forgotten(self, status: RemoteStatus) -> None:
+        with status.scope:
+            await self._keep(status)
+        for link in list(self._links.values()):
+            if link.remote is status.remote:
+                self._plane.close_connection(link.connection, "", t.CloseReason.CLIENT)
 
     async def _keep(self, status: RemoteStatus) -> None:
         urls = list(status.remote.urls)
@@ -397,7 +430,8 @@ class Leafs:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
-        connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF)
+        with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
+            connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF)
         machine = leaf.Solicitor(self._identity, status.remote, user, password)
         link = self._links[connection] = Link(connection, f"{host}:{port}", machine, status.remote)
         for event in self._early.pop(connection, []):

@@ -24,6 +24,7 @@ from leafd.monitor import reports
 from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts, stamp
 from leafd.monitor.jetstream_report import healthz, jsz
+from leafd.turns import Pause
 
 SERVER: Final = "$SYS.REQ.SERVER."
 ACCOUNT: Final = "$SYS.REQ.ACCOUNT."
@@ -78,14 +79,16 @@ class Services:
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled: accounts and their connections in turn."""
         async with trio.open_nursery() as nursery:
-            self.subscribe()
+            await self.subscribe()
             task_status.started()
             while True:
                 nursery.start_soon(self._serve, await self._requests.take())
 
-    def subscribe(self) -> None:
+    async def subscribe(self) -> None:
         """Subscribes for accounts that are new; again after a reload."""
-        for account in self._facts.graph.by_id.values():
+        pause = Pause()
+        for account in list(self._facts.graph.by_id.values()):
+            await pause()
             if account.id in self._served:
                 continue
             self._served.add(account.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leafd.accounts.graph import Graph, Numbers, compare, compile_graph
+from leafd.accounts.graph import Graph, Numbers, common, compare, compile_graph
 from leafd.config.bind import load_text
 
 
@@ -86,4 +86,28 @@ def test_compare() -> None:
     change = compare(old, new)
     assert (["C"], ["B"], ["A"]) == tuple(
         [one.name for one in part] for part in (change.added, change.changed, change.removed)
+    )
+
+
+def test_what_a_reload_passes_through_is_in_both_configurations() -> None:
+    """Between two configurations an account has the imports and the JetStream that both give it, and no account
+    is there that one of them does not have."""
+    numbers = Numbers()
+    head = "jetstream: enabled\naccounts { E { exports: [{service: s}, {service: r}, {stream: t}] }\n"
+    s, r, t = (
+        "{service: {account: E, subject: s}}",
+        "{service: {account: E, subject: r}}",
+        "{stream: {account: E, subject: t}}",
+    )
+    old = graph(head + f"A {{ jetstream: enabled, imports: [{s}, {t}] }}, B {{ }} }}", numbers)
+    new = graph(head + f"A {{ imports: [{t}, {r}] }}, C {{ jetstream: enabled }} }}", numbers)
+    both = common(old, new)
+    assert {"$G", "$SYS", "E", "A"} == set(both.by_name)
+    assert (["t"], None) == ([one.subject for one in both.by_name["A"].imports], both.by_name["A"].jetstream)
+    less, more = compare(old, both), compare(both, new)
+    assert (["B"], ["A"], []) == tuple(
+        [one.name for one in found] for found in (less.removed, less.changed, less.added)
+    )
+    assert ([], ["A"], ["C"]) == tuple(
+        [one.name for one in found] for found in (more.removed, more.changed, more.added)
     )

@@ -15,9 +15,13 @@ _REFUSE_KEY = "encryption at rest is not in this build: the store would be plain
 class ServerLimits(Section):
     """Bounds for what clients may ask of JetStream."""
 
-    max_ack_pending: Number = option(0, "Highest max_ack_pending a consumer may ask for; 0: no bound.")
-    max_request_batch: Number = option(0, "Highest batch a pull request may ask for; 0: no bound.")
-    duplicate_window: Duration = option(0, "Longest duplicate window a stream may ask for; 0: no bound.")
+    max_ack_pending: Number = option(
+        0, "Highest max_ack_pending a consumer may ask for; 0: no bound.", takes=Takes.LIVE
+    )
+    max_request_batch: Number = option(0, "Highest batch a pull request may ask for; 0: no bound.", takes=Takes.LIVE)
+    duplicate_window: Duration = option(
+        0, "Longest duplicate window a stream may ask for; 0: no bound.", takes=Takes.LIVE
+    )
     default_max_consumers: Any = later("streams that set no limit have none", refuse=False)
     max_ha_assets: Any = later(_CLUSTER_ONLY, refuse=False)
     batch: Any = later("batch publishing has bounds of its own", refuse=False)
@@ -40,12 +44,14 @@ class JetStream(Section):
         None,
         "Bytes of memory streams; absent or -1: three quarters of the memory.",
         aliases=("max_mem_store", "max_mem"),
+        takes=Takes.LATER,
     )
     max_file_store: StorageSize | None = option(
         None,
         "Bytes that the store's files may take, its journal among them; absent or -1: three quarters of what is free "
         "on the disk or in the store already.",
         aliases=("max_file",),
+        takes=Takes.LATER,
     )
     domain: Text = option("", "JetStream domain: $JS.<domain>.API reaches this server from beyond leaf links.")
     sync_interval: Annotated[int | None, Reader(_sync)] = option(

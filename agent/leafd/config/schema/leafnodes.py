@@ -130,7 +130,7 @@ class LeafNodes(Section):
     isolate_leafnode_interest: Any = later(
         "interest of leaves is told to all others", refuse=False, aliases=("isolate",)
     )
-    remotes: tuple[LeafRemote, ...] = option((), "Hubs that this server dials.")
+    remotes: tuple[LeafRemote, ...] = option((), "Hubs that this server dials.", takes=Takes.LIVE)
     tls: Any = later(_NO_TLS, refuse=True)
     compression: Annotated[Any, Reader(_off)] = later(_NO_S2, refuse=False)
     write_timeout: Any = later("a blocked link is closed, as by default", refuse=False)

@@ -33,6 +33,7 @@ class Takes(StrEnum):
     """When a changed value takes effect."""
 
     LIVE = "live"
+    LATER = "later"  # at the next restart; nothing else depends on it, so that a reload need not be refused for it
     RESTART = "restart"
 
 

@@ -35,12 +35,14 @@ class Server(Section):
     )
     host: Text = option("", "Address for clients; empty: all.", aliases=("net",), example='"127.0.0.1"')
     listen: Listen | None = option(None, "host:port in place of host and port.", example='"0.0.0.0:4222"')
-    client_advertise: Text = option("", "Address that is announced to clients in place of the listener's.")
+    client_advertise: Text = option(
+        "", "Address that is announced to clients in place of the listener's.", takes=Takes.LIVE
+    )
     server_name: Text = option(
         "", "Name of this server; empty: its id. Leaves of one hub need different names.", example='"box-17"'
     )
-    server_tags: Strings = option((), "Tags, key:value.")
-    server_metadata: dict[str, Text] = option({}, "Free facts about this server.")
+    server_tags: Strings = option((), "Tags, key:value.", takes=Takes.LIVE)
+    server_metadata: dict[str, Text] = option({}, "Free facts about this server.", takes=Takes.LIVE)
 
     http: Listen | None = option(None, "Monitoring, host:port.", example='"127.0.0.1:8222"')
     http_port: Number | None = option(
@@ -49,13 +51,13 @@ class Server(Section):
     http_base_path: Text = option("", "Prefix of the monitoring paths.")
 
     debug: Flag = option(False, "Debug lines in the log.", takes=Takes.LIVE)
-    trace: Flag = option(False, "Protocol lines in the log.")
-    trace_verbose: Flag = option(False, "Those of the system account too.")
+    trace: Flag = option(False, "Protocol lines in the log.", takes=Takes.LIVE)
+    trace_verbose: Flag = option(False, "Those of the system account too.", takes=Takes.LIVE)
     logtime: Flag = option(True, "Times in the log.", takes=Takes.LIVE)
     logtime_utc: Flag = option(False, "These in UTC.", takes=Takes.LIVE)
-    log_file: Text = option("", "File of the log; empty: standard error.", aliases=("logfile",))
-    pid_file: Text = option("", "File that gets the process id.", aliases=("pidfile",))
-    ports_file_dir: Text = option("", "Directory of a file that tells the ports.")
+    log_file: Text = option("", "File of the log; empty: standard error.", aliases=("logfile",), takes=Takes.LIVE)
+    pid_file: Text = option("", "File that gets the process id.", aliases=("pidfile",), takes=Takes.LATER)
+    ports_file_dir: Text = option("", "Directory of a file that tells the ports.", takes=Takes.LATER)
 
     max_payload: Annotated[Number, zero_means_default(1 << 20)] = option(
         1 << 20, "Bytes of a message.", takes=Takes.LIVE, gt=0, le=_INT32_MAX

@@ -1,0 +1,164 @@
+"""A reload: reads the configuration anew, judges it as a whole, and has the server take over what may change.
+
+    SIGHUP --ask()--> read and check (a thread of its own) --refused--> one line for each fault, nothing has changed
+                                                           --a plan--> Server.take_over(), in slices --> done
+
+Another SIGHUP meanwhile is taken afterwards, and several of them are one. A configuration is taken over or refused as
+a whole: one that changes what only a restart can change is refused, as by the reference, because the rest of it need
+not be safe without that. What does not live here: what is taken over in which order (server.py), what may change
+(config/schema/).
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+import trio
+
+from leafd.config.bind import Loaded
+from leafd.config.flags import Flags
+from leafd.config.load import load
+from leafd.config.schema.leafnodes import LeafNodes
+from leafd.config.schema.section import Section, Support, Takes
+from leafd.config.schema.server import Server as Config
+from leafd.daemon.server import Plan, Server
+from leafd.errors import ConfigError, LeafdError
+from leafd.records import dataclass
+
+_Block = TypeVar("_Block", bound=Section)
+_Path = tuple[str | int, ...]
+_reader: Final = trio.CapacityLimiter(1)
+"""Not the worker of turns.py: a configuration may take seconds, and clients wait for that one."""
+
+
+class Notifier(Protocol):
+    """Whom a reload is announced to (systemd)."""
+
+    def reloading(self) -> None: ...
+    def ready(self, status: str) -> None: ...
+
+
+class Reloads:
+    """Takes one reload after the other. run() until cancelled."""
+
+    def __init__(self, server: Server, flags: Flags, notifier: Notifier, status: str) -> None:
+        self._server = server
+        self._flags = flags
+        self._notifier = notifier
+        self._status = status
+        self._asked = trio.Event()
+
+    def ask(self) -> None:
+        """There is to be a reload that begins from now on."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Waits to be asked, for ever."""
+        while True:
+            await self._asked.wait()
+            self._asked = trio.Event()
+            self._notifier.reloading()
+            with self._server.guard.around("a reload"):
+                await self._reload()
+            self._notifier.ready(self._status)
+
+    async def _reload(self) -> None:
+        log = self._server.log
+        try:
+            read = partial(read_aside, self._server, self._flags)
+            found = await trio.to_thread.run_sync(read, limiter=_reader, abandon_on_cancel=True)
+        except LeafdError as error:
+            for line in str(error).splitlines():
+                log.error(f"Failed to reload server configuration: {line}")
+            return
+        for warning in found.warnings:
+            log.warning(warning)
+        config = found.plan.config
+        log.follow(config.log_file, debug=config.debug, trace=config.trace)
+        log.times, log.utc = config.logtime, config.logtime_utc
+        await self._server.take_over(found.plan)
+        log.info("Reloaded server configuration")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a configuration was read as."""
+
+    plan: Plan
+    warnings: tuple[str, ...]
+
+
+def read_aside(server: Server, flags: Flags) -> Found:
+    """Reads and checks, on a thread of its own; changes nothing. Raises ConfigError."""
+    with _no_collections():
+        loaded = load(flags)
+        config, later = merged(server.config, loaded)
+        plan = server.prepare(config, lambda number: loaded.place("leafnodes", "remotes", number))
+        return Found(plan, (*loaded.warnings, *later))
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """A full collection would walk all that is made here while everybody waits, several times. None of it is garbage,
+    and what of it goes later has no cycles: it is frozen, as what the start made is."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def merged(old: Config, loaded: Loaded) -> tuple[Config, list[str]]:
+    """The new configuration with the old values of fields that may wait for a restart, and a line for each of these.
+    Raises ConfigError where a field has changed that may not."""
+    differences = _Differences()
+    config = differences.live(old, loaded.server, ())
+    if differences.refused:
+        raise ConfigError(
+            "\n".join(
+                f"{loaded.place(*path)}: {_spelt(path)} has changed, which takes a restart; nothing was taken over: "
+                "restart leafd, or change it back"
+                for path in differences.refused
+            )
+        )
+    lines = [
+        f"{loaded.place(*path)}: {_spelt(path)} has changed: it takes effect at the next restart"
+        for path in differences.later
+    ]
+    return config, lines
+
+
+def _spelt(path: _Path) -> str:
+    return ".".join(str(part) for part in path)
+
+
+class _Differences:
+    """Compares two configurations field by field."""
+
+    def __init__(self) -> None:
+        self.refused: list[_Path] = []
+        self.later: list[_Path] = []
+
+    def live(self, old: _Block, new: _Block, path: _Path) -> _Block:
+        """The old block with what of the new one takes effect at once."""
+        changes: dict[str, Any] = {}
+        for name, one in old.options.items():
+            before, after, here = getattr(old, name), getattr(new, name), (*path, name)
+            if before == after:
+                continue
+            if name == "leafnodes":  # none is one without a listener: remotes may come and go
+                before, after = before or LeafNodes(), after or LeafNodes()
+            if one.takes == Takes.LIVE or one.support != Support.FULL:
+                changes[name] = after
+            elif isinstance(before, Section) and type(before) is type(after):
+                changes[name] = self.live(before, after, here)
+            elif one.takes == Takes.LATER:
+                self.later.append(here)
+            else:
+                self.refused.append(here)
+        return old.replaced(**changes)

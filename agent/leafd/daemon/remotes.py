@@ -1,0 +1,57 @@
+"""The hubs that a configuration names, as links/ dials them: with the account's number and what the login is signed
+with. Files are read here, so that one that is missing is an error of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from leafd.accounts.graph import Graph
+from leafd.auth.creds import signer_from_credentials, signer_from_seed
+from leafd.config.schema.leafnodes import LeafRemote
+from leafd.config.schema.server import Server as Config
+from leafd.errors import ConfigError
+from leafd.links.leaf import Remote
+from leafd.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Dialled:
+    """One remote as it was configured, and as it is dialled."""
+
+    configured: LeafRemote
+    remote: Remote
+
+
+def remotes_of(
+    config: Config, graph: Graph, known: tuple[Dialled, ...] = (), place: Callable[[int], str] | None = None
+) -> tuple[Dialled, ...]:
+    """The remotes that are to be dialled. One that is among the known ones unchanged is that one. place: where the
+    element of that number stands, for errors. Raises ConfigError."""
+    left, found = list(known), []
+    for number, one in enumerate(config.leafnodes.remotes if config.leafnodes else ()):
+        account = graph.account(one.account)
+        if one.disabled or account is None:
+            continue
+        same = next((old for old in left if old.configured == one), None)
+        if same is not None:
+            left.remove(same)
+            found.append(same)
+            continue
+        try:
+            signer = signer_from_credentials(one.credentials) if one.credentials else None
+            if signer is None and one.nkey:
+                signer = signer_from_seed(one.nkey)
+        except ConfigError as error:
+            raise ConfigError(f"{place(number)}: {error}" if place else str(error)) from error
+        remote = Remote(
+            urls=one.urls,
+            account=account.id,
+            account_name=account.name,
+            system=account.system,
+            hub=one.hub,
+            deny_imports=one.deny_imports,
+            deny_exports=one.deny_exports,
+            sign=signer,
+        )
+        found.append(Dialled(one, remote))
+    return tuple(found)

@@ -1,0 +1,129 @@
+"""What the plane and JetStream know of the accounts: made known at the start, changed and withdrawn by a reload.
+
+    announce()   name, flags, mappings, and who answers its JetStream requests      share()   what it imports
+    withdraw()   an account that the configuration no longer has
+
+Each says everything about one account and takes the place of what was said before; what stays the same is not taken
+away in between. Orders reach the plane in the order of the calls. What does not live here: which accounts there are
+(accounts/), in which order a reload changes them (server.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from leafd import native_types as t
+from leafd.accounts.graph import Account
+from leafd.config.schema.jetstream import AccountJetStream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from leafd.jetstream.catalogue import AccountLimits
+    from leafd.jetstream.service import JetStream
+
+API_ALL: Final = "$JS.API.>"
+
+
+class TenantPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    def account(self, account: int, name: str, domain: str, flags: int) -> None: ...
+    def set_mappings(self, account: int, mappings: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> None: ...
+    def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None: ...
+    def subscribe(
+        self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
+    ) -> int: ...
+    def unsubscribe(self, account: int, subscription: int) -> None: ...
+
+
+class Tenants:
+    """The accounts of one server, as those who carry messages for them know them."""
+
+    def __init__(self, plane: TenantPlane, jetstream: JetStream | None, domain: str) -> None:
+        self._plane = plane
+        self._jetstream = jetstream
+        self._domain = domain
+        self._subscriptions: dict[int, dict[str, int]] = {}
+
+    def announce(self, account: Account) -> None:
+        """Makes an account known, or what is new about it."""
+        flags = t.AccountFlag(0)
+        if account.jetstream is not None:
+            flags |= t.AccountFlag.JETSTREAM
+        if account.system:
+            flags |= t.AccountFlag.SYSTEM
+        self._plane.account(account.id, account.name, self._domain, int(flags))
+        self._plane.set_mappings(account.id, account.mappings)
+        if self._jetstream is None:
+            return
+        share = account.jetstream
+        limits = _share_limits(share) if share is not None else None
+        self._jetstream.add_account(account.id, account.name, limits, enabled=share is not None, system=account.system)
+        self._answer(account.id, self._wanted(account, self._jetstream))
+
+    def _wanted(self, account: Account, jetstream: JetStream) -> dict[str, Callable[[t.Message], None]]:
+        """Accounts without JetStream ask, too, and are told that they have none. The plane maps the domain's subjects
+        only for those that have it. An import over the API's own subjects takes their place."""
+        wanted: dict[str, Callable[[t.Message], None]] = {}
+        if not account.imports_service("$JS.API.INFO"):
+            wanted[API_ALL] = jetstream.message
+        if account.jetstream is None and self._domain:
+            wanted[f"$JS.{self._domain}.API.>"] = self._without_domain
+        return wanted
+
+    def _answer(self, account: int, wanted: dict[str, Callable[[t.Message], None]]) -> None:
+        """Subscribes to exactly these. One that stays is not touched: a request in between would find nobody."""
+        known = self._subscriptions.setdefault(account, {})
+        for subject, handler in wanted.items():
+            if subject not in known:
+                known[subject] = self._plane.subscribe(account, subject, handler, flags=int(t.SubscribeFlag.API))
+        for subject in known.keys() - wanted.keys():
+            self._plane.unsubscribe(account, known.pop(subject))
+
+    def _without_domain(self, message: t.Message) -> None:
+        if self._jetstream is not None:
+            subject = message.subject.replace(f"$JS.{self._domain}.API.", "$JS.API.", 1)
+            self._jetstream.message(replace(message, subject=subject))
+
+    def share(self, account: Account) -> None:
+        """Tells the plane what an account imports; every account is known to it by now."""
+        rows = (
+            t.ImportRow(
+                one.exporter,
+                t.ImportKind.SERVICE if one.service else t.ImportKind.STREAM,
+                t.Response.SINGLETON if one.singleton else t.Response.STREAM,
+                one.threshold_ns,
+                one.subject,
+                one.local,
+                one.order,
+            )
+            for one in account.imports
+        )
+        self._plane.imports(account.id, rows)
+
+    def withdraw(self, account: Account) -> None:
+        """An account that the configuration no longer has: its streams stay on disk, unserved."""
+        self._answer(account.id, {})
+        if self._jetstream is not None:
+            self._jetstream.add_account(account.id, account.name, enabled=False)
+        self._plane.set_mappings(account.id, ())
+        self._plane.imports(account.id, ())
+        self._plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
+
+
+def _share_limits(share: AccountJetStream) -> AccountLimits:
+    from leafd.jetstream.catalogue import AccountLimits
+
+    return AccountLimits(
+        max_memory=share.max_memory,
+        max_store=share.max_store,
+        max_streams=share.max_streams,
+        max_consumers=share.max_consumers,
+        max_ack_pending=share.max_ack_pending,
+        memory_max_stream_bytes=share.mem_max_stream_bytes,
+        store_max_stream_bytes=share.disk_max_stream_bytes,
+        max_bytes_required=share.max_bytes_required,
+    )
