@@ -526,7 +526,7 @@ uint64_t plane_memory_share(uint64_t limit, uint32_t share);
 /* A consistent enough snapshot of the counters, from any thread. */
 void plane_stats(plane_t *plane, plane_stats_t *out);
 
-/* For the chunks of a backup's S2 stream; pure, for any thread. CRC32C of base/crc.h, and base/s2.h: the size of the block's result
+/* For the chunks of a backup's S2 stream; pure, for any thread. CRC32C of base/crc.h, and text/s2.h: the size of the block's result
  * (-1: no such block), and whether it was filled into out, which has that size (0; -1: damaged). */
 uint32_t plane_crc32c(const uint8_t *at, uint64_t size);
 int64_t plane_s2_size(const uint8_t *block, uint32_t block_size);

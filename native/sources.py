@@ -22,12 +22,13 @@ import sys
 # Each room with the rooms it may know, itself last.
 STANDS_ON = {
     "base": ["base"],
-    "net": ["base", "net"],
-    "wire": ["base", "wire"],
-    "route": ["base", "route"],
-    "store": ["base", "store"],
-    "consume": ["base", "store", "consume"],
-    "plane": ["base", "net", "wire", "route", "store", "consume", "plane"],
+    "text": ["base", "text"],
+    "net": ["base", "text", "net"],
+    "wire": ["base", "text", "wire"],
+    "route": ["base", "text", "route"],
+    "store": ["base", "text", "store"],
+    "consume": ["base", "text", "store", "consume"],
+    "plane": ["base", "text", "net", "wire", "route", "store", "consume", "plane"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"(?:([a-z]+)/)?(\w+\.h)"', re.MULTILINE)
 

@@ -30,6 +30,19 @@ static inline bool bytes_starts(bytes_t whole, bytes_t prefix) {
     return whole.size >= prefix.size && (prefix.size == 0 || memcmp(whole.at, prefix.at, prefix.size) == 0);
 }
 
+/* Without its first `count` bytes, which it has. */
+static inline bytes_t bytes_after(bytes_t whole, uint32_t count) {
+    return bytes_of(whole.at + count, whole.size - count);
+}
+
+/* Copies the bytes to `to`, where the caller has seen to the room; returns what is behind them. */
+static inline uint8_t *bytes_write(uint8_t *to, bytes_t bytes) {
+    if (bytes.size != 0) {
+        memcpy(to, bytes.at, bytes.size);
+    }
+    return to + bytes.size;
+}
+
 static inline void store_be16(uint8_t *to, uint16_t v) {
     v = __builtin_bswap16(v);
     memcpy(to, &v, sizeof v);

@@ -1,6 +1,6 @@
 /* ack.c: the verbs that clients send back for a delivered message, as exactly as the reference server takes them. */
-#include "consume/duration.h"
-#include "consume/json.h"
+#include "text/duration.h"
+#include "text/json.h"
 #include "consume/private.h"
 
 /* The message is done with: row, stored row, floor, retention. */

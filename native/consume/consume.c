@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "base/subject.h"
+#include "text/subject.h"
 #include "consume/private.h"
 
 static uint64_t key_of(uint32_t stream_id, uint32_t consumer_id) {

@@ -2,7 +2,7 @@
  * in start.c, what it delivers in deliver.c. */
 #include <stdlib.h>
 
-#include "base/subject.h"
+#include "text/subject.h"
 #include "consume/private.h"
 
 /* ---- setup ---- */

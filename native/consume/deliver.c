@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "consume/private.h"
-#include "consume/text.h"
+#include "text/decimal.h"
 
 #define UNREADABLE_NS (30 * NS_PER_SECOND) /* between two tries at a pending message that cannot be read */
 #define EXHAUSTED_KEPT 65536 /* where retention does not need them, only so many are remembered, for num_redelivered */
@@ -165,13 +165,13 @@ static status_t header_with_size(consumer_t *consumer, outgoing_t *out) {
     bytes_t stored = out->message.header;
     uint8_t *at = place;
     if (stored.size > 2) {
-        at = text_bytes(at, bytes_of(stored.at, stored.size - 2)); /* without the empty line */
+        at = bytes_write(at, bytes_of(stored.at, stored.size - 2)); /* without the empty line */
     } else {
-        at = text_bytes(at, BYTES_LITERAL("NATS/1.0\r\n"));
+        at = bytes_write(at, BYTES_LITERAL("NATS/1.0\r\n"));
     }
-    at = text_bytes(at, BYTES_LITERAL("Nats-Msg-Size: "));
-    at = text_u64(at, out->message.payload.size);
-    at = text_bytes(at, BYTES_LITERAL("\r\n\r\n"));
+    at = bytes_write(at, BYTES_LITERAL("Nats-Msg-Size: "));
+    at = decimal_write(at, out->message.payload.size);
+    at = bytes_write(at, BYTES_LITERAL("\r\n\r\n"));
     out->header = bytes_of(place, (uint32_t)(at - place));
     out->payload = BYTES_NONE;
     return STATUS_OK;
@@ -181,15 +181,15 @@ static status_t shape(consumer_t *consumer, outgoing_t *out) {
     uint8_t *reply = consumer->consume->reply; /* its prefix was put there by consumer_run */
     uint64_t left = consumer_left(consumer);
     if (!out->again && left > 0) left--;
-    uint8_t *at = text_u64(reply + consumer->prefix_size, out->deliveries);
+    uint8_t *at = decimal_write(reply + consumer->prefix_size, out->deliveries);
     *at++ = '.';
-    at = text_u64(at, out->message.seq);
+    at = decimal_write(at, out->message.seq);
     *at++ = '.';
-    at = text_u64(at, consumer->next_sequence);
+    at = decimal_write(at, consumer->next_sequence);
     *at++ = '.';
-    at = text_u64(at, out->message.ts > 0 ? (uint64_t)out->message.ts : 0);
+    at = decimal_write(at, out->message.ts > 0 ? (uint64_t)out->message.ts : 0);
     *at++ = '.';
-    at = text_u64(at, left);
+    at = decimal_write(at, left);
     out->reply = bytes_of(reply, (uint32_t)(at - reply));
     out->header = out->message.header;
     out->payload = out->message.payload;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "consume/duration.h"
-#include "consume/json.h"
+#include "text/duration.h"
+#include "text/json.h"
 #include "consume/private.h"
 
 /* ---- statuses ---- */

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "consume/private.h"
+#include "text/decimal.h"
+#include "text/headers.h"
 
 static const char base62[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
@@ -118,16 +120,9 @@ void push_sent(consumer_t *consumer, uint64_t size) {
 
 /* The value of Nats-Last-Stream, 0 when it is not there. */
 static uint64_t last_stream_of(bytes_t header) {
-    static const char name[] = "\r\nNats-Last-Stream:";
-    const uint8_t *at = header.size > 0 ? memmem(header.at, header.size, name, sizeof name - 1) : NULL;
-    if (!at) return 0;
-    const uint8_t *end = header.at + header.size;
-    uint64_t value = 0;
-    for (at += sizeof name - 1; at < end && *at == ' '; at++) {}
-    for (; at < end && *at >= '0' && *at <= '9'; at++) {
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *at - '0', &value)) return 0;
-    }
-    return value;
+    bytes_t value;
+    uint64_t seq;
+    return headers_find(header, BYTES_LITERAL("Nats-Last-Stream"), &value) && decimal_parse(value, &seq) ? seq : 0;
 }
 
 void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, moment_t now) {

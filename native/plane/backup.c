@@ -9,12 +9,12 @@
  * What does not live here: chunks, compression, flow control, the archive's other entries (Python). Reference: jetstream.md 8.
  */
 #include "base/crc.h"
-#include "base/s2.h"
-#include "base/subject.h"
-#include "consume/duration.h"
+#include "text/s2.h"
+#include "text/subject.h"
+#include "text/duration.h"
 #include "plane/js.h"
 #include "wire/archive.h"
-#include "wire/headers.h"
+#include "text/headers.h"
 
 #define EXPORT_BYTES (256u * 1024u)
 #define STEP_MESSAGES 4096u

@@ -11,7 +11,8 @@
 
 #include "plane/ack_reply.h"
 #include "plane/js.h"
-#include "wire/headers.h"
+#include "text/headers.h"
+#include "text/tokens.h"
 
 #define API_LEVEL 5
 
@@ -113,11 +114,8 @@ void js_ack(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const pub
 void js_flow(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication) {
     (void)sink;
     bytes_t subject = publication->message.subject;
-    uint32_t start = subject.size;
-    while (start > 0 && subject.at[start - 1] != '.') {
-        start--;
-    }
-    bytes_t id = bytes_of(subject.at + start, subject.size - start);
+    bytes_t id = subject;
+    (void)tokens_take_last(&subject, &id);
     consumer_flow_reply(seat->consumer, id, publication->message.header, plane->now);
     plane->more = true;
 }

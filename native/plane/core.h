@@ -29,6 +29,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/copies.h"
+#include "base/random.h"
 #include "base/ring.h"
 #include "base/status.h"
 #include "consume/consume.h"
@@ -40,9 +42,11 @@
 #include "plane/memory.h"
 #include "plane/refused.h"
 #include "plane/table.h"
-#include "plane/text.h"
 #include "route/route.h"
 #include "store/store.h"
+#include "text/decimal.h"
+#include "text/hash8.h"
+#include "text/text.h"
 #include "wire/emit.h"
 #include "wire/parse.h"
 
@@ -153,7 +157,7 @@ struct account {
     bytes_t name;                        /* own copies                                                 */
     bytes_t domain;
     bytes_t domain_prefix;               /* "$JS.<domain>.API." or empty                               */
-    uint8_t hash8[8];
+    uint8_t hash8[HASH8_SIZE];
     route_t *route;
     mapping_t *mappings;                 /* NULL: messages go where they are published to              */
     interest_t *interest;                /* NULL until the first leaf link                             */
@@ -566,21 +570,6 @@ bool strings_more(const strings_t *strings);
 
 void stats_publish(plane_t *plane);
 void stats_tick(plane_t *plane, uint64_t took_ns);
-
-/* ---- small things ------------------------------------------------------------------------------------------------------------------ */
-
-bytes_t bytes_copy(bytes_t bytes);        /* malloc; BYTES_NONE when empty or without memory             */
-/* All of them, or none and false. */
-LEAF_MUST_USE bool bytes_copy_all(bytes_t *to, const bytes_t *from, uint32_t count);
-void bytes_release(bytes_t *bytes);
-void hash8(bytes_t text, uint8_t out[8]); /* links-and-accounts.md, common helpers                       */
-uint64_t plane_random(plane_t *plane);
-uint32_t random_below(plane_t *plane, uint32_t limit);
-bool decimal_parse(bytes_t text, uint64_t *out); /* digits alone, at least one, no overflow                    */
-
-/* ---- dry_run.c ----------------------------------------------------------------------------------------------------------------- */
-
-bool is_dry_run(bytes_t header); /* the header block asks for a trace and for nothing else: it is not delivered and not stored */
 
 /* ---- mapping.c ----------------------------------------------------------------------------------------------------------------- */
 

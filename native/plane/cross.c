@@ -8,7 +8,7 @@
  * Reference: links-and-accounts.md 4.2, 4.3.
  */
 #include "plane/import.h"
-#include "wire/headers.h"
+#include "text/headers.h"
 
 #define LOOK_MAX 16u                     /* imports of one subject that are looked through             */
 

@@ -1,8 +1,8 @@
 /* direct_request.c: see direct_request.h. */
 #include "plane/direct_request.h"
 
-#include "consume/json.h"
-#include "plane/time_text.h"
+#include "text/json.h"
+#include "text/time_text.h"
 
 static uint32_t hex4(const uint8_t *at) {
     uint32_t value = 0;

@@ -2,8 +2,9 @@
  *
  * What does not live here: parsing (wire/), routing (publish.c), verdicts on CONNECT (control).
  */
-#include "base/subject.h"
+#include "text/subject.h"
 #include "plane/core.h"
+#include "text/dry_run.h"
 
 /* ---- handshake --------------------------------------------------------------------------------------------------- */
 

@@ -3,8 +3,9 @@
  * Until ADMIT_LEAF every line goes to control and reading waits. What does not live here: the handshake (control, links/),
  * what we tell the peer (interest.c), what we send it (publish.c).
  */
-#include "base/subject.h"
+#include "text/subject.h"
 #include "plane/core.h"
+#include "text/dry_run.h"
 
 static event_entry_t *leaf_event(const peer_t *peer, uint32_t kind, const op_t *op) {
     event_entry_t *entry = event_new(kind, BYTES_NONE, BYTES_NONE, BYTES_NONE, op->body);

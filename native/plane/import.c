@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "base/subject.h"
+#include "text/subject.h"
 #include "plane/import.h"
 
 #define IMPORTS_MAX 65536u               /* of one account                                             */

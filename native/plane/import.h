@@ -14,7 +14,7 @@
 #ifndef LEAFD_PLANE_IMPORT_H
 #define LEAFD_PLANE_IMPORT_H
 
-#include "base/rewrite.h"
+#include "text/rewrite.h"
 #include "plane/core.h"
 
 #define REPLY_ID_SIZE 6u

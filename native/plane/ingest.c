@@ -14,7 +14,7 @@
 
 #include "plane/ack_reply.h"
 #include "plane/js.h"
-#include "wire/headers.h"
+#include "text/headers.h"
 
 #define INGEST_KEY_MAX 500u        /* + 4 is a record key that LMDB takes                             */
 #define INGEST_TEXT_MAX 3072u      /* of a source's header, which the origin's subject is added to    */
@@ -98,14 +98,9 @@ static void ingest_fail(plane_t *plane, ingest_t *ingest, uint32_t code, status_
 
 static uint64_t header_number(bytes_t header, bytes_t name, bool *found) {
     bytes_t value;
-    *found = headers_find(header, name, &value) && value.size != 0 && value.size < 20;
     uint64_t number = 0;
-    for (uint32_t i = 0; *found && i < value.size; i++) {
-        uint8_t digit = (uint8_t)(value.at[i] - '0');
-        *found = digit <= 9;
-        number = number * 10 + digit;
-    }
-    return *found ? number : 0;
+    *found = headers_find(header, name, &value) && decimal_parse(value, &number);
+    return number;
 }
 
 /* Held: the origin's window opens again only for what is on disk here. */

@@ -13,7 +13,7 @@
  */
 #include <stdlib.h>
 
-#include "base/subject.h"
+#include "text/subject.h"
 #include "plane/core.h"
 
 typedef struct interest_entry {

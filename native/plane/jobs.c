@@ -7,7 +7,7 @@
  * What is quick is over with its first step, as if there were no table. A job knows by itself how to answer and what to free (end). Every
  * job belongs to a stream and ends with it; none keeps a connection, only the subject to answer to.
  */
-#include "base/subject.h"
+#include "text/subject.h"
 #include "plane/js.h"
 
 #define JOBS_MAX 4096u /* of clients; control's are as many as it has commands in flight */

@@ -6,7 +6,7 @@
 #ifndef LEAFD_PLANE_JS_H
 #define LEAFD_PLANE_JS_H
 
-#include "base/transform.h"
+#include "text/transform.h"
 #include "plane/core.h"
 
 #define STREAM_SUBJECTS_MAX 32768u

@@ -8,10 +8,10 @@
  */
 #include <stdlib.h>
 
-#include "base/subject.h"
-#include "base/transform.h"
+#include "text/subject.h"
+#include "text/transform.h"
 #include "plane/js.h"
-#include "plane/time_text.h"
+#include "text/time_text.h"
 
 struct rewrite {
     transform_t *stored_as;  /* NULL: as it came */
@@ -58,7 +58,7 @@ void rewrite_free(rewrite_t *rewrite) {
 
 bytes_t js_transformed(plane_t *plane, const transform_t *transform, bytes_t subject, text_t *out) {
     uint32_t size;
-    switch (transform_apply(transform, subject, plane_random(plane), out->at, SUBJECT_BYTES_MAX, &size)) {
+    switch (transform_apply(transform, subject, random_next(&plane->random), out->at, SUBJECT_BYTES_MAX, &size)) {
     case STATUS_OK:
         out->size = size;
         return text_bytes(out);
@@ -85,8 +85,8 @@ static bool add_field(buffer_t *out, bytes_t name, bytes_t value) {
 }
 
 static bool add_number_field(buffer_t *out, bytes_t name, uint64_t number) {
-    uint8_t digits[20];
-    return add_field(out, name, bytes_of(digits, emit_decimal(digits, number)));
+    uint8_t digits[DECIMAL_MAX];
+    return add_field(out, name, decimal_text(digits, number));
 }
 
 /* The stored header block, and behind its fields where the message stands in the stream. */
@@ -115,7 +115,7 @@ static appended_t append_and_republish(plane_t *plane, stream_t *stream, const a
     rewrite_t *rewrite = stream->rewrite;
     text_t name;
     uint32_t size;
-    if (transform_apply(rewrite->republish, append->subject, plane_random(plane), name.at, SUBJECT_BYTES_MAX, &size) != STATUS_OK
+    if (transform_apply(rewrite->republish, append->subject, random_next(&plane->random), name.at, SUBJECT_BYTES_MAX, &size) != STATUS_OK
         || !subject_valid_literal(bytes_of(name.at, size))) {
         return store_append(stream->store, append, plane->now);
     }

@@ -15,11 +15,11 @@
  */
 #include <stdlib.h>
 
-#include "base/subject.h"
+#include "text/subject.h"
 #include "plane/direct_request.h"
 #include "plane/js.h"
-#include "plane/time_text.h"
-#include "wire/headers.h"
+#include "text/time_text.h"
+#include "text/headers.h"
 
 #define API_LEVEL 5
 #define MULTI_RESULTS_MAX 1024u

@@ -18,6 +18,7 @@
 
 #include "base/hash.h"
 #include "plane/js.h"
+#include "text/tokens.h"
 
 #define FAST_BUCKETS 1024u
 #define FAST_PER_STREAM_MAX 1000u
@@ -76,43 +77,31 @@ bool js_in_fast_batch(bytes_t reply) {
     return reply.size > end.size && memcmp(reply.at + reply.size - end.size, end.at, end.size) == 0;
 }
 
-/* Takes the last token off *subject. false: there was only one. */
-static bool last_token(bytes_t *subject, bytes_t *token) {
-    for (uint32_t i = subject->size; i > 0; i--) {
-        if (subject->at[i - 1] == '.') {
-            *token = bytes_of(subject->at + i, subject->size - i);
-            subject->size = i - 1;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* false: not of that form. */
 static bool read_word(bytes_t reply, fast_word_t *word) {
     bytes_t token;
     uint64_t number;
-    if (!last_token(&reply, &token) || !last_token(&reply, &token) || !decimal_parse(token, &number) || number > FAST_PING) {
+    if (!tokens_take_last(&reply, &token) || !tokens_take_last(&reply, &token) || !decimal_parse(token, &number) || number > FAST_PING) {
         return false;
     }
     word->operation = (fast_operation_t)number;
-    if (!last_token(&reply, &token) || !decimal_parse(token, &word->seq) || word->seq == 0 || word->seq == UINT64_MAX) {
+    if (!tokens_take_last(&reply, &token) || !decimal_parse(token, &word->seq) || word->seq == 0 || word->seq == UINT64_MAX) {
         return false;
     }
     bool first = word->seq == 1;
     if ((word->operation == FAST_START && !first) || (first && (word->operation == FAST_APPEND || word->operation == FAST_COMMIT_EOB))) {
         return false;
     }
-    if (!last_token(&reply, &token)) {
+    if (!tokens_take_last(&reply, &token)) {
         return false;
     }
     word->gap_ok = bytes_equal(token, BYTES_LITERAL("ok"));
-    if ((!word->gap_ok && !bytes_equal(token, BYTES_LITERAL("fail"))) || !last_token(&reply, &token)) {
+    if ((!word->gap_ok && !bytes_equal(token, BYTES_LITERAL("fail"))) || !tokens_take_last(&reply, &token)) {
         return false;
     }
     bool wanted = decimal_parse(token, &number) && number != 0;
     word->flow = !wanted ? FAST_FLOW_DEFAULT : number > FAST_FLOW_MAX ? FAST_FLOW_MAX : (uint32_t)number;
-    return last_token(&reply, &word->id);
+    return tokens_take_last(&reply, &word->id);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------------------------------- */

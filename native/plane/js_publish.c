@@ -10,10 +10,10 @@
  */
 #include <stdlib.h>
 
-#include "base/subject.h"
-#include "consume/duration.h"
+#include "text/subject.h"
+#include "text/duration.h"
 #include "plane/js.h"
-#include "wire/headers.h"
+#include "text/headers.h"
 
 #define TTL_NEVER (-1)
 
@@ -144,7 +144,7 @@ static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, mo
     /* A marker has to outlive the messages that it stands for, unless there is only ever one. */
     if (!never && ns / NS_PER_SECOND < stream->config.marker_ttl_ns / NS_PER_SECOND && stream->config.max_msgs_per_subject != 1) {
         int64_t shortest = stream->config.marker_ttl_ns / NS_PER_SECOND;
-        intake->ttl_size = emit_decimal(intake->ttl_text, (uint64_t)shortest);
+        intake->ttl_size = decimal_text(intake->ttl_text, (uint64_t)shortest).size;
         ns = shortest * NS_PER_SECOND;
     }
     intake->append.expires_ts = never || now.wall_ns > INT64_MAX - ns ? TTL_NEVER : now.wall_ns + ns;
@@ -276,7 +276,7 @@ static void name_verdict(taken_t *taken) {
         return;
     case APPEND_WRONG_LAST_SEQ:
         taken->refusal = refused_last_seq;
-        taken->refusal.detail = bytes_of(taken->digits, emit_decimal(taken->digits, taken->appended.seq));
+        taken->refusal.detail = decimal_text(taken->digits, taken->appended.seq);
         return;
     case APPEND_WRONG_LAST_MSG_ID:
         taken->refusal = refused_last_msg_id;

@@ -7,11 +7,11 @@
  * A schedule is its subject's last message. It fires on elapsed time: a step of the wall clock makes nothing early; after a step, and after
  * a time of being down, what was missed is made up for once.
  */
-#include "base/subject.h"
+#include "text/subject.h"
 #include "plane/js.h"
-#include "plane/schedule.h"
-#include "plane/time_text.h"
-#include "wire/headers.h"
+#include "text/schedule.h"
+#include "text/time_text.h"
+#include "text/headers.h"
 
 #define NAME(text) BYTES_LITERAL("Nats-" text)
 #define ENDS BYTES_LITERAL("purge")

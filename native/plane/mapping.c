@@ -10,8 +10,8 @@
  */
 #include <stdlib.h>
 
-#include "base/subject.h"
-#include "base/transform.h"
+#include "text/subject.h"
+#include "text/transform.h"
 #include "plane/core.h"
 
 #define HUNDRED 100u
@@ -153,7 +153,7 @@ static bytes_t by_mappings(plane_t *plane, const account_t *account, bytes_t sub
     if (mapping == NULL) {
         return subject;
     }
-    uint32_t draw = random_below(plane, HUNDRED);
+    uint32_t draw = random_below(&plane->random, HUNDRED);
     const choice_t *choice = mapping->choices;
     while (choice != NULL && draw >= choice->below) {
         choice = choice->next;
@@ -161,7 +161,7 @@ static bytes_t by_mappings(plane_t *plane, const account_t *account, bytes_t sub
     if (choice == NULL) {
         return BYTES_NONE;
     }
-    status_t status = transform_apply(choice->transform, subject, plane_random(plane), out->at, SUBJECT_BYTES_MAX, &out->size);
+    status_t status = transform_apply(choice->transform, subject, random_next(&plane->random), out->at, SUBJECT_BYTES_MAX, &out->size);
     return status == STATUS_OK ? text_bytes(out) : status == STATUS_NOT_FOUND ? subject : BYTES_NONE;
 }
 

@@ -1,6 +1,6 @@
 /* permissions.c: what one connection may publish, ask for and be sent; replies that allow_responses makes publishable.
  *
- * Lists are short in practice; long ones are sorted (base/subject_set.h). The verdicts of recent publish subjects are kept in a small
+ * Lists are short in practice; long ones are sorted (text/subject_set.h). The verdicts of recent publish subjects are kept in a small
  * direct-mapped cache with the subject's text, so a steady publisher pays one comparison. A pattern "subject queue" in a
  * subscribe list speaks of that queue group only. An empty allow list allows everything.
  * Reference: links-and-accounts.md 1.5, 2.4; the order of the questions is nats-server's.
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "base/subject.h"
-#include "base/subject_set.h"
+#include "text/subject.h"
+#include "text/subject_set.h"
 #include "plane/core.h"
 
 #define VERDICT_CACHE 64u

@@ -288,7 +288,7 @@ static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group)
     if (total == 0) {
         return false;
     }
-    uint64_t pick = random_below(plane, total > UINT32_MAX ? UINT32_MAX : (uint32_t)total);
+    uint64_t pick = random_below(&plane->random, total > UINT32_MAX ? UINT32_MAX : (uint32_t)total);
     for (uint32_t i = 0; i < group->count; i++) {
         const route_target_t *target = group->members[i];
         if (target->kind != TARGET_LEAF) {
@@ -319,7 +319,7 @@ static bool offer_member(routing_t *routing, const route_group_t *group, route_t
 }
 
 static void offer_group(routing_t *routing, const route_group_t *group) {
-    uint32_t start = group->count > 1 ? random_below(routing->plane, group->count) : 0;
+    uint32_t start = group->count > 1 ? random_below(&routing->plane->random, group->count) : 0;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t at = start + i < group->count ? start + i : start + i - group->count;
         if (offer_member(routing, group, group->members[at], false)) {

@@ -187,7 +187,7 @@ void reply_drop(plane_t *plane, reply_t *reply) {
 static void id_make(plane_t *plane, uint8_t id[REPLY_ID_SIZE]) {
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     for (uint32_t i = 0; i < REPLY_ID_SIZE; i++) {
-        id[i] = (uint8_t)digits[random_below(plane, 62)];
+        id[i] = (uint8_t)digits[random_below(&plane->random, 62)];
     }
 }
 

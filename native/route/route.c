@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/subject.h"
+#include "text/subject.h"
 #include "route/trie.h"
 
 #define CACHE_FIRST 64u

@@ -5,7 +5,8 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/subject.h"
+#include "text/subject.h"
+#include "text/tokens.h"
 
 #define TRIE_CHILDREN_FIRST 4u
 #define TRIE_GROUPS_FIRST 2u
@@ -164,24 +165,10 @@ static trie_node_t **special_slot(trie_node_t *node, bytes_t token) {
     return token.at[0] == '*' ? &node->star : token.at[0] == '>' ? &node->rest : NULL;
 }
 
-static bytes_t first_token(bytes_t *left) {
-    const uint8_t *dot = left->size == 0 ? NULL : memchr(left->at, '.', left->size);
-    bytes_t token = *left;
-    if (dot == NULL) {
-        *left = BYTES_NONE;
-    } else {
-        token.size = (uint32_t)(dot - left->at);
-        left->size -= token.size + 1;
-        left->at = dot + 1;
-    }
-    return token;
-}
-
 trie_node_t *trie_reach(trie_node_t *root, bytes_t pattern) {
     trie_node_t *node = root;
-    bytes_t left = pattern;
-    while (left.at != NULL) {
-        bytes_t token = first_token(&left);
+    for (token_walk_t walk = tokens_of(pattern); !walk.done;) {
+        bytes_t token = tokens_next(&walk);
         trie_node_t **slot = special_slot(node, token);
         uint64_t hash = slot == NULL ? hash_bytes(token.at, token.size) : 0;
         trie_node_t *next = slot != NULL ? *slot : child_find(node, token, hash);
@@ -347,17 +334,17 @@ static status_t found_add(trie_found_t *found, trie_node_t *node) {
 }
 
 /* Depth is bounded by the trie's own depth, and that by SUBJECT_TOKENS_MAX. */
-static status_t find_below(trie_node_t *node, bytes_t left, trie_found_t *found) {
+static status_t find_below(trie_node_t *node, token_walk_t left, trie_found_t *found) {
     status_t status = STATUS_OK;
     while (status == STATUS_OK) {
         found->steps++;
-        if (left.at == NULL) {
+        if (left.done) {
             return found_add(found, node);
         }
         if (node->rest != NULL) {
             status = found_add(found, node->rest);
         }
-        bytes_t token = first_token(&left);
+        bytes_t token = tokens_next(&left);
         if (node->star != NULL && status == STATUS_OK) {
             status = find_below(node->star, left, found);
         }
@@ -386,7 +373,7 @@ status_t trie_find(trie_node_t *root, bytes_t subject, trie_found_t *found) {
     if (has_empty_token(subject)) {
         return STATUS_OK;
     }
-    return find_below(root, subject, found);
+    return find_below(root, tokens_of(subject), found);
 }
 
 static bool list_each(const trie_list_t *list, bool (*visit)(void *context, route_target_t *target), void *context) {

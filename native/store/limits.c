@@ -2,7 +2,7 @@
  * append or an edit; max_age and per-message expiry on the age clock. Work that could be long goes in steps of a tick.
  */
 #include "base/check.h"
-#include "base/subject.h"
+#include "text/subject.h"
 #include "store/core.h"
 
 #define AGE_STEP 4096

@@ -1,7 +1,7 @@
 /* purge.c: messages out by request: one by sequence, or many by subject, sequence and keep, in steps, of which each
  * goes on where the one before stopped. */
 #include "base/check.h"
-#include "base/subject.h"
+#include "text/subject.h"
 #include "store/core.h"
 
 #define PURGE_STEP 2048 /* messages that one step takes out or looks at      */

@@ -6,7 +6,7 @@
  *                 deletions out of the middle: notes in young for both parts, GONE links in home
  */
 #include "base/check.h"
-#include "base/subject.h"
+#include "text/subject.h"
 #include "store/core.h"
 
 /* Young's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */

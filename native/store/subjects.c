@@ -2,7 +2,7 @@
  * append.c and limits.c through head_change. All subjects in order: walk.c; counts: tally.c.
  */
 #include "base/check.h"
-#include "base/subject.h"
+#include "text/subject.h"
 #include "store/core.h"
 
 #define BACK_SCAN 256 /* messages looked at from the end before a wildcard's subjects are gone through */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/subject.h"
+#include "text/subject.h"
 #include "store/core.h"
 
 #define CHAIN_COST 4      /* a step back on a chain costs about so many steps forward      */

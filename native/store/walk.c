@@ -15,8 +15,9 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/subject.h"
+#include "text/subject.h"
 #include "store/core.h"
+#include "text/tokens.h"
 
 #define SORTS_A_STEP 8 /* runs, at most so many are put in order in one slice */
 
@@ -69,16 +70,15 @@ static int subject_compare(bytes_t a, bytes_t b) {
 
 /* The bytes before the first wildcard token. */
 static bytes_t literal_prefix(bytes_t pattern) {
-    uint32_t begin = 0;
-    for (uint32_t i = 0; i <= pattern.size; i++) {
-        if (i == pattern.size || pattern.at[i] == '.') {
-            if (i - begin == 1 && (pattern.at[begin] == '*' || pattern.at[begin] == '>')) {
-                return bytes_of(pattern.at, begin < KEY_TEXT_PREFIX ? begin : KEY_TEXT_PREFIX);
-            }
-            begin = i + 1;
+    uint32_t size = pattern.size;
+    for (token_walk_t walk = tokens_of(pattern); !walk.done;) {
+        bytes_t token = tokens_next(&walk);
+        if (token_is(token, '*') || token_is(token, '>')) {
+            size = (uint32_t)(token.at - pattern.at);
+            break;
         }
     }
-    return bytes_of(pattern.at, pattern.size < KEY_TEXT_PREFIX ? pattern.size : KEY_TEXT_PREFIX);
+    return bytes_of(pattern.at, size < KEY_TEXT_PREFIX ? size : KEY_TEXT_PREFIX);
 }
 
 static bool lies_ahead(const store_walk_t *walk, bytes_t subject) {

@@ -4,7 +4,7 @@
  *                               name, header block, payload
  *     state.json > consumers/<name>.. > messages (name = subject) by sequence > an entry without name and with all numbers 0
  *
- * What does not live here: compression (base/s2.h), the entries of state and consumers, which Python reads
+ * What does not live here: compression (text/s2.h), the entries of state and consumers, which Python reads
  * (agent/leafd/jetstream/archive.py). Reference: jetstream.md 8.4.
  */
 #ifndef LEAFD_WIRE_ARCHIVE_H

@@ -2,26 +2,13 @@
 #include "wire/emit.h"
 
 #include "base/check.h"
-
-#define DECIMAL_MAX 20
+#include "text/decimal.h"
 
 const bytes_t emit_ping = {(const uint8_t *)"PING\r\n", 6};
 const bytes_t emit_pong = {(const uint8_t *)"PONG\r\n", 6};
 const bytes_t emit_ok = {(const uint8_t *)"+OK\r\n", 5};
 
-uint32_t emit_decimal(uint8_t *at, uint64_t v) {
-    uint8_t digits[DECIMAL_MAX];
-    uint32_t count = 0;
-    do {
-        digits[DECIMAL_MAX - 1 - count] = (uint8_t)('0' + v % 10);
-        v /= 10;
-        count++;
-    } while (v != 0);
-    memcpy(at, digits + DECIMAL_MAX - count, count);
-    return count;
-}
-
-/* Like emit_decimal, behind the place for the sizes that nearly every message has. */
+/* Like decimal_write, behind the place for the sizes that nearly every message has. */
 static inline uint8_t *put_size(uint8_t *to, uint32_t v) {
     if (v < 10) {
         *to = (uint8_t)('0' + v);
@@ -38,7 +25,7 @@ static inline uint8_t *put_size(uint8_t *to, uint32_t v) {
         to[2] = (uint8_t)('0' + v % 10);
         return to + 3;
     }
-    return to + emit_decimal(to, v);
+    return decimal_write(to, v);
 }
 
 /* Words are short: two overlapping moves are cheaper than a call. */

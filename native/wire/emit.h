@@ -25,7 +25,4 @@ LEAF_MUST_USE status_t emit_err(buffer_t *out, bytes_t text); /* -ERR 'text' */
 /* Constant frames: BYTES_LITERAL("PING\r\n") and so on. */
 extern const bytes_t emit_ping, emit_pong, emit_ok;
 
-/* Decimal digits of v into at (20 bytes suffice); returns how many. */
-uint32_t emit_decimal(uint8_t *at, uint64_t v);
-
 #endif

@@ -14,6 +14,7 @@
 #include "wire/parse.h"
 
 #include "base/check.h"
+#include "text/decimal.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -160,18 +161,8 @@ static inline bool cut_words(bytes_t input, uint32_t from, words_t *words) {
 
 /* One to nine digits, else SIZE_INVALID. */
 static inline uint32_t number(bytes_t word) {
-    if (word.size == 0 || word.size > DIGITS_MAX) {
-        return SIZE_INVALID;
-    }
-    uint32_t value = 0;
-    for (uint32_t i = 0; i < word.size; i++) {
-        uint32_t digit = (uint32_t)word.at[i] - '0';
-        if (digit > 9) {
-            return SIZE_INVALID;
-        }
-        value = value * 10 + digit;
-    }
-    return value;
+    uint32_t value;
+    return decimal_parse_short(word, &value) ? value : SIZE_INVALID;
 }
 
 /* Offset of the first argument's first byte. */
@@ -303,15 +294,8 @@ static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, con
 
 /* What a peer made of its sums is no reason to lose the link: too much is the most there is, nonsense the least. */
 static uint32_t weight(bytes_t word) {
-    uint64_t value = 0;
-    for (uint32_t i = 0; i < word.size; i++) {
-        uint32_t digit = (uint32_t)word.at[i] - '0';
-        if (digit > 9) {
-            return 1;
-        }
-        value = value * 10 + digit < WEIGHT_MAX ? value * 10 + digit : WEIGHT_MAX;
-    }
-    return (uint32_t)value;
+    uint64_t value;
+    return decimal_parse_upto(word, WEIGHT_MAX, &value) ? (uint32_t)value : 1;
 }
 
 /* The ops without a payload; false: the arguments are wrong. */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "consume/duration.h"
-#include "plane/time_text.h"
+#include "text/duration.h"
+#include "text/time_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

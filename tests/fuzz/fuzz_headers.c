@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "wire/headers.h"
+#include "text/headers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/s2.h"
+#include "text/s2.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

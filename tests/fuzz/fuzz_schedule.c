@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "plane/schedule.h"
+#include "text/schedule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/subject.h"
-#include "base/transform.h"
+#include "text/subject.h"
+#include "text/transform.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

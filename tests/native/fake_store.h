@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/subject.h"
+#include "text/subject.h"
 #include "store/store.h"
 
 /* Not every test uses every helper. */

@@ -50,16 +50,6 @@ static void leaf_frames(void) {
     EMITTED("-ERR 'Stale Connection'\r\n", emit_err(&out, text("Stale Connection")));
 }
 
-static void decimals(void) {
-    static const uint64_t values[] = {0, 9, 10, 99, 100, 999, 1000, 1048576, UINT32_MAX, UINT64_MAX};
-    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        char expected[32];
-        uint8_t real[32];
-        snprintf(expected, sizeof expected, "%llu", (unsigned long long)values[i]);
-        CHECK_TEXT(expected, real, emit_decimal(real, values[i]));
-    }
-}
-
 static void all_or_nothing(void) {
     message_t message = {.subject = text("foo"), .payload = text("0123456789")};
     for (uint64_t max = 0; max < 200; max++) {
@@ -108,7 +98,6 @@ static void parser_reads_it_back(void) {
 int main(void) {
     RUN("client frames look as nats-server's", client_frames);
     RUN("leaf frames look as nats-server's", leaf_frames);
-    RUN("numbers are written as printf writes them", decimals);
     RUN("a frame that does not fit leaves the buffer as it was", all_or_nothing);
     RUN("the parser reads back what was emitted, for all lengths of its parts", parser_reads_it_back);
     return TEST_RESULT();

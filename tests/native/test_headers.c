@@ -1,5 +1,5 @@
 /* test_headers.c: header blocks: found, walked, cut down and added to, whatever state they are in. */
-#include "wire/headers.h"
+#include "text/headers.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* test_rewrite.c: subjects carried between two patterns, there and back; what two patterns have in common, against enumeration. */
-#include "base/rewrite.h"
-#include "base/subject.h"
+#include "text/rewrite.h"
+#include "text/subject.h"
 
 #include "test.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/subject.h"
+#include "text/subject.h"
 #include "test.h"
 
 #define TARGETS 300

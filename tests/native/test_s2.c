@@ -1,5 +1,5 @@
 /* test_s2.c: S2 blocks by hand, element by element, each in memory that ends where the block does. */
-#include "base/s2.h"
+#include "text/s2.h"
 
 #include <stdlib.h>
 

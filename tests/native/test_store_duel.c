@@ -2,7 +2,7 @@
  * (jetstream 4.2, 4.4, 1.6) by walking it; the store does the same work with batches, journal, checkpoints, restarts and crashes in between.
  * After every round everything that can be asked is compared. LEAFD_DUEL_SEED replays one seed, LEAFD_DUEL_ROUNDS makes it longer.
  */
-#include "base/subject.h"
+#include "text/subject.h"
 #include "full_disk.h"
 #include "store_rig.h"
 

@@ -1,7 +1,7 @@
 /* test_store_slices.c: what goes through a store in slices, against a dumb twin that is walked at once. Between the slices messages come,
  * go and are evicted, batches become durable, checkpoints move young subjects home. LEAFD_DUEL_SEED replays one seed.
  */
-#include "base/subject.h"
+#include "text/subject.h"
 #include "store_rig.h"
 
 #define MESSAGES_MAX 40000

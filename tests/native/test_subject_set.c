@@ -1,9 +1,9 @@
 /* test_subject_set.c: sets of patterns against asking each pattern in turn. */
-#include "base/subject_set.h"
+#include "text/subject_set.h"
 
 #include <stdlib.h>
 
-#include "base/subject.h"
+#include "text/subject.h"
 #include "test.h"
 
 #define PATTERNS_MAX 400

@@ -1,6 +1,6 @@
 /* test_transform.c: transforms against tables taken from nats-server 2.15.1: what a stream with that subject_transform stored, and which it
  * refused. */
-#include "base/transform.h"
+#include "text/transform.h"
 
 #include <stdlib.h>
 

@@ -19,7 +19,7 @@ def complaints(rule: tidy.Rule, path: str, text: str) -> list[str]:
     ("path", "include"),
     [
         ("native/wire/parse.c", "route/trie.h"),
-        ("native/store/stream.c", "wire/headers.h"),
+        ("native/store/stream.c", "text/headers.h"),
         ("native/base/ring.c", "plane/plane.h"),
         ("native/consume/pull.c", "net/conn.h"),
     ],

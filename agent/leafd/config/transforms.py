@@ -1,4 +1,4 @@
-"""Which subjects can be renamed to which: the rules of native/base/transform.c in the reference's words, for the
+"""Which subjects can be renamed to which: the rules of native/text/transform.c in the reference's words, for the
 configurations of accounts and of streams.
 
 Pure text. What does not live here: renaming (the plane does it), overlaps of subjects (jetstream/subjects.py).
@@ -73,7 +73,7 @@ def check_mapping(source: str, destination: str) -> None:
 
 def check_transform(source: str, destination: str) -> None:
     """Raises TransformError unless subjects that match source can be renamed to destination: the plane's rules
-    (native/base/transform.c) in the reference's words."""
+    (native/text/transform.c) in the reference's words."""
     if not destination:
         return
     source_tokens, tokens = (source or ">").split("."), destination.split(".")

@@ -1,0 +1,141 @@
+/* time_text.c: see the header. Days are counted in the proleptic Gregorian calendar from 1970-01-01; no library call, because
+ * timegm and strftime know neither nanoseconds nor a buffer that is not a string. */
+#include "text/time_text.h"
+
+#include "base/clock.h"
+#include "text/decimal.h"
+
+#define DAYS_PER_ERA 146097 /* 400 years */
+#define SECONDS_PER_DAY 86400
+
+int64_t days_from_date(int64_t year, int64_t month, int64_t day) {
+    year -= month <= 2;
+    int64_t era = (year >= 0 ? year : year - 399) / 400;
+    int64_t year_of_era = year - era * 400;
+    int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    return era * DAYS_PER_ERA + day_of_era - 719468;
+}
+
+void date_from_days(int64_t days, int64_t *year, int64_t *month, int64_t *day) {
+    days += 719468;
+    int64_t era = (days >= 0 ? days : days - (DAYS_PER_ERA - 1)) / DAYS_PER_ERA;
+    int64_t day_of_era = days - era * DAYS_PER_ERA;
+    int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    int64_t shifted = (5 * day_of_year + 2) / 153;
+    *day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    *month = shifted + (shifted < 10 ? 3 : -9);
+    *year = year_of_era + era * 400 + (*month <= 2);
+}
+
+static uint8_t *digits(uint8_t *to, int64_t value, uint32_t count) {
+    for (uint32_t i = count; i > 0; i--) {
+        to[i - 1] = (uint8_t)('0' + value % 10);
+        value /= 10;
+    }
+    return to + count;
+}
+
+uint32_t time_format(int64_t ns, uint8_t to[TIME_TEXT_MAX]) {
+    int64_t fraction = ns % NS_PER_SECOND;
+    int64_t seconds = ns / NS_PER_SECOND - (fraction < 0);
+    fraction += fraction < 0 ? NS_PER_SECOND : 0;
+    int64_t second = seconds % SECONDS_PER_DAY;
+    int64_t days = seconds / SECONDS_PER_DAY - (second < 0);
+    second += second < 0 ? SECONDS_PER_DAY : 0;
+    int64_t year, month, day;
+    date_from_days(days, &year, &month, &day);
+    uint8_t *at = digits(to, year, 4);
+    *at++ = '-';
+    at = digits(at, month, 2);
+    *at++ = '-';
+    at = digits(at, day, 2);
+    *at++ = 'T';
+    at = digits(at, second / 3600, 2);
+    *at++ = ':';
+    at = digits(at, second / 60 % 60, 2);
+    *at++ = ':';
+    at = digits(at, second % 60, 2);
+    if (fraction != 0) {
+        *at++ = '.';
+        at = digits(at, fraction, 9);
+        while (at[-1] == '0') {
+            at--;
+        }
+    }
+    *at++ = 'Z';
+    return (uint32_t)(at - to);
+}
+
+/* `count` digits at *text, cut off its front. */
+static bool take_number(bytes_t *text, uint32_t count, int64_t *out) {
+    uint32_t value;
+    uint32_t taken = decimal_take(text, count, &value);
+    *out = value;
+    return taken == count;
+}
+
+static bool take(bytes_t *text, char c) {
+    if (text->size == 0 || text->at[0] != (uint8_t)c) {
+        return false;
+    }
+    *text = bytes_of(text->at + 1, text->size - 1);
+    return true;
+}
+
+static bool take_fraction(bytes_t *text, int64_t *ns) {
+    int64_t scale = NS_PER_SECOND;
+    uint32_t count = 0;
+    *ns = 0;
+    while (text->size > 0 && text->at[0] >= '0' && text->at[0] <= '9') {
+        scale /= 10;
+        *ns += (text->at[0] - '0') * scale;
+        *text = bytes_of(text->at + 1, text->size - 1);
+        count++;
+    }
+    return count > 0;
+}
+
+static bool take_zone(bytes_t *text, int64_t *seconds) {
+    *seconds = 0;
+    if (take(text, 'Z')) {
+        return true;
+    }
+    bool east = take(text, '+');
+    int64_t hour, minute;
+    if ((!east && !take(text, '-')) || !take_number(text, 2, &hour) || !take(text, ':') || !take_number(text, 2, &minute)) {
+        return false;
+    }
+    if (hour > 23 || minute > 59) {
+        return false;
+    }
+    *seconds = (east ? 1 : -1) * (hour * 3600 + minute * 60);
+    return true;
+}
+
+bool time_parse(bytes_t text, int64_t *ns) {
+    int64_t year, month, day, hour, minute, second, fraction = 0, zone;
+    if (!take_number(&text, 4, &year) || !take(&text, '-') || !take_number(&text, 2, &month) || !take(&text, '-')
+        || !take_number(&text, 2, &day) || !take(&text, 'T') || !take_number(&text, 2, &hour) || !take(&text, ':')
+        || !take_number(&text, 2, &minute) || !take(&text, ':') || !take_number(&text, 2, &second)) {
+        return false;
+    }
+    if (take(&text, '.') && !take_fraction(&text, &fraction)) {
+        return false;
+    }
+    if (!take_zone(&text, &zone) || text.size != 0) {
+        return false;
+    }
+    if (year < 1678 || year > 2261 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59) {
+        return false;
+    }
+    int64_t days = days_from_date(year, month, day), same_year, same_month, same_day;
+    date_from_days(days, &same_year, &same_month, &same_day);
+    if (same_month != month) {
+        return false; /* the 31st of a month that has 30 days */
+    }
+    int64_t seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second - zone;
+    *ns = seconds * NS_PER_SECOND + fraction;
+    return true;
+}
