@@ -13,6 +13,7 @@
 #include "text/subject.h"
 #include "text/duration.h"
 #include "plane/js.h"
+#include "text/ttl.h"
 #include "wire/archive.h"
 #include "text/headers.h"
 
@@ -95,20 +96,6 @@ static bool entry_acceptable(import_t *import, const archive_entry_t *entry) {
     return true;
 }
 
-/* Nats-TTL: whole seconds or a duration of at least one. *seconds 0 = none, -1 = never. */
-static bool read_ttl(bytes_t value, int64_t *ttl_ns) {
-    uint64_t seconds;
-    if (bytes_equal(value, BYTES_LITERAL("never"))) {
-        *ttl_ns = -1;
-        return true;
-    }
-    if (decimal_parse(value, &seconds)) {
-        *ttl_ns = seconds < INT64_MAX / (uint64_t)NS_PER_SECOND ? (int64_t)seconds * NS_PER_SECOND : -1;
-        return true;
-    }
-    return duration_parse(value, ttl_ns) == STATUS_OK && *ttl_ns >= NS_PER_SECOND;
-}
-
 static bool next_word(bytes_t *text, bytes_t *word) {
     uint32_t size = 0;
     while (size < text->size && text->at[size] != ' ') {
@@ -157,17 +144,17 @@ static bool read_headers(import_t *import, const archive_entry_t *entry, append_
         return true;
     }
     int64_t ttl_ns = 0;
-    if (!read_ttl(value, &ttl_ns)) {
+    if (!ttl_parse(value, &ttl_ns)) {
         text_add_literal(&import->reason, "failed to parse message TTL: invalid per-message TTL");
         return false;
     }
     int64_t expires = 0;
     if (ttl_ns < 0 || __builtin_add_overflow(entry->ts, ttl_ns, &expires)) {
         expires = -1;
-    } else if (ttl_ns > 0 && expires <= import->plane->now.wall_ns) {
+    } else if (expires <= import->plane->now.wall_ns) {
         append->skip = true;
     }
-    if (ttl_ns != 0 && (import->stream->config.flags & STREAM_ALLOW_TTL) != 0) {
+    if ((import->stream->config.flags & STREAM_ALLOW_TTL) != 0) {
         append->expires_ts = expires;
     }
     return true;

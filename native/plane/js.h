@@ -137,7 +137,6 @@ const refusal_t *js_refused_outright(const stream_t *stream, const message_t *me
 void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, const refusal_t *refusal);
 void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...}                                   */
 
-bool js_parse_ttl(bytes_t value, bool *never, int64_t *ns); /* Nats-TTL's text. false: none                     */
 extern const refusal_t refused_ttl_off;
 /* A message of the server's own: what clients may not say in their headers is not looked at. */
 void js_take_inside(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken);

@@ -14,8 +14,8 @@
 #include "text/duration.h"
 #include "plane/js.h"
 #include "text/headers.h"
+#include "text/ttl.h"
 
-#define TTL_NEVER (-1)
 
 static const refusal_t refused_sealed = {400, 10109, "invalid operation on sealed stream", {NULL, 0}, false};
 static const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}, false};
@@ -112,25 +112,10 @@ static bool same_word(bytes_t text, const char *word) {
     return text.size == strlen(word) && strncasecmp((const char *)text.at, word, text.size) == 0;
 }
 
-bool js_parse_ttl(bytes_t value, bool *never, int64_t *ns) {
-    uint64_t seconds;
-    *ns = 0;
-    *never = bytes_equal(value, BYTES_LITERAL("never"));
-    if (*never) {
-        return true;
-    }
-    if (decimal_parse(value, &seconds)) {
-        bool good = seconds > 0 && seconds < INT64_MAX / (uint64_t)NS_PER_SECOND;
-        *ns = good ? (int64_t)seconds * NS_PER_SECOND : 0;
-        return good;
-    }
-    return duration_parse(value, ns) == STATUS_OK && *ns >= NS_PER_SECOND;
-}
-
 static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, moment_t now) {
-    int64_t ns;
-    bool never;
-    bool good = js_parse_ttl(value, &never, &ns);
+    int64_t ns = 0;
+    bool good = ttl_parse(value, &ns);
+    bool never = ns == TTL_NEVER;
     if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
         if (good) {
             refuse(intake, 8, &refused_ttl_off);

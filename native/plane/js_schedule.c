@@ -12,6 +12,7 @@
 #include "text/schedule.h"
 #include "text/time_text.h"
 #include "text/headers.h"
+#include "text/ttl.h"
 
 #define NAME(text) BYTES_LITERAL("Nats-" text)
 #define ENDS BYTES_LITERAL("purge")
@@ -70,8 +71,7 @@ static const refusal_t *check_schedule(const stream_t *stream, bytes_t subject, 
     bytes_t source = field(header, NAME("Schedule-Source"));
     bytes_t own_rollup = field(header, NAME("Rollup"));
     int64_t ns;
-    bool never;
-    if (ttl.size != 0 && !js_parse_ttl(ttl, &never, &ns)) {
+    if (ttl.size != 0 && !ttl_parse(ttl, &ns)) {
         return &refused_ttl;
     }
     if (rollup.size != 0 && !bytes_equal(rollup, BYTES_LITERAL("sub"))) {

@@ -1,8 +1,9 @@
-/* test_text_languages.c: the small languages of text/ that clients write: Go durations, JSON objects. */
+/* test_text_languages.c: the small languages of text/ that clients write: Go durations, times to live, JSON objects. */
 #include <stdlib.h>
 
 #include "text/duration.h"
 #include "text/json.h"
+#include "text/ttl.h"
 #include "test.h"
 
 static bytes_t text(const char *string) {
@@ -153,9 +154,39 @@ static void errors_stay_on_their_line(void) {
     }
 }
 
+/* Asked of nats-server 2.15.1: it takes and refuses these; of those that overflow in its sum (see ttl.h) it takes the header, too. */
+static void times_to_live(void) {
+    static const struct {
+        const char *text;
+        int64_t ns;
+    } good[] = {{"never", TTL_NEVER},
+                {"NEVER", TTL_NEVER},
+                {"Never", TTL_NEVER},
+                {"1", 1000000000},
+                {"1s", 1000000000},
+                {"1.5s", 1500000000},
+                {"+5s", 5000000000},
+                {"1h", 3600000000000},
+                {"2562047h", 9223369200000000000},
+                {"99999999999", TTL_NEVER},
+                {"9223372037", TTL_NEVER},
+                {"9223372036854775807", TTL_NEVER}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        int64_t ns = 0;
+        if (!ttl_parse(text(good[i].text), &ns)) FAIL("refused: %s", good[i].text);
+        CHECK_EQ_I64(good[i].ns, ns);
+    }
+    static const char *const bad[] = {"", "0", "0s", "999ms", "-1", "+5", "5 s", "2562048h", "9223372036854775808", "nev", "nevers"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int64_t ns = 0;
+        if (ttl_parse(text(bad[i]), &ns)) FAIL("taken: %s", bad[i]);
+    }
+}
+
 int main(void) {
     RUN("durations are read as Go reads them", durations_read);
     RUN("durations are written as Go writes them", durations_written);
+    RUN("a time to live is read as the reference reads it", times_to_live);
     RUN("the fields of an object come in order, nested values whole", json_fields);
     RUN("integers are 64 bits and nothing else", json_integers);
     RUN("deep nesting is refused", deep_json);
