@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,8 @@ def test_version_and_help_answer_without_the_daemon() -> None:
     for word in ("-v", "--help"):
         done = subprocess.run([sys.executable, "-c", code, word], capture_output=True, text=True, timeout=20)
         assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_the_version_is_the_packages() -> None:
+    """-v says what the package manager says."""
+    assert f"leafd: v{metadata.version('leafd')}\n" == leafd("-v").stdout
