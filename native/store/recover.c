@@ -303,7 +303,8 @@ status_t recover_keep(opening_t *opening) {
     if (!opening->damage.seen) {
         return STATUS_OK;
     }
-    bool fits = statvfs(store->directory, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize > 2 * size;
+    bool fits = statvfs(store->directory, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize > 2 * size &&
+                (room.f_files == 0 || room.f_favail > 0); /* some file systems do not count files */
     status_t status = fits ? recover_use_note(store->env, USE_CLOSED, opening->position) : STATUS_OK;
     if (fits && status == STATUS_OK) {
         opening->use = USE_CLOSED;

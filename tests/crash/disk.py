@@ -24,17 +24,22 @@ TOOLS = ("mkfs.ext4", "mount", "umount", "unshare")
 class Disk:
     """An ext4 in a file, mounted or not."""
 
-    def __init__(self, directory: Path, size: int = 512 << 20) -> None:
+    def __init__(self, directory: Path, size: int = 512 << 20, inodes: int = 0) -> None:
         self.image = directory / "disk"
         self.mounted = directory / "mounted"
         self.mounted.mkdir()
         with self.image.open("wb") as file:
             file.truncate(size)
-        subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", str(self.image)], check=True)
+        names = ["-N", str(inodes)] if inodes else []
+        subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", *names, str(self.image)], check=True)
 
-    def mount(self) -> bool:
-        command = ["mount", "-t", "ext4", "-o", "loop", str(self.image), str(self.mounted)]
+    def mount(self, options: str = "loop") -> bool:
+        command = ["mount", "-t", "ext4", "-o", options, str(self.image), str(self.mounted)]
         return subprocess.run(command).returncode == 0
+
+    def abort(self) -> None:
+        """What ext4 does by itself when the disk below it fails: nothing can be written until it is mounted anew."""
+        subprocess.run(["mount", "-o", "remount,abort", str(self.mounted)], check=True)
 
     def unmount(self) -> None:
         subprocess.run(["umount", str(self.mounted)], check=True)

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from nats.js import JetStreamContext
-from nats.js.api import ConsumerConfig, StreamConfig
+from nats.js.api import ConsumerConfig, DiscardPolicy, StorageType, StreamConfig, StreamSource
 
 from tests.crash.disk import NOT_TO_BE_HAD, Disk, in_namespace
 from tests.crash.keep import closed, connected
@@ -234,10 +234,62 @@ def scenario_others(server: Server, disk: Disk) -> None:
     asyncio.run(run())
 
 
+def scenario_ingest(server: Server, disk: Disk) -> None:
+    """Mirrors and sources wait for room and go on where they were; a refused message evicts none."""
+
+    async def run() -> None:
+        others = Others(disk)
+        publisher = Publisher(server)
+        client, js = await connected(server)
+        await make_streams(js)
+        await js.add_stream(StreamConfig(name="ORIGIN", subjects=["ORIGIN.>"], storage=StorageType.MEMORY))
+        await js.add_stream(StreamConfig(name="MIRROR", mirror=StreamSource(name="ORIGIN")))
+        await js.add_stream(StreamConfig(name="SOURCED", sources=[StreamSource(name="ORIGIN")]))
+        await js.add_stream(StreamConfig(name="RING", subjects=["RING.>"], max_msgs=100, discard=DiscardPolicy.OLD))
+        copies = ("MIRROR", "SOURCED")
+        publisher.until_refused("ORIGIN.a", 1000)
+        publisher.until_refused("RING.a", 500)
+        before = await settled(js, copies)
+        others.fill()
+        publisher.until_refused("SPARE.a")
+        ring = (await js.stream_info("RING")).state
+        assert (100, 500) == (ring.messages, ring.last_seq)
+        acknowledged, errors = publisher.burst("ORIGIN.b")
+        assert not errors, "there is memory"
+        acknowledged += publisher.burst("ORIGIN.b", payload=b"y" * 5000)[0]
+        assert not publisher.burst("RING.a")[0]
+        assert ring == (await js.stream_info("RING")).state
+        for name in copies:
+            assert before[name] <= (await js.stream_info(name)).state.last_seq
+        others.leave()
+        publisher.until_taken("KEEP.a")
+        await settled(js, copies)
+        await closed(client)
+
+    asyncio.run(run())
+
+
+async def settled(js: JetStreamContext, copies: tuple[str, ...]) -> dict[str, int]:
+    """Waits until each copy ends as its origin does; returns their last sequences."""
+    for _ in range(150):
+        newest = (await js.get_last_msg("ORIGIN", "ORIGIN.>", direct=False)).data
+        last = {name: (await js.stream_info(name)).state.last_seq for name in copies}
+        count = (await js.stream_info("ORIGIN")).state.last_seq
+        if all(number >= count for number in last.values()):
+            for name in copies:
+                state = (await js.stream_info(name)).state
+                assert state.last_seq - state.first_seq + 1 == state.messages
+                assert newest == (await js.get_msg(name, state.last_seq, direct=False)).data
+            return last
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"the copies end at {last}, the origin at {count}")
+
+
 SCENARIOS = {
     "own": (scenario_own_messages, 300 * MIB, DEFAULTS),
     "own, without a limit": (scenario_own_messages, 160 * MIB, LARGER_THAN_THE_DISK),
     "others": (scenario_others, 96 * MIB, LARGER_THAN_THE_DISK),
+    "ingest": (scenario_ingest, 96 * MIB, LARGER_THAN_THE_DISK),
 }
 
 
