@@ -108,17 +108,17 @@ static bool size_fits(int fd, uint64_t size) {
     return fstat(fd, &stat) == 0 && size >= BATCH_RING_MIN && size % (64 * 1024) == 0 && (uint64_t)stat.st_size >= JOURNAL_START + size;
 }
 
-static status_t inspect(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], journal_found_t *found, const char **complaint) {
+static void inspect(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], journal_found_t *found) {
     static const uint8_t zeros[8];
     uint8_t block[JOURNAL_START];
     status_t status = read_all(journal->fd, block, sizeof block, 0);
     if (status == STATUS_CORRUPT || (status == STATUS_OK && memcmp(block, zeros, 8) == 0)) {
         *found = JOURNAL_BLANK;
-        return STATUS_OK;
+        return;
     }
     if (status != STATUS_OK) {
-        *complaint = "it cannot be read";
-        return status;
+        *found = JOURNAL_UNREADABLE;
+        return;
     }
     bool sound = load_be32(block + 12) == crc32c(0, block + 16, JOURNAL_START - 16);
     if (memcmp(block, MAGIC, 8) != 0) {
@@ -138,7 +138,6 @@ static status_t inspect(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE
         journal->size = load_be64(block + 16);
         journal->origin = load_be64(block + 40);
     }
-    return STATUS_OK;
 }
 
 bool journal_exists(const char *directory) {
@@ -167,7 +166,6 @@ static status_t path_of(const char *directory, char path[4096], char *reason, si
 status_t journal_open(journal_t *journal, const char *directory, const uint8_t store_id[STORE_ID_SIZE], journal_found_t *found,
                       char *reason, size_t reason_size) {
     char path[4096];
-    const char *complaint = NULL;
     *journal = (journal_t){.fd = -1, .direct_fd = -1};
     *found = JOURNAL_ABSENT;
     status_t status = path_of(directory, path, reason, reason_size);
@@ -183,12 +181,7 @@ status_t journal_open(journal_t *journal, const char *directory, const uint8_t s
         snprintf(reason, reason_size, "cannot open %s: %s", path, strerror(errno));
         return status;
     }
-    status = inspect(journal, store_id, found, &complaint);
-    if (status != STATUS_OK) {
-        snprintf(reason, reason_size, "cannot use the journal %s: %s", path, complaint);
-        journal_close(journal);
-        return status;
-    }
+    inspect(journal, store_id, found);
     /* -1 where the file system cannot (tmpfs, some overlays): then the page cache it is. */
     journal->direct_fd = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
     return STATUS_OK;
@@ -219,12 +212,26 @@ status_t journal_make(journal_t *journal, const char *directory, uint64_t size, 
     return STATUS_OK;
 }
 
+/* A disk that does not give a piece mostly lacks one block of it. What it lacks is zeros here, which are no batch: salvage.c sees whether
+ * that is missed, and open.c whether a start may go on without it. */
+static status_t read_blocks(journal_t *journal, uint8_t *to, uint64_t size, uint64_t offset) {
+    status_t status = read_all(journal->fd, to, size, offset);
+    for (uint64_t at = 0; status == STATUS_IO && at < size; at += JOURNAL_ALIGNMENT) {
+        uint64_t piece = size - at < JOURNAL_ALIGNMENT ? size - at : JOURNAL_ALIGNMENT;
+        if (read_all(journal->fd, to + at, piece, offset + at) != STATUS_OK) {
+            memset(to + at, 0, piece);
+            journal->unreadable++;
+        }
+    }
+    return status == STATUS_IO ? STATUS_OK : status;
+}
+
 static status_t read_circle(journal_t *journal, uint8_t *to, uint64_t position, uint64_t size) {
     uint64_t place = position % journal->size;
     uint64_t first = journal->size - place < size ? journal->size - place : size;
-    status_t status = read_all(journal->fd, to, first, JOURNAL_START + place);
+    status_t status = read_blocks(journal, to, first, JOURNAL_START + place);
     if (status == STATUS_OK && first < size) {
-        status = read_all(journal->fd, to + first, size - first, JOURNAL_START);
+        status = read_blocks(journal, to + first, size - first, JOURNAL_START);
     }
     return status;
 }

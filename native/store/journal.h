@@ -44,6 +44,7 @@ typedef struct journal {
     int direct_fd; /* O_DIRECT, for writing; -1: not to be had */
     uint64_t size;
     uint64_t origin; /* the position at which it was made; 0: not known */
+    uint64_t unreadable; /* blocks of the circle that the disk did not give; they were taken for zeros */
 } journal_t;
 
 typedef enum journal_found {
@@ -54,6 +55,7 @@ typedef enum journal_found {
     JOURNAL_HEADLESS, /* its first block is damaged                                                          */
     JOURNAL_FOREIGN,  /* of another store                                                                    */
     JOURNAL_SHORT,    /* not as large as its first block says                                                */
+    JOURNAL_UNREADABLE, /* the disk does not give its first block                                            */
     JOURNAL_NEWER,    /* its first block says that a newer leafd wrote it                                    */
 } journal_found_t;
 

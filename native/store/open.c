@@ -238,11 +238,27 @@ static status_t replay_tail(opening_t *opening) {
     return status == STATUS_NOT_FOUND ? salvage_tail(opening) : status;
 }
 
+/* The disk did not give a part of the journal, and something is missing: in that part, as far as anybody can know. (What it gave nothing of
+ * and is not missed lies behind the end, or before the note.) */
+static bool misses_unreadable(opening_t *opening) {
+    journal_t *journal = &opening->store->journal;
+    uint64_t before = journal->unreadable;
+    if (before == 0 || opening->accepted) {
+        return false;
+    }
+    bool end = journal_load(journal, &opening->store->batches, opening->position, JOURNAL_ALIGNMENT) != STATUS_OK ||
+               journal->unreadable > before;
+    return end || opening->unfinished || (opening->damage.seen && opening->damage.lost > 0);
+}
+
 static status_t replay(opening_t *opening) {
     store_t *store = opening->store;
     opening->home = (keeper_mark_t){.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
     opening->reason[0] = 0;
     status_t status = replay_tail(opening);
+    if (status == STATUS_OK && misses_unreadable(opening)) {
+        status = recover_refuse(opening, STATUS_IO, "a part of the journal cannot be read");
+    }
     if (status == STATUS_OK && opening->writing) {
         status = keeper_commit(store->env, opening->position, opening->number, opening->chain);
         status = opening->damage.seen ? status : replay_room(opening, status);

@@ -84,14 +84,14 @@ static db_t db_read(const uint8_t *at) {
     return (db_t){.depth = load16(at + 6), .root = load_word(at + 8 + 4 * WORD)};
 }
 
-static status_t read_at(const pages_t *pages, uint8_t *to, size_t size, uint64_t offset) {
+static status_t read_at(pages_t *pages, uint8_t *to, size_t size, uint64_t offset) {
     while (size > 0) {
         ssize_t done = pread(pages->fd, to, size, (off_t)offset);
         if (done < 0 && errno == EINTR) {
             continue;
         }
         if (done <= 0) {
-            return done < 0 ? STATUS_IO : STATUS_CORRUPT;
+            return wrong(pages, pages->size > 0 ? (size_t)(offset / pages->size) : 0, done < 0 ? "it cannot be read" : "the file ends before it");
         }
         to += done;
         size -= (size_t)done;
@@ -307,9 +307,9 @@ status_t pages_check(const char *path, char *reason, size_t reason_size) {
         status = trees_check(&pages);
     }
     if (status == STATUS_CORRUPT) {
-        snprintf(reason, reason_size, "page %zu: %s", pages.where, pages.wrong != NULL ? pages.wrong : "the file ends before it");
+        snprintf(reason, reason_size, "page %zu: %s", pages.where, pages.wrong);
     } else if (status != STATUS_OK) {
-        snprintf(reason, reason_size, "it cannot be read: %s", strerror(errno));
+        snprintf(reason, reason_size, "it cannot be opened: %s", strerror(errno));
     }
     pages_close(&pages);
     return status;

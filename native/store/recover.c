@@ -196,6 +196,8 @@ static const char *complaint_of(journal_found_t found) {
         return "the file \"journal\" is not a journal of leafd";
     case JOURNAL_HEADLESS:
         return "the journal's first block is damaged";
+    case JOURNAL_UNREADABLE:
+        return "the journal's first block cannot be read";
     case JOURNAL_FOREIGN:
         return "the journal belongs to another store";
     case JOURNAL_SHORT:
@@ -227,7 +229,8 @@ static status_t make_anew(opening_t *opening, const char *why) {
 
 /* A first block that is blank or damaged is of this store's journal when a batch in the file continues home's note. */
 static bool recognized(opening_t *opening, journal_found_t found) {
-    bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS || found == JOURNAL_NEWER;
+    bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS || found == JOURNAL_UNREADABLE ||
+                    found == JOURNAL_NEWER;
     return headless && journal_continues(&opening->store->journal, opening->position, opening->number, opening->chain, opening->store_id);
 }
 

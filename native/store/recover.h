@@ -40,6 +40,7 @@ typedef struct opening {
     journal_use_t use;
     uint64_t use_position;
     bool accepted; /* the operator's word that a loss is accepted, see recover.c */
+    bool unfinished; /* behind replay's end something was begun that is not whole */
     bool distrusted; /* the journal that is there is not this home's: it is set aside */
     bool made;     /* the journal, by this start */
     keeper_mark_t home; /* the note as it was before replay; all that home has, when it had no room for the rest (no_room) */

@@ -352,6 +352,7 @@ static status_t lose(survey_t *survey) {
 /* A write that power cut short, by all that can be known. Were it damage, this would be the only word of it. */
 static void say_unfinished(const survey_t *survey) {
     if (survey->position + BATCH_HEADER_SIZE < survey->limit && resembles(survey, survey->position)) {
+        survey->opening->unfinished = true;
         store_alarm(survey->store, ALARM_IO, 0, 0,
                     "the journal's last write (batch %llu) is not whole and was dropped: it was cut short before anything in it was acknowledged, "
                     "unless it was damaged since",

@@ -170,10 +170,152 @@ static void each_sync_of_a_checkpoint(void) {
     home_fails_once(FAIL_SYNC);
 }
 
+/* ---- opened again ---- */
+
+/* Home was closed and does not open: it is not read, and it comes back by itself. */
+static void cannot_be_opened_again(void) {
+    struct rlimit usual;
+    stored_message_t message;
+    begin();
+    put();
+    CHECK_EQ_I64(0, getrlimit(RLIMIT_NOFILE, &usual));
+    failing_disk((failing_t){.files = FAIL_HOME, .calls = FAIL_WRITE, .error = EIO, .begin = 0, .end = 8192}); /* the two metas */
+    until_refusing(true);
+    struct rlimit none = {.rlim_cur = 3, .rlim_max = usual.rlim_max};
+    CHECK_EQ_I64(0, setrlimit(RLIMIT_NOFILE, &none));
+    bool unread = false;
+    for (int i = 0; i < PATIENCE && !unread; i++) {
+        turn();
+        unread = store_read(stream, 1, &message) == STATUS_IO;
+    }
+    failing_disk((failing_t){0});
+    CHECK(unread);
+    for (int i = 0; i < 300; i++) {
+        turn();
+        CHECK_EQ_I64(STATUS_IO, store_read(stream, 1, &message));
+    }
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, last, &message)); /* the memtable's */
+    CHECK_EQ_I64(0, setrlimit(RLIMIT_NOFILE, &usual));
+    until_refusing(false);
+    check_all_there();
+    put();
+    reopened();
+}
+
+/* ---- reads at a start ---- */
+
+static void begin_killed(void) {
+    begin();
+    for (int i = 0; i < 6; i++) {
+        put();
+    }
+    rig_kill(&rig);
+}
+
+static void block_of_the_journal(void) {
+    static uint8_t journal[JOURNAL_START + (1 << 20)];
+    static uint8_t home[4 << 20];
+    unsigned refused = 0;
+    unsigned needless = 0;
+    begin_killed();
+    CHECK_EQ_U64(sizeof journal, rig_read_at(&rig, "journal", journal, sizeof journal, 0));
+    size_t home_size = rig_read_at(&rig, "data.mdb", home, sizeof home, 0);
+    for (int64_t at = JOURNAL_START; at < 60 * 4096; at += 4096) {
+        char reason[RIG_REASON];
+        failing_disk((failing_t){.files = FAIL_JOURNAL, .calls = FAIL_READ, .error = EIO, .begin = at, .end = at + 4096});
+        status_t status = rig_try(&rig, reason);
+        failing_disk((failing_t){0});
+        if (status == STATUS_OK) {
+            needless++;
+            stream = rig_stream(&rig, 1, rig_config());
+            check_all_there();
+            store_close(rig.store);
+            rig.store = NULL;
+            rig_remove_directory(rig.directory);
+            CHECK_EQ_I64(0, mkdir(rig.directory, 0700));
+            rig_write_at(&rig, "journal", journal, sizeof journal, 0);
+            rig_write_at(&rig, "data.mdb", home, home_size, 0);
+        } else {
+            refused++;
+            CHECK(strstr(reason, "cannot be read") != NULL && strstr(reason, "accept-loss") != NULL);
+        }
+    }
+    CHECK(refused >= 6); /* each of the batches that are needed, the last one among them */
+    CHECK(needless > 6);
+    rig_start(&rig); /* the disk gives it after all */
+    stream = rig_stream(&rig, 1, rig_config());
+    check_all_there();
+    rig_close(&rig);
+}
+
+/* Offset of the journal's last block with this text. */
+static int64_t block_with(const char *needle) {
+    static uint8_t bytes[JOURNAL_START + (1 << 20)];
+    int64_t found = 0;
+    CHECK_EQ_U64(sizeof bytes, rig_read_at(&rig, "journal", bytes, sizeof bytes, 0));
+    for (size_t at = JOURNAL_START; at < sizeof bytes; at += 4096) {
+        found = memmem(bytes + at, 4096, needle, strlen(needle)) != NULL ? (int64_t)at : found;
+    }
+    CHECK(found > 0);
+    return found;
+}
+
+static void accepted_block(void) {
+    stored_message_t message;
+    char needle[24];
+    begin_killed();
+    snprintf(needle, sizeof needle, "p%llu", (unsigned long long)last - 2);
+    int64_t at = block_with(needle);
+    failing_disk((failing_t){.files = FAIL_JOURNAL, .calls = FAIL_READ, .error = EIO, .begin = at, .end = at + 4096});
+    rig_refused(&rig, "cannot be read");
+    rig_write_at(&rig, "accept-loss", "", 0, 0);
+    rig_start(&rig);
+    failing_disk((failing_t){0});
+    CHECK(rig_alarmed(&rig, "damaged part of the journal"));
+    stream = rig_stream(&rig, 1, rig_config());
+    for (uint64_t seq = 1; seq <= last; seq++) {
+        CHECK_EQ_I64(seq == last - 2 ? STATUS_NOT_FOUND : STATUS_OK, store_read(stream, seq, &message));
+    }
+    rig_close(&rig);
+}
+
+static void first_block_of_the_journal(void) {
+    begin();
+    put();
+    rig_kill(&rig);
+    failing_disk((failing_t){.files = FAIL_JOURNAL, .calls = FAIL_READ, .error = EIO, .begin = 0, .end = JOURNAL_START});
+    rig_start(&rig);
+    failing_disk((failing_t){0});
+    CHECK(rig_alarmed(&rig, "first block"));
+    stream = rig_stream(&rig, 1, rig_config());
+    check_all_there();
+    reopened();
+}
+
+/* LMDB's map ends the process over it, with a mark; no start after that ends the same way. */
+static void page_of_home(void) {
+    begin();
+    rig_kill(&rig);
+    rig_write_at(&rig, "data.mdb.suspect", "", 0, 0);
+    failing_disk((failing_t){.files = FAIL_HOME, .calls = FAIL_READ, .error = EIO, .begin = 3 * 4096, .end = 1 << 30});
+    rig_refused(&rig, "it cannot be read");
+    rig_refused(&rig, "accept-loss");
+    failing_disk((failing_t){0});
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    check_all_there();
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("while the journal's disk fails publishers are refused and all else is read; it goes on by itself, with nothing lost", journal_fails);
     RUN("while home's disk fails deletions go on; publishing resumes by itself, with nothing lost", home_fails);
     RUN("whichever write of a checkpoint fails, the store goes on by itself", each_write_of_a_checkpoint);
     RUN("whichever sync of a checkpoint fails, the store goes on by itself", each_sync_of_a_checkpoint);
+    RUN("home that does not open again is not read; it is served again by itself", cannot_be_opened_again);
+    RUN("a block of the journal that cannot be read refuses the start where it is missed, and only there", block_of_the_journal);
+    RUN("an accepted loss of such a block loses what was in it, and says so", accepted_block);
+    RUN("a first block of the journal that cannot be read is written anew, with nothing lost", first_block_of_the_journal);
+    RUN("a page of home that cannot be read refuses the start after an end by a signal", page_of_home);
     return TEST_RESULT();
 }
