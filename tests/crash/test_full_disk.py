@@ -22,9 +22,11 @@ from typing import Any
 import pytest
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DiscardPolicy, StorageType, StreamConfig, StreamSource
+from nats.js.errors import NotFoundError
 
 from tests.crash.disk import NOT_TO_BE_HAD, Disk, in_namespace
 from tests.crash.keep import closed, connected
+from tests.interop.test_backup import send, take
 from tests.servers import LEAFD, Server, make
 
 MIB = 1 << 20
@@ -269,6 +271,39 @@ def scenario_ingest(server: Server, disk: Disk) -> None:
     asyncio.run(run())
 
 
+def scenario_restore(server: Server, disk: Disk) -> None:
+    """A restore into a full disk is told so and harms nothing; the same archive is restored when there is room."""
+
+    async def run() -> None:
+        others = Others(disk)
+        publisher = Publisher(server)
+        client, js = await connected(server)
+        await make_streams(js)
+        last = publisher.until_refused("KEEP.a", 20_000)
+        publisher.until_refused("SPARE.a", 2000)
+        reply, archive = await take(client, "KEEP")
+        whole = (reply["config"], reply["state"], archive)
+        await js.delete_stream("KEEP")
+        others.fill()
+        spare = publisher.until_refused("SPARE.a")
+        answer = await send(client, *whole, seconds=30)
+        assert answer["error"]["code"] in (500, 503), answer
+        assert (await js.stream_info("SPARE")).state.last_seq == spare
+        with contextlib.suppress(NotFoundError):
+            await js.delete_stream("KEEP")  # what came of it
+        server.kill()
+        others.leave()
+        server.start()
+        client, js = await connected(server)
+        Publisher(server).until_taken("SPARE.a")
+        answer = await send(client, *whole, seconds=30)
+        assert "error" not in answer, answer
+        await check(js, 1, last, set())
+        await closed(client)
+
+    asyncio.run(run())
+
+
 async def settled(js: JetStreamContext, copies: tuple[str, ...]) -> dict[str, int]:
     """Waits until each copy ends as its origin does; returns their last sequences."""
     for _ in range(150):
@@ -290,6 +325,7 @@ SCENARIOS = {
     "own, without a limit": (scenario_own_messages, 160 * MIB, LARGER_THAN_THE_DISK),
     "others": (scenario_others, 96 * MIB, LARGER_THAN_THE_DISK),
     "ingest": (scenario_ingest, 96 * MIB, LARGER_THAN_THE_DISK),
+    "restore": (scenario_restore, 96 * MIB, LARGER_THAN_THE_DISK),
 }
 
 

@@ -91,11 +91,13 @@ async def take(client: Client, stream: str, **options: object) -> tuple[dict[str
     return reply, b"".join(chunks)
 
 
-async def send(client: Client, config: dict[str, Any], state: dict[str, Any], archive: bytes) -> dict[str, Any]:
-    """Restores an archive in chunks; the answer that ended it."""
+async def send(
+    client: Client, config: dict[str, Any], state: dict[str, Any], archive: bytes, seconds: float = 10
+) -> dict[str, Any]:
+    """Restores an archive in chunks, each answered within some seconds; the answer that ended it."""
     reply = await api(client, f"STREAM.RESTORE.{config['name']}", {"config": config, "state": state})
     for at in range(0, len(archive), CHUNK):
-        answer = await client.request(reply["deliver_subject"], archive[at : at + CHUNK], timeout=10)
+        answer = await client.request(reply["deliver_subject"], archive[at : at + CHUNK], timeout=seconds)
         if answer.data:
             return dict(json.loads(answer.data))
     answer = await client.request(reply["deliver_subject"], b"", timeout=20)
