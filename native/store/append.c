@@ -265,7 +265,7 @@ static void after(entry_t *entry) {
     if (stream->config.max_msgs_per_subject > 0) {
         limits_subject(stream, append->subject);
     }
-    limits_enforce(stream, STORE_STEP);
+    (void)limits_enforce(stream, STORE_STEP);
 }
 
 /* What a rollup takes out in one step. false: there is more. */
@@ -293,7 +293,7 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
     store_it(&entry, clock->age, clock->wall);
     tell(&entry);
     message_remove(stream, found, true);
-    limits_enforce(stream, STORE_STEP);
+    (void)limits_enforce(stream, STORE_STEP);
     return true;
 }
 

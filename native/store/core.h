@@ -25,6 +25,8 @@
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20) /* of subject, header and payload; larger is refused, as by the reference     */
 #define STREAM_PROMISE 768                     /* bytes that closing a batch needs for one touched stream                    */
 #define STORE_STEP 4096                        /* messages that one step of background work removes or looks at              */
+#define LOOK_STEPS 1024                        /* what one look at every stream removes or fires, of all streams together:   */
+#define LOOK_STEPS_SCHEDULE 16                 /*   about two milliseconds; the rest has its turn behind others' messages    */
 
 /* A young message: where its op is. Sequences ascend; skipped ones have no entry. */
 typedef struct place {
@@ -176,6 +178,7 @@ struct store {
     int64_t pending_since;   /* mono ns of the oldest batch that no checkpoint covers, INT64_MAX = none */
     int64_t now_mono;
     int64_t background_at;   /* mono ns of the next look at every stream                                */
+    uint32_t looked;         /* where the next look begins                                              */
     newcomers_t record_ops;  /* young ops on records, by position, for walking them in key order        */
     /* reads */
     uint32_t cursor_stream; /* home's message cursor stands on this key, when cursor_seq != 0 */
@@ -280,11 +283,11 @@ void found_out(const found_t *found, stored_message_t *out);
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
 /* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. */
 void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
-/* Enforces what is over; stops for lack of room (over_limit stays set) or after `budget` messages. */
-void limits_enforce(store_stream_t *stream, uint64_t budget);
+/* Enforces what is over; stops for lack of room (over_limit stays set) or after `budget` messages. Returns how many. */
+uint64_t limits_enforce(store_stream_t *stream, uint64_t budget);
 void limits_subject(store_stream_t *stream, bytes_t subject);
-/* false: something is due, but there is no room for it now. */
-bool limits_expire(store_stream_t *stream, int64_t age_now);
+/* What is due, as long as there are steps. false: something is due, but there is no room for it now. */
+bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
 bool first_load(store_stream_t *stream);         /* makes first_ts and first_born known; false: empty */
 status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found);
@@ -310,7 +313,7 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
 uint64_t dedupe_need(bytes_t id);
 bool dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq);
 void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born);
-void dedupe_expire(store_stream_t *stream, int64_t age_now);
+void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t dedupe_deadline(store_stream_t *stream);
 
 /* ---- subjects.c ---- */

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "store/core.h"
 
-#define SWEEP_STEP 1024
 
 uint64_t dedupe_need(bytes_t id) {
     return 2 * (OP_HEADER_SIZE + (uint64_t)KEY_MAX + ID_FIXED_SIZE + id.size);
@@ -85,15 +84,15 @@ static void forget(store_stream_t *stream, bytes_t id, uint64_t seq) {
     }
 }
 
-void dedupe_expire(store_stream_t *stream, int64_t age_now) {
+void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     store_t *store = stream->store;
     store_key_t from;
     uint64_t before = stream->ids_done;
-    if (stream->ids_next > age_now) {
+    if (*steps == 0 || stream->ids_next > age_now) {
         return;
     }
     stream->ids_next = INT64_MAX;
-    for (uint32_t step = 0; step < SWEEP_STEP; step++) {
+    for (; *steps > 0; (*steps)--) {
         uint64_t seq = 0;
         int64_t born = 0;
         bytes_t id = BYTES_NONE;

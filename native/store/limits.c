@@ -5,7 +5,6 @@
 #include "text/subject.h"
 #include "store/core.h"
 
-#define AGE_STEP 4096
 
 bool first_load(store_stream_t *stream) {
     found_t found;
@@ -194,26 +193,28 @@ static bool remove_first(store_stream_t *stream) {
     return false;
 }
 
-void limits_enforce(store_stream_t *stream, uint64_t budget) {
+uint64_t limits_enforce(store_stream_t *stream, uint64_t budget) {
+    uint64_t removed = 0;
     stream->over_limit = false;
     while (over(stream)) {
-        if (budget-- == 0 || !remove_first(stream)) {
+        if (removed == budget || !remove_first(stream)) {
             stream->over_limit = true;
-            return;
+            break;
         }
+        removed++;
     }
+    return removed;
 }
-
 
 /* ---- age and expiry ---- */
 
 /* Walks from the oldest message on. Stamps ascend, so the first one that is young enough ends it; exempt ones are stepped over once. */
-static bool expire_aged(store_stream_t *stream, int64_t age_now) {
+static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     int64_t limit = age_now - stream->config.max_age_ns;
     if (first_load(stream) && stream->aged <= stream->first_seq && stream->first_born > limit) {
         return true;
     }
-    for (uint32_t step = 0; step < AGE_STEP; step++) {
+    for (; *steps > 0; (*steps)--) {
         found_t found;
         uint64_t from = stream->aged > stream->first_seq ? stream->aged : stream->first_seq;
         if (message_next(stream, from, stream->last_seq, false, &found) != STATUS_OK) {
@@ -263,14 +264,20 @@ static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
     return marker_or_remove(stream, &found);
 }
 
-static bool expire_home(store_stream_t *stream, int64_t age_now) {
+/* Firing a schedule is a message put together and stored, and a look at its pattern. */
+static void spend(uint32_t *steps, uint64_t seq) {
+    uint32_t cost = (seq & EXPIRY_SCHEDULE) != 0 ? LOOK_STEPS_SCHEDULE : 1;
+    *steps -= cost < *steps ? cost : *steps;
+}
+
+static bool expire_home(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     int64_t expires = INT64_MAX;
     uint64_t seq = 0;
     bool any = false;
     bool room = true;
     store_key_t from;
     key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq);
-    for (uint32_t step = 0; step < AGE_STEP; step++) {
+    for (; *steps > 0; spend(steps, seq)) {
         if (home_expiry(stream, &expires, &seq) != STATUS_OK) {
             expires = INT64_MAX;
             break;
@@ -295,18 +302,19 @@ static bool expire_home(store_stream_t *stream, int64_t age_now) {
     return room;
 }
 
-bool limits_expire(store_stream_t *stream, int64_t age_now) {
-    bool room = stream->config.max_age_ns <= 0 || stream->messages == 0 || expire_aged(stream, age_now);
-    for (uint32_t step = 0; step < AGE_STEP && stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now; step++) {
+bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
+    bool room = stream->config.max_age_ns <= 0 || stream->messages == 0 || expire_aged(stream, age_now, steps);
+    while (*steps > 0 && stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now) {
         /* A marker's own expiry and a schedule's next time go into this heap meanwhile, always below the root: they are still to come. */
         expiry_t first = stream->expiries.at[0];
         if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq)) {
             return false;
         }
         expiries_pop(&stream->expiries);
+        spend(steps, first.seq);
     }
-    if (stream->expiry_next <= age_now) {
-        return expire_home(stream, age_now) && room;
+    if (*steps > 0 && stream->expiry_next <= age_now) {
+        return expire_home(stream, age_now, steps) && room;
     }
     return room;
 }

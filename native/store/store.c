@@ -191,18 +191,24 @@ static void take_trouble(store_t *store) {
 
 /* ---- background ---- */
 
+/* However much is due, and in however many streams: so much of it, and then everybody else's messages before more. */
 static void background(store_t *store) {
     int64_t age_now = store->clock.age;
     int64_t next = INT64_MAX;
     bool room = store_room(store);
-    for (uint32_t i = 0; i < store->streams.count; i++) {
-        store_stream_t *stream = store->streams.at[i];
-        room = limits_expire(stream, age_now) && room;
+    uint32_t steps = LOOK_STEPS;
+    for (uint32_t left = store->streams.count; left > 0; left--) {
+        if (steps == 0) {
+            next = age_now;
+            break;
+        }
+        store_stream_t *stream = store->streams.at[store->looked++ % store->streams.count];
+        room = limits_expire(stream, age_now, &steps) && room;
         if (stream->config.duplicate_window_ns > 0) {
-            dedupe_expire(stream, age_now);
+            dedupe_expire(stream, age_now, &steps);
         }
         if (stream->over_limit) {
-            limits_enforce(stream, STORE_STEP);
+            steps -= (uint32_t)limits_enforce(stream, steps);
         }
         int64_t deadline = limits_deadline(stream);
         int64_t ids = dedupe_deadline(stream);

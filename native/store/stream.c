@@ -174,7 +174,7 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     store->bytes += stream->bytes;
     store->messages += stream->messages;
     if (stored) {
-        limits_enforce(stream, STORE_STEP);
+        (void)limits_enforce(stream, STORE_STEP);
     }
     store->background_at = store->now_mono;
     *out = stream;
@@ -187,8 +187,9 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     stream->expiry_next = 0;
     stream->ids_next = 0;
     stream->store->background_at = stream->store->now_mono;
-    limits_enforce(stream, STORE_STEP);
-    (void)limits_expire(stream, stream->store->clock.age); /* or with the next tick */
+    (void)limits_enforce(stream, STORE_STEP);
+    uint32_t steps = LOOK_STEPS;
+    (void)limits_expire(stream, stream->store->clock.age, &steps); /* or with the next tick */
 }
 
 static const uint32_t stream_record_kinds[] = {RECORD_STREAM, RECORD_CONSUMER, RECORD_SOURCE, RECORD_CONSUMER_STATE,

@@ -249,6 +249,44 @@ static void with_a_life_of_its_own(void) {
     rig_close(&rig);
 }
 
+/* ---- many at once ---- */
+
+#define MANY 500u
+#define A_TICK 80u /* schedules that one tick fires, and a few */
+
+static bool on_due_many(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts) {
+    (void)stream, (void)seq, (void)due_ts;
+    (*(uint32_t *)context)++;
+    return true;
+}
+
+static void many_take_turns(void) {
+    store_stream_t *streams[3] = {start(), rig_stream(&rig, 2, rig_config()), rig_stream(&rig, 3, rig_config())};
+    uint32_t fired = 0;
+    store_set_hooks(rig.store, (store_hooks_t){.due = on_due_many, .due_context = &fired});
+    append_t mortal = {.subject = text("mortal"), .payload = text("x"), .expires_ts = rig.now.wall_ns + 10 * S};
+    for (uint32_t i = 0; i < MANY; i++) {
+        char subject[16];
+        (void)snprintf(subject, sizeof subject, "plan.%u", i);
+        append_t append = {.subject = text(subject), .payload = text("p"), .due_ts = rig.now.wall_ns + 10 * S};
+        CHECK_EQ_U64(APPEND_STORED, store_append(streams[i % 2], &append, rig.now).verdict);
+        for (uint32_t each = 0; each < 8; each++) CHECK_EQ_U64(APPEND_STORED, store_append(streams[2], &mortal, rig.now).verdict);
+        if (i % 50 == 49) rig_sync(&rig);
+    }
+    rig.now.mono_ns += 11 * S;
+    rig.now.wall_ns += 11 * S;
+    uint32_t ticks = 0;
+    for (uint32_t before = 0; fired < MANY || messages(streams[2]) > 0; before = fired) {
+        uint64_t alive = messages(streams[2]);
+        store_tick(rig.store, rig.now);
+        CHECK(fired - before <= A_TICK);
+        CHECK(alive - messages(streams[2]) <= 1100);
+        CHECK(++ticks < 100);
+        CHECK(store_next_deadline(rig.store) <= rig.now.mono_ns || (fired == MANY && messages(streams[2]) == 0));
+    }
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("a schedule is due once, when its time has passed, and never again after restarts", once);
     RUN("sleeping until the told deadline fires it in time", deadline_is_told);
@@ -259,5 +297,6 @@ int main(void) {
     RUN("a replaced, deleted or forgotten schedule is not due", replaced_and_removed);
     RUN("who has no room for it now is asked again, and holds up nothing else", not_now);
     RUN("a schedule whose message expires first is not due", with_a_life_of_its_own);
+    RUN("however many schedules and messages are due at once, a tick does a part of them, and the next ones the rest", many_take_turns);
     return TEST_RESULT();
 }
