@@ -160,11 +160,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
 
 void consumer_destroy(consumer_t *consumer) {
     consumer_leave(consumer);
-    while (consumer->requests.head) {
-        request_t *request = consumer->requests.head;
-        consumer->requests.head = request->next;
-        free(request);
-    }
+    pull_free(consumer);
     pending_free(&consumer->pending);
     store_tally_close(consumer->tally);
     survey_end(consumer);

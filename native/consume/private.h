@@ -49,7 +49,8 @@
 
 typedef struct request request_t;
 struct request {
-    request_t *next;
+    request_t *next, *before;             /* in the ring                                      */
+    request_t *next_awake, *before_awake; /* unless full                                      */
     int64_t expires_ns; /* mono, NEVER                                      */
     int64_t heartbeat_ns;
     int64_t heartbeat_due_ns; /* mono, NEVER                                      */
@@ -62,13 +63,16 @@ struct request {
     uint8_t reply[];
 };
 
+/* Those that wait, in a ring; service goes on at the head. Those whose receivers are not full are in a second ring, so that one reader
+ * among many full ones is found at once. */
 typedef struct requests {
-    request_t *head, *tail;
+    request_t *head;
+    request_t *awake; /* the first of these at the head or behind it  */
     uint32_t count;
     uint32_t no_wait; /* how many of them are no_wait              */
-    bool any_full;
     int64_t wanted;         /* messages, all requests together               */
-    request_t *looked;      /* the look at their interest goes on behind this one, NULL = at the head */
+    request_t *looked;      /* the look at their interest goes on here, NULL = at the head */
+    uint64_t steps;         /* requests considered by pull_next, so that a test may count them */
     int64_t look_after_ns;  /* at many of them not before                    */
     int64_t timed_ns;       /* last look at the times of all of them         */
     int64_t due_ns; /* no request expires or wants a heartbeat before   */
@@ -256,6 +260,7 @@ bool consumer_has_demand(const consumer_t *consumer);
 /* ---- pull.c ---- */
 void pull_on_time(consumer_t *consumer);
 void pull_end_of_stream(consumer_t *consumer);
+void pull_free(consumer_t *consumer);                         /* without a word */
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending);
 void pull_drop_without_interest(consumer_t *consumer);       /* some of a long line at a time     */
 bool pull_awaited(consumer_t *consumer);                     /* somebody listens to a request     */

@@ -33,22 +33,51 @@ static void tell(consumer_t *consumer, const request_t *request, const char *tex
 
 /* ---- the line ---- */
 
-static void line_append(requests_t *line, request_t *request) {
-    request->next = NULL;
-    if (line->tail) {
-        line->tail->next = request;
-    } else {
-        line->head = request;
-    }
-    line->tail = request;
+static void awake_append(requests_t *line, request_t *request) {
+    if (!line->awake) line->awake = request->before_awake = request;
+    request_t *first = line->awake;
+    request_t *last = first->before_awake;
+    request->next_awake = first;
+    request->before_awake = last;
+    last->next_awake = first->before_awake = request;
 }
 
-static request_t *line_take_head(requests_t *line) {
+static void awake_leave(requests_t *line, request_t *request) {
+    if (line->awake == request) line->awake = request->next_awake == request ? NULL : request->next_awake;
+    request->before_awake->next_awake = request->next_awake;
+    request->next_awake->before_awake = request->before_awake;
+}
+
+/* At the end: everybody else comes first. */
+static void line_append(requests_t *line, request_t *request) {
+    if (!line->head) line->head = request->before = request;
+    request_t *first = line->head;
+    request_t *last = first->before;
+    request->next = first;
+    request->before = last;
+    last->next = first->before = request;
+    awake_append(line, request);
+}
+
+static request_t *after(const request_t *request) {
+    return request->next == request ? NULL : request->next;
+}
+
+static void line_leave(requests_t *line, request_t *request) {
+    if (!request->full) awake_leave(line, request);
+    if (line->head == request) line->head = after(request);
+    if (line->looked == request) line->looked = after(request);
+    request->before->next = request->next;
+    request->next->before = request->before;
+}
+
+/* Everybody is full, and is asked again in the next turn. */
+static void line_awaken(requests_t *line) {
     request_t *request = line->head;
-    line->head = request->next;
-    if (!line->head) line->tail = NULL;
-    if (line->looked == request) line->looked = NULL;
-    return request;
+    for (uint32_t left = line->count; left > 0; left--, request = request->next) {
+        request->full = false;
+        awake_append(line, request);
+    }
 }
 
 /* What a request adds to `wanted`: no stream holds more messages than the cap, and the sum does not overflow. */
@@ -57,6 +86,7 @@ static int64_t share(const request_t *request) {
 }
 
 static void discard(consumer_t *consumer, request_t *request) {
+    line_leave(&consumer->requests, request);
     consumer->requests.count--;
     consumer->requests.wanted -= share(request);
     if (request->no_wait) consumer->requests.no_wait--;
@@ -64,20 +94,18 @@ static void discard(consumer_t *consumer, request_t *request) {
     free(request);
 }
 
+void pull_free(consumer_t *consumer) {
+    while (consumer->requests.head) discard(consumer, consumer->requests.head);
+}
+
 typedef enum verdict { KEEP, DROP } verdict_t;
 
 /* Asks `judge` about every request, in order; what it drops goes. */
 static void sift(consumer_t *consumer, verdict_t (*judge)(consumer_t *consumer, request_t *request)) {
-    requests_t *line = &consumer->requests;
-    request_t *request = line->head;
-    line->head = line->tail = line->looked = NULL;
-    while (request) {
+    request_t *request = consumer->requests.head;
+    for (uint32_t left = consumer->requests.count; left > 0; left--) {
         request_t *next = request->next;
-        if (judge(consumer, request) == KEEP) {
-            line_append(line, request);
-        } else {
-            discard(consumer, request);
-        }
+        if (judge(consumer, request) == DROP) discard(consumer, request);
         request = next;
     }
 }
@@ -90,23 +118,13 @@ static bool has_interest(consumer_t *consumer, const request_t *request) {
 /* Drops requests that nobody listens to any more, in so many from where the last look ended, going round. */
 static void look(consumer_t *consumer, uint32_t most) {
     requests_t *line = &consumer->requests;
-    request_t *before = line->looked;
+    request_t *request = line->looked ? line->looked : line->head;
     for (uint32_t left = most < line->count ? most : line->count; left > 0; left--) {
-        if (before && !before->next) before = NULL;
-        request_t *request = before ? before->next : line->head;
-        if (has_interest(consumer, request)) {
-            before = request;
-            continue;
-        }
-        if (before) {
-            before->next = request->next;
-        } else {
-            line->head = request->next;
-        }
-        if (line->tail == request) line->tail = before;
-        discard(consumer, request);
+        request_t *next = request->next;
+        line->looked = next;
+        if (!has_interest(consumer, request)) discard(consumer, request);
+        request = next;
     }
-    line->looked = before;
 }
 
 /* Anybody may cause this as often as he asks, and a line may be as long as its consumer was configured: a look at more than a few
@@ -122,15 +140,14 @@ void pull_drop_without_interest(consumer_t *consumer) {
 
 bool pull_awaited(consumer_t *consumer) {
     requests_t *line = &consumer->requests;
-    while (line->head && !has_interest(consumer, line->head)) discard(consumer, line_take_head(line));
+    while (line->head && !has_interest(consumer, line->head)) discard(consumer, line->head);
     return line->head != NULL;
 }
 
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending) {
     char text[64];
     (void)snprintf(text, sizeof text, "%.*s", (int)status.size, (const char *)status.at);
-    while (consumer->requests.head) {
-        request_t *request = line_take_head(&consumer->requests);
+    for (request_t *request; (request = consumer->requests.head) != NULL;) {
         tell(consumer, request, text, with_pending);
         discard(consumer, request);
     }
@@ -183,12 +200,10 @@ void pull_on_time(consumer_t *consumer) {
 
 request_t *pull_next(consumer_t *consumer, uint64_t size) {
     requests_t *line = &consumer->requests;
-    for (uint32_t left = line->count; left > 0; left--) {
-        request_t *request = line->head;
-        if (request->full) {
-            line_append(line, line_take_head(line));
-            continue;
-        }
+    request_t *first = line->head; /* of those that stay */
+    for (request_t *request; (request = line->awake) != NULL;) {
+        line->steps++;
+        line->head = request;
         const char *end = NULL;
         if (request->expires_ns <= consumer->consume->now.mono_ns) {
             end = "408 Request Timeout";
@@ -197,13 +212,18 @@ request_t *pull_next(consumer_t *consumer, uint64_t size) {
         }
         if (!end) return request;
         tell(consumer, request, end, true);
-        discard(consumer, line_take_head(line));
+        if (first == request) first = after(request);
+        discard(consumer, request);
     }
-    if (line->any_full) { /* the next turn asks them again */
-        for (request_t *request = line->head; request; request = request->next) request->full = false;
-        line->any_full = false;
-    }
+    line->head = first;
+    line_awaken(line);
     return NULL;
+}
+
+/* The head goes behind all others. */
+static void pass_on(requests_t *line) {
+    line->awake = line->head->next_awake;
+    line->head = line->head->next;
 }
 
 void pull_served(consumer_t *consumer, uint64_t size) {
@@ -220,21 +240,21 @@ void pull_served(consumer_t *consumer, uint64_t size) {
     line->wanted += share(request);
     if (request->left <= 0) {
         if (request->bytes_left > 0) tell(consumer, request, "409 Batch Completed", true);
-        discard(consumer, line_take_head(line));
-    } else if (line->head != line->tail) {
-        line_append(line, line_take_head(line));
+        discard(consumer, request);
+    } else {
+        pass_on(line);
     }
 }
 
 void pull_lost(consumer_t *consumer) {
-    discard(consumer, line_take_head(&consumer->requests));
+    discard(consumer, consumer->requests.head);
 }
 
 void pull_full(consumer_t *consumer) {
     requests_t *line = &consumer->requests;
+    awake_leave(line, line->head);
     line->head->full = true;
-    line->any_full = true;
-    line_append(line, line_take_head(line));
+    line->head = line->head->next;
 }
 
 /* ---- asking ---- */

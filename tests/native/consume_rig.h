@@ -33,6 +33,7 @@ typedef struct rig {
     char groups[8][64];     /* with which queue group, "" = none        */
     char full[64];          /* a receiver that takes no more             */
     uint32_t full_after;    /* and takes so many before                  */
+    delivered_t (*receive)(bytes_t to); /* what a receiver says to a message; NULL = by the fields above */
     bool quiet;             /* do not write down, only count             */
     uint64_t deliveries;
     uint32_t questions;     /* how often interest was asked for      */
@@ -82,6 +83,10 @@ HELPER bool rig_interest(void *context, uint32_t account, bytes_t subject, bytes
 
 HELPER delivered_t rig_deliver(void *context, const delivery_t *delivery) {
     if (!rig_interest(context, 0, delivery->to, delivery->group)) return DELIVERED_NO_INTEREST;
+    if (rig.receive) {
+        delivered_t said = rig.receive(delivery->to);
+        if (said != DELIVERED) return said;
+    }
     if (rig.full[0] && bytes_equal(delivery->to, bytes_of(rig.full, (uint32_t)strlen(rig.full))) && rig.full_after-- == 0) {
         rig.full_after = 0;
         return DELIVERED_FULL;
