@@ -118,6 +118,10 @@ static status_t read_to_rest(conn_t *conn, uint32_t need, bytes_t *input) {
 }
 
 status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t *input) {
+    if (LEAF_UNLIKELY(conn->rest_used > 0)) {
+        buffer_consume(&conn->rest, conn->rest_used);
+        conn->rest_used = 0;
+    }
     uint32_t kept = (uint32_t)conn->rest.size;
     if (LEAF_UNLIKELY(kept > COPY_MAX || need > CONN_SCRATCH_SIZE)) {
         return read_to_rest(conn, need, input);
@@ -138,13 +142,19 @@ status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t
 }
 
 bytes_t conn_rest(const conn_t *conn) {
-    return bytes_of(conn->rest.at, (uint32_t)conn->rest.size);
+    if (conn->rest_used == conn->rest.size) {
+        return BYTES_NONE;
+    }
+    return bytes_of(conn->rest.at + conn->rest_used, (uint32_t)(conn->rest.size - conn->rest_used));
 }
 
 status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used) {
     check(used <= input.size);
-    if (input.size > 0 && input.at == conn->rest.at) {
-        buffer_consume(&conn->rest, used);
+    if (input.size > 0 && input.at == conn_rest(conn).at) {
+        conn->rest_used += used;
+        if (conn->rest_used == conn->rest.size) {
+            conn->rest_used = conn->rest.size = 0;
+        }
         return STATUS_OK;
     }
     check(conn->rest.size == 0);

@@ -41,6 +41,7 @@ typedef struct conn {
     bool registered; /* the loop knows the descriptor */
     bool reading;    /* conn_want's last word         */
     buffer_t rest;
+    uint64_t rest_used; /* in front of it: acted upon, and not worth moving the remainder before more is read */
     outq_t out;
     uint64_t bytes_in;
     uint64_t bytes_out;

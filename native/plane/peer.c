@@ -204,11 +204,12 @@ static bool takes_long(const plane_t *plane, int64_t *start_ns) {
 }
 
 static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
-    uint32_t used = 0, operations = 0;
+    uint32_t used = 0;
     int64_t start_ns = 0;
     op_t op;
     const uint64_t *steps = route_steps(peer->account->route);
-    uint64_t until = work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX);
+    /* One less with each operation: its last bits say when so many are over. */
+    uint64_t until = (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX)) | (INPUT_TIME_OPS - 1);
     while (peer->state == PEER_ADMITTED && !peer->held_back) {
         wire_error_t error = WIRE_ERROR_NONE;
         uint32_t taken = 0;
@@ -227,7 +228,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         used += taken;
-        if (LEAF_UNLIKELY(work_done(plane, steps) >= until-- || (++operations % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
+        if (LEAF_UNLIKELY(work_done(plane, steps) >= until || (until-- % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
             yield(plane, peer);
             break;
         }

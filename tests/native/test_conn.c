@@ -69,6 +69,30 @@ static void rest_is_there_after_a_verdict(void) {
     stop();
 }
 
+/* Moved to the front each time, a long input that is acted upon in small parts would cost the square of its length. */
+static void parts_stay_where_they_are(void) {
+    static uint8_t block[5000];
+    start(1 << 20);
+    bytes_t input;
+    memset(block, 'a', sizeof block);
+    send_peer(block, sizeof block);
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 100));
+    const uint8_t *first = conn_rest(&conn).at;
+    for (uint32_t i = 0; i < 48; i++) {
+        input = conn_rest(&conn);
+        CHECK(input.at == first + i * 100);
+        CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 100));
+    }
+    send_peer("b", 1);
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_U64(101, input.size);
+    CHECK_TEXT("ab", input.at + 99, 2);
+    CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 101));
+    CHECK_EQ_U64(0, conn_rest(&conn).size);
+    stop();
+}
+
 static uint8_t pattern(uint64_t i) {
     return (uint8_t)(i * 31 + i / 253);
 }
@@ -238,6 +262,7 @@ static void a_paused_connection_is_not_reported(void) {
 int main(void) {
     RUN("what was not used comes first in the next input", leftovers_come_first);
     RUN("what came behind a line that waits for its verdict is there afterwards", rest_is_there_after_a_verdict);
+    RUN("input that waits is acted upon in parts without being moved", parts_stay_where_they_are);
     RUN("messages of any size, larger than the scratch buffer too, arrive whole", any_size_arrives_whole);
     RUN("what a peer announces and does not send takes no memory", an_announced_op_costs_what_arrived);
     RUN("a peer that may not send much yet is read no further, and refused when its line does not end", a_lowered_read_max_holds);
