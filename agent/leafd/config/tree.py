@@ -26,7 +26,8 @@ from leafd.records import dataclass
 INCLUDE_DEPTH_MAX: Final = 32
 FILES_MAX: Final = 1000
 NESTING_MAX: Final = 64
-FILE_SIZE_MAX: Final = 64 << 20
+SIZE_MAX: Final = 16 << 20
+"""Bytes of all files together: in memory they are forty times as much while they are read."""
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Document:
 
     root: dict[str, Node]
     files: list[str] = field(default_factory=list)
+    size: int = 0
     warnings: list[str] = field(default_factory=list)
 
 
@@ -80,11 +82,14 @@ def _parse_path(path: Path, shown: str, document: Document, env: Mapping[str, st
         raise ConfigError(f"{shown}: more than {FILES_MAX} files are included: does one include another many times?")
     try:
         with path.open("rb") as file:
-            data = file.read(FILE_SIZE_MAX + 1)  # not what stat() says: a device has no size
+            data = file.read(SIZE_MAX + 1)  # not what stat() says: a device has no size
     except OSError as error:
         raise ConfigError(f"{shown}: cannot be read ({error.strerror}): check the name and its permissions") from error
-    if len(data) > FILE_SIZE_MAX:
-        raise ConfigError(f"{shown}: larger than {FILE_SIZE_MAX >> 20} MiB, so it is no configuration file")
+    document.size += len(data)
+    if document.size > SIZE_MAX:
+        raise ConfigError(
+            f"{shown}: with it the configuration is larger than {SIZE_MAX >> 20} MiB: is it the right file?"
+        )
     document.files.append(str(path))
     text = data.decode("utf-8", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
     return _Parser(Scanner(text, shown), path.parent, document, env, depth).parse()

@@ -27,8 +27,12 @@ from leafd.config.schema.section import Section, Support, Takes
 from leafd.config.schema.server import Server as Config
 from leafd.daemon.server import Plan, Server
 from leafd.errors import ConfigError, LeafdError
+from leafd.quoting import printable
 from leafd.records import dataclass
 
+LINES_MAX: Final = 20
+LINE_MAX: Final = 500
+"""Of what is wrong with a configuration, in the log: a file that is none may be wrong in every line."""
 _Block = TypeVar("_Block", bound=Section)
 _Path = tuple[str | int, ...]
 _reader: Final = trio.CapacityLimiter(1)
@@ -93,7 +97,22 @@ class Found:
 
 
 def read_aside(server: Server, flags: Flags) -> Found:
-    """Reads and checks, on a thread of its own; changes nothing. Raises ConfigError."""
+    """Reads and checks, on a thread of its own; changes nothing. Raises ConfigError with a text fit for the log."""
+    try:
+        return _read(server, flags)
+    except LeafdError as error:
+        raise ConfigError(_shortened(str(error))) from None
+
+
+def _shortened(text: str) -> str:
+    lines = text.splitlines()
+    shown = [printable(line, LINE_MAX) for line in lines[:LINES_MAX]]
+    if len(lines) > LINES_MAX:
+        shown.append(f"{len(lines) - LINES_MAX} more errors like these")
+    return "\n".join(shown)
+
+
+def _read(server: Server, flags: Flags) -> Found:
     with _no_collections():
         loaded = load(flags)
         config, later = merged(server.config, loaded)

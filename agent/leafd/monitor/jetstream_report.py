@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.monitor.facts import Facts
+from leafd.turns import Pause
 
 API_LEVEL: Final = 5
 Options = Mapping[str, Any]
@@ -75,7 +76,9 @@ async def _sums(facts: Facts) -> dict[str, Any]:
         ("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0
     )
     streams = consumers = calls = errors = 0
-    for account in facts.jetstream.catalogue.accounts.values():
+    pause = Pause()
+    for account in list(facts.jetstream.catalogue.accounts.values()):
+        await pause()
         calls, errors = calls + account.api_total, errors + account.api_errors
         if not account.enabled:
             continue

@@ -165,7 +165,7 @@ def _plane(stats: t.Stats) -> dict[str, float]:
     return {
         "longest_tick_ms": round(stats.tick_max_ns / 1e6, 3),
         "longest_tick_minute_ms": round(stats.tick_recent_ns / 1e6, 3),
-        "connections_held_back": stats.held_back,
+        "times_held_back": stats.held_back,
     }
 
 
