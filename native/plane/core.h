@@ -75,7 +75,8 @@
 #define INPUT_TIME_NS (2 * NS_PER_MS)    /* likewise, however costly the operations are                 */
 #define INPUT_TIME_OPS 64u               /* so many of them between two looks at the clock             */
 #define TURN_WORK 32768u
-#define SWEEP_MAX 4096u                  /* subscriptions of who has left, removed in one turn: leave.c */
+#define SWEEP_MAX 4096u                  /* subscriptions of who has left or begins anew, removed in one turn: leave.c */
+#define TELL_MAX 4096u                   /* interests that new links are told of in one turn            */
 #define LEAF_PENDING_FACTOR 4u           /* a link may queue more than a client: many wait behind it    */
 #define TRACE_BYTES_MAX 256u
 
@@ -225,8 +226,12 @@ struct peer {
     bool drains;                         /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                          /* input waits in conn.rest after a pause                     */
     bool yielded;                        /* its input was much work: the rest waits for the next turn  */
-    bool has_mates;                      /* leafs: another leaf of the account has the same cluster    */
+    bool told_all;                       /* leafs: of interest; until then what has a hash below this .. */
+    uint64_t told_below;
+    uint64_t mates_look;                 /* .. and what its cluster asks for, as of that look          */
+    uint64_t mates_weight;
     event_entry_t *farewell;             /* EVENT_CLOSED without a text                                */
+    event_entry_t *introduction;         /* its second CONNECT, which waits for the end of its subscriptions */
     bytes_t close_text;                  /* own copy                                                   */
     uint64_t publication;                /* leafs: last message that chose this peer                   */
     uint32_t queue_count;
@@ -244,6 +249,9 @@ struct peer {
     peer_t *next_doomed;
     peer_t *next_again;
     peer_t *next_leaf;
+    peer_t *next_mate;                   /* leafs: ring of those with the same cluster; NULL = alone   */
+    peer_t *next_newcomer;
+    peer_t *next_shedding;
     peer_t *previous;
     peer_t *next;
 };
@@ -303,9 +311,11 @@ struct plane {
     peer_t *dirty;
     peer_t *doomed;
     peer_t *leaving;                     /* doomed, and their subscriptions were too many for one turn */
+    peer_t *shedding;                    /* who introduces itself anew, and has some of the old ones left */
     uint32_t sweep_left;
     peer_t *again;
     uint32_t input_work;                 /* of one connection in this turn; 0 = INPUT_WORK_MAX          */
+    uint64_t told;                       /* lines of interest that links got, ever: work, too          */
     peer_t *stalled;
     peer_t *held_back;                   /* pressure.c                                                 */
     bool waiting_commands;               /* in the ring, after a tick took its share                   */
@@ -327,6 +337,8 @@ struct plane {
     char *memory_directory;
     bool throttling;
     bool interest_changed;
+    uint64_t interest_looks;             /* counts questions of what clusters ask for                  */
+    peer_t *newcomers;                   /* links that have not been told all interest yet             */
     bool drained;                        /* a full receiver has room again                             */
     bool more;                           /* something is left to do without waiting                    */
     job_t *jobs;                         /* jobs.c: oldest first                                       */
@@ -394,7 +406,8 @@ void peer_chores(plane_t *plane, peer_t *peer);      /* pings, deadlines, expiry
 void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver); /* slows it down, if the receiver is behind */
 void peer_wait(plane_t *plane, peer_t *peer);        /* there is no memory for its input: it is not read for a moment */
 void peer_unstall(plane_t *plane);                   /* those whose moment is over                              */
-void peer_drop_subscriptions(plane_t *plane, peer_t *peer);
+/* It introduces itself anew: entry, its CONNECT, goes to control when its subscriptions are gone. It waits meanwhile. */
+void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry);
 void peer_sweep_begin(plane_t *plane);               /* of a turn: who was leaving goes on with it             */
 void peer_sweep(plane_t *plane);                     /* closes what is doomed                                   */
 void peer_flush(plane_t *plane, peer_t *peer);
@@ -469,6 +482,7 @@ LEAF_MUST_USE status_t interest_announce_domain(plane_t *plane, account_t *accou
 void interest_withdraw_domain(plane_t *plane, account_t *account);
 /* The first burst. STATUS_NO_MEMORY: it has not joined. */
 LEAF_MUST_USE status_t interest_leaf_joined(plane_t *plane, peer_t *peer);
+void interest_tell(plane_t *plane);                  /* once a tick: the next slice for new links              */
 void interest_leaf_left(plane_t *plane, peer_t *peer);
 void interest_free(interest_t *interest);
 bool interest_is_announced(const route_target_t *target);

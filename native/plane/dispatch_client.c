@@ -8,16 +8,30 @@
 
 /* ---- handshake --------------------------------------------------------------------------------------------------- */
 
-static void line_event(plane_t *plane, peer_t *peer, const op_t *op) {
+static event_entry_t *line_entry(plane_t *plane, peer_t *peer, const op_t *op) {
     event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, op->body);
     if (entry == NULL) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
-        return;
+        return NULL;
     }
     entry->event.target = peer->id;
     entry->event.code = (uint32_t)op->kind;
-    event_post(&plane->exchange, entry);
-    peer_pause(plane, peer);
+    return entry;
+}
+
+static void line_event(plane_t *plane, peer_t *peer, const op_t *op) {
+    event_entry_t *entry = line_entry(plane, peer, op);
+    if (entry != NULL) {
+        event_post(&plane->exchange, entry);
+        peer_pause(plane, peer);
+    }
+}
+
+static void introduce_again(plane_t *plane, peer_t *peer, const op_t *op) {
+    event_entry_t *entry = line_entry(plane, peer, op);
+    if (entry != NULL) {
+        peer_shed(plane, peer, entry);
+    }
 }
 
 /* CONNECT goes to control. Any other verb, too, but stays in the input: with no_auth_user it is run after the verdict. */
@@ -239,8 +253,7 @@ bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op) {
         break;
     case OP_CONNECT:
         /* Legal again: subscriptions go, control decides anew. */
-        peer_drop_subscriptions(plane, peer);
-        line_event(plane, peer, op);
+        introduce_again(plane, peer, op);
         break;
     case OP_ERR:
         peer_doom_silently(plane, peer, CLOSE_CLIENT, op->body);

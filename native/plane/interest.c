@@ -9,12 +9,18 @@
  * A plain subject is told when the sum L sees leaves or reaches zero, a queue group whenever it changes (LS+ carries the absolute
  * weight). No state is kept for a link: before and after of a change say what to send. Permissions of a link never change in
  * its life, so they filter both sides alike. The table exists from an account's first leaf link on.
+ *
+ * A new link is told in slices, in the order of the entries' hashes, which is also the order of the buckets, however often the table
+ * grows meanwhile. Of changes it hears when they are behind the place that it has got to; what is before it will be told as it is then.
  * Reference: links-and-accounts.md 2.3, 2.6.
  */
 #include <stdlib.h>
 
 #include "text/subject.h"
 #include "plane/core.h"
+
+#define TABLE_FIRST_BITS 6u
+#define TABLE_FIRST (1u << TABLE_FIRST_BITS)
 
 typedef struct interest_entry {
     struct interest_entry *next;
@@ -28,8 +34,9 @@ typedef struct interest_entry {
 } interest_entry_t;
 
 struct interest {
-    interest_entry_t **buckets;
+    interest_entry_t **buckets;          /* by the highest bits of the hash                            */
     uint32_t size;
+    uint32_t shift;                      /* of a hash, to its bucket's number                          */
     uint32_t count;
     bool failed;                         /* while it is made: no memory for all of it                  */
 };
@@ -71,7 +78,7 @@ bool interest_is_announced(const route_target_t *target) {
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
 
 static interest_entry_t *entry_find(const interest_t *interest, uint64_t hash, bytes_t subject, bytes_t queue) {
-    interest_entry_t *entry = interest->buckets[hash & (interest->size - 1)];
+    interest_entry_t *entry = interest->buckets[hash >> interest->shift];
     while (entry != NULL && (entry->hash != hash || !bytes_equal(entry_subject(entry), subject) || !bytes_equal(entry_queue(entry), queue))) {
         entry = entry->next;
     }
@@ -87,13 +94,14 @@ static void table_grow(interest_t *interest) {
     for (uint32_t i = 0; i < interest->size; i++) {
         for (interest_entry_t *entry = interest->buckets[i], *next; entry != NULL; entry = next) {
             next = entry->next;
-            entry->next = grown[entry->hash & (size - 1)];
-            grown[entry->hash & (size - 1)] = entry;
+            entry->next = grown[entry->hash >> (interest->shift - 1)];
+            grown[entry->hash >> (interest->shift - 1)] = entry;
         }
     }
     free(interest->buckets);
     interest->buckets = grown;
     interest->size = size;
+    interest->shift--;
 }
 
 static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t subject, bytes_t queue) {
@@ -111,8 +119,8 @@ static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t
     if (queue.size != 0) {
         memcpy(entry->bytes + subject.size, queue.at, queue.size);
     }
-    entry->next = interest->buckets[hash & (interest->size - 1)];
-    interest->buckets[hash & (interest->size - 1)] = entry;
+    entry->next = interest->buckets[hash >> interest->shift];
+    interest->buckets[hash >> interest->shift] = entry;
     interest->count++;
     return entry;
 }
@@ -128,7 +136,7 @@ status_t interest_reserve(account_t *account, bytes_t subject, bytes_t queue) {
 }
 
 static void entry_drop(interest_t *interest, interest_entry_t *entry) {
-    interest_entry_t **at = &interest->buckets[entry->hash & (interest->size - 1)];
+    interest_entry_t **at = &interest->buckets[entry->hash >> interest->shift];
     while (*at != entry) {
         at = &(*at)->next;
     }
@@ -166,23 +174,37 @@ static uint64_t weight_of(const peer_t *peer, bytes_t subject, bytes_t queue) {
     return one == NULL ? 0 : one->target.weight;
 }
 
-/* Without the weight of `changing`, whose table may not tell the truth at this moment. */
-static uint64_t seen_by(const peer_t *peer, const interest_entry_t *entry, const peer_t *changing) {
+/* What the links of a cluster have asked for together, without the weight of `changing`, whose table may not tell the truth at this
+ * moment. Counted once for all of them: a thousand boxes may call their clusters alike. */
+static uint64_t own_weight(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, const peer_t *changing) {
+    if (peer->next_mate == NULL) {
+        return peer == changing ? 0 : weight_of(peer, subject, queue);
+    }
+    if (peer->mates_look == plane->interest_looks) {
+        return peer->mates_weight;
+    }
+    uint64_t own = 0;
+    peer_t *mate = peer;
+    do {
+        own += mate == changing ? 0 : weight_of(mate, subject, queue);
+        mate = mate->next_mate;
+    } while (mate != peer);
+    do {
+        mate->mates_look = plane->interest_looks;
+        mate->mates_weight = own;
+        mate = mate->next_mate;
+    } while (mate != peer);
+    return own;
+}
+
+/* plane->interest_looks is of this entry and this `changing`. */
+static uint64_t seen_by(plane_t *plane, peer_t *peer, const interest_entry_t *entry, const peer_t *changing) {
     uint64_t sum = entry->local + entry->spokes;
-    bytes_t subject = entry_subject(entry), queue = entry_queue(entry);
     if (is_hub(peer)) {
         return sum;
     }
     sum += entry->hubs;
-    uint64_t own = 0;
-    for (const peer_t *other = peer->has_mates ? peer->account->leafs : peer; other != NULL; other = other->next_leaf) {
-        if ((other == peer || same_cluster(other, peer)) && other != changing) {
-            own += weight_of(other, subject, queue);
-        }
-        if (!peer->has_mates) {
-            break;
-        }
-    }
+    uint64_t own = own_weight(plane, peer, entry_subject(entry), entry_queue(entry), changing);
     return sum > own ? sum - own : 0;
 }
 
@@ -202,6 +224,7 @@ static void tell(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, u
         peer_emit_failed(plane, peer, status);
         return;
     }
+    plane->told++;
     peer_emitted(plane, peer);
 }
 
@@ -216,12 +239,13 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     uint64_t *part = origin == NULL ? &entry->local : is_hub(origin) ? &entry->hubs : &entry->spokes;
     check(*part >= before);
     *part -= before;
+    plane->interest_looks++;
     for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
         bool sees = origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(is_hub(peer) && is_hub(origin)));
-        if (!sees) {
+        if (!sees || (!peer->told_all && entry->hash >= peer->told_below)) {
             continue;
         }
-        uint64_t others = seen_by(peer, entry, origin);
+        uint64_t others = seen_by(plane, peer, entry, origin);
         uint64_t was = others + before, is = others + after;
         if (queue.size != 0 ? was != is : (was == 0) != (is == 0)) {
             tell(plane, peer, subject, queue, is);
@@ -303,7 +327,8 @@ static status_t interest_start(plane_t *plane, account_t *account) {
     if (interest == NULL) {
         return STATUS_NO_MEMORY;
     }
-    interest->size = 64;
+    interest->size = TABLE_FIRST;
+    interest->shift = 64 - TABLE_FIRST_BITS;
     interest->buckets = calloc(interest->size, sizeof(*interest->buckets));
     if (interest->buckets == NULL) {
         free(interest);
@@ -322,17 +347,28 @@ static status_t interest_start(plane_t *plane, account_t *account) {
     return status;
 }
 
-/* Only links of that cluster can be concerned: a hub of thousands of leafs, each a cluster of its own, walks the list once. */
-static void find_mates(account_t *account, const peer_t *changed) {
-    uint32_t count = 0;
-    for (const peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
-        count += same_cluster(peer, changed);
-    }
-    for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
-        if (same_cluster(peer, changed)) {
-            peer->has_mates = count > 1;
+/* The links of one cluster are a ring; one that is alone is in none. */
+static void join_mates(const account_t *account, peer_t *peer) {
+    peer->next_mate = NULL;
+    for (peer_t *other = account->leafs; other != NULL; other = other->next_leaf) {
+        if (other != peer && same_cluster(other, peer)) {
+            peer->next_mate = other->next_mate == NULL ? other : other->next_mate;
+            other->next_mate = peer;
+            return;
         }
     }
+}
+
+static void leave_mates(peer_t *peer) {
+    peer_t *before = peer->next_mate;
+    if (before == NULL) {
+        return;
+    }
+    while (before->next_mate != peer) {
+        before = before->next_mate;
+    }
+    before->next_mate = peer->next_mate == before ? NULL : peer->next_mate;
+    peer->next_mate = NULL;
 }
 
 status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
@@ -347,25 +383,67 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     peer->next_leaf = account->leafs;
     account->leafs = peer;
     account->leaf_count++;
-    find_mates(account, peer);
+    join_mates(account, peer);
     if (peer->lds.size != 0) {
         tell(plane, peer, peer->lds, BYTES_NONE, 1);
     }
-    for (uint32_t i = 0; i < account->interest->size; i++) {
-        for (const interest_entry_t *entry = account->interest->buckets[i]; entry != NULL; entry = entry->next) {
-            uint64_t weight = seen_by(peer, entry, NULL);
-            if (weight != 0) {
-                tell(plane, peer, entry_subject(entry), entry_queue(entry), weight);
-            }
+    peer->next_newcomer = plane->newcomers;
+    plane->newcomers = peer;
+    return STATUS_OK;
+}
+
+/* One bucket; returns what it cost. */
+static uint32_t tell_bucket(plane_t *plane, peer_t *peer, const interest_entry_t *entry) {
+    uint32_t cost = 1, each = peer->next_mate == NULL ? 1 : peer->account->leaf_count;
+    for (; entry != NULL; entry = entry->next) {
+        plane->interest_looks++;
+        uint64_t weight = seen_by(plane, peer, entry, NULL);
+        if (weight != 0) {
+            tell(plane, peer, entry_subject(entry), entry_queue(entry), weight);
+        }
+        cost += each;
+    }
+    return cost;
+}
+
+/* true: it has been told all. */
+static bool tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
+    const interest_t *interest = peer->account->interest;
+    uint64_t bucket = peer->told_below >> interest->shift;
+    while (bucket < interest->size && *budget != 0 && peer->state != PEER_DOOMED) {
+        uint32_t cost = tell_bucket(plane, peer, interest->buckets[bucket++]);
+        *budget -= cost < *budget ? cost : *budget;
+    }
+    peer->told_all = bucket == interest->size;
+    peer->told_below = peer->told_all ? UINT64_MAX : bucket << interest->shift;
+    return peer->told_all || peer->state == PEER_DOOMED;
+}
+
+void interest_tell(plane_t *plane) {
+    uint32_t budget = TELL_MAX;
+    for (peer_t **at = &plane->newcomers; *at != NULL;) {
+        peer_t *peer = *at;
+        if (budget == 0) {
+            plane->more = true;
+            return;
+        }
+        if (peer_is_full(peer)) { /* whoever is slow to take it holds nobody up, and goes on when it is drained */
+            at = &peer->next_newcomer;
+        } else if (tell_more(plane, peer, &budget)) {
+            *at = peer->next_newcomer;
         }
     }
-    return STATUS_OK;
 }
 
 /* Its subscriptions are gone already. */
 void interest_leaf_left(plane_t *plane, peer_t *peer) {
-    (void)plane;
     account_t *account = peer->account;
+    for (peer_t **at = &plane->newcomers; !peer->told_all && *at != NULL; at = &(*at)->next_newcomer) {
+        if (*at == peer) {
+            *at = peer->next_newcomer;
+            break;
+        }
+    }
     peer_t **at = &account->leafs;
     while (*at != NULL && *at != peer) {
         at = &(*at)->next_leaf;
@@ -375,5 +453,5 @@ void interest_leaf_left(plane_t *plane, peer_t *peer) {
     }
     *at = peer->next_leaf;
     account->leaf_count--;
-    find_mates(account, peer);
+    leave_mates(peer);
 }

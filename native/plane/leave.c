@@ -1,4 +1,5 @@
-/* leave.c: a doomed connection goes: its subscriptions, in slices, then what speaks of it, then itself.
+/* leave.c: a doomed connection goes: its subscriptions, in slices, then what speaks of it, then itself. Likewise the subscriptions of one
+ * that introduces itself anew.
  *
  * Hundreds of thousands of subscriptions take a good part of a second. A turn removes SWEEP_MAX of them and the others live on; nobody
  * delivers to a connection that is doomed. What does not live here: who is doomed, and why (peer.c).
@@ -6,14 +7,6 @@
 #include <stdlib.h>
 
 #include "plane/core.h"
-
-void peer_drop_subscriptions(plane_t *plane, peer_t *peer) {
-    for (uint32_t i = 0; i < peer->table.size; i++) {
-        for (subscription_t *one = peer->table.buckets[i]; one != NULL; one = one->next) {
-            subscription_kill(plane, one);
-        }
-    }
-}
 
 static void leave_lists(plane_t *plane, peer_t *peer) {
     for (peer_t **at = &plane->dirty; peer->dirty && *at != NULL; at = &(*at)->next_dirty) {
@@ -31,6 +24,12 @@ static void leave_lists(plane_t *plane, peer_t *peer) {
     for (peer_t **at = &plane->stalled; peer->stalled_until_ns != 0 && *at != NULL; at = &(*at)->next_stalled) {
         if (*at == peer) {
             *at = peer->next_stalled;
+            break;
+        }
+    }
+    for (peer_t **at = &plane->shedding; peer->introduction != NULL && *at != NULL; at = &(*at)->next_shedding) {
+        if (*at == peer) {
+            *at = peer->next_shedding;
             break;
         }
     }
@@ -68,6 +67,7 @@ static void bury(plane_t *plane, peer_t *peer) {
     entry->event.code = peer->close_reason;
     event_post(&plane->exchange, entry);
     free(peer->farewell);
+    free(peer->introduction);
     conn_close(&peer->conn, &plane->loop);
     subscription_table_free(&peer->table);
     permissions_free(peer->permissions);
@@ -93,8 +93,31 @@ static bool drop_some_subscriptions(plane_t *plane, peer_t *peer, uint32_t *budg
     return peer->table.count == 0;
 }
 
+void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry) {
+    peer->introduction = entry;
+    peer->next_shedding = plane->shedding;
+    plane->shedding = peer;
+    plane->more = true;
+    peer_pause(plane, peer);
+}
+
+static void shed(plane_t *plane) {
+    for (peer_t **at = &plane->shedding; *at != NULL && plane->sweep_left != 0;) {
+        peer_t *peer = *at;
+        if (peer->state == PEER_DOOMED || !drop_some_subscriptions(plane, peer, &plane->sweep_left)) {
+            at = &peer->next_shedding;
+            continue;
+        }
+        *at = peer->next_shedding;
+        event_post(&plane->exchange, peer->introduction);
+        peer->introduction = NULL;
+    }
+    plane->more = plane->more || plane->shedding != NULL;
+}
+
 void peer_sweep_begin(plane_t *plane) {
     plane->sweep_left = SWEEP_MAX;
+    shed(plane);
     while (plane->leaving != NULL) {
         peer_t *peer = plane->leaving;
         plane->leaving = peer->next_doomed;

@@ -175,10 +175,10 @@ static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
     return used;
 }
 
-/* What the plane did so far, about a third of a microsecond each: four deliveries, a KB of output, or eight steps of looking for who
- * wants a subject, which are millions where somebody has thousands of deep patterns. */
+/* What the plane did so far, about a third of a microsecond each: four deliveries, a KB of output, a line of interest for a link, or
+ * eight steps of looking for who wants a subject, which are millions where somebody has thousands of deep patterns. */
 static uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
-    return (plane->stats.out_msgs >> 2) + (plane->stats.out_bytes >> 10) + (*steps >> 3);
+    return (plane->stats.out_msgs >> 2) + (plane->stats.out_bytes >> 10) + plane->told + (*steps >> 3);
 }
 
 /* A few bytes of input may be many deliveries. The rest waits until others had their turn and what was made is written, or until the

@@ -326,6 +326,7 @@ void core_settle(plane_t *plane) {
     }
     pressure_relieve(plane);
     peer_unstall(plane);
+    interest_tell(plane);
     chores(plane);
     sweep_and_flush(plane);
     event_pump(&plane->exchange);

@@ -486,6 +486,39 @@ static void many_subscriptions_leave_in_slices(void) {
     rig_close(plane);
 }
 
+/* It waits until they are gone, and everybody else does not. */
+static void introduced_again(void) {
+    enum { MANY = 20000 };
+    char line[64];
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane), *b = rig_client(plane);
+    rig_feed(plane, b, "SUB b 1\r\n");
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(line, sizeof(line), "SUB s.%u %u\r\n", (unsigned)i, (unsigned)i);
+        rig_say(plane, a, line);
+    }
+    core_settle(plane);
+    CHECK_EQ_U64(MANY + 1, plane->stats.subscriptions);
+    plane_event_t event;
+    while (rig_event(plane, EVENT_LINE, &event)) {
+    }
+    rig_say(plane, a, "CONNECT {}\r\n");
+    uint32_t turns = 0;
+    do {
+        rig_feed(plane, b, "PUB s.1 1\r\nx\r\nPUB b 1\r\nx\r\n");
+        RIG_HEARD("MSG b 1 1\r\nx\r\n", b);
+        turns++;
+    } while (turns < 100 && !rig_event(plane, EVENT_LINE, &event));
+    CHECK_EQ_U64(MANY / SWEEP_MAX + 1, turns);
+    CHECK_EQ_U64(1, plane->stats.subscriptions);
+    CHECK_EQ_U64(a->id, event.target);
+    RIG_HEARD("", a);
+    rig_say(plane, b, "CONNECT {}\r\n");
+    peer_doom_silently(plane, b, CLOSE_CLIENT, BYTES_NONE);
+    core_settle(plane);
+    rig_close(plane);
+}
+
 int main(void) {
     RUN("a message goes to every subscription that matches, with its header and reply", message_to_all);
     RUN("input may be cut anywhere", split_anywhere);
@@ -510,5 +543,6 @@ int main(void) {
     RUN("a second CONNECT drops subscriptions and waits for a verdict", second_connect);
     RUN("changed rights hold at once: subscriptions go or are filtered, limits count, too many subscriptions end it", other_rights);
     RUN("whoever cannot be given changed rights is closed, and a login that is under way is left to its verdict", rights_that_cannot_change);
+    RUN("who introduces himself anew with thousands of subscriptions loses them in slices, and holds nobody up", introduced_again);
     return TEST_RESULT();
 }

@@ -244,6 +244,74 @@ static void errors_are_counted(void) {
     rig_close(plane);
 }
 
+/* How many lines of a kind are among what it heard. */
+static uint32_t lines_of(const char *heard, const char *verb) {
+    uint32_t count = 0;
+    for (const char *at = heard; (at = strstr(at, verb)) != NULL; at++) {
+        count += at == heard || at[-1] == '\n';
+    }
+    return count;
+}
+
+/* One turn tells TELL_MAX of 20,000 interests; meanwhile some go and others come, and the table grows. */
+static void told_in_slices(void) {
+    enum { MANY = 20000 };
+    char line[64];
+    peer_t *a = rig_client(plane);
+    (void)rig_leaf(plane, 0, "early", NULL);
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(line, sizeof(line), "SUB s.%u %u\r\n", (unsigned)i, (unsigned)i);
+        rig_say(plane, a, line);
+    }
+    core_settle(plane);
+    peer_t *leaf = rig_leaf(plane, 0, "late", NULL);
+    uint32_t told = lines_of(rig_heard(leaf), "LS+ s."), untold = 0, turns = 1;
+    CHECK(told > 0 && told <= TELL_MAX + 64);
+    CHECK(plane->more);
+    for (uint32_t i = 0; i < MANY; i += 2) {
+        snprintf(line, sizeof(line), "UNSUB %u\r\nSUB t.%u %u\r\n", (unsigned)i, (unsigned)i, (unsigned)(MANY + i));
+        rig_say(plane, a, line);
+    }
+    for (; plane->more && turns < 100; turns++) {
+        plane->more = false;
+        core_settle(plane);
+        const char *heard = rig_heard(leaf);
+        told += lines_of(heard, "LS+ s.") + lines_of(heard, "LS+ t.");
+        untold += lines_of(heard, "LS- s.");
+    }
+    CHECK(turns >= MANY / TELL_MAX);
+    CHECK_EQ_U64(MANY, told - untold);
+    rig_feed(plane, a, "SUB last 1000000\r\n");
+    RIG_HEARD("LS+ last\r\n", leaf);
+}
+
+/* The links of one cluster see what others want, with all of their own taken off, also when one of them goes. */
+static void mates(void) {
+    peer_t *ring[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        ring[i] = joined(0, "same", NULL);
+        rig_feed(plane, ring[i], "LS+ q g 2\r\n");
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        RIG_HEARD("", ring[i]);
+    }
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB q g 1\r\n");
+    for (uint32_t i = 0; i < 4; i++) {
+        RIG_HEARD("LS+ q g 1\r\n", ring[i]);
+    }
+    peer_doom_silently(plane, ring[1], CLOSE_CLIENT, BYTES_NONE);
+    core_settle(plane);
+    peer_t *other = rig_leaf(plane, 0, "other", NULL);
+    CHECK(strstr(rig_heard(other), "LS+ q g 7\r\n") != NULL);
+    peer_t *late = rig_leaf(plane, 0, "same", NULL);
+    CHECK(strstr(rig_heard(late), "LS+ q g 1\r\n") != NULL);
+    rig_feed(plane, a, "UNSUB 1\r\n");
+    RIG_HEARD("LS- q g\r\n", ring[0]);
+    RIG_HEARD("LS- q g\r\n", late);
+    RIG_HEARD("LS+ q g 6\r\n", other);
+}
+
 int main(void) {
     RUN_LINKED("a subject is told once whatever the number of subscriptions, a queue group with its weight", told_once);
     RUN_LINKED("a hub carries interest and messages between spokes, never back and never to the same cluster", between_spokes);
@@ -257,6 +325,8 @@ int main(void) {
     RUN_LINKED("a link that is denied the subjects of acknowledgements acknowledges nothing; others do", acks_that_are_denied);
     RUN_LINKED("a subject that is too long for a link does not cross it: no shorter one does", no_cut_subject);
     RUN_LINKED("a message crosses a link once, and that counts as delivered", link_counts_as_taken);
+    RUN_LINKED("a new link hears of tens of thousands of interests in slices, and of what changes meanwhile exactly once", told_in_slices);
+    RUN_LINKED("links of one cluster do not hear what they want themselves, whoever of them comes and goes", mates);
     RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
     RUN("errors of a link are told some times a second, and counted otherwise", errors_are_counted);
     return TEST_RESULT();
