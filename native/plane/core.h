@@ -38,6 +38,7 @@
 #include "net/listen.h"
 #include "net/loop.h"
 #include "plane/exchange.h"
+#include "plane/hearing.h"
 #include "plane/held.h"
 #include "plane/memory.h"
 #include "plane/refused.h"
@@ -226,10 +227,7 @@ struct peer {
     bool drains;                         /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                          /* input waits in conn.rest after a pause                     */
     bool yielded;                        /* its input was much work: the rest waits for the next turn  */
-    bool told_all;                       /* leafs: of interest; until then what has a hash below this .. */
-    uint64_t told_below;
-    uint64_t mates_look;                 /* .. and what its cluster asks for, as of that look          */
-    uint64_t mates_weight;
+    hearing_t hearing;                   /* leafs: what it has been told of interest                   */
     event_entry_t *farewell;             /* EVENT_CLOSED without a text                                */
     event_entry_t *introduction;         /* its second CONNECT, which waits for the end of its subscriptions */
     bytes_t close_text;                  /* own copy                                                   */
@@ -249,8 +247,6 @@ struct peer {
     peer_t *next_doomed;
     peer_t *next_again;
     peer_t *next_leaf;
-    peer_t *next_mate;                   /* leafs: ring of those with the same cluster; NULL = alone   */
-    peer_t *next_newcomer;
     peer_t *next_shedding;
     peer_t *previous;
     peer_t *next;

@@ -177,22 +177,22 @@ static uint64_t weight_of(const peer_t *peer, bytes_t subject, bytes_t queue) {
 /* What the links of a cluster have asked for together, without the weight of `changing`, whose table may not tell the truth at this
  * moment. Counted once for all of them: a thousand boxes may call their clusters alike. */
 static uint64_t own_weight(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, const peer_t *changing) {
-    if (peer->next_mate == NULL) {
+    if (peer->hearing.next_mate == NULL) {
         return peer == changing ? 0 : weight_of(peer, subject, queue);
     }
-    if (peer->mates_look == plane->interest_looks) {
-        return peer->mates_weight;
+    if (peer->hearing.mates_look == plane->interest_looks) {
+        return peer->hearing.mates_weight;
     }
     uint64_t own = 0;
     peer_t *mate = peer;
     do {
         own += mate == changing ? 0 : weight_of(mate, subject, queue);
-        mate = mate->next_mate;
+        mate = mate->hearing.next_mate;
     } while (mate != peer);
     do {
-        mate->mates_look = plane->interest_looks;
-        mate->mates_weight = own;
-        mate = mate->next_mate;
+        mate->hearing.mates_look = plane->interest_looks;
+        mate->hearing.mates_weight = own;
+        mate = mate->hearing.next_mate;
     } while (mate != peer);
     return own;
 }
@@ -242,7 +242,7 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     plane->interest_looks++;
     for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
         bool sees = origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(is_hub(peer) && is_hub(origin)));
-        if (!sees || (!peer->told_all && entry->hash >= peer->told_below)) {
+        if (!sees || (!peer->hearing.told_all && entry->hash >= peer->hearing.told_below)) {
             continue;
         }
         uint64_t others = seen_by(plane, peer, entry, origin);
@@ -349,26 +349,26 @@ static status_t interest_start(plane_t *plane, account_t *account) {
 
 /* The links of one cluster are a ring; one that is alone is in none. */
 static void join_mates(const account_t *account, peer_t *peer) {
-    peer->next_mate = NULL;
+    peer->hearing.next_mate = NULL;
     for (peer_t *other = account->leafs; other != NULL; other = other->next_leaf) {
         if (other != peer && same_cluster(other, peer)) {
-            peer->next_mate = other->next_mate == NULL ? other : other->next_mate;
-            other->next_mate = peer;
+            peer->hearing.next_mate = other->hearing.next_mate == NULL ? other : other->hearing.next_mate;
+            other->hearing.next_mate = peer;
             return;
         }
     }
 }
 
 static void leave_mates(peer_t *peer) {
-    peer_t *before = peer->next_mate;
+    peer_t *before = peer->hearing.next_mate;
     if (before == NULL) {
         return;
     }
-    while (before->next_mate != peer) {
-        before = before->next_mate;
+    while (before->hearing.next_mate != peer) {
+        before = before->hearing.next_mate;
     }
-    before->next_mate = peer->next_mate == before ? NULL : peer->next_mate;
-    peer->next_mate = NULL;
+    before->hearing.next_mate = peer->hearing.next_mate == before ? NULL : peer->hearing.next_mate;
+    peer->hearing.next_mate = NULL;
 }
 
 status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
@@ -387,14 +387,14 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     if (peer->lds.size != 0) {
         tell(plane, peer, peer->lds, BYTES_NONE, 1);
     }
-    peer->next_newcomer = plane->newcomers;
+    peer->hearing.next_newcomer = plane->newcomers;
     plane->newcomers = peer;
     return STATUS_OK;
 }
 
 /* One bucket; returns what it cost. */
 static uint32_t tell_bucket(plane_t *plane, peer_t *peer, const interest_entry_t *entry) {
-    uint32_t cost = 1, each = peer->next_mate == NULL ? 1 : peer->account->leaf_count;
+    uint32_t cost = 1, each = peer->hearing.next_mate == NULL ? 1 : peer->account->leaf_count;
     for (; entry != NULL; entry = entry->next) {
         plane->interest_looks++;
         uint64_t weight = seen_by(plane, peer, entry, NULL);
@@ -409,14 +409,14 @@ static uint32_t tell_bucket(plane_t *plane, peer_t *peer, const interest_entry_t
 /* true: it has been told all. */
 static bool tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
     const interest_t *interest = peer->account->interest;
-    uint64_t bucket = peer->told_below >> interest->shift;
+    uint64_t bucket = peer->hearing.told_below >> interest->shift;
     while (bucket < interest->size && *budget != 0 && peer->state != PEER_DOOMED) {
         uint32_t cost = tell_bucket(plane, peer, interest->buckets[bucket++]);
         *budget -= cost < *budget ? cost : *budget;
     }
-    peer->told_all = bucket == interest->size;
-    peer->told_below = peer->told_all ? UINT64_MAX : bucket << interest->shift;
-    return peer->told_all || peer->state == PEER_DOOMED;
+    peer->hearing.told_all = bucket == interest->size;
+    peer->hearing.told_below = peer->hearing.told_all ? UINT64_MAX : bucket << interest->shift;
+    return peer->hearing.told_all || peer->state == PEER_DOOMED;
 }
 
 void interest_tell(plane_t *plane) {
@@ -427,10 +427,10 @@ void interest_tell(plane_t *plane) {
             plane->more = true;
             return;
         }
-        if (peer_is_full(peer)) { /* whoever is slow to take it holds nobody up, and goes on when it is drained */
-            at = &peer->next_newcomer;
+        if (peer_is_full(plane, peer)) { /* whoever is slow to take it holds nobody up, and goes on when it is drained */
+            at = &peer->hearing.next_newcomer;
         } else if (tell_more(plane, peer, &budget)) {
-            *at = peer->next_newcomer;
+            *at = peer->hearing.next_newcomer;
         }
     }
 }
@@ -438,9 +438,9 @@ void interest_tell(plane_t *plane) {
 /* Its subscriptions are gone already. */
 void interest_leaf_left(plane_t *plane, peer_t *peer) {
     account_t *account = peer->account;
-    for (peer_t **at = &plane->newcomers; !peer->told_all && *at != NULL; at = &(*at)->next_newcomer) {
+    for (peer_t **at = &plane->newcomers; !peer->hearing.told_all && *at != NULL; at = &(*at)->hearing.next_newcomer) {
         if (*at == peer) {
-            *at = peer->next_newcomer;
+            *at = peer->hearing.next_newcomer;
             break;
         }
     }
