@@ -137,8 +137,8 @@ void plane_release(plane_t *plane, uint32_t count);                             
                                       transform, source and destination of what is published again (an empty destination: none),
                                       subject..; completion's payload = stream_state_t. STATUS_INVALID: no such transform. arg = 1: loading at start, the definition is already stored          */
 #define COMMAND_STREAM_REMOVE 41   /* with its consumers, messages, definition                                             */
-#define COMMAND_STREAM_STATE 42    /* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too; arg2 =
-                                      offset of the first subject (in byte order), at most 100,000 come.
+#define COMMAND_STREAM_STATE 42    /* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too, at most
+                                      100,000 come; arg2 = offset of the first subject (in byte order), at most 100,000 come.
                                       completion's payload = stream_state_t, then deleted_count x u64 little-endian, then
                                       subjects: strings of subject, each followed by u64 count                             */
 #define COMMAND_STREAM_PURGE 43    /* extra = strings: filter; arg = sequence (0 = none), arg2 = keep (0 = none);

@@ -551,6 +551,9 @@ class Commands(ABC):
             count = counters["deleted_count"]
             gaps = struct.unpack_from(f"<{count}Q", payload, at)
             at += 8 * count
+            if count == t.DELETED_LISTED_MAX:  # there may be more, and their number is told all the same
+                between = counters["last_seq"] - counters["first_seq"] + 1
+                counters["deleted_count"] = max(count, between - counters["messages"])
         subjects: dict[str, int] = {}
         while lists and at + 4 <= len(payload):
             size = int.from_bytes(payload[at : at + 4], "little")

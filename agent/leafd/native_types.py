@@ -14,6 +14,8 @@ from typing import Final
 
 from leafd.records import dataclass
 
+DELETED_LISTED_MAX: Final = 100_000
+"""Deleted sequences that a stream's state lists: native/plane/stream_jobs.c has the same number."""
 _SUBSCRIPTION_ROW: Final = struct.Struct("<QQ3I4x")  # subscription_row_t
 
 STATUS_NAMES: Final = {

@@ -12,6 +12,7 @@
 #include "plane/js.h"
 
 #define SUBJECTS_LISTED_MAX 100000u
+#define DELETED_LISTED_MAX 100000u /* what an origin or a restored backup left out may be any number */
 
 /* body and extra of a command live only until it has run. */
 static plane_command_t kept(const plane_command_t *command) {
@@ -49,7 +50,7 @@ static bool list_deleted(void *context, uint64_t seq) {
     little_endian(le, seq, 8);
     job->failed = buffer_append(&job->out, le, 8) != STATUS_OK;
     job->state.deleted_count++;
-    return !job->failed;
+    return !job->failed && job->state.deleted_count < DELETED_LISTED_MAX;
 }
 
 static bool list_subject(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {

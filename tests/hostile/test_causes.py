@@ -282,3 +282,18 @@ def test_large_message_that_is_published_again(server: Server) -> None:
         for sequence, body in enumerate((b"1", b"x" * 70_000, b"y" * 200_000), 1):
             assert sequence == client.asked("again", body)["seq"]
         assert client.asked("$JS.API.STREAM.DELETE.AGAIN")["success"]
+
+
+def test_more_deleted_sequences_than_are_listed(server: Server) -> None:
+    """An info lists the first 100,000 deleted sequences and counts all of them: a backup may leave out any number."""
+    last = 100_010
+    with Asker(server.port, 30) as client:
+        gaps = {"name": "GAPS", "subjects": ["gaps.*"], "max_msgs_per_subject": 1}
+        client.asked("$JS.API.STREAM.CREATE.GAPS", gaps)
+        client.asked("gaps.first")
+        client.send(b"PUB gaps.x 0\r\n\r\n" * (last - 2))
+        assert last == client.asked("gaps.x")["seq"]
+        state = client.asked("$JS.API.STREAM.INFO.GAPS", {"deleted_details": True})["state"]
+        assert last - 2 == state["num_deleted"]
+        assert list(range(2, 100_002)) == state["deleted"]
+        assert client.asked("$JS.API.STREAM.DELETE.GAPS")["success"]
