@@ -9,7 +9,6 @@
 #include "store_rig.h"
 
 #define EARLIER 20
-#define PATIENCE 4000 /* rounds of a millisecond */
 
 static rig_t rig;
 static store_stream_t *stream;
@@ -62,7 +61,7 @@ static bool refusing(void) {
 }
 
 static void until_refusing(bool expected) {
-    for (int i = 0; i < PATIENCE; i++) {
+    for (int64_t until = 0; rig_patient(&until);) {
         if (refusing() == expected) {
             return;
         }
@@ -184,7 +183,7 @@ static void cannot_be_opened_again(void) {
     struct rlimit none = {.rlim_cur = 3, .rlim_max = usual.rlim_max};
     CHECK_EQ_I64(0, setrlimit(RLIMIT_NOFILE, &none));
     bool unread = false;
-    for (int i = 0; i < PATIENCE && !unread; i++) {
+    for (int64_t until = 0; !unread && rig_patient(&until);) {
         turn();
         unread = store_read(stream, 1, &message) == STATUS_IO;
     }
