@@ -15,6 +15,8 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.servers import LEAFD, Server, running
 from tests.wire.player import Connection
 
@@ -265,3 +267,39 @@ def test_a_second_reload_is_taken_after_the_first() -> None:
         while varz(server)["max_payload"] != 1019:
             assert time.monotonic() < deadline, server.log[-1000:]
             time.sleep(0.05)
+
+
+def test_an_account_that_is_taken_out_and_comes_back_has_its_streams() -> None:
+    """Without its account a stream is served to nobody and loses nothing; its clients and leaf links end at once."""
+    gone = " G { jetstream: enabled, users: [{user: g, password: g}] }\n"
+    text = HEAD + 'jetstream { store_dir: "{store}", max_file: 64M }\nleafnodes { listen: "127.0.0.1:{leaf_port}" }\n'
+    with running(LEAFD, text + ACCOUNTS.replace(" B {", gone + " B {")) as server:
+        leaf_text = (
+            'listen: "127.0.0.1:{port}"\nleafnodes { remotes: [ { url: "nats-leaf://g:g@127.0.0.1:{hub}" } ] }\n'
+        )
+        with running(LEAFD, leaf_text, hub=server.ports["leaf_port"]):
+            wait_for(lambda: varz(server)["leafnodes"] == 1)
+            g, b = Client(server, "g"), Client(server, "b")
+            g.send(b"SUB r 1\r\n")
+            asked(g, "$JS.API.STREAM.CREATE.S", json.dumps({"name": "S", "subjects": ["s.>"]}))
+            asked(g, "s.x")
+            reload(server, server.configuration.replace(gone, ""))
+            with pytest.raises(EOFError):
+                g.heard("")
+            assert [] == b.heard("")
+            wait_for(lambda: varz(server)["leafnodes"] == 0)
+            reload(server, server.configuration)
+            wait_for(lambda: varz(server)["leafnodes"] == 1)
+            again = Client(server, "g")
+            again.send(b"SUB r 1\r\n")
+            assert 2 == asked(again, "s.x")["seq"]
+            assert 0 == varz(server)["leafd"]["unexpected_errors"]
+            for one in (g, b, again):
+                one.socket.close()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

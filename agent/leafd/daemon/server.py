@@ -391,14 +391,14 @@ class Server:
     async def _judge_leaf(self, link: Link, connect: dict[str, Any], nonce: str) -> None:
         address, name = link.peer.rpartition(":")[0], str(connect.get("user") or "")
         login: Login | None = None
-        policy = None
-        while policy is not self.leaf_policy and not link.gone.is_set():
+        policy, gone = None, link.gone.is_set
+        while policy is not self.leaf_policy and not gone():
             # Judged again when a reload has changed who is who meanwhile.
             policy = self.leaf_policy
             judge = partial(identify, connect, nonce, policy, LEAF_TYPE)
             if takes_time(connect, policy):
-                there = lambda: not link.gone.is_set()  # noqa: E731
-                login = self._leaf_login(await self.clients.guesses.check("leafs", address, name, judge, there))
+                verdict = await self.clients.guesses.check("leafs", address, name, judge, lambda: not gone())
+                login = self._leaf_login(verdict)
             else:
                 login = self._leaf_login(judge())
             if not self._holds(connect, login):
