@@ -410,6 +410,13 @@ void js_roll(plane_t *plane, stream_t *stream, const taken_t *taken, bytes_t rep
 
 void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication) {
     const message_t *message = &publication->message;
+    message_t delivered;
+    /* What a consumer delivers to this stream's subject keeps the one that it was stored under. */
+    if (LEAF_UNLIKELY(publication->shown.size != 0)) {
+        delivered = *message;
+        delivered.subject = publication->shown;
+        message = &delivered;
+    }
     if (publication->origin != NULL) {
         publication->origin->producer = true;
     }
