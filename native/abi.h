@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 7
+#define PLANE_ABI 8
 #define PLANE_REASON_SIZE 512      /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
@@ -86,12 +86,12 @@ typedef struct plane_event {
 int plane_wake_fd(plane_t *plane);                                                         /* readable when events wait */
 int32_t plane_submit(plane_t *plane, const plane_command_t *commands, uint32_t count);     /* how many were taken       */
 /* Events of connections and completions come before EVENT_MESSAGE, EVENT_ADVISORY, EVENT_LEAF_INFO and EVENT_TRACE, whatever came about
- * first; each kind among itself is in order. A message's connection may be closed already. Both return how many were filled. */
+ * first; each kind among itself is in order. A message's connection may be closed already. Returns how many were filled. */
 uint32_t plane_poll(plane_t *plane, plane_event_t *events, uint32_t count_max);
-/* Without those four: for a caller with enough work at hand. They stay, and who sends more of them is not read; nothing wakes for them,
- * so a caller that can take work again calls plane_poll by itself. */
-uint32_t plane_poll_urgent(plane_t *plane, plane_event_t *events, uint32_t count_max);
 void plane_release(plane_t *plane, uint32_t count);                                        /* oldest `count` events     */
+/* The caller is done with an EVENT_MESSAGE (answered it, or dropped it), which may be long after its release. Once for each token: until then
+ * the message counts against its connection's credit, and a connection without credit is not read. */
+void plane_repay(plane_t *plane, uint64_t token);
 
 /* Commands: connections. Listening sockets and dialled sockets are made by Python and handed over. */
 #define COMMAND_LISTEN 1           /* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF            */
@@ -228,7 +228,7 @@ void plane_release(plane_t *plane, uint32_t count);                             
                                       payload = JSON or text                                                               */
 #define EVENT_CLOSED 3             /* target = connection, code = CLOSE_*, payload = text                                  */
 #define EVENT_MESSAGE 4            /* target = subscription, account, arg = connection it came from (0 = inside), arg2 = its kind,
-                                      subject, reply, header, payload                                                      */
+                                      code = that connection's own account, token = for plane_repay; subject, reply, header, payload */
 #define EVENT_DONE 5               /* completion of `token`: status, arg, arg2, slices by command                          */
 #define EVENT_ADVISORY 6           /* code = ADVISORY_*, target = stream, arg = consumer, payload = advisory_t, subject = text*/
 #define EVENT_INGEST 7             /* target = stream, arg = slot, code = INGEST_*, arg2 = last origin sequence stored     */

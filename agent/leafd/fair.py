@@ -3,9 +3,11 @@
     put(group, asker, item)  -->  groups in turn > askers in turn > oldest (or newest)  -->  take(), then done()
 
 API requests wait like this (accounts and their connections), and passwords to be checked (addresses and user names). An
-asker's items stay in their order, unless asked otherwise. What a queue may hold is its share of what all may hold, so
-that whoever asks at full speed loses his own items and nobody else's; whoever asks little is served next. At most
-at_work are at work, and of one asker at_work_each. What does not live here: what an item is.
+asker's items stay in their order, unless asked otherwise. Whoever asks at full speed waits behind himself; whoever asks
+little is served next. At most at_work are at work, and of one asker at_work_each. Where these differ, places are kept
+for newcomers, too: a group takes no more of them than it leaves free, and an asker no more than his group could still
+take. What does not live here: what an item is, and how much may wait, which is the business of who puts it in (the
+plane's credit for each connection) or of `outdated`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Final, Generic, TypeVar
 import trio
 
 LEAST: Final = 64
-"""Items that each asker may have waiting, however many askers there are."""
+"""Items that each asker may have waiting, however many askers there are, before the oldest is outdated."""
 
 _Item = TypeVar("_Item")
 
@@ -25,63 +27,50 @@ _Item = TypeVar("_Item")
 class _Queue(Generic[_Item]):
     """One asker's items: waiting, and how many are at work."""
 
-    __slots__ = ("at_work", "bytes", "waiting")
+    __slots__ = ("at_work", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[_Item, int]] = deque()
-        self.bytes = 0
+        self.waiting: deque[_Item] = deque()
         self.at_work = 0
 
 
 class FairQueue(Generic[_Item]):
-    """All queues. waiting, size: how many items, and bytes of them, may wait. done() must follow each take().
+    """All queues. done() must follow each take().
 
     outdated: for items that are worth nothing when they have waited too long. The newest are served first, so that an
-    overloaded queue serves some in time instead of each of them too late; where one too many waits, the oldest is
-    handed to this function.
+    overloaded queue serves some in time instead of each of them too late; of `waiting` items each asker has his share,
+    and where one too many waits, the oldest is handed to this function.
     """
 
     def __init__(
         self,
         *,
-        waiting: int,
-        size: int,
         at_work: int,
         at_work_each: int,
+        waiting: int = 0,
         outdated: Callable[[_Item], None] | None = None,
     ) -> None:
         self._outdated = outdated
         self._most_waiting = waiting
-        self._most_bytes = size
         self._most_at_work = at_work
         self._most_at_work_each = at_work_each
-        # Both in the order of their turns; a queue that may not be served at the moment is not in _ready.
+        # Both in the order of their turns; a queue that has nothing waiting or its most at work is not in _ready.
         self._ready: OrderedDict[Hashable, OrderedDict[Hashable, None]] = OrderedDict()
         self._queues: dict[tuple[Hashable, Hashable], _Queue[_Item]] = {}
+        self._groups: dict[Hashable, int] = {}  # at work, where any are
         self._at_work = 0
         self._change = trio.Event()
-        self.dropped = 0
 
-    def put(self, group: Hashable, asker: Hashable, item: _Item, size: int = 0) -> bool:
-        """False: the asker has too many waiting, and this one is dropped. His first one is always taken up."""
+    def put(self, group: Hashable, asker: Hashable, item: _Item) -> None:
+        """One more that waits."""
         key = (group, asker)
         queue = self._queues.get(key)
-        share = len(self._queues) + (queue is None)
-        if queue is not None and queue.waiting:
-            many = len(queue.waiting) >= max(self._most_waiting // share, LEAST)
-            if many or queue.bytes + size > self._most_bytes // share:
-                self.dropped += 1
-                if self._outdated is None:
-                    return False
-                oldest, its_size = queue.waiting.popleft()
-                queue.bytes -= its_size
-                self._outdated(oldest)
         if queue is None:
             queue = self._queues[key] = _Queue()
-        queue.waiting.append((item, size))
-        queue.bytes += size
+        if self._outdated is not None and len(queue.waiting) >= max(self._most_waiting // len(self._queues), LEAST):
+            self._outdated(queue.waiting.popleft())
+        queue.waiting.append(item)
         self._refresh(key, queue)
-        return True
 
     def _refresh(self, key: tuple[Hashable, Hashable], queue: _Queue[_Item]) -> None:
         """A queue with something to serve gets its turn behind the others; an empty one is forgotten."""
@@ -92,28 +81,46 @@ class FairQueue(Generic[_Item]):
         elif not queue.waiting and not queue.at_work:
             del self._queues[key]
 
+    def _next(self) -> tuple[Hashable, Hashable] | None:
+        """Whose turn it is. Only who has something at work can be passed over, and those are no more than places."""
+        free = self._most_at_work - self._at_work
+        if free <= 0:
+            return None
+        for group, askers in self._ready.items():
+            room = self._most_at_work
+            if self._most_at_work_each < self._most_at_work:
+                room = free - self._groups.get(group, 0)
+            for asker in askers if room > 0 else ():
+                if self._queues[group, asker].at_work < room:
+                    return group, asker
+        return None
+
     async def take(self) -> _Item:
         """The next one; it is at work from now on. For one task at a time."""
         await trio.lowlevel.checkpoint()
-        while not self._ready or self._at_work >= self._most_at_work:
+        while (turn := self._next()) is None:
             self._change = trio.Event()
             await self._change.wait()
-        group, askers = self._ready.popitem(last=False)
-        asker, _ = askers.popitem(last=False)
+        group, asker = turn
+        askers = self._ready.pop(group)
+        del askers[asker]
         if askers:
             self._ready[group] = askers
-        queue = self._queues[group, asker]
-        item, size = queue.waiting.popleft() if self._outdated is None else queue.waiting.pop()
-        queue.bytes -= size
+        queue = self._queues[turn]
+        item = queue.waiting.popleft() if self._outdated is None else queue.waiting.pop()
         queue.at_work += 1
+        self._groups[group] = self._groups.get(group, 0) + 1
         self._at_work += 1
-        self._refresh((group, asker), queue)
+        self._refresh(turn, queue)
         return item
 
     def done(self, group: Hashable, asker: Hashable) -> None:
         """An item that was taken is finished with."""
         queue = self._queues[group, asker]
         queue.at_work -= 1
+        self._groups[group] -= 1
+        if not self._groups[group]:
+            del self._groups[group]
         self._at_work -= 1
         self._refresh((group, asker), queue)
         self._change.set()

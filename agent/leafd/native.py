@@ -31,7 +31,7 @@ from leafd.turns import SLICE_S
 ffi: Any = _ffi
 lib: Any = _lib
 
-PLANE_ABI: Final = 7
+PLANE_ABI: Final = 8
 _MEMORY_COUNTED: Final = ("output", "input")
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
@@ -202,21 +202,29 @@ class Plane(Commands):
             await trio.lowlevel.checkpoint()
 
     def _handle(self, event: t.Event, handler: Callable[[t.Event], None]) -> None:
+        kept: bool | None = False
         try:
             if isinstance(event, t.Message):
                 target = self._handlers.get(event.subscription)
-                if target is not None:
-                    target(event)
+                kept = target is not None and target(event)
             else:
                 handler(event)
         except Exception as error:
             self._guard.caught(f"an event of the plane ({type(event).__name__})", error)
+        if isinstance(event, t.Message) and not kept:
+            self.repay(event)
+
+    def repay(self, message: t.Message) -> None:
+        """Its connection need not wait for it any longer. Once for each message that a handler has kept."""
+        lib.plane_repay(self._plane, message.credit)
 
     def _decoded(self, event: Any) -> t.Event | None:
         try:
             return self._decode(event)
         except Exception as error:
             self._guard.caught(f"reading an event of the plane (kind {int(event.kind)})", error)
+            if event.kind == lib.EVENT_MESSAGE:
+                lib.plane_repay(self._plane, event.token)
             return None
 
     def _decode(self, event: Any) -> t.Event | None:
@@ -231,6 +239,8 @@ class Plane(Commands):
                 _text(event.reply, event.reply_size),
                 _slice(event.header, event.header_size),
                 _slice(event.payload, event.payload_size),
+                int(event.code),
+                int(event.token),
             )
         if kind == lib.EVENT_DONE:
             self._complete(event)

@@ -94,7 +94,7 @@ class Commands(ABC):
 
     def __init__(self) -> None:
         self._next_subscription = 1
-        self._handlers: dict[int, Callable[[t.Message], None]] = {}
+        self._handlers: dict[int, t.Handler] = {}
 
     # ---- connections
 
@@ -227,7 +227,7 @@ class Commands(ABC):
         self,
         account: int,
         subject: str,
-        handler: Callable[[t.Message], None],
+        handler: t.Handler,
         *,
         queue: str = "",
         flags: int = 0,

@@ -7,7 +7,7 @@ not live here: how they cross the seam (native.py), and what anybody makes of th
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from enum import IntEnum, IntFlag
 from typing import Final
@@ -498,7 +498,8 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message for a control subscription. connection 0 = it came from inside."""
+    """A message for a control subscription. connection 0 = it came from inside; payer: the connection's own account,
+    which is another than `account` behind an import; credit: what Plane.repay() gives back."""
 
     subscription: int
     account: int
@@ -508,6 +509,12 @@ class Message:
     reply: str
     header: bytes
     payload: bytes
+    payer: int = 0
+    credit: int = 0
+
+
+Handler = Callable[[Message], bool | None]
+"""Of a subscription. True: it has kept the message and gives the credit back with Plane.repay() when it is done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,8 +147,7 @@ static bool out_exact_interest(void *context, uint32_t account_id, bytes_t subje
 static void out_advise(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text) {
     plane_t *plane = context;
     const consumer_seat_t *seat = consumer_owner(consumer);
-    if (!event_room(&plane->exchange)) {
-        plane->exchange.dropped++;
+    if (!pressure_room(plane, NULL)) {
         return;
     }
     event_entry_t *entry = event_new(EVENT_ADVISORY, text, BYTES_NONE, BYTES_NONE, bytes_of(numbers, sizeof(*numbers)));

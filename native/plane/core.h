@@ -167,7 +167,7 @@ struct account {
     uint32_t leaf_count;
     uint64_t client_count;
     bool domain_announced;               /* interest.c: links are told of the domain's subjects        */
-    uint32_t unheard;                    /* messages of its peers that wait for control                */
+    owed_t owed;                         /* by its peers: pressure.c                                   */
     import_t *imports;                   /* NULL for most                                              */
     sink_t replies;                      /* in once somebody asked a service of its through an import  */
     uint8_t reply_prefix[REPLY_PREFIX_SIZE];
@@ -222,7 +222,7 @@ struct peer {
     bool full;                           /* a consumer was told DELIVERED_FULL                         */
     bool excess;                         /* over max_connections: told so behind its INFO              */
     bool silent;                         /* closed without a word                                      */
-    bool held_back;                      /* pressure.c: control has enough of it                       */
+    bool held_back;                      /* pressure.c: its credit is used up                          */
     bool dialled;                        /* by us: it is the configuration's, not a stranger           */
     bool drains;                         /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                          /* input waits in conn.rest after a pause                     */
@@ -236,12 +236,11 @@ struct peer {
     bytes_t *queues;                     /* leafs: OP_QUEUES_MAX of them                               */
     reply_t *replies;                    /* ways back to it                                            */
     int64_t stalled_until_ns;            /* it feeds a crowded queue: not read for a moment; 0 = read  */
-    uint32_t unheard;                    /* its messages that wait for control, and their bytes        */
-    uint64_t unheard_bytes;
+    owed_t owed;                         /* for messages that control is not done with                 */
+    int64_t flooding_ns;                 /* leafs: since when they have owed much; 0 = they do not     */
     int64_t errors_ns;                   /* leafs: second of its -ERR lines, how many of them control was told, and how many not */
     uint32_t errors_told;
     uint32_t errors_untold;
-    peer_t *next_held;
     peer_t *next_stalled;
     peer_t *next_dirty;
     peer_t *next_doomed;
@@ -313,7 +312,8 @@ struct plane {
     uint32_t input_work;                 /* of one connection in this turn; 0 = INPUT_WORK_MAX          */
     uint64_t told;                       /* lines of interest that links got, ever: work, too          */
     peer_t *stalled;
-    peer_t *held_back;                   /* pressure.c                                                 */
+    uint64_t held_count;                 /* pressure.c: peers that are held back                       */
+    owed_t inside;                       /* and what nobody owes: advisories                           */
     bool waiting_commands;               /* in the ring, after a tick took its share                   */
     bool shut;                           /* nobody is accepted                                         */
     bool pace_over;                      /* a receiver caught up: paced producers go on                */
@@ -423,10 +423,13 @@ void peer_act(plane_t *plane, peer_t *peer, bytes_t input);
 
 /* ---- pressure.c ---------------------------------------------------------------------------------------------------------------- */
 
-/* A message for control, of a peer (NULL: nobody's). false: refused; entry is gone either way and may be NULL. */
+/* Is there room for a message of that peer (NULL: nobody's)? Asked before the copy is made. false: it is refused, and counted. */
+bool pressure_room(plane_t *plane, const peer_t *peer);
+/* A message for control. false: refused; entry is gone either way and may be NULL. */
 bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry);
 void pressure_relieve(plane_t *plane);               /* once a tick: who may be read again                      */
-void pressure_forget(plane_t *plane, const peer_t *peer);
+void pressure_chores(plane_t *plane, peer_t *peer);
+void pressure_forget(plane_t *plane, peer_t *peer);
 
 /* ---- dispatch_client.c, dispatch_leaf.c ---------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,8 @@ status_t exchange_open(exchange_t *exchange) {
     exchange->events = ring_new(EXCHANGE_EVENTS);
     exchange->messages = exchange->events == NULL ? NULL : ring_new_beside(EXCHANGE_MESSAGES, exchange->events);
     exchange->debts = calloc(EXCHANGE_MESSAGES, sizeof(*exchange->debts));
-    if (exchange->commands == NULL || exchange->messages == NULL || exchange->debts == NULL) {
+    exchange->repaid_tokens = calloc(EXCHANGE_MESSAGES, sizeof(*exchange->repaid_tokens));
+    if (exchange->commands == NULL || exchange->messages == NULL || exchange->debts == NULL || exchange->repaid_tokens == NULL) {
         exchange_close(exchange);
         return STATUS_NO_MEMORY;
     }
@@ -48,6 +49,7 @@ void exchange_close(exchange_t *exchange) {
     free_list(exchange->polled_first);
     free_list(exchange->answers);
     free(exchange->debts);
+    free(exchange->repaid_tokens);
     *exchange = (exchange_t){0};
 }
 
@@ -128,7 +130,7 @@ event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t 
     entry->next = NULL;
     entry->size = size;
     entry->batch = 0;
-    entry->message = false;
+    entry->token = 0;
     uint8_t *at = entry->bytes;
     at = take(at, subject, &entry->event.subject, &entry->event.subject_size);
     at = take(at, reply, &entry->event.reply, &entry->event.reply_size);
@@ -195,8 +197,16 @@ bool event_crowded(const exchange_t *exchange) {
 }
 
 bool event_room(const exchange_t *exchange) {
-    return exchange->posted - exchange->settled < EXCHANGE_MESSAGES
-        && atomic_load_explicit(&exchange->message_bytes, memory_order_relaxed) < EXCHANGE_MESSAGE_BYTES;
+    return exchange->owed.messages < EXCHANGE_MESSAGES && exchange->owed.bytes < EXCHANGE_MESSAGE_BYTES;
+}
+
+static uint32_t take_place(exchange_t *exchange) {
+    uint32_t token = exchange->debts_free;
+    if (token == 0) {
+        return ++exchange->debts_used;
+    }
+    exchange->debts_free = exchange->debts[token - 1].next_free;
+    return token;
 }
 
 bool event_offer(exchange_t *exchange, event_entry_t *entry, uint64_t peer, uint32_t account) {
@@ -205,23 +215,41 @@ bool event_offer(exchange_t *exchange, event_entry_t *entry, uint64_t peer, uint
         free(entry);
         return false;
     }
-    uint64_t size = entry->size;
-    entry->message = true;
-    exchange->debts[exchange->posted % EXCHANGE_MESSAGES] = (exchange_debt_t){peer, account, (uint32_t)size};
-    atomic_fetch_add_explicit(&exchange->message_bytes, size, memory_order_relaxed);
+    entry->token = take_place(exchange);
+    entry->event.token = entry->event.kind == EVENT_MESSAGE ? entry->token : 0;
+    exchange->debts[entry->token - 1] = (exchange_debt_t){.peer = peer, .size = entry->size, .account = account};
+    exchange->owed.messages++;
+    exchange->owed.bytes += entry->size;
     status_t status = ring_push(exchange->messages, entry);
-    /* Not more are posted and unsettled than the ring has places. */
+    /* Not more are owed than the ring has places. */
     check(status == STATUS_OK);
-    exchange->posted++;
     return true;
 }
 
 bool event_settled(exchange_t *exchange, exchange_debt_t *debt) {
-    if (exchange->settled == atomic_load_explicit(&exchange->released, memory_order_acquire)) {
-        return false;
+    while (exchange->settled != atomic_load_explicit(&exchange->repaid, memory_order_acquire)) {
+        uint32_t token = exchange->repaid_tokens[exchange->settled++ % EXCHANGE_MESSAGES];
+        exchange_debt_t *place = &exchange->debts[token - 1];
+        if (place->size == 0) {
+            continue; /* repaid before */
+        }
+        *debt = *place;
+        *place = (exchange_debt_t){.next_free = exchange->debts_free};
+        exchange->debts_free = token;
+        exchange->owed.messages--;
+        exchange->owed.bytes -= debt->size;
+        return true;
     }
-    *debt = exchange->debts[exchange->settled++ % EXCHANGE_MESSAGES];
-    return true;
+    return false;
+}
+
+void exchange_repay(exchange_t *exchange, uint64_t token) {
+    if (token == 0 || token > EXCHANGE_MESSAGES) {
+        return;
+    }
+    uint64_t repaid = atomic_load_explicit(&exchange->repaid, memory_order_relaxed);
+    exchange->repaid_tokens[repaid % EXCHANGE_MESSAGES] = (uint32_t)token;
+    atomic_store_explicit(&exchange->repaid, repaid + 1, memory_order_release);
 }
 
 static uint32_t poll_ring(exchange_t *exchange, ring_t *ring, plane_event_t *events, uint32_t count, uint32_t count_max) {
@@ -242,17 +270,14 @@ static uint32_t poll_ring(exchange_t *exchange, ring_t *ring, plane_event_t *eve
     return count;
 }
 
-uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t count_max, bool messages) {
+uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t count_max) {
     ring_clear(exchange->events);
     /* However many connections come and go, messages have their quarter. */
-    uint32_t events_max = messages ? count_max - count_max / 4 : count_max;
+    uint32_t events_max = count_max - count_max / 4;
     uint32_t count = poll_ring(exchange, exchange->events, events, 0, events_max);
     bool stopped = count == events_max;
-    if (messages) {
-        count = poll_ring(exchange, exchange->messages, events, count, count_max);
-        stopped = stopped || count == count_max;
-    }
-    if (stopped) {
+    count = poll_ring(exchange, exchange->messages, events, count, count_max);
+    if (stopped || count == count_max) {
         /* The wake-up that was cleared has to be there for the rest. */
         ring_wake(exchange->events);
     }
@@ -266,11 +291,10 @@ void exchange_release(exchange_t *exchange, uint32_t count) {
         if (exchange->polled_first == NULL) {
             exchange->polled_last = NULL;
         }
-        if (entry->message) {
-            atomic_fetch_sub_explicit(&exchange->message_bytes, entry->size, memory_order_relaxed);
-            atomic_fetch_add_explicit(&exchange->released, 1, memory_order_release);
-        } else {
+        if (entry->token == 0) {
             atomic_fetch_sub_explicit(&exchange->event_bytes, entry->size, memory_order_relaxed);
+        } else if (entry->event.kind != EVENT_MESSAGE) {
+            exchange_repay(exchange, entry->token);
         }
         free(entry);
     }

@@ -1,15 +1,16 @@
 /* exchange.h: the rings between control and plane, with copies of what commands and events point to.
  *
- *   control thread: exchange_submit, exchange_poll, exchange_release        plane thread: exchange_next, event_*
+ *   control thread: exchange_submit, exchange_poll, exchange_release, exchange_repay        plane thread: exchange_next, event_*
  *
  *   control --commands--> plane
  *   plane --events----> control    of connections, completions: what must not be lost (event_post), and comes first
  *   plane --messages--> control    what others may send without end: API requests, advisories, traces (event_offer)
+ *   control --tokens--> plane      of messages that control is done with (exchange_repay, event_settled)
  *
  * Bounds. Commands: entries by the ring, bytes by a counter. Events: each has its cause, of which there are few (a connection opens,
- * hands in one line and closes; a command is answered once), and no new causes are let in while many wait (event_crowded). Messages: by
- * number and bytes; pressure.c counts whose they are and stops reading who has many, so that others find room; what finds none
- * is refused and counted.
+ * hands in one line and closes; a command is answered once), and no new causes are let in while many wait (event_crowded). Messages: each
+ * is a debt from event_offer until it is repaid, wherever in control it waits meanwhile. Debts are bounded by number and bytes;
+ * pressure.c gives each connection its credit and decides whom to read.
  */
 #ifndef LEAFD_PLANE_EXCHANGE_H
 #define LEAFD_PLANE_EXCHANGE_H
@@ -25,7 +26,7 @@
 #define EXCHANGE_COMMANDS 16384u
 #define EXCHANGE_EVENTS 32768u
 #define EXCHANGE_EVENTS_MANY 4096u                      /* that wait: no connection is accepted, no command run   */
-#define EXCHANGE_MESSAGES 16384u                        /* posted and not yet released                            */
+#define EXCHANGE_MESSAGES 32768u                        /* offered and not yet repaid                             */
 #define EXCHANGE_COMMAND_BYTES (64u * 1024u * 1024u)
 #define EXCHANGE_EVENT_BYTES (64u * 1024u * 1024u)
 #define EXCHANGE_MESSAGE_BYTES (64u * 1024u * 1024u)
@@ -36,7 +37,7 @@ struct event_entry {
     event_entry_t *next;
     uint64_t size;
     uint64_t batch;                                     /* of a completion that waits for the disk: held.h        */
-    bool message;                                       /* of the ring of messages                                */
+    uint32_t token;                                     /* of the ring of messages: its debt; 0 = of the other ring */
     uint8_t bytes[];
 };
 
@@ -47,11 +48,17 @@ typedef struct command_entry {
     uint8_t bytes[];
 } command_entry_t;
 
-/* Whose a message is: paid back when control releases it. */
+typedef struct owed {
+    uint64_t messages;
+    uint64_t bytes;
+} owed_t;
+
+/* Who owes for a message. */
 typedef struct exchange_debt {
     uint64_t peer;                                      /* 0 = nobody's                                           */
+    uint64_t size;                                      /* 0 = this place is free                                 */
     uint32_t account;
-    uint32_t size;
+    uint32_t next_free;
 } exchange_debt_t;
 
 typedef struct exchange {
@@ -60,16 +67,18 @@ typedef struct exchange {
     ring_t *messages;
     _Atomic uint64_t command_bytes;
     _Atomic uint64_t event_bytes;
-    _Atomic uint64_t message_bytes;
-    _Atomic uint64_t released;                          /* messages, ever                                         */
+    _Atomic uint64_t repaid;                            /* tokens that control wrote into repaid_tokens, ever     */
+    uint32_t *repaid_tokens;                            /* number i at i % EXCHANGE_MESSAGES                      */
     /* the plane thread's */
     event_entry_t *waiting_first;                       /* events that the ring has no room for                   */
     event_entry_t *waiting_last;
     uint32_t waiting_count;
     event_entry_t *answers;                             /* one for each command taken and not yet answered        */
-    exchange_debt_t *debts;                             /* of message i at i % EXCHANGE_MESSAGES                  */
-    uint64_t posted;                                    /* messages, ever                                         */
-    uint64_t settled;                                   /* of them: paid back                                     */
+    exchange_debt_t *debts;                             /* of token i at i - 1                                    */
+    uint32_t debts_used;                                /* the places behind were never taken, nor their memory   */
+    uint32_t debts_free;                                /* the last place given back + 1; 0 = none                */
+    owed_t owed;                                        /* all together                                           */
+    uint64_t settled;                                   /* tokens taken out of repaid_tokens, ever                */
     uint64_t dropped;
     /* the control thread's: polled and not yet released, oldest first */
     event_entry_t *polled_first;
@@ -80,9 +89,11 @@ LEAF_MUST_USE status_t exchange_open(exchange_t *exchange);
 void exchange_close(exchange_t *exchange);
 
 int32_t exchange_submit(exchange_t *exchange, const plane_command_t *commands, uint32_t count);
-/* Events first; messages only where wanted. */
-uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t count_max, bool messages);
+/* Events first. An EVENT_MESSAGE has its token, for exchange_repay; the other messages are repaid by their release. */
+uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t count_max);
 void exchange_release(exchange_t *exchange, uint32_t count);
+/* Control is done with that message. Each token once; what was never given out is ignored. */
+void exchange_repay(exchange_t *exchange, uint64_t token);
 
 /* The oldest command, or NULL; give it back with exchange_done. */
 command_entry_t *exchange_next(exchange_t *exchange);
@@ -95,13 +106,13 @@ event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t 
 event_entry_t *event_answer(exchange_t *exchange, status_t status, bytes_t subject, bytes_t header, bytes_t payload);
 /* Never lost. entry NULL: nothing. */
 void event_post(exchange_t *exchange, event_entry_t *entry);
-/* A message; peer and account are whose it is. false: no room or no memory (entry NULL), it is gone and counted. */
+/* A message; peer and account are who owes for it. false: no room or no memory (entry NULL), it is gone and counted. */
 bool event_offer(exchange_t *exchange, event_entry_t *entry, uint64_t peer, uint32_t account);
 /* Is there room for another message? Asked before the copy is made. */
 bool event_room(const exchange_t *exchange);
 /* Do so many events wait that what causes more has to wait, too? */
 bool event_crowded(const exchange_t *exchange);
-/* The next message that control has released; false: none. */
+/* The next debt that control has repaid; false: none. */
 bool event_settled(exchange_t *exchange, exchange_debt_t *debt);
 void event_pump(exchange_t *exchange); /* once a tick: what waited goes into the ring */
 

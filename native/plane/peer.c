@@ -458,8 +458,8 @@ static void ping(plane_t *plane, peer_t *peer) {
     int64_t now = plane->now.mono_ns;
     bool first = peer->ping_sent_ns == 0;
     peer->next_ping_ns = now + limits->ping_interval_ns;
-    /* Who sent something lately is alive; the first ping measures the round trip all the same. */
-    if (!first && peer->pings_out == 0 && now - peer->last_input_ns < limits->ping_interval_ns) {
+    /* Who sent something lately is alive, and whom we do not read cannot say so; the first ping measures the round trip all the same. */
+    if (!first && (peer->held_back || now - peer->last_input_ns < limits->ping_interval_ns)) {
         return;
     }
     if (peer->pings_out + 1 > limits->ping_max) {
@@ -476,6 +476,7 @@ void peer_chores(plane_t *plane, peer_t *peer) {
     if (peer->state == PEER_DOOMED) {
         return;
     }
+    pressure_chores(plane, peer);
     if (outq_stalled(&peer->conn.out, plane->now.mono_ns, plane->limits.write_deadline_ns)) {
         peer_emit_failed(plane, peer, STATUS_FULL);
         return;

@@ -243,15 +243,15 @@ int32_t plane_submit(plane_t *plane, const plane_command_t *commands, uint32_t c
 }
 
 uint32_t plane_poll(plane_t *plane, plane_event_t *events, uint32_t count_max) {
-    return exchange_poll(&plane->exchange, events, count_max, true);
-}
-
-uint32_t plane_poll_urgent(plane_t *plane, plane_event_t *events, uint32_t count_max) {
-    return exchange_poll(&plane->exchange, events, count_max, false);
+    return exchange_poll(&plane->exchange, events, count_max);
 }
 
 void plane_release(plane_t *plane, uint32_t count) {
     exchange_release(&plane->exchange, count);
+}
+
+void plane_repay(plane_t *plane, uint64_t token) {
+    exchange_repay(&plane->exchange, token);
 }
 
 typedef struct record_look {

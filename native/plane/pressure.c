@@ -1,66 +1,165 @@
-/* pressure.c: nobody gives control more to do than it takes, and nobody waits for another who tries.
+/* pressure.c: nobody gives control more to do than his share. What is on its way to it, or waits there, is owed for.
  *
- *   message to control --> counted for its peer and its account --released by control--> counted off
+ *   message to control --> its sender owes for it --> control is done with it (plane_repay) --> paid
  *
- * A peer with many messages that wait, or whose account has, or anybody who sends one while the ring of messages is half full, is not
- * read until half of them are gone: its next requests stay in its socket, others' find room. While many events wait, no connection
- * is accepted (tick.c runs no command then, either).
+ * Credit. A connection that owes all of its credit is not read until half of that is paid: its next requests stay in its socket, nothing
+ * of them is lost, and what it is sent goes out as always. While its account, or all together, owe much, the credit is one message,
+ * which nobody notices who waits for his answers. Whom a message came through (imports, mappings) does not matter: the connection owes.
+ * Who is held back owes something, so there is always a payment yet to come that lets him go.
+ *
+ * Room. An account owes no more than what all others leave free, so that there is always some for an account that owes nothing. The same
+ * holds for what no connection sent (advisories). Messages without room are refused: nobody took them, their senders are told.
+ *
+ * A leaf link speaks for many, carries more than requests, and is cut by a server at its other end that cannot write for long. So its
+ * credit is larger, and one that floods without a pause for LEAF_FLOOD_NS is read again: its requests beyond the credit are
+ * refused instead. That also ends a wait for an answer that would have to come over the link that is held back.
+ *
+ * While many events wait, no connection is accepted (tick.c runs no command then, either).
  *
  * What does not live here: the rings (exchange.c), the pace of producers and receivers (peer.c: peer_stall).
  */
 #include "plane/core.h"
 
-#define PEER_MESSAGES_MAX 64u
-#define LEAF_MESSAGES_MAX 256u           /* a link speaks for many                                     */
-#define PEER_BYTES_MAX (2u * 1024u * 1024u)
-#define ACCOUNT_MESSAGES_MAX 2048u
-#define MESSAGES_MANY (EXCHANGE_MESSAGES / 2)
-#define BYTES_MANY (EXCHANGE_MESSAGE_BYTES / 2)
+#define CLIENT_CREDIT 64u /* control has 16 requests of a connection in work; half of the credit must keep it busy */
+#define CLIENT_CREDIT_BYTES (2u * 1024u * 1024u)
+#define LEAF_CREDIT 512u
+#define LEAF_CREDIT_BYTES (8u * 1024u * 1024u)
+#define CROWDED_CLIENT_CREDIT 1u
+#define CROWDED_LEAF_CREDIT 16u
+#define LEAF_FLOOD_NS (5 * NS_PER_SECOND)
+#define ACCOUNT_MANY 1024u
+#define ACCOUNT_BYTES_MANY (EXCHANGE_MESSAGE_BYTES / 4)
+#define ALL_MANY (EXCHANGE_MESSAGES / 2)
+#define ALL_BYTES_MANY (EXCHANGE_MESSAGE_BYTES / 2)
+#define INSIDE_MAX 1024u
 
-/* share: 1 = the bounds, 2 = half of them. */
-static bool presses(const plane_t *plane, const peer_t *peer, uint32_t share) {
-    uint32_t most = peer->kind == CONN_LEAF ? LEAF_MESSAGES_MAX : PEER_MESSAGES_MAX;
-    const exchange_t *exchange = &plane->exchange;
-    return peer->unheard >= most / share || peer->unheard_bytes >= PEER_BYTES_MAX / share
-        || (peer->account != NULL && peer->account->unheard >= ACCOUNT_MESSAGES_MAX / share)
-        || exchange->posted - exchange->settled >= MESSAGES_MANY / share
-        || atomic_load_explicit(&exchange->message_bytes, memory_order_relaxed) >= BYTES_MANY / share;
+static bool reaches(const owed_t *owed, uint64_t messages, uint64_t bytes) {
+    return owed->messages >= messages || owed->bytes >= bytes;
+}
+
+/* share: 1 = does it owe all of its credit, 2 = half of it. */
+static bool owes(const plane_t *plane, const peer_t *peer, uint32_t share) {
+    bool leaf = peer->kind == CONN_LEAF;
+    if (reaches(&plane->exchange.owed, ALL_MANY / share, ALL_BYTES_MANY / share)
+        || (peer->account != NULL && reaches(&peer->account->owed, ACCOUNT_MANY / share, ACCOUNT_BYTES_MANY / share))) {
+        return peer->owed.messages >= (leaf ? CROWDED_LEAF_CREDIT : CROWDED_CLIENT_CREDIT);
+    }
+    return leaf ? reaches(&peer->owed, LEAF_CREDIT / share, LEAF_CREDIT_BYTES / share)
+                : reaches(&peer->owed, CLIENT_CREDIT / share, CLIENT_CREDIT_BYTES / share);
+}
+
+static bool floods(const plane_t *plane, const peer_t *peer) {
+    return peer->flooding_ns != 0 && plane->now.mono_ns - peer->flooding_ns > LEAF_FLOOD_NS;
+}
+
+/* ---- paying ---------------------------------------------------------------------------------------------------------- */
+
+static void let_go(plane_t *plane, peer_t *peer) {
+    peer->held_back = false;
+    plane->held_count--;
+    peer_again(plane, peer);
+}
+
+static void pay(owed_t *owed, const exchange_debt_t *debt) {
+    owed->messages--;
+    owed->bytes -= debt->size;
+}
+
+static void settle(plane_t *plane, const exchange_debt_t *debt) {
+    account_t *account = debt->account == 0 ? NULL : account_find(plane, debt->account);
+    if (account != NULL) {
+        pay(&account->owed, debt);
+    }
+    if (debt->peer == 0) {
+        pay(&plane->inside, debt);
+        return;
+    }
+    peer_t *peer = table_find(&plane->peers, debt->peer);
+    if (peer == NULL) {
+        return; /* gone; its account owed for it until now */
+    }
+    pay(&peer->owed, debt);
+    if (peer->owed.messages < CROWDED_LEAF_CREDIT / 2) {
+        peer->flooding_ns = 0;
+    }
+    if (peer->held_back && !owes(plane, peer, 2)) {
+        let_go(plane, peer);
+    }
+}
+
+static void settle_all(plane_t *plane) {
+    exchange_debt_t debt;
+    while (event_settled(&plane->exchange, &debt)) {
+        settle(plane, &debt);
+    }
+}
+
+/* ---- owing ----------------------------------------------------------------------------------------------------------- */
+
+static bool leaves_room(const plane_t *plane, const owed_t *owed) {
+    const owed_t *all = &plane->exchange.owed;
+    return owed->messages < EXCHANGE_MESSAGES - all->messages && owed->bytes < EXCHANGE_MESSAGE_BYTES - all->bytes;
+}
+
+static bool room(const plane_t *plane, const peer_t *peer) {
+    if (!event_room(&plane->exchange)) {
+        return false;
+    }
+    if (peer == NULL) {
+        return plane->inside.messages < INSIDE_MAX && leaves_room(plane, &plane->inside);
+    }
+    return (peer->account == NULL || leaves_room(plane, &peer->account->owed)) && !(floods(plane, peer) && owes(plane, peer, 1));
+}
+
+bool pressure_room(plane_t *plane, const peer_t *peer) {
+    if (room(plane, peer)) {
+        return true;
+    }
+    settle_all(plane);
+    if (room(plane, peer)) {
+        return true;
+    }
+    plane->exchange.dropped++;
+    return false;
+}
+
+static void hold_back(plane_t *plane, peer_t *peer) {
+    peer->flooding_ns = peer->kind == CONN_LEAF && peer->flooding_ns == 0 ? plane->now.mono_ns : peer->flooding_ns;
+    if (floods(plane, peer)) {
+        return;
+    }
+    peer->held_back = true;
+    plane->held_count++;
+    plane->stats.held_back++;
+    peer_want(plane, peer);
+}
+
+static void add(owed_t *owed, uint64_t size) {
+    owed->messages++;
+    owed->bytes += size;
 }
 
 bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry) {
-    if (peer == NULL) {
-        return event_offer(&plane->exchange, entry, 0, 0);
-    }
+    account_t *account = peer == NULL ? NULL : peer->account;
     uint64_t size = entry == NULL ? 0 : entry->size;
-    if (!event_offer(&plane->exchange, entry, peer->id, peer->account == NULL ? 0 : peer->account->id)) {
+    if (!event_offer(&plane->exchange, entry, peer == NULL ? 0 : peer->id, account == NULL ? 0 : account->id)) {
         return false;
     }
-    peer->unheard++;
-    peer->unheard_bytes += size;
-    if (peer->account != NULL) {
-        peer->account->unheard++;
+    if (account != NULL) {
+        add(&account->owed, size);
     }
-    if (!peer->held_back && peer->state == PEER_ADMITTED && presses(plane, peer, 1)) {
-        peer->held_back = true;
-        peer->next_held = plane->held_back;
-        plane->held_back = peer;
-        plane->stats.held_back++;
-        peer_want(plane, peer);
+    add(peer == NULL ? &plane->inside : &peer->owed, size);
+    if (peer == NULL || peer->held_back || peer->state != PEER_ADMITTED || !owes(plane, peer, 1)) {
+        return true;
+    }
+    settle_all(plane); /* what is known at this tick's beginning may be old */
+    if (owes(plane, peer, 1)) {
+        hold_back(plane, peer);
     }
     return true;
 }
 
-static void settle(plane_t *plane, const exchange_debt_t *debt) {
-    peer_t *peer = debt->peer == 0 ? NULL : table_find(&plane->peers, debt->peer);
-    if (peer != NULL) {
-        peer->unheard--;
-        peer->unheard_bytes -= debt->size;
-    }
-    account_t *account = debt->account == 0 ? NULL : account_find(plane, debt->account);
-    if (account != NULL && account->unheard != 0) {
-        account->unheard--;
-    }
-}
+/* ---- once a tick ----------------------------------------------------------------------------------------------------- */
 
 static void watch_listeners(plane_t *plane) {
     bool shut = event_crowded(&plane->exchange);
@@ -75,28 +174,17 @@ static void watch_listeners(plane_t *plane) {
 }
 
 void pressure_relieve(plane_t *plane) {
-    exchange_debt_t debt;
-    while (event_settled(&plane->exchange, &debt)) {
-        settle(plane, &debt);
-    }
-    for (peer_t **at = &plane->held_back; *at != NULL;) {
-        peer_t *peer = *at;
-        if (presses(plane, peer, 2)) {
-            at = &peer->next_held;
-            continue;
-        }
-        *at = peer->next_held;
-        peer->held_back = false;
-        peer_again(plane, peer);
-    }
+    settle_all(plane);
     watch_listeners(plane);
 }
 
-void pressure_forget(plane_t *plane, const peer_t *peer) {
-    for (peer_t **at = &plane->held_back; peer->held_back && *at != NULL; at = &(*at)->next_held) {
-        if (*at == peer) {
-            *at = peer->next_held;
-            return;
-        }
+void pressure_chores(plane_t *plane, peer_t *peer) {
+    if (peer->held_back && floods(plane, peer)) {
+        let_go(plane, peer);
     }
+}
+
+void pressure_forget(plane_t *plane, peer_t *peer) {
+    plane->held_count -= peer->held_back;
+    peer->held_back = false;
 }

@@ -69,19 +69,20 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
     if ((one->flags & SUBSCRIPTION_DEAD) != 0 || ((one->flags & SUBSCRIPTION_API) != 0 && answered_here(shown->subject))) {
         return false;
     }
-    if (!event_room(&plane->exchange)) {
-        plane->exchange.dropped++;
+    peer_t *origin = publication->origin;
+    if (!pressure_room(plane, origin)) {
         return false;
     }
     event_entry_t *entry = event_new(EVENT_MESSAGE, shown->subject, shown->reply, shown->header, shown->payload);
     if (entry != NULL) {
         entry->event.target = one->id;
         entry->event.account = publication->account->id;
-        entry->event.arg = publication->origin == NULL ? 0 : publication->origin->id;
-        entry->event.arg2 = publication->origin == NULL ? 0 : publication->origin->kind;
+        entry->event.arg = origin == NULL ? 0 : origin->id;
+        entry->event.arg2 = origin == NULL ? 0 : origin->kind;
+        entry->event.code = origin == NULL || origin->account == NULL ? 0 : origin->account->id;
     }
     /* Refused: nobody took it, which its sender is told as any other request without an answer. */
-    return pressure_offer(plane, publication->origin, entry);
+    return pressure_offer(plane, origin, entry);
 }
 
 /* ---- leaf links ------------------------------------------------------------------------------------------------------ */

@@ -340,7 +340,7 @@ int64_t core_sleep_ns(const plane_t *plane) {
     }
     int64_t next = plane->next_chores_ns;
     /* Control tells nobody that it has taken something. */
-    bool waits = plane->stalled != NULL || plane->held_back != NULL || plane->shut || plane->waiting_commands;
+    bool waits = plane->stalled != NULL || plane->held_count != 0 || plane->shut || plane->waiting_commands;
     if (waits && plane->now.mono_ns + PACE_NS < next) {
         next = plane->now.mono_ns + PACE_NS;
     }

@@ -150,25 +150,6 @@ def test_a_client_that_asks_the_api_at_full_speed_keeps_nobody_from_logging_in()
         assert max(answered) < 1
 
 
-def test_thousands_of_requests_at_once_are_all_answered() -> None:
-    """A client that sends thousands of requests before it reads an answer gets an answer to each of them.
-
-    Not beyond 10,000 that wait, which both servers drop.
-    """
-    count = 8_000
-    with servers.running(servers.LEAFD, JETSTREAM) as server:
-        peer = Peer(server.port)
-        peer.send(b"SUB replies 9\r\n" + b"PUB $JS.API.INFO replies 0\r\n\r\n" * count)
-        peer.socket.settimeout(60)
-        answered, rest = 0, b""
-        while answered < count:
-            rest += peer.socket.recv(1 << 20)
-            answered += rest.count(b"MSG replies 9")
-            rest = rest[-len(b"MSG replies ") :]
-        peer.close()
-        assert "requests dropped" not in server.log
-
-
 def test_half_sent_requests_do_not_delay_monitoring() -> None:
     """With a hundred connections that sent half a request, /varz answers at once, again and again."""
     with servers.running(servers.LEAFD, JETSTREAM) as server, contextlib.ExitStack() as held:

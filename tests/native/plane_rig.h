@@ -145,11 +145,14 @@ static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *clust
     return rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, (conn_verdict_t){.flags = flags | VERDICT_HEADERS}, &strings);
 }
 
-/* The next event of that kind, others before it are dropped; false: there is none. */
+/* The next event of that kind, others before it are dropped; false: there is none. Control is done with each when the next one is asked for. */
 static inline bool rig_event(plane_t *plane, uint32_t kind, plane_event_t *event) {
     for (;;) {
-        if (plane->exchange.polled_first != NULL) exchange_release(&plane->exchange, 1);
-        if (exchange_poll(&plane->exchange, event, 1, true) == 0) return false;
+        if (plane->exchange.polled_first != NULL) {
+            exchange_repay(&plane->exchange, plane->exchange.polled_first->event.kind == EVENT_MESSAGE ? plane->exchange.polled_first->token : 0);
+            exchange_release(&plane->exchange, 1);
+        }
+        if (exchange_poll(&plane->exchange, event, 1) == 0) return false;
         if (event->kind == kind) return true;
     }
 }

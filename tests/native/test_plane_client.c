@@ -306,55 +306,6 @@ static void control_hears(void) {
     rig_close(plane);
 }
 
-/* Control's own side: takes everything that waits, or leaves it. */
-static uint32_t take_messages(plane_t *plane) {
-    uint32_t count = 0;
-    plane_event_t event;
-    while (rig_event(plane, EVENT_MESSAGE, &event)) {
-        count++;
-    }
-    core_settle(plane);
-    return count;
-}
-
-static void floods_wait(void) {
-    plane_t *plane = rig_open(NULL, "");
-    peer_t *flood = rig_client(plane), *other = rig_client(plane);
-    rig_strings_t strings = {.size = 0};
-    rig_pack(&strings, "$API.>");
-    rig_pack(&strings, "");
-    rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 77}, &strings);
-    for (uint32_t i = 0; i < 1000; i++) {
-        rig_feed(plane, flood, "PUB $API.x 2\r\n{}\r\n");
-    }
-    CHECK(flood->held_back);
-    CHECK(flood->unheard <= 64);
-    CHECK(flood->conn.rest.size > 900 * 18);
-    rig_feed(plane, other, "PUB $API.y 2\r\n{}\r\nPING\r\n");
-    CHECK(!other->held_back);
-    RIG_HEARD("PONG\r\n", other);
-    uint64_t taken = 0;
-    for (uint32_t round = 0; round < 100; round++) {
-        taken += take_messages(plane);
-        core_again(plane);
-    }
-    CHECK_EQ_U64(1001, taken);
-    CHECK(!flood->held_back);
-    CHECK_EQ_U64(0, flood->unheard);
-    CHECK_EQ_U64(0, flood->account->unheard);
-    CHECK_EQ_U64(0, plane->exchange.dropped);
-    /* Gone while it is held back. */
-    for (uint32_t i = 0; i < 100; i++) {
-        rig_say(plane, flood, "PUB $API.x 2\r\n{}\r\n");
-    }
-    CHECK(flood->held_back);
-    peer_doom(plane, flood, CLOSE_CLIENT, BYTES_NONE);
-    core_settle(plane);
-    CHECK(plane->held_back == NULL);
-    CHECK_EQ_U64(64, take_messages(plane));
-    rig_close(plane);
-}
-
 static void second_connect(void) {
     plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client(plane);
@@ -538,7 +489,6 @@ int main(void) {
     RUN("one read of a publisher does not cut off a reader with many subscriptions, nor hold the others up",
         one_read_of_a_publisher_does_not_cut_off_who_reads);
     RUN("control hears its subjects, publishes, learns how many took it, and stops hearing", control_hears);
-    RUN("who asks control for more than it takes is not read, others are, and nothing is lost", floods_wait);
     RUN("whoever had many subscriptions leaves in slices, and nothing is delivered to it meanwhile", many_subscriptions_leave_in_slices);
     RUN("a second CONNECT drops subscriptions and waits for a verdict", second_connect);
     RUN("changed rights hold at once: subscriptions go or are filtered, limits count, too many subscriptions end it", other_rights);

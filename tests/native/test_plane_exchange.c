@@ -51,7 +51,7 @@ static void every_command_is_answered(void) {
             plane_command_t command = {.op = 1, .token = sent, .body = body, .body_size = size};
             sent += (uint64_t)exchange_submit(&exchange, &command, 1);
         }
-        uint32_t count = exchange_poll(&exchange, events, 64, true);
+        uint32_t count = exchange_poll(&exchange, events, 64);
         for (uint32_t i = 0; i < count; i++) {
             bad += events[i].token != answered || events[i].status != 0 || events[i].payload_size != answered % 100;
             answered++;
@@ -73,17 +73,17 @@ static void messages_may_go_completions_never(void) {
     exchange_t exchange;
     CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange));
     uint64_t taken = 0;
-    for (uint32_t i = 0; i < 2 * EXCHANGE_EVENTS; i++) {
+    for (uint32_t i = 0; i < 2 * EXCHANGE_MESSAGES; i++) {
         taken += event_offer(&exchange, event_of(EVENT_MESSAGE), 1, 1);
         event_post(&exchange, event_of(EVENT_CLOSED));
     }
     CHECK_EQ_U64(EXCHANGE_MESSAGES, taken);
-    CHECK_EQ_U64(2 * EXCHANGE_EVENTS - EXCHANGE_MESSAGES, exchange.dropped);
+    CHECK_EQ_U64(EXCHANGE_MESSAGES, exchange.dropped);
     CHECK(event_crowded(&exchange));
     uint64_t closed = 0, messages = 0;
     plane_event_t event;
     for (;;) {
-        if (exchange_poll(&exchange, &event, 1, true) == 0) {
+        if (exchange_poll(&exchange, &event, 1) == 0) {
             if (exchange.waiting_first == NULL) {
                 break;
             }
@@ -93,16 +93,20 @@ static void messages_may_go_completions_never(void) {
         closed += event.kind == EVENT_CLOSED;
         messages += event.kind == EVENT_MESSAGE;
         exchange_release(&exchange, 1);
+        exchange_repay(&exchange, event.token);
     }
-    CHECK_EQ_U64(2 * EXCHANGE_EVENTS, closed);
+    CHECK_EQ_U64(2 * EXCHANGE_MESSAGES, closed);
     CHECK_EQ_U64(taken, messages);
     CHECK(!event_crowded(&exchange));
+    CHECK(!event_room(&exchange));
     exchange_debt_t debt;
     for (uint64_t i = 0; i < taken; i++) {
         CHECK(event_settled(&exchange, &debt));
     }
     CHECK(!event_settled(&exchange, &debt));
     CHECK(event_room(&exchange));
+    CHECK_EQ_U64(0, exchange.owed.messages);
+    CHECK_EQ_U64(0, exchange.owed.bytes);
     exchange_close(&exchange);
 }
 
@@ -112,20 +116,70 @@ static void connections_come_first(void) {
     for (uint32_t i = 0; i < 100; i++) {
         CHECK(event_offer(&exchange, event_of(EVENT_MESSAGE), 1, 1));
     }
-    event_post(&exchange, event_of(EVENT_LINE));
-    plane_event_t events[8];
-    CHECK_EQ_U64(1, exchange_poll(&exchange, events, 8, false));
-    CHECK_EQ_U64(EVENT_LINE, events[0].kind);
     event_post(&exchange, event_of(EVENT_CLOSED));
-    CHECK_EQ_U64(8, exchange_poll(&exchange, events, 8, true));
+    plane_event_t events[8];
+    CHECK_EQ_U64(8, exchange_poll(&exchange, events, 8));
     CHECK_EQ_U64(EVENT_CLOSED, events[0].kind);
     CHECK_EQ_U64(EVENT_MESSAGE, events[1].kind);
     for (uint32_t i = 0; i < 100; i++) {
         event_post(&exchange, event_of(EVENT_OPENED));
     }
-    CHECK_EQ_U64(8, exchange_poll(&exchange, events, 8, true));
+    CHECK_EQ_U64(8, exchange_poll(&exchange, events, 8));
     CHECK_EQ_U64(EVENT_OPENED, events[5].kind);
     CHECK_EQ_U64(EVENT_MESSAGE, events[6].kind);
+    exchange_close(&exchange);
+}
+
+/* Each debt is paid once and by its own token, in whatever order; what is no token of ours pays nothing. */
+static void paid_in_any_order(void) {
+    exchange_t exchange;
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange));
+    static uint64_t tokens[1000];
+    plane_event_t event;
+    exchange_debt_t debt;
+    uint64_t seed = 7, bytes = 0;
+    for (uint32_t round = 0; round < 100; round++) {
+        for (uint32_t i = 0; i < 1000; i++) {
+            event_entry_t *entry = event_new(EVENT_MESSAGE, BYTES_NONE, BYTES_NONE, BYTES_NONE, bytes_of("0123456789", i % 10));
+            bytes = entry->size - i % 10;
+            CHECK(event_offer(&exchange, entry, i + 1, 2 * i));
+            CHECK_EQ_U64(1, exchange_poll(&exchange, &event, 1));
+            tokens[i] = event.token;
+            exchange_release(&exchange, 1);
+        }
+        exchange_repay(&exchange, 0);
+        exchange_repay(&exchange, 1001);
+        exchange_repay(&exchange, UINT64_MAX);
+        CHECK(!event_settled(&exchange, &debt));
+        for (uint32_t left = 1000; left > 0; left--) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            uint32_t pick = (uint32_t)(seed >> 33) % left;
+            exchange_repay(&exchange, tokens[pick]);
+            exchange_repay(&exchange, tokens[pick]);
+            CHECK(event_settled(&exchange, &debt));
+            CHECK_EQ_U64(2 * (debt.peer - 1), debt.account);
+            CHECK_EQ_U64(bytes + (debt.peer - 1) % 10, debt.size);
+            CHECK(!event_settled(&exchange, &debt));
+            tokens[pick] = tokens[left - 1];
+            CHECK_EQ_U64(left - 1, exchange.owed.messages);
+        }
+        CHECK_EQ_U64(0, exchange.owed.bytes);
+    }
+    exchange_close(&exchange);
+}
+
+static void released_is_paid(void) {
+    exchange_t exchange;
+    exchange_debt_t debt;
+    plane_event_t event;
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange));
+    CHECK(event_offer(&exchange, event_of(EVENT_ADVISORY), 5, 6));
+    CHECK_EQ_U64(1, exchange_poll(&exchange, &event, 1));
+    CHECK_EQ_U64(0, event.token);
+    CHECK(!event_settled(&exchange, &debt));
+    exchange_release(&exchange, 1);
+    CHECK(event_settled(&exchange, &debt));
+    CHECK_EQ_U64(5, debt.peer);
     exchange_close(&exchange);
 }
 
@@ -199,6 +253,8 @@ int main(void) {
     RUN("every command arrives whole and in order, and so does its completion", every_command_is_answered);
     RUN("when control does not keep up messages are dropped and counted, nothing else is", messages_may_go_completions_never);
     RUN("events of connections come before messages, which keep a quarter of each turn", connections_come_first);
+    RUN("a message is owed for until its own token comes back, once, in whatever order", paid_in_any_order);
+    RUN("what is no message of a subscription is paid by its release", released_is_paid);
     RUN("commands are bounded by their bytes", too_many_command_bytes);
     RUN("what is held comes back whole, in order, and not before its batch", held_until_its_batch);
     RUN("the table of ids finds what a plain array finds", table_duel);

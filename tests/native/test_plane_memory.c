@@ -66,7 +66,7 @@ static uint64_t opened, closed;
 
 static void take_events(void) {
     plane_event_t events[16];
-    for (uint32_t count; (count = exchange_poll(&plane->exchange, events, 16, true)) != 0; exchange_release(&plane->exchange, count)) {
+    for (uint32_t count; (count = exchange_poll(&plane->exchange, events, 16)) != 0; exchange_release(&plane->exchange, count)) {
         for (uint32_t i = 0; i < count; i++) {
             opened += events[i].kind == EVENT_OPENED;
             closed += events[i].kind == EVENT_CLOSED;

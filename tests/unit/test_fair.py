@@ -5,8 +5,7 @@ from __future__ import annotations
 import trio
 from leafd.fair import LEAST, FairQueue
 
-REQUESTS_MAX = 1000
-BYTES_MAX = 1 << 20
+WAITING_MAX = 1000
 AT_WORK_MAX = 64
 AT_WORK_EACH = 16
 
@@ -28,7 +27,7 @@ def taken(requests: FairQueue[str], count: int) -> list[str]:
 
 def empty() -> FairQueue[str]:
     """A queue with these tests' bounds."""
-    return FairQueue(waiting=REQUESTS_MAX, size=BYTES_MAX, at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH)
+    return FairQueue(at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH)
 
 
 def filled(*names: str) -> FairQueue[str]:
@@ -36,7 +35,7 @@ def filled(*names: str) -> FairQueue[str]:
     requests = empty()
     for name in names:
         account, connection = map(int, name.split("/")[:2])
-        assert requests.put(account, connection, name, 1)
+        requests.put(account, connection, name)
     return requests
 
 
@@ -55,34 +54,41 @@ def test_requests_of_a_connection_stay_in_their_order() -> None:
         assert mine == sorted(mine)
 
 
-def test_whoever_comes_when_a_flood_has_filled_the_queue_is_taken_up_and_served_next() -> None:
-    """A flooding connection loses its own requests; a newcomer's first one waits behind one of the flood."""
-    requests = filled("1/1/0")
-    accepted = sum(requests.put(1, 1, f"1/1/{n}", 1) for n in range(REQUESTS_MAX * 2))
-    assert accepted < REQUESTS_MAX
-    assert requests.dropped > REQUESTS_MAX
-    assert requests.put(1, 2, "1/2/x", 1)
+def test_whoever_comes_behind_a_flood_is_served_next() -> None:
+    """Nothing of the flood is dropped, and a newcomer's first request waits behind one of it."""
+    requests = filled(*(f"1/1/{n}" for n in range(WAITING_MAX * 2)), "1/2/x")
     assert "1/2/x" in taken(requests, 2)
+    assert WAITING_MAX * 2 - 1 == len(taken(requests, WAITING_MAX * 2 - 1))
 
 
-def test_a_connection_may_have_a_few_waiting_among_thousands_of_others() -> None:
+def outdating() -> tuple[FairQueue[str], list[str]]:
+    """A queue that is bounded, and what became outdated in it."""
+    gone: list[str] = []
+    return FairQueue(at_work=1, at_work_each=1, waiting=WAITING_MAX, outdated=gone.append), gone
+
+
+def test_where_items_become_outdated_each_asker_loses_his_own_oldest() -> None:
+    """Whoever asks too much loses what he asked first; the newest is served first; others lose nothing."""
+    requests, gone = outdating()
+    requests.put(1, 2, "1/2/x")
+    for n in range(WAITING_MAX):
+        requests.put(1, 1, f"1/1/{n}")
+    assert [f"1/1/{n}" for n in range(WAITING_MAX // 2)] == gone
+    assert ["1/2/x", f"1/1/{WAITING_MAX - 1}"] == taken(requests, 2)
+
+
+def test_a_few_may_wait_of_each_asker_among_thousands() -> None:
     """The share never goes below a handful."""
-    requests = filled(*(f"1/{n}/x" for n in range(REQUESTS_MAX)))
-    assert all(requests.put(1, 0, "1/0/y", 0) for _ in range(LEAST - 1))
-    assert not requests.put(1, 0, "1/0/z", 0)
+    requests, gone = outdating()
+    for n in range(WAITING_MAX):
+        requests.put(1, n, f"1/{n}/x")
+    for n in range(LEAST):
+        requests.put(1, 0, f"1/0/{n}")
+    assert ["1/0/x"] == gone
 
 
-def test_large_requests_are_bounded_in_bytes_too() -> None:
-    """One connection may not keep more waiting than all may."""
-    requests = empty()
-    size = BYTES_MAX // 10
-    assert 10 == sum(requests.put(1, 1, "1/1/x", size) for _ in range(30))
-    assert requests.put(1, 2, "1/2/x", BYTES_MAX), "the first one of a connection is always taken up"
-
-
-def test_a_connection_has_only_its_share_at_work() -> None:
-    """While one connection's requests wait for something, another's are begun; and all together are bounded."""
-    requests = filled(*(f"1/1/{n}" for n in range(AT_WORK_EACH * 2)), *(f"1/{c}/x" for c in range(2, 200)))
+def at_work(requests: FairQueue[str]) -> list[str]:
+    """What is begun while nothing is finished."""
 
     async def main() -> list[str]:
         found: list[str] = []
@@ -91,9 +97,32 @@ def test_a_connection_has_only_its_share_at_work() -> None:
                 found.append(await requests.take())
         return found
 
-    found = trio.run(main)
-    assert AT_WORK_MAX == len(found)
-    assert AT_WORK_EACH >= sum(one.startswith("1/1/") for one in found)
+    return trio.run(main)
+
+
+def test_a_connection_has_only_its_share_at_work() -> None:
+    """However many of a connection's requests wait, so many are begun; and all together are bounded."""
+    assert AT_WORK_EACH == len(at_work(filled(*(f"1/1/{n}" for n in range(AT_WORK_EACH * 2)))))
+    assert AT_WORK_MAX == len(at_work(filled(*(f"{n}/{n}/x" for n in range(AT_WORK_MAX * 2)))))
+
+
+def test_an_account_leaves_places_free_for_others_however_many_connections_it_has() -> None:
+    """One account has half of the places, the next half of what is left, and so on; a newcomer's request begins."""
+    requests = filled(*(f"1/{c}/{n}" for c in range(50) for n in range(20)))
+    assert AT_WORK_MAX // 2 == len(at_work(requests))
+    for c in range(50):
+        requests.put(2, c, f"2/{c}/x")
+    assert AT_WORK_MAX // 4 == len(at_work(requests))
+    requests.put(3, 1, "3/1/x")
+    assert ["3/1/x"] == at_work(requests)
+
+
+def test_a_connection_leaves_places_free_for_others_of_its_account() -> None:
+    """However slow the requests of a few connections are, another's next one begins at once."""
+    requests = filled(*(f"1/{c}/{n}" for c in range(2) for n in range(100)))
+    assert AT_WORK_MAX // 2 > len(at_work(requests))
+    requests.put(1, 9, "1/9/x")
+    assert ["1/9/x"] == at_work(requests)
 
 
 def test_nothing_is_kept_of_connections_that_have_been_served() -> None:

@@ -61,7 +61,7 @@ class Guesses:
         self._guard = guard
         threads = threads or workers()
         self._queue: FairQueue[_Guess] = FairQueue(
-            waiting=WAITING_MAX, size=1, at_work=threads, at_work_each=threads, outdated=lambda guess: guess.done.set()
+            waiting=WAITING_MAX, at_work=threads, at_work_each=threads, outdated=lambda guess: guess.done.set()
         )
         self._limiter = trio.CapacityLimiter(threads)
         self._failures: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()

@@ -34,7 +34,7 @@ class TenantPlane(Protocol):
     def set_mappings(self, account: int, mappings: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> None: ...
     def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None: ...
     def subscribe(
-        self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
+        self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0
     ) -> int: ...
     def unsubscribe(self, account: int, subscription: int) -> None: ...
 
@@ -64,17 +64,17 @@ class Tenants:
         self._jetstream.add_account(account.id, account.name, limits, enabled=share is not None, system=account.system)
         self._answer(account.id, self._wanted(account, self._jetstream))
 
-    def _wanted(self, account: Account, jetstream: JetStream) -> dict[str, Callable[[t.Message], None]]:
+    def _wanted(self, account: Account, jetstream: JetStream) -> dict[str, t.Handler]:
         """Accounts without JetStream ask, too, and are told that they have none. The plane maps the domain's subjects
         only for those that have it. An import over the API's own subjects takes their place."""
-        wanted: dict[str, Callable[[t.Message], None]] = {}
+        wanted: dict[str, t.Handler] = {}
         if not account.imports_service("$JS.API.INFO"):
             wanted[API_ALL] = jetstream.message
         if account.jetstream is None and self._domain:
             wanted[f"$JS.{self._domain}.API.>"] = self._without_domain
         return wanted
 
-    def _answer(self, account: int, wanted: dict[str, Callable[[t.Message], None]]) -> None:
+    def _answer(self, account: int, wanted: dict[str, t.Handler]) -> None:
         """Subscribes to exactly these. One that stays is not touched: a request in between would find nobody."""
         known = self._subscriptions.setdefault(account, {})
         for subject, handler in wanted.items():
@@ -83,10 +83,9 @@ class Tenants:
         for subject in known.keys() - wanted.keys():
             self._plane.unsubscribe(account, known.pop(subject))
 
-    def _without_domain(self, message: t.Message) -> None:
-        if self._jetstream is not None:
-            subject = message.subject.replace(f"$JS.{self._domain}.API.", "$JS.API.", 1)
-            self._jetstream.message(replace(message, subject=subject))
+    def _without_domain(self, message: t.Message) -> bool:
+        subject = message.subject.replace(f"$JS.{self._domain}.API.", "$JS.API.", 1)
+        return self._jetstream is not None and self._jetstream.message(replace(message, subject=subject))
 
     def share(self, account: Account) -> None:
         """Tells the plane what an account imports; every account is known to it by now."""

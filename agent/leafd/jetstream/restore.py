@@ -40,7 +40,7 @@ from leafd.jetstream.versioning import comparable, static_consumer
 from leafd.turns import Pause, aside
 
 IDLE_SECONDS: Final = 5.0
-CHUNKS_MAX: Final = 256  # sent without waiting for an answer
+CHUNKS_MAX: Final = 1024  # sent without waiting for an answer
 WAITING_MAX: Final = 32 << 20  # bytes of them
 RESTORES_MAX: Final = 16  # of an account at a time
 RUN_BYTES: Final = 256 << 10
@@ -103,13 +103,21 @@ class Receiving:
         self._subscription = context.plane.subscribe(account.id, self.subject, self._message)
         account.restoring[config.name] = config
 
-    def _message(self, message: t.Message) -> None:
-        """Into the queue. A client that does not wait for answers misses one."""
-        if self._waiting > WAITING_MAX:
-            return
-        with suppress(trio.WouldBlock, trio.ClosedResourceError):
-            self._queue.send_nowait(message)
-            self._waiting += len(message.payload)
+    def _message(self, message: t.Message) -> bool:
+        """Into the queue, where its connection's credit lets it; beyond that a chunk is missed."""
+        try:
+            if self._waiting <= WAITING_MAX:
+                self._queue.send_nowait(message)
+                self._waiting += len(message.payload)
+                return True
+        except (trio.WouldBlock, trio.ClosedResourceError):
+            pass
+        return False
+
+    def _drop_rest(self) -> None:
+        with suppress(trio.WouldBlock):
+            while True:
+                self._context.plane.repay(self._chunks.receive_nowait())
 
     async def run(self) -> None:
         """Until the archive has come, has been refused, or nothing comes any more."""
@@ -117,7 +125,10 @@ class Receiving:
         self._context.advisories.backup(self._account, name, "RESTORE_CREATE", {"client": self._client})
         try:
             with self._queue, self._chunks:
-                heard = await self._receive()
+                try:
+                    heard = await self._receive()
+                finally:
+                    self._drop_rest()
         finally:
             self._context.plane.unsubscribe(self._account.id, self._subscription)
             self._account.restoring.pop(name, None)
@@ -136,19 +147,28 @@ class Receiving:
                 return False
             self._waiting -= len(message.payload)
             self._bytes += len(message.payload)
-            if not message.reply:
-                await self._restoring.give_up()
-                return True
             try:
-                if not message.payload:
-                    self._answer(message.reply, await self._restoring.finish())
+                if await self._consume(message):
                     return True
-                await self._restoring.feed(message.payload)
-            except _Failure as error:
-                await self._restoring.give_up()
-                self._answer(message.reply, {"error": _as_api_error(error).fields()})
+            finally:
+                self._context.plane.repay(message)
+
+    async def _consume(self, message: t.Message) -> bool:
+        """True: it was the last one."""
+        if not message.reply:
+            await self._restoring.give_up()
+            return True
+        try:
+            if not message.payload:
+                self._answer(message.reply, await self._restoring.finish())
                 return True
-            self._context.plane.publish(self._account.id, message.reply, b"")
+            await self._restoring.feed(message.payload)
+        except _Failure as error:
+            await self._restoring.give_up()
+            self._answer(message.reply, {"error": _as_api_error(error).fields()})
+            return True
+        self._context.plane.publish(self._account.id, message.reply, b"")
+        return False
 
     def _answer(self, reply: str, members: dict[str, Any]) -> None:
         body = dump({"type": f"{TYPE}stream_create_response"} | members)

@@ -11,8 +11,8 @@ request does.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -47,12 +47,11 @@ from leafd.quoting import printable, quoted
 ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, restore, streams)
 
 SUBJECT: Final = "$JS.API.>"
-REQUESTS_MAX: Final = 10_000
-REQUESTS_BYTES_MAX: Final = 64 << 20
 AT_WORK_MAX: Final = 64
 AT_WORK_EACH: Final = 16
 LISTINGS_MAX: Final = 2
-"""Each may be a hundred thousand subjects, tens of MB until it is sent: one in the plane, one being written down."""
+"""Each may be a hundred thousand subjects, tens of MB until it is sent: one in the plane, one being written down. An
+account has one of them at a time."""
 _RECORD_STREAM: Final = 1
 _RECORD_CONSUMER: Final = 2
 
@@ -79,11 +78,11 @@ class JetStream:
         self._plane = plane
         self._log = log
         self._guard = guard or Guard()
-        self._listings = trio.Semaphore(LISTINGS_MAX)
+        self._listings: FairQueue[trio.Event] = FairQueue(at_work=LISTINGS_MAX, at_work_each=1)
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
         self._requests: FairQueue[tuple[Account, t.Message]] = FairQueue(
-            waiting=REQUESTS_MAX, size=REQUESTS_BYTES_MAX, at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
+            at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
         )
 
     # ---- accounts and settings
@@ -201,24 +200,34 @@ class JetStream:
         at first, before the next one is begun. So a client need not wait for its stream before it asks for a consumer.
         """
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._admit_listings)
             task_status.started()
             while True:
                 account, message = await self._requests.take()
                 await nursery.start(self._serve, account, message)
 
-    def message(self, message: t.Message) -> None:
-        """A request of the subscription to SUBJECT in some account; for Plane.subscribe as its handler."""
+    async def _admit_listings(self) -> None:
+        while True:
+            (await self._listings.take()).set()
+
+    @asynccontextmanager
+    async def _listing(self, message: t.Message) -> AsyncIterator[None]:
+        turn = trio.Event()
+        self._listings.put(*_asker(message), turn)
+        await turn.wait()
+        try:
+            yield
+        finally:
+            self._listings.done(*_asker(message))
+
+    def message(self, message: t.Message) -> bool:
+        """A request of the subscription to SUBJECT in some account; for Plane.subscribe as its handler. It counts
+        against its connection's credit until it is answered, which bounds what waits here."""
         account = self.catalogue.accounts.get(message.account)
         if account is None or not message.subject.startswith(API):
-            return
-        size = len(message.header) + len(message.payload)
-        if not self._requests.put(account.id, message.connection, (account, message), size):
-            # As the reference: a client that waits for the reply of a dropped request times out and asks again.
-            dropped = self._requests.dropped
-            if dropped % 1000 == 1:
-                self._log.warning(
-                    f"JetStream API: {dropped} requests dropped of connections that ask faster than allowed"
-                )
+            return False
+        self._requests.put(*_asker(message), (account, message))
+        return True
 
     async def _serve(
         self, account: Account, message: t.Message, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -227,10 +236,11 @@ class JetStream:
         client = partial(self._context.neighbours.client_info, message.connection)
         after: Callable[[], Awaitable[None]] | None = None
         try:
-            async with self._listings if _lists(message) else nullcontext():
+            async with self._listing(message) if _lists(message) else nullcontext():
                 after = await self._answer_and_reply(account, message, client)
         finally:
-            self._requests.done(account.id, message.connection)
+            self._requests.done(*_asker(message))
+            self._plane.repay(message)
         if after is not None:
             with self._guard.around("a JetStream conversation"):
                 await after()
@@ -314,6 +324,11 @@ class JetStream:
         found = self.catalogue.consumer(event.stream, event.consumer)
         if found is not None:
             self._context.advisories.plane_event(*found, event)
+
+
+def _asker(message: t.Message) -> tuple[int, int]:
+    """In whose turn it is served: of an account's connections, also behind an import."""
+    return message.payer or message.account, message.connection
 
 
 def _lists(message: t.Message) -> bool:

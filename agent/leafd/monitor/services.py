@@ -29,8 +29,6 @@ from leafd.turns import Pause
 SERVER: Final = "$SYS.REQ.SERVER."
 ACCOUNT: Final = "$SYS.REQ.ACCOUNT."
 USER_INFO: Final = "$SYS.REQ.USER.INFO"
-REQUESTS_MAX: Final = 1024
-REQUESTS_BYTES_MAX: Final = 4 << 20
 AT_WORK_MAX: Final = 4
 """Reports in memory at a time: one may be megabytes, and whoever may ask at all may ask thousands of times a second."""
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
@@ -56,8 +54,9 @@ class ServicePlane(Protocol):
     """What this room needs of native.Plane."""
 
     def subscribe(
-        self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
+        self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0
     ) -> int: ...
+    def repay(self, message: t.Message) -> None: ...
     def publish(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
     ) -> None: ...
@@ -72,9 +71,7 @@ class Services:
         self._plane = plane
         self._reload = reload
         self._served: set[int] = set()
-        self._requests: FairQueue[t.Message] = FairQueue(
-            waiting=REQUESTS_MAX, size=REQUESTS_BYTES_MAX, at_work=AT_WORK_MAX, at_work_each=1
-        )
+        self._requests: FairQueue[t.Message] = FairQueue(at_work=AT_WORK_MAX, at_work_each=1)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled: accounts and their connections in turn."""
@@ -101,16 +98,19 @@ class Services:
             for subject in subjects:
                 self._plane.subscribe(account.id, subject, self._message)
 
-    def _message(self, message: t.Message) -> None:
-        if message.reply:  # one that is dropped because its connection has too many waiting is asked again later
-            self._requests.put(message.account, message.connection, message, len(message.payload))
+    def _message(self, message: t.Message) -> bool:
+        """What waits here counts against its connection's credit."""
+        if message.reply:
+            self._requests.put(message.payer, message.connection, message)
+        return bool(message.reply)
 
     async def _serve(self, message: t.Message) -> None:
         try:
             with self._facts.guard.around("answering a request on $SYS"):
                 await self._answer_and_reply(message)
         finally:
-            self._requests.done(message.account, message.connection)
+            self._requests.done(message.payer, message.connection)
+            self._plane.repay(message)
 
     async def _answer_and_reply(self, message: t.Message) -> None:
         account = self._facts.graph.by_id.get(message.account)

@@ -76,7 +76,7 @@ class BackupPlane(FakePlane):
 
     def __init__(self) -> None:
         super().__init__()
-        self.handlers: dict[str, Callable[[t.Message], None]] = {}
+        self.handlers: dict[str, t.Handler] = {}
         self.positions: dict[str, t.Position] = {}
         self.listeners = 1
         self.chunks: list[tuple[str, bytes]] = []
@@ -84,7 +84,7 @@ class BackupPlane(FakePlane):
         self.step = 3  # messages of one export
 
     def subscribe(
-        self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
+        self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0
     ) -> int:
         """By subject, which is the id's only use here."""
         self.handlers[subject] = handler

@@ -62,6 +62,7 @@ class FakePlane:
         self.consumers: dict[tuple[int, int], FakeConsumer] = {}
         self.published: list[tuple[int, str, bytes, bytes]] = []
         self.calls: list[str] = []
+        self.repaid: list[int] = []
         self.bound: set[str] = set()
         self.fail: t.PlaneError | None = None
         self.clock = 1_700_000_000_000_000_000
@@ -75,6 +76,10 @@ class FakePlane:
         if (stream, consumer) not in self.consumers:
             raise t.PlaneError(-1, "not found")
         return self.consumers[stream, consumer]
+
+    def repay(self, message: t.Message) -> None:
+        """Remembered by the credit."""
+        self.repaid.append(message.credit)
 
     def _call(self, name: str) -> None:
         self.calls.append(name)

@@ -108,10 +108,12 @@ def test_a_connection_that_floods_the_api_does_not_keep_another_waiting(bench: B
 
 
 def test_listings_of_subjects_are_made_one_after_the_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many at once, each of which may be a hundred thousand lines, two are in memory; a plain info passes them."""
+    """Of many at once, each of which may be a hundred thousand lines, two are in memory, and of one account one; another
+    account's comes next, and a plain info passes them."""
     bench.stream("S", subjects=["s.>"])
-    account, at_work, most, plain_after = bench.account.id, 0, 0, 0
-    original, listed = bench.plane.stream_state, 0
+    at_work, most, listed = 0, 0, 0
+    after: dict[str, int] = {}
+    original = bench.plane.stream_state
 
     async def slow(stream: int, *, subjects_filter: str = "", deleted: bool = False, offset: int = 0) -> t.StreamState:
         nonlocal at_work, most, listed
@@ -122,28 +124,33 @@ def test_listings_of_subjects_are_made_one_after_the_other(bench: Bench, monkeyp
             at_work -= 1
         return await original(stream, subjects_filter=subjects_filter, deleted=deleted, offset=offset)
 
-    def message(connection: int, reply: str, body: bytes) -> t.Message:
-        return t.Message(1, account, connection, 0, "$JS.API.STREAM.INFO.S", reply, b"", body)
+    def message(payer: int, connection: int, reply: str, body: bytes = b'{"subjects_filter":">"}') -> t.Message:
+        return t.Message(1, bench.account.id, connection, 0, "$JS.API.STREAM.INFO.S", reply, b"", body, payer)
 
     def replies(subject: str) -> int:
         return sum(one[1] == subject for one in bench.plane.published)
 
     async def main() -> None:
-        nonlocal plain_after
         async with trio.open_nursery() as nursery:
             await nursery.start(bench.service.run)
             for connection in range(20):
-                bench.service.message(message(connection, "listing", b'{"subjects_filter":">"}'))
-            bench.service.message(message(99, "plain", b""))
-            while replies("listing") < 20 or not replies("plain"):
-                plain_after = plain_after if replies("plain") else listed
+                bench.service.message(message(1, connection, "listing"))
+            bench.service.message(message(1, 99, "plain", b""))
+            await trio.sleep(0.001)
+            assert 1 == most
+            bench.service.message(message(2, 100, "other"))
+            while replies("listing") < 20:
+                for one in ("plain", "other"):
+                    if replies(one):
+                        after.setdefault(one, listed)
                 await trio.sleep(0.001)
             nursery.cancel_scope.cancel()
 
     monkeypatch.setattr(bench.plane, "stream_state", slow)
     trio.run(main)
-    assert (listed, most) == (20, 2)
-    assert plain_after <= 4
+    assert (21, 2) == (listed, most)
+    assert after["plain"] <= 4
+    assert after["other"] <= 4
 
 
 def test_an_advisory_costs_the_same_among_many_consumers() -> None:

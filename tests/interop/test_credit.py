@@ -1,0 +1,133 @@
+"""Who asks the server more than it answers is slowed down, loses nothing, and keeps nobody of another account waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests import servers
+from tests.interop.test_fair_share import Peer
+
+REQUESTS = 100_000
+MEMORY_MAX_MB = 60
+"""Of growth while a flood lasts: what is under way, and the pages that a busy process touches."""
+
+ACCOUNTS = """
+port: {port}
+jetstream { store_dir: "{store}", domain: hub }
+leafnodes {
+  port: {leaf_port}
+  authorization { users = [ { user: l, password: l, account: A }, { user: m, password: m, account: B } ] }
+}
+accounts {
+  A { jetstream: enabled, users: [ { user: a, password: a } ] }
+  B { jetstream: enabled, users: [ { user: b, password: b } ] }
+}
+"""
+
+
+def resident_mb(server: servers.Server) -> float:
+    """Memory of the server's process, now."""
+    assert server.process is not None
+    for line in Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError("no VmRSS")
+
+
+def count_answers(one: socket.socket, mark: bytes, count: int, within_s: float) -> int:
+    """How many times the mark comes, up to count."""
+    one.settimeout(within_s)
+    answered, rest, until = 0, b"", time.monotonic() + within_s
+    with contextlib.suppress(TimeoutError):
+        while answered < count and time.monotonic() < until:
+            data = one.recv(1 << 20)
+            if not data:
+                break
+            if b"PING\r\n" in data:
+                one.sendall(b"PONG\r\n")
+            rest += data
+            answered += rest.count(mark)
+            rest = rest[-len(mark) + 1 :]
+    return answered
+
+
+@contextlib.contextmanager
+def asking(peer: Peer, subject: str) -> Iterator[list[float]]:
+    """Somebody asks again and again meanwhile; how long each answer took, in milliseconds."""
+    took: list[float] = []
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.is_set():
+            start = time.monotonic()
+            peer.ask(subject, {})
+            took.append((time.monotonic() - start) * 1000)
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield took
+    finally:
+        over.set()
+        thread.join(30)
+
+
+def flood(peer: Peer, requests: bytes) -> threading.Thread:
+    """Sends all of it, however long the server takes."""
+
+    def run() -> None:
+        with contextlib.suppress(OSError):
+            peer.send(requests)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def measured(kind: str) -> tuple[int, list[float], float, float]:
+    """Answers that a client of 100,000 pipelined requests got, another account's times meanwhile, memory, seconds."""
+    with servers.running(kind, ACCOUNTS) as server:
+        flooding, other = Peer(server.port, "a", "a"), Peer(server.port, "b", "b")
+        for one in (flooding, other):
+            assert "error" not in one.ask("STREAM.CREATE.S", {"name": "S"})
+        before = resident_mb(server)
+        flooding.socket.settimeout(None)
+        flooding.send(b"SUB replies 9\r\n")
+        with asking(other, "STREAM.INFO.S") as took:
+            start = time.monotonic()
+            sending = flood(flooding, b"PUB $JS.API.STREAM.INFO.S replies 0\r\n\r\n" * REQUESTS)
+            receiver = socket.fromfd(flooding.socket.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+            answered = count_answers(receiver, b"MSG replies 9 ", REQUESTS, 180)
+            seconds = time.monotonic() - start
+            grown = resident_mb(server) - before
+        sending.join(10)
+        flooding.close()
+        other.close()
+        return answered, took, grown, seconds
+
+
+def test_a_hundred_thousand_requests_at_once_are_all_answered_and_others_wait_no_longer() -> None:
+    """None is dropped; meanwhile another account is answered within 20 ms in the middle and 100 ms at worst, and
+    memory stays where it was."""
+    answered, took, grown, _ = measured(servers.LEAFD)
+    assert REQUESTS == answered
+    assert statistics.median(took) < 20
+    assert max(took) < 100
+    assert grown < MEMORY_MAX_MB
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or servers.KINDS:
+        found, times, mb, s = measured(name)
+        line = {"server": name, "answered": found, "seconds": round(s, 1), "grown_mb": round(mb, 1), "asked": len(times)}
+        line |= {"median_ms": round(statistics.median(times), 2), "worst_ms": round(max(times), 2)}
+        print(json.dumps(line))
