@@ -81,9 +81,7 @@ class JetStream:
         self._listings: FairQueue[trio.Event] = FairQueue(at_work=LISTINGS_MAX, at_work_each=1)
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
-        self._requests: FairQueue[tuple[Account, t.Message]] = FairQueue(
-            at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
-        )
+        self._requests: FairQueue[tuple[Account, t.Message]] = FairQueue(at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH)
 
     # ---- accounts and settings
 

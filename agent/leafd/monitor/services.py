@@ -53,9 +53,7 @@ class Refused(Exception):
 class ServicePlane(Protocol):
     """What this room needs of native.Plane."""
 
-    def subscribe(
-        self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0
-    ) -> int: ...
+    def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
     def repay(self, message: t.Message) -> None: ...
     def publish(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0

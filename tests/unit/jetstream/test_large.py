@@ -108,7 +108,7 @@ def test_a_connection_that_floods_the_api_does_not_keep_another_waiting(bench: B
 
 
 def test_listings_of_subjects_are_made_one_after_the_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many at once, each of which may be a hundred thousand lines, two are in memory, and of one account one; another
+    """Of many at once, each of which may be a hundred thousand lines, two are in memory, of one account one; another
     account's comes next, and a plain info passes them."""
     bench.stream("S", subjects=["s.>"])
     at_work, most, listed = 0, 0, 0
