@@ -312,8 +312,8 @@ struct plane {
     uint32_t input_work;                 /* of one connection in this turn; 0 = INPUT_WORK_MAX          */
     uint64_t told;                       /* lines of interest that links got, ever: work, too          */
     peer_t *stalled;
-    uint64_t held_count;                 /* pressure.c: peers that are held back                       */
-    owed_t inside;                       /* and what nobody owes: advisories                           */
+    uint64_t held_count;                 /* pressure.c: peers that are held back; what no peer owes for */
+    owed_t inside;
     bool waiting_commands;               /* in the ring, after a tick took its share                   */
     bool shut;                           /* nobody is accepted                                         */
     bool pace_over;                      /* a receiver caught up: paced producers go on                */
@@ -360,7 +360,6 @@ struct plane {
     conn_scratch_t input;
     bool threaded;                       /* false: driven by a test, no sockets                        */
     _Atomic bool stopping;
-    _Atomic bool stopped;
     struct plane_thread *thread;
 };
 
@@ -423,10 +422,9 @@ void peer_act(plane_t *plane, peer_t *peer, bytes_t input);
 
 /* ---- pressure.c ---------------------------------------------------------------------------------------------------------------- */
 
-/* Is there room for a message of that peer (NULL: nobody's)? Asked before the copy is made. false: it is refused, and counted. */
+/* A message for control, of a peer (NULL: nobody's): is there room, asked before the copy; the copy, gone either way. false: refused. */
 bool pressure_room(plane_t *plane, const peer_t *peer);
-/* A message for control. false: refused; entry is gone either way and may be NULL. */
-bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry);
+bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry); /* entry may be NULL                   */
 void pressure_relieve(plane_t *plane);               /* once a tick: who may be read again                      */
 void pressure_chores(plane_t *plane, peer_t *peer);
 void pressure_forget(plane_t *plane, peer_t *peer);
