@@ -35,7 +35,7 @@ static uint64_t put_until_refused(store_stream_t *stream, uint64_t most) {
 }
 
 static uint64_t put_until_taken(store_stream_t *stream) {
-    for (int i = 0; i < 5000; i++) {
+    for (int64_t until = 0; rig_patient(&until);) {
         appended_t done = rig_put(&rig, stream, "room", payload);
         if (done.verdict == APPEND_STORED) {
             return done.seq;
