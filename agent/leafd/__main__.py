@@ -47,9 +47,9 @@ def main() -> int:
                 print(f"{PROGRAM}: {warning}", file=sys.stderr)
             print(f"{PROGRAM}: configuration file {flags.config} is valid")
             return EXIT_OK
-        from leafd.daemon.run import run
+        from leafd.daemon.start import start
 
-        return run(loaded, flags)
+        return start(loaded, flags)
     except LeafdError as error:
         _complain(error)
         return exit_code(error)
@@ -60,7 +60,7 @@ def main() -> int:
 def version() -> str:
     """This program's version, from the file that the build takes it from, too."""
     # importlib.metadata knows it as well, and takes longer to import than everything else that --version needs.
-    with open(os.path.join(os.path.dirname(__file__), "VERSION"), encoding="ascii") as file:
+    with open(os.path.join(os.path.dirname(__file__), "VERSION"), encoding="utf-8") as file:
         return file.read().strip()
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
+from email.utils import formatdate
+
 import trio
 import trio.testing
-from leafd.monitor.http import Seats
+from leafd.monitor.http import Seats, _date, _escaped
 
 
 def test_when_all_seats_are_taken_the_longest_awaited_of_the_most_frequent_address_goes() -> None:
@@ -54,3 +57,11 @@ def test_patience_ends() -> None:
         assert 5.0 == trio.current_time() - began
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_dates_and_pages_are_written_as_the_standard_library_writes_them() -> None:
+    """HTTP's form of a time, and text that cannot end an element or an attribute."""
+    for now_s in (0.0, 951_782_400.5, 1_790_000_000.0, 4_102_444_799.0):
+        assert formatdate(now_s, usegmt=True) == _date(now_s)
+    text = """<b title='x' id="y">&amp; & </b>"""
+    assert html.escape(text) == _escaped(text)

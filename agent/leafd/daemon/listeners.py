@@ -9,11 +9,39 @@ import socket
 import struct
 from typing import Final
 
+from leafd.config.schema.server import Server as Config
 from leafd.errors import StartError
+from leafd.records import dataclass
 
 BACKLOG: Final = 1024
 ANYWHERE: Final = "0.0.0.0"
 _SIOCGIFADDR: Final = 0x8915
+
+
+@dataclass(slots=True)
+class Sockets:
+    """What this server listens on. The plane owns the first two once they are handed over."""
+
+    client: socket.socket
+    leaf: socket.socket | None
+    monitor: socket.socket | None
+
+
+def bind_all(config: Config) -> Sockets:
+    """Binds every listener, before anything else is touched: a second server on the same ports ends here."""
+    made: list[socket.socket] = []
+    try:
+        made.append(bind(*config.client_address(), "client connections"))
+        leaf = monitor = None
+        if (address := config.leaf_address()) is not None:
+            made.append(leaf := bind(*address, "leaf connections"))
+        if (address := config.monitor_address()) is not None:
+            made.append(monitor := bind(*address, "monitoring"))
+    except Exception:
+        for sock in made:
+            sock.close()
+        raise
+    return Sockets(made[0], leaf, monitor)
 
 
 def bind(host: str, port: int, what: str) -> socket.socket:

@@ -1,4 +1,4 @@
-"""From a configuration to a process: log, pid and ports files, signals, systemd, and the exit code.
+"""A daemon from its first import to its end: pid and ports files, signals, systemd. What comes before is start.py.
 
 TERM, INT stop    HUP reload    USR1 reopen the log    USR2 lame duck
 """
@@ -17,63 +17,32 @@ from pathlib import Path
 import trio
 
 from leafd.auth.passwords import is_hash
-from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
-from leafd.daemon import descriptors
+from leafd.config.schema.server import Server as Config
 from leafd.daemon.garbage import short_collections
 from leafd.daemon.gauge import Gauge
+from leafd.daemon.listeners import Sockets
 from leafd.daemon.log import Log
 from leafd.daemon.reload import Reloads
-from leafd.daemon.server import Server, bind_all
+from leafd.daemon.server import Server
 from leafd.daemon.systemd import Life, Notifier
-from leafd.errors import LeafdError, StartError, exit_code
+from leafd.errors import StartError
 from leafd.turns import SWITCH_S
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def run(loaded: Loaded, flags: Flags) -> int:
-    """Serves until a signal ends it; the exit code."""
-    config = loaded.server
-    log = Log(config.log_file, debug=config.debug, trace=config.trace, times=config.logtime, utc=config.logtime_utc)
-    for warning in loaded.warnings:
-        log.warning(warning)
-    log.info("Starting leafd")
-    if flags.config:
-        log.info(f"Using configuration file: {flags.config}")
-    descriptors.raise_limit()
-    if text := descriptors.warning(config.max_connections):
-        # Nobody asked for the default's 65,536: that they are fewer is no news then.
-        (log.warning if "max_connections" in config.given else log.info)(text)
-    server: Server | None = None
-    code = 0
+def serve(config: Config, flags: Flags, log: Log, sockets: Sockets) -> None:
+    """Serves until a signal ends it. Raises LeafdError, alone or in groups."""
+    server = Server(config, log, sockets)
     try:
-        sockets = bind_all(config)
-        server = Server(config, log, sockets)
         server.read_records()
         gauge = Gauge(log)
         server.facts.turns = gauge.report
         sys.setswitchinterval(SWITCH_S)
         trio.run(_main, server, flags, gauge, instruments=[gauge])
-    except* LeafdError as group:
-        for error in _leaves(group):
-            log.fatal(str(error))
-            code = exit_code(error)
     finally:
-        if server is not None:
-            server.close()
-    if code == 0:
-        log.info("Server Exiting..")
-    log.close()
-    return code
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
+        server.close()
 
 
 async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
@@ -93,6 +62,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                     # Modules, models and stored streams stay: a full collection that walked them all would hold this
                     # thread, and whoever waits for it, some 30 ms, and several times that on a small box.
                     gc.freeze()
+                    gc.enable()  # start.py turned them off
                     gauge.begin()
                     reloads = Reloads(server, flags, notifier, _status(server))
                     nursery.start_soon(reloads.run)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -38,7 +37,7 @@ from leafd.auth.verdict import (
 from leafd.config.schema.server import Server as Config
 from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, Clients, Terms, frame
 from leafd.daemon.deadlines import Deadlines
-from leafd.daemon.listeners import address_of, bind, reachable
+from leafd.daemon.listeners import Sockets, address_of, reachable
 from leafd.daemon.log import Log, traced
 from leafd.daemon.remotes import Dialled, remotes_of
 from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
@@ -80,32 +79,6 @@ class Plan:
     remotes: tuple[Dialled, ...]
     less: Change
     more: Change
-
-
-@dataclass(slots=True)
-class Sockets:
-    """What this server listens on. The plane owns the first two once they are handed over."""
-
-    client: socket.socket
-    leaf: socket.socket | None
-    monitor: socket.socket | None
-
-
-def bind_all(config: Config) -> Sockets:
-    """Binds every listener, before anything else is touched: a second server on the same ports ends here."""
-    made: list[socket.socket] = []
-    try:
-        made.append(bind(*config.client_address(), "client connections"))
-        leaf = monitor = None
-        if (address := config.leaf_address()) is not None:
-            made.append(leaf := bind(*address, "leaf connections"))
-        if (address := config.monitor_address()) is not None:
-            made.append(monitor := bind(*address, "monitoring"))
-    except Exception:
-        for sock in made:
-            sock.close()
-        raise
-    return Sockets(made[0], leaf, monitor)
 
 
 class Server:

@@ -113,7 +113,7 @@ class Facts:
 
 def memory_bytes() -> int:
     """Resident memory of this process."""
-    with open("/proc/self/statm", encoding="ascii") as file:
+    with open("/proc/self/statm", encoding="utf-8") as file:
         return int(file.read().split()[1]) * _PAGE
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from email.utils import formatdate
-from html import escape
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -39,6 +38,9 @@ RECEIVE_MAX: Final = 4 << 10
 NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
 )
+
+# html.escape() and email.utils.formatdate() do this, too, and import a table of 2,231 names and a mail library for it.
+_HTML: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
 
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
@@ -147,7 +149,7 @@ async def _converse(
             ("Access-Control-Allow-Origin", "*"),
             ("Content-Type", kind),
             ("Content-Length", str(len(body))),
-            ("Date", formatdate(usegmt=True)),
+            ("Date", _date(time.time())),
         ]
         if status == HTTPStatus.INTERNAL_SERVER_ERROR:
             headers.append(("Connection", "close"))
@@ -241,10 +243,19 @@ async def page(facts: Facts, base: str) -> str:
     for remote in facts.leafs.remotes:
         if not remote.connected:
             rows.append((f"Hub for {remote.remote.account_name}", f"not connected: {remote.last_error or 'dialling'}"))
-    table = "".join(f"<tr><th>{escape(str(name))}<td>{escape(str(value))}" for name, value in rows)
+    table = "".join(f"<tr><th>{_escaped(name)}<td>{_escaped(value)}" for name, value in rows)
     paths = " ".join(f'<a href="{base}{path}">{path[1:]}</a>' for path in (*REPORTS, "/healthz"))
     style = "body{font:15px sans-serif;margin:2em}th{text-align:left;padding-right:2em}td,th{padding-bottom:.3em}"
     return (
-        f"<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=5><title>{escape(facts.name)}</title>"
-        f"<style>{style}</style><h1>{escape(facts.name)}</h1><table>{table}</table><p>{paths}"
+        f"<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=5><title>{_escaped(facts.name)}</title>"
+        f"<style>{style}</style><h1>{_escaped(facts.name)}</h1><table>{table}</table><p>{paths}"
     )
+
+
+def _escaped(value: object) -> str:
+    return str(value).translate(_HTML)
+
+
+def _date(now_s: float) -> str:
+    """A time as HTTP writes it. The names are English: the daemon never takes over the environment's locale."""
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now_s))

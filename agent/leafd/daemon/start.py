@@ -1,0 +1,95 @@
+"""The first part of a start: the log, the limit of descriptors, the listeners; and how the daemon ended, as exit code.
+
+Little is imported for this, so the ports are open after the first third of a start. Whoever connects during the rest
+of it waits in the listeners' backlog for INFO and is not refused. What does not live here: the daemon itself (run.py).
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import gc
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from leafd.config.bind import Loaded
+from leafd.config.flags import Flags
+from leafd.daemon import descriptors
+from leafd.daemon.listeners import bind_all
+from leafd.daemon.log import Log
+from leafd.errors import LeafdError, exit_code
+
+
+def start(loaded: Loaded, flags: Flags) -> int:
+    """Serves until a signal ends it; the exit code."""
+    config = loaded.server
+    log = Log(config.log_file, debug=config.debug, trace=config.trace, times=config.logtime, utc=config.logtime_utc)
+    for warning in loaded.warnings:
+        log.warning(warning)
+    log.info("Starting leafd")
+    if flags.config:
+        log.info(f"Using configuration file: {flags.config}")
+    descriptors.raise_limit()
+    if text := descriptors.warning(config.max_connections):
+        # Nobody asked for the default's 65,536: that they are fewer is no news then.
+        (log.warning if "max_connections" in config.given else log.info)(text)
+    # What a start makes, stays: to look for garbage among it takes a tenth of the processor time of a start. run.py
+    # turns collections on again when the daemon is ready.
+    gc.disable()
+    code = 0
+    try:
+        sockets = bind_all(config)
+        with _less_for_trio():
+            import trio  # noqa: F401
+
+        from leafd.daemon.run import serve
+
+        serve(config, flags, log, sockets)
+    except* LeafdError as group:
+        for error in _leaves(group):
+            log.fatal(str(error))
+            code = exit_code(error)
+    if code == 0:
+        log.info("Server Exiting..")
+    log.close()
+    return code
+
+
+class _Unused(ModuleType):
+    """Stands for a module of which nothing is used; whoever uses something of it after all gets the real one's."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)  # the import machinery asks for some, in vain with other modules, too
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+@contextmanager
+def _less_for_trio() -> Iterator[None]:
+    """Around the import of trio, which is half of a start. Two things that it does at its import cost a tenth of that:
+
+    - It names its threads, asks ctypes for the file of the thread library, and ctypes starts ldconfig to find out. With
+      glibc the name is known. Where it is another one, threads go unnamed.
+    - It imports ssl for streams of its own, and with it OpenSSL (1 MB). The control thread speaks no TLS.
+    """
+    find, unused = ctypes.util.find_library, _Unused("ssl")
+    ctypes.util.find_library = lambda name: "libpthread.so.0" if name == "pthread" else find(name)
+    sys.modules.setdefault("ssl", unused)
+    try:
+        yield
+    finally:
+        ctypes.util.find_library = find
+        if sys.modules.get("ssl") is unused:
+            del sys.modules["ssl"]
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

@@ -1,0 +1,161 @@
+"""What a start costs, in what it loads: module by module, because times are not the same twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests import servers
+
+AGENT = Path(__file__).parents[2] / "agent"
+
+# leafd alone, beside the standard library: no installed package can be found.
+BARE = f"import sys; bare = len(sys.modules); sys.path.insert(0, {str(AGENT)!r}); sys.argv = ['leafd', *sys.argv[1:]]; "
+MAIN = "from leafd.__main__ import main; code = main(); assert code == 0, code; "
+SHOW = "names = sorted(sys.modules); import json; print(json.dumps([len(names) - bare, names]))"
+
+
+def loaded(code: str, words: Sequence[str] = ()) -> tuple[int, set[str]]:
+    """How many modules were loaded beyond those of a bare interpreter, and the names of all."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", BARE + code + SHOW, *words], capture_output=True, text=True, timeout=20
+    )
+    assert 0 == done.returncode, done.stderr
+    count, names = json.loads(done.stdout.splitlines()[-1])
+    return count, set(names)
+
+
+def test_the_version_needs_next_to_nothing() -> None:
+    """--version reads the command line and one file: no configuration, no schema, no network."""
+    count, names = loaded(MAIN, ["--version"])
+    assert not {"leafd.config.load", "importlib.metadata", "email", "socket", "json", "pathlib"} & names
+    assert count < 75
+
+
+def test_a_check_needs_the_standard_library_only(tmp_path: Path) -> None:
+    """-t loads what reads configurations, and nothing that serves."""
+    file = tmp_path / "box.conf"
+    file.write_text('jetstream { store_dir: /tmp/x, domain: d }\nleafnodes { remotes: [ {url: "nats://h:7422"} ] }\n')
+    count, names = loaded(MAIN, ["-t", "-c", str(file)])
+    assert not {"difflib", "socket", "json", "random", "hashlib"} & names
+    assert not [name for name in names if name.startswith(("leafd.daemon", "leafd.native", "leafd.jetstream"))]
+    assert count < 110
+
+
+def test_the_listeners_are_bound_before_the_daemon_is_loaded() -> None:
+    """Whoever connects while it starts waits and is not refused: the ports are open before trio is imported."""
+    _, names = loaded("import leafd.daemon.start; ")
+    assert "leafd.daemon.listeners" in names
+    assert not {"trio", "attr", "leafd.daemon.run", "leafd.daemon.server", "leafd._native"} & names
+
+
+def test_a_module_that_nobody_uses_is_there_when_somebody_does() -> None:
+    """trio's import goes without ssl; whoever uses it after all, through trio or not, has the real one."""
+    code = (
+        "from leafd.daemon.start import _less_for_trio; import sys\n"
+        "with _less_for_trio(): import ssl\n"
+        "assert 'ssl' not in sys.modules; assert ssl.OPENSSL_VERSION_NUMBER > 1; first = ssl\n"
+        "assert ssl.SSLError is sys.modules['ssl'].SSLError; import ssl; assert first is not ssl\n"
+        "with _less_for_trio(): assert sys.modules['ssl'] is ssl\n"
+        "assert sys.modules['ssl'] is ssl; import ctypes.util; assert ctypes.util.find_library('c')\n"
+    )
+    _, names = loaded(code)
+    assert "ssl" in names
+
+
+# Looks at a daemon when it is ready, and once more at its end.
+WATCH = """
+import gc, json, sys
+import leafd  # in a checkout, what builds the extension is loaded by now
+builder = set(sys.modules)
+from leafd.__main__ import main
+enable, report, started = gc.enable, {}, []
+sys.addaudithook(lambda event, _: started.append(event) if event in ("subprocess.Popen", "os.fork") else None)
+
+def at_ready():
+    enable()
+    report.update(ready=sorted(set(sys.modules) - builder), frozen=gc.get_freeze_count(), started=started)
+
+gc.enable = at_ready  # what run.py calls last of all before it waits for signals
+code = main()
+report["later"] = sorted(set(sys.modules) - builder - set(report["ready"]))
+print(json.dumps(report), file=sys.stderr)
+sys.exit(code)
+"""
+
+CONFIG = """
+port: {port}
+http: {http_port}
+jetstream {{ store_dir: "{store}", domain: box }}
+leafnodes {{ port: {leaf_port} }}
+authorization {{ users: [ {{user: u, password: p}} ] }}
+"""
+
+
+def ask(file: Any, connection: socket.socket, subject: str, body: bytes) -> bytes:
+    connection.sendall(b"PUB %s inbox %d\r\n%s\r\n" % (subject.encode(), len(body), body))
+    while not (line := file.readline()).startswith(b"MSG inbox"):
+        assert line, "closed"
+    return bytes(file.read(int(line.split()[-1]) + 2))
+
+
+def use(ports: dict[str, int]) -> None:
+    """What a day has: a login, a wrong one, a stream, a consumer, a message, monitoring, a leaf that does not fit."""
+    with socket.create_connection(("127.0.0.1", ports["port"]), 10) as connection, connection.makefile("rb") as file:
+        connection.sendall(b'CONNECT {"user":"u","pass":"p","headers":true}\r\nSUB inbox 1\r\n')
+        for subject, body in (
+            ("$JS.API.INFO", b""),
+            ("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s.>"]}'),
+            ("s.a", b"x"),
+            ("$JS.API.CONSUMER.CREATE.S.C", b'{"stream_name":"S","config":{"durable_name":"C","ack_policy":"none"}}'),
+            ("$JS.API.STREAM.LIST", b""),
+        ):
+            assert b'"error"' not in ask(file, connection, subject, body), subject
+    for port, line in ((ports["port"], b'{"user":"u","pass":"x"}'), (ports["leaf_port"], b"{}")):
+        with socket.create_connection(("127.0.0.1", port), 10) as connection:
+            connection.sendall(b"CONNECT " + line + b"\r\nPING\r\n")
+            while connection.recv(4096):
+                pass
+    for page in ("varz", "jsz", "connz"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{ports['http_port']}/{page}", timeout=10) as answer:
+            json.load(answer)
+
+
+def test_what_is_needed_later_is_loaded_before_anybody_connects(tmp_path: Path) -> None:
+    """A daemon that serves, fails logins, reports and reloads imports nothing more: no flood of connections can leave
+    it without the descriptor for that. Until then it loads only what this configuration needs and starts no process."""
+    ports = {name: servers.free_port() for name in ("port", "http_port", "leaf_port")}
+    file = tmp_path / "box.conf"
+    file.write_text(CONFIG.format(store=tmp_path / "store", **ports))
+    process = subprocess.Popen(
+        [sys.executable, "-c", WATCH, "-c", str(file)], stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if "Server is ready" in line:
+                break
+        use(ports)
+        process.send_signal(signal.SIGHUP)
+        for line in process.stderr:
+            if "Reloaded" in line:
+                break
+        use(ports)
+    finally:
+        process.terminate()
+        said = process.stderr.read().splitlines()
+        process.stderr.close()
+        process.wait(20)
+    report = json.loads(said[-1])
+    assert [] == report["later"]
+    assert [] == report["started"]
+    assert report["frozen"] > 10_000
+    needless = {"ssl", "pydantic", "nacl", "bcrypt", "asyncio", "email", "html", "difflib", "leafd.spark"}
+    assert set() == needless & set(report["ready"])
