@@ -165,6 +165,7 @@ struct account {
     interest_t *interest;                /* NULL until the first leaf link                             */
     peer_t *leafs;
     uint32_t leaf_count;
+    uint32_t job_count;                  /* jobs.c                                                     */
     uint64_t client_count;
     bool domain_announced;               /* interest.c: links are told of the domain's subjects        */
     owed_t owed;                         /* by its peers: pressure.c                                   */
@@ -247,8 +248,7 @@ struct peer {
     peer_t *next_again;
     peer_t *next_leaf;
     peer_t *next_shedding;
-    peer_t *previous;
-    peer_t *next;
+    peer_t *previous, *next;
 };
 
 /* ---- messages on their way ------------------------------------------------------------------------------------------------ */

@@ -34,13 +34,19 @@ static void append(plane_t *plane, job_t *job) {
     plane->jobs_last = job;
 }
 
+/* An account has no more than it leaves free, so that there is always room for another. */
+static bool room(const plane_t *plane, const account_t *account) {
+    return plane->job_count < JOBS_MAX && account->job_count < JOBS_MAX - plane->job_count;
+}
+
 void job_wait(plane_t *plane, job_t *job) {
-    if (job->refusable && plane->job_count >= JOBS_MAX) {
+    if (job->refusable && !room(plane, job->stream->account)) {
         job->end(plane, job, STATUS_FULL);
         return;
     }
     plane->more = true;
     plane->job_count++;
+    job->stream->account->job_count++;
     append(plane, job);
 }
 
@@ -48,8 +54,8 @@ bool job_turn(const plane_t *plane) {
     return plane->job_work < JOB_WORK;
 }
 
-bool job_refused(const plane_t *plane) {
-    return !job_turn(plane) && plane->job_count >= JOBS_MAX;
+bool job_refused(const plane_t *plane, const account_t *account) {
+    return !job_turn(plane) && !room(plane, account);
 }
 
 void job_start(plane_t *plane, job_t *job) {
@@ -67,8 +73,10 @@ void jobs_step(plane_t *plane) {
         job_t *job = plane->jobs;
         plane->jobs = job->next;
         plane->jobs_last = plane->jobs == NULL ? NULL : plane->jobs_last;
+        account_t *account = job->stream->account;
         if (step(plane, job)) {
             plane->job_count--;
+            account->job_count--;
             job->end(plane, job, STATUS_OK);
         } else {
             append(plane, job);
@@ -85,6 +93,7 @@ void jobs_forget(plane_t *plane, const stream_t *stream) {
         job_t *next = job->next;
         if (job->stream == stream) {
             plane->job_count--;
+            stream->account->job_count--;
             job->end(plane, job, STATUS_NOT_FOUND);
         } else {
             append(plane, job);

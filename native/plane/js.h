@@ -70,7 +70,7 @@ struct job {
 };
 void job_start(plane_t *plane, job_t *job); /* it may be gone when this returns */
 bool job_turn(const plane_t *plane);        /* has this tick a step left?                           */
-bool job_refused(const plane_t *plane);     /* it has not, and there is no room to wait: job_wait would end it at once */
+bool job_refused(const plane_t *plane, const account_t *account);     /* it has not, and there is no room to wait: job_wait would end it at once */
 void job_wait(plane_t *plane, job_t *job);  /* the same for one that has made its first step */
 void jobs_step(plane_t *plane);
 void jobs_forget(plane_t *plane, const stream_t *stream);

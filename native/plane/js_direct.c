@@ -463,7 +463,7 @@ static void direct_run(direct_t *direct, bool cheap) {
 }
 
 static void get_multi(direct_t *direct) {
-    if (job_refused(direct->plane)) {
+    if (job_refused(direct->plane, direct->stream->account)) {
         answer_status(direct, DIRECT_BUSY);
         return;
     }
