@@ -29,7 +29,7 @@ typedef enum op_kind {
     OP_KIND_COUNT
 } op_kind_t;
 
-#define OP_QUEUES_MAX 64
+#define OP_QUEUES_MAX 256 /* groups of one message that a link names: a user may have many on a subject, and more end the link */
 #define WEIGHT_MAX 999999999u /* of a queue group on a link: what nine digits hold; the reference reads no more */
 
 typedef struct op {

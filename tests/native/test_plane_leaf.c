@@ -244,6 +244,32 @@ static void errors_are_counted(void) {
     rig_close(plane);
 }
 
+static void many_groups_over_a_link(void) {
+    enum { MANY = 200 };
+    char line[8192] = "LMSG x |", *end;
+    peer_t *a = rig_client(plane), *leaf = joined(0, "l", NULL);
+    for (uint32_t i = 0; i < MANY; i++) {
+        char one[64];
+        snprintf(one, sizeof(one), "SUB x group-%u %u\r\n", (unsigned)i, (unsigned)i);
+        rig_say(plane, a, one);
+        snprintf(one, sizeof(one), "LS+ y group-%u 1\r\n", (unsigned)i);
+        rig_say(plane, leaf, one);
+        end = line + strlen(line);
+        snprintf(end, sizeof(line) - (size_t)(end - line), " group-%u", (unsigned)i);
+    }
+    rig_heard(leaf);
+    strcat(line, " 1\r\nx\r\n");
+    rig_feed(plane, leaf, line);
+    uint32_t heard = 0;
+    for (const char *at = rig_heard(a); (at = strstr(at, "MSG x ")) != NULL; at++) {
+        heard++;
+    }
+    CHECK_EQ_U64(MANY, heard);
+    rig_feed(plane, a, "PUB y 1\r\nx\r\n");
+    const char *sent = rig_heard(leaf);
+    CHECK(strstr(sent, "LMSG y | ") != NULL && strstr(sent, "group-0 ") != NULL && strstr(sent, "group-199 ") != NULL);
+}
+
 /* How many lines of a kind are among what it heard. */
 static uint32_t lines_of(const char *heard, const char *verb) {
     uint32_t count = 0;
@@ -326,6 +352,7 @@ int main(void) {
     RUN_LINKED("a subject that is too long for a link does not cross it: no shorter one does", no_cut_subject);
     RUN_LINKED("a message crosses a link once, and that counts as delivered", link_counts_as_taken);
     RUN_LINKED("a new link hears of tens of thousands of interests in slices, and of what changes meanwhile exactly once", told_in_slices);
+    RUN_LINKED("two hundred queue groups on a subject are served over a link, and do not end it", many_groups_over_a_link);
     RUN_LINKED("links of one cluster do not hear what they want themselves, whoever of them comes and goes", mates);
     RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
     RUN("errors of a link are told some times a second, and counted otherwise", errors_are_counted);
