@@ -124,6 +124,43 @@ def test_a_hundred_thousand_requests_at_once_are_all_answered_and_others_wait_no
     assert grown < MEMORY_MAX_MB
 
 
+LINK_REQUESTS = 200_000
+
+
+def test_a_leaf_link_that_floods_keeps_nobody_of_another_link_waiting() -> None:
+    """One link asks without reading answers first; a user behind a link of another account is answered as always, the
+    flooding link stays, and memory stays where it was."""
+    with servers.running(servers.LEAFD, ACCOUNTS) as server, contextlib.ExitStack() as held:
+        port = server.ports["leaf_port"]
+        links = []
+        for user in "lm":
+            link = held.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            link.recv(1 << 16)
+            login = {"user": user, "pass": user, "name": user, "headers": True, "protocol": 1}
+            link.sendall(f"CONNECT {json.dumps(login)}\r\nPING\r\nLS+ back.>\r\n".encode())
+            links.append(link)
+        flooding, other = links
+        before = resident_mb(server)
+
+        def send() -> None:
+            with contextlib.suppress(OSError):
+                flooding.sendall(b"LMSG $JS.hub.API.INFO back.1 0\r\n\r\n" * LINK_REQUESTS)
+
+        threading.Thread(target=send, daemon=True).start()
+        reader = threading.Thread(target=count_answers, args=(flooding, b"LMSG back.1 ", LINK_REQUESTS, 4), daemon=True)
+        reader.start()
+        took = []
+        while reader.is_alive():
+            start = time.monotonic()
+            other.sendall(b"LMSG $JS.hub.API.INFO back.2 0\r\n\r\n")
+            assert 1 == count_answers(other, b"LMSG back.2 ", 1, 5)
+            took.append((time.monotonic() - start) * 1000)
+            time.sleep(0.005)
+        assert statistics.median(took) < 20
+        assert resident_mb(server) - before < MEMORY_MAX_MB
+        assert count_answers(flooding, b"LMSG back.1 ", 1, 5)  # it is still there, and answered
+
+
 if __name__ == "__main__":
     for name in sys.argv[1:] or servers.KINDS:
         found, times, mb, s = measured(name)
