@@ -131,7 +131,7 @@ def idle(variant: Variant, quick: bool) -> Iterator[Callable[[], Figures]]:
     def once() -> Figures:
         with pair(variant) as (_, leaf):
             time.sleep(1 if quick else 5)
-            return {"idle_mb": leaf.resident_mb(), "peak_mb": leaf.peak_mb()}
+            return {"idle_mb": leaf.resident_mb(), "private_mb": leaf.private_mb(), "peak_mb": leaf.peak_mb()}
 
     yield once
 
@@ -146,7 +146,10 @@ LINK_ROWS = (
         "idle",
         "idle memory of a leaf with JetStream",
         (LEAFD, DEFAULT),
-        (Goal("idle_mb", "MB", 48, at_most=True, ratio=False),),
+        (
+            Goal("idle_mb", "MB", 48, at_most=True, ratio=False),
+            Goal("private_mb", "MB private and shared", 24, at_most=True, ratio=False),
+        ),
         idle,
     ),
     Row("source", "catch-up of 200,000 messages of 256 B by a source", (LEAFD, DEFAULT), CATCH_UP, by_source),

@@ -83,9 +83,10 @@ class Process:
 
     server: servers.Server
     start_seconds: float = 0.0
+    start_cpu_seconds: float = 0.0
 
     def start(self) -> None:
-        """Starts it; start_seconds is the time until a client gets its INFO."""
+        """Starts it; start_seconds is the time until a client gets its INFO, start_cpu_seconds its work until then."""
         directory = self.server.directory
         (directory / "server.conf").write_text(self.server.configuration)
         started = time.monotonic()
@@ -101,6 +102,7 @@ class Process:
                 raise servers.ServerDied(f"{self.server.kind} did not start:\n{self.server.log[-4000:]}")
             time.sleep(POLL_SECONDS)
         self.start_seconds = time.monotonic() - started
+        self.start_cpu_seconds = self.cpu_seconds()
 
     def _speaks(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 2) as probe:
@@ -144,6 +146,10 @@ class Process:
 
     def resident_mb(self) -> float:
         return self._status_mb("VmRSS")
+
+    def private_mb(self) -> float:
+        """Memory that the kernel cannot take back: pages of no file, and shared memory."""
+        return self._status_mb("RssAnon") + self._status_mb("RssShmem")
 
     def leaf_links(self) -> int:
         """How many leaf links it has now, by its monitoring port; 0 while nothing answers there."""

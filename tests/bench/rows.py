@@ -259,7 +259,16 @@ def pull(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Cal
 
 
 def start_empty(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
-    return fresh_each_time(variant, lambda process: {"seconds": process.start_seconds, "peak_mb": process.peak_mb()})
+    # An editable install looks for changes in each start: `pip install .` is what a box has. The bound of processor
+    # time is for a machine on which `python3 -c pass` takes 0.015 s.
+    def measure(process: Process) -> Figures:
+        return {
+            "seconds": process.start_seconds,
+            "cpu_seconds": process.start_cpu_seconds,
+            "peak_mb": process.peak_mb(),
+        }
+
+    return fresh_each_time(variant, measure)
 
 
 @contextlib.contextmanager
@@ -350,7 +359,10 @@ ROWS = (
         "start",
         "start until it accepts, empty store",
         (LEAFD, DEFAULT),
-        (Goal("seconds", "s", 0.6, at_most=True, ratio=False),),
+        (
+            Goal("seconds", "s", 0.6, at_most=True, ratio=False),
+            Goal("cpu_seconds", "s CPU", 0.25, at_most=True, ratio=False),
+        ),
         start_empty,
     ),
     Row(

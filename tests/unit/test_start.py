@@ -159,3 +159,20 @@ def test_what_is_needed_later_is_loaded_before_anybody_connects(tmp_path: Path) 
     assert report["frozen"] > 10_000
     needless = {"ssl", "pydantic", "nacl", "bcrypt", "asyncio", "email", "html", "difflib", "leafd.spark"}
     assert set() == needless & set(report["ready"])
+
+
+PRIVATE_MB_MAX = 24
+LEAF = """
+port: {port}
+jetstream { store_dir: "{store}", domain: box }
+leafnodes { remotes: [ {url: "nats://127.0.0.1:{nobody_port}"} ] }
+"""
+
+
+def test_an_idle_leaf_fits_a_small_box() -> None:
+    """A leaf with JetStream that has nothing to do holds no more memory that the kernel cannot take back than this."""
+    with servers.running(servers.LEAFD, LEAF) as server:
+        assert server.process is not None
+        status = Path(f"/proc/{server.process.pid}/status").read_text()
+        kb = {line.partition(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith("Rss")}
+        assert int(kb["RssAnon"]) + int(kb["RssShmem"]) <= PRIVATE_MB_MAX << 10
