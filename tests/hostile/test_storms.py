@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -40,13 +40,20 @@ def listener(server: Server, lines: bytes) -> Iterator[Asker]:
         while one.line() != b"PONG\r\n":
             pass
         one.socket.settimeout(60.0)
-        thread = threading.Thread(target=lambda: [None for _ in iter(lambda: one.socket.recv(1 << 20), b"")])
+        thread = threading.Thread(target=_drain, args=(one,))
         thread.start()
         try:
             yield one
         finally:
-            one.socket.shutdown(2)
+            with suppress(OSError):
+                one.socket.shutdown(2)
             thread.join()
+
+
+def _drain(one: Asker) -> None:
+    with suppress(OSError):
+        while one.socket.recv(1 << 20):
+            pass
 
 
 def test_queue_groups_without_end(server: Server) -> None:
