@@ -22,6 +22,7 @@ from typing import Final
 from urllib.parse import quote
 
 from leafd.auth.connect import ClientConnect, LeafConnect
+from leafd.gojson import Struct
 from leafd.links.leaf import HubInfo
 from leafd.links.replica import Created
 
@@ -87,7 +88,7 @@ class Draw:
         while True:
             yield self.rng.choice(self._ways)()
 
-    def _json(self, struct: type[fields.Struct]) -> bytes:
+    def _json(self, struct: type[Struct]) -> bytes:
         path = self.rng.choice(list(fields.paths(struct)))
         return fields.body(struct, path, self.rng.choice(values.JSON), twice=self.rng.random() < 0.1)
 
@@ -198,7 +199,7 @@ class Daemon:
         """A client of that user; a new one when the daemon has closed the last."""
         known = self.askers.get(user)
         if known is None:
-            known = self.askers[user] = Asker(self.server.port, user=user, **{"pass": user})
+            known = self.askers[user] = Asker(self.server.port, user=user, password=user)
             known.socket.settimeout(ANSWER_S)
         return known
 
@@ -261,7 +262,7 @@ class Daemon:
         if process is None or process.poll() is not None:
             return f"the daemon ended with {process.returncode if process else None}: {self.server.log[-1500:]}"
         try:
-            with Asker(self.server.port, user="w", **{"pass": "w"}) as client:
+            with Asker(self.server.port, user="w", password="w") as client:
                 client.send(b"SUB alive 2\r\nPUB alive 2\r\nhi\r\n")
                 if client.line() != b"MSG alive 2 2\r\n":
                     return "a new client does not hear what it publishes"
@@ -284,7 +285,7 @@ def daemon(build: Path | None = None) -> Iterator[Daemon]:
     """A fresh daemon with a stream to watch. build: over the sanitized C extension of that build directory."""
     hub = Hub(0.3)
     with sanitized.preferred(build), running(LEAFD, CONFIGURATION, hub=hub.port) as server:
-        with Asker(server.port, user="w", **{"pass": "w"}) as client:
+        with Asker(server.port, user="w", password="w") as client:
             watch = {"name": "WATCH", "subjects": ["watched"], "max_msgs": 1000}
             assert client.err_code("$JS.API.STREAM.CREATE.WATCH", watch) == 0
         one = Daemon(server, hub)

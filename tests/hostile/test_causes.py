@@ -135,7 +135,7 @@ def test_report_of_streams_that_come_and_go(server: Server) -> None:
 @pytest.mark.parametrize(("user", "err_code"), [("a", 10185), ("n", 10185)])
 def test_required_level_of_many_digits(server: Server, user: str, err_code: int) -> None:
     """A required API level that is no number of any type is refused like one that is too high."""
-    with Asker(server.port, user=user, **{"pass": user}) as client:
+    with Asker(server.port, user=user, password=user) as client:
         assert err_code == client.err_code("$JS.API.INFO", b"", f"Nats-Required-Api-Level: {DIGITS}".encode())
 
 
@@ -171,13 +171,14 @@ def test_sequences_that_are_used_up(server: Server) -> None:
 def test_sample_frequency_of_many_digits(server: Server) -> None:
     """A sampling frequency that no int holds is refused in the reference's words."""
     with Asker(server.port) as client:
-        body = {"stream_name": "KEEP", "config": {"name": "t", "ack_policy": "explicit", "sample_freq": DIGITS[:30]}}
+        config = {"name": "t", "ack_policy": "explicit", "sample_freq": DIGITS[:30]}
+        body = {"stream_name": "KEEP", "config": config}
         found = client.asked("$JS.API.CONSUMER.CREATE.KEEP.t", body)["error"]
         assert (10095, f'strconv.Atoi: parsing "{DIGITS[:30]}": value out of range') == (
             found["err_code"],
             found["description"].partition(": ")[2],
         )
-        body["config"] |= {"sample_freq": DIGITS}  # type: ignore[index]
+        config["sample_freq"] = DIGITS
         assert 10095 == client.err_code("$JS.API.CONSUMER.CREATE.KEEP.t", body)
 
 

@@ -86,7 +86,7 @@ def test_reports_about_oneself_without_end(server: Server) -> None:
     somebody else's question is answered meanwhile."""
     lines = b"".join(b"SUB a.rather.long.subject.of.somebody.%d %d\r\n" % (one, one) for one in range(10, 12_000))
     body = b'{"subscriptions":true,"subscriptions_detail":true}'
-    with listener(server, lines) as asker, Asker(server.port, user="n", **{"pass": "n"}) as other:
+    with listener(server, lines) as asker, Asker(server.port, user="n", password="n") as other:
         before = peak_mb(server)
         asker.send(b"PUB $SYS.REQ.ACCOUNT.PING.CONNZ in.1 %d\r\n%s\r\n" % (len(body), body) * 2000)
         end = time.monotonic() + 6.0

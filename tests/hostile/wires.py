@@ -10,7 +10,7 @@ import contextlib
 import json
 import socket
 import urllib.request
-from typing import Any
+from typing import Any, Self
 
 PATIENCE_S = 5.0
 
@@ -53,7 +53,7 @@ class Wire:
             self.file.close()
         self.socket.close()
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,9 +63,11 @@ class Wire:
 class Asker(Wire):
     """A logged-in client that sends requests one at a time."""
 
-    def __init__(self, port: int, patience_s: float = PATIENCE_S, **connect: Any) -> None:
+    def __init__(self, port: int, patience_s: float = PATIENCE_S, password: str | None = None, **connect: Any) -> None:
         super().__init__(port, patience_s)
         assert self.line().startswith(b"INFO ")
+        if password is not None:
+            connect["pass"] = password
         options = {"verbose": False, "headers": True, "no_responders": True} | connect
         self.send(b"CONNECT " + json.dumps(options).encode() + b"\r\nSUB in.* 1\r\nPING\r\n")
         while (line := self.line()) != b"PONG\r\n":

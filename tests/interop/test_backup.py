@@ -116,12 +116,13 @@ async def fill(client: Client) -> None:
         await js.publish(f"s.{number % 7}", b"%d " % number * (number % 50), headers=headers)
     for gap in (1, 2, 77, 500, MESSAGES):
         await js.delete_msg("S", gap)
-    for name, config in {
+    consumers: dict[str, dict[str, object]] = {
         "explicit": {"durable_name": "explicit", "ack_policy": "explicit", "ack_wait": 120_000_000_000},
         "filtered": {"durable_name": "filtered", "ack_policy": "all", "filter_subject": "s.3"},
         "new": {"durable_name": "new", "ack_policy": "explicit", "deliver_policy": "new"},
         "ephemeral": {"ack_policy": "none", "inactive_threshold": 600_000_000_000},
-    }.items():
+    }
+    for name, config in consumers.items():
         body = {"stream_name": "S", "config": {"name": name} | config}
         await api(client, f"CONSUMER.CREATE.S.{name}" + (".s.3" if name == "filtered" else ""), body)
     explicit = await js.pull_subscribe_bind("explicit", "S")

@@ -17,6 +17,7 @@ import nats
 import nats.errors
 import pytest
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from tests import servers
 
@@ -141,7 +142,7 @@ def test_messages_cross_the_link_both_ways(pair: Pair) -> None:
         async with connected(pair.hub) as hub, connected(pair.leaf) as leaf:
             for here, there in ((hub, leaf), (leaf, hub)):
 
-                async def answer(message: nats.aio.msg.Msg, client: Client = here) -> None:
+                async def answer(message: Msg, client: Client = here) -> None:
                     await client.publish(message.reply, message.data.upper(), headers=message.headers)
 
                 subscription = await here.subscribe("echo.*", cb=answer)
@@ -168,7 +169,7 @@ def test_queue_group_spans_the_link(pair: Pair) -> None:
         async with connected(pair.hub) as hub, connected(pair.leaf) as leaf:
             for name, client in (("hub", hub), ("leaf", leaf)):
 
-                async def take(message: nats.aio.msg.Msg, name: str = name) -> None:
+                async def take(message: Msg, name: str = name) -> None:
                     counts[name] += 1
 
                 await client.subscribe("work", queue="workers", cb=take)

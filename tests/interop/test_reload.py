@@ -65,7 +65,7 @@ class Peer(Connection):
     def heard(self, seconds: float = 5.0) -> list[str]:
         """Every line up to the answer of a PING sent now, or the end of the connection ("closed")."""
         self.say("PING")
-        lines = []
+        lines: list[str] = []
         while True:
             try:
                 line = self.line(seconds)

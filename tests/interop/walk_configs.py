@@ -22,6 +22,7 @@ from pathlib import Path
 
 import nats
 import nats.errors
+from nats.aio.client import Client
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
@@ -41,7 +42,7 @@ def own_network() -> None:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh", b"lo", UP_AND_RUNNING))
 
 
-async def api(client: nats.NATS, subject: str, body: object = None) -> dict[str, object]:
+async def api(client: Client, subject: str, body: object = None) -> dict[str, object]:
     """A JetStream request, tried again until the link has brought the interest."""
     async with asyncio.timeout(20):
         while True:

@@ -169,8 +169,11 @@ def over_the_plane(text: str, steps: list[Step]) -> dict[int, Seen]:
     """What clients see at real sockets."""
     clients: list[Clients] = []
 
+    def handle(event: t.Event) -> None:
+        clients[0].handle(event)
+
     async def main() -> dict[int, Seen]:
-        async with real_plane(lambda event: clients[0].handle(event)) as plane:
+        async with real_plane(handle) as plane:
             clients.append(Clients(plane, fakes.Silent(), lambda: {"server_id": "N"}, fakes.terms(text)))
             for account in fakes.terms(text).graph.by_id.values():
                 plane.account(account.id, account.name, "", 0)

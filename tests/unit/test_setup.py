@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_neither_root_nor_sudo() -> None:
             if found := shutil.which(tool):
                 (directory / "bin" / tool).symlink_to(found)
         (directory / "bin" / "python3").symlink_to(os.path.realpath(sys.executable))
-        identity = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        identity: Any = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
         done = subprocess.run(
             ["sh", str(directory / "deploy" / "setup.sh"), "test"],
             env={"PATH": str(directory / "bin"), "HOME": name, "CC": "no-such-compiler"},

@@ -34,6 +34,7 @@ def newer_home(store: Path) -> None:
     with lmdb.open(str(store), max_dbs=16) as environment, environment.begin(write=True) as transaction:
         meta = environment.open_db(b"meta", transaction, create=False)
         value = transaction.get(b"format", db=meta)
+        assert value is not None
         crc, number = struct.unpack(">II", value[:8])
         assert crc == crc32c(b"format" + value[4:]), "the record is not what this test takes it for"
         raised = struct.pack(">I", number + 1) + value[8:]

@@ -164,6 +164,12 @@ class Connection:
         data, self.received = self.received[:size], self.received[size + 2 :]
         return data
 
+    def answer_ping(self) -> None:
+        """Answers a PING that is all there is to read."""
+        if self.received == b"PING\r\n":
+            self.received = b""
+            self.send(b"PONG\r\n")
+
     def info(self) -> None:
         if self.fresh:
             self.fresh = False
@@ -257,9 +263,7 @@ class Player:
         seconds = float(argument) if what == "silent" else ANSWER_SECONDS_MAX
         try:
             while not connection.received and connection.more(seconds):
-                if connection.received == b"PING\r\n":
-                    connection.received = b""
-                    connection.send(b"PONG\r\n")
+                connection.answer_ping()
             closed = not connection.received
         except TimeoutError:
             if what == "silent":

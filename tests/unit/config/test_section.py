@@ -57,7 +57,9 @@ def test_what_is_not_given_has_its_default() -> None:
 
 def test_values_become_what_their_annotation_says() -> None:
     """Blocks, lists and maps of blocks, and what a reader makes of a value; the outer reader comes first."""
-    cart = Cart(front={"spokes": 4}, spare=None, rear=[{"spokes": 5}, Wheel(spokes=6)], named={"a": {}}, twice=4)
+    rear = [{"spokes": 5}, Wheel(spokes=6)]
+    given: dict[str, Any] = {"front": {"spokes": 4}, "spare": None, "rear": rear, "named": {"a": {}}, "twice": 4}
+    cart = Cart(**given)
     assert (4, [5, 6], 3) == (cart.front.spokes, [one.spokes for one in cart.rear], cart.named["a"].spokes)
     assert (8, None) == (cart.twice, cart.spare)
 

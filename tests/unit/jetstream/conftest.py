@@ -12,7 +12,7 @@ from leafd.gojson import dump
 from leafd.jetstream.catalogue import Account, AccountLimits, Settings
 from leafd.jetstream.service import JetStream
 
-from tests.unit.jetstream.fake_plane import FakePlane
+from tests.unit.jetstream.fake_backup import BackupPlane
 
 
 class Complaints:
@@ -29,8 +29,8 @@ class Complaints:
 class Bench:
     """A JetStream with one account, and a way to ask it."""
 
-    def __init__(self, plane: FakePlane | None = None, limits: AccountLimits | None = None, **settings: Any) -> None:
-        self.plane = plane or FakePlane()
+    def __init__(self, plane: BackupPlane | None = None, limits: AccountLimits | None = None, **settings: Any) -> None:
+        self.plane = plane or BackupPlane()
         self.log = Complaints()
         self.service = JetStream(self.plane, Settings("bench", **settings), self.log)
         self.account: Account = self.service.add_account(1, "A", limits)

@@ -40,7 +40,8 @@ def unpacked(data: bytes) -> tuple[list[Row], int, bool]:
     rows: list[Row] = []
     at = 0
     while True:
-        numbers, end = [], at
+        numbers: list[int] = []
+        end = at
         while len(numbers) < 5 and any(byte < 0x80 for byte in data[end:]):
             start = end
             while data[end] >= 0x80:

@@ -55,7 +55,8 @@ class FakeConsumer:
 
 
 class FakePlane:
-    """Fits ports.JetStreamPlane. `calls` and `published` remember; `fail` refuses the next command."""
+    """Fits ports.JetStreamPlane, but for the commands of backups (fake_backup.py). `calls` and `published` remember;
+    `fail` refuses the next command."""
 
     def __init__(self) -> None:
         self.streams: dict[int, FakeStream] = {}
