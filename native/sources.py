@@ -26,9 +26,10 @@ STANDS_ON = {
     "net": ["base", "text", "net"],
     "wire": ["base", "text", "wire"],
     "route": ["base", "text", "route"],
-    "store": ["base", "text", "store"],
-    "consume": ["base", "text", "store", "consume"],
-    "plane": ["base", "text", "net", "wire", "route", "store", "consume", "plane"],
+    "disk": ["base", "disk"],
+    "store": ["base", "text", "disk", "store"],
+    "consume": ["base", "text", "disk", "store", "consume"],
+    "plane": ["base", "text", "net", "wire", "route", "disk", "store", "consume", "plane"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"(?:([a-z]+)/)?(\w+\.h)"', re.MULTILINE)
 

@@ -8,16 +8,16 @@
 #ifndef LEAFD_STORE_CORE_H
 #define LEAFD_STORE_CORE_H
 
-#include "store/batch.h"
-#include "store/clockwork.h"
-#include "store/env.h"
-#include "store/heads.h"
-#include "store/journal.h"
-#include "store/keeper.h"
-#include "store/keys.h"
-#include "store/sizes.h"
+#include "disk/batch.h"
+#include "disk/clockwork.h"
+#include "disk/env.h"
+#include "disk/heads.h"
+#include "disk/journal.h"
+#include "disk/keeper.h"
+#include "disk/keys.h"
+#include "disk/sizes.h"
 #include "store/store.h"
-#include "store/young.h"
+#include "disk/young.h"
 
 #define STORE_ALARMS_MAX 64
 #define STORE_TOLD_MAX 64 /* a damaged message is alarmed once, not each time that it is asked for */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "store/space.h"
+#include "disk/space.h"
 
 #define CHECKPOINT_NS (5 * NS_PER_SECOND) /* the oldest young batch waits no longer        */
 #define CHECKPOINT_PART 8                 /* a checkpoint begins when the ring is 1/8 full: CPU and rate are the same from

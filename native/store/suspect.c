@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "store/pages.h"
+#include "disk/pages.h"
 
 #define LOOK_ALWAYS (UINT64_C(32) << 20) /* bytes that are read in some milliseconds */
 

@@ -1,6 +1,6 @@
 /* test_journal.c: the journal's file alone: what replay takes for valid, and above all what it does not. */
 #include "base/crc.h"
-#include "store/journal.h"
+#include "disk/journal.h"
 #include "store_rig.h"
 
 #define RING (UINT64_C(1) << 20)

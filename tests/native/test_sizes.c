@@ -1,6 +1,6 @@
 /* test_sizes.c: how large the parts of a store are, on 64 bit and on the 32 bit that this machine is not. */
-#include "store/batch.h"
-#include "store/sizes.h"
+#include "disk/batch.h"
+#include "disk/sizes.h"
 #include "test.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -1,5 +1,5 @@
 /* test_space.c: what a store may still take in, for disks from empty to large. */
-#include "store/space.h"
+#include "disk/space.h"
 #include "test.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "store/env.h"
-#include "store/journal.h"
+#include "disk/env.h"
+#include "disk/journal.h"
 #include "store_rig.h"
 
 static rig_t rig;

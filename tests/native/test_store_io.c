@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "failing_disk.h"
-#include "store/journal.h"
+#include "disk/journal.h"
 #include "store_rig.h"
 
 #define EARLIER 20

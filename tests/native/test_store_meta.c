@@ -1,8 +1,8 @@
 /* test_store_meta.c: the few records of data.mdb that a start depends on (format, note of what was applied, use of the journal, clock) are
  * damaged. What must hold: one wrong bit is put right and told; of more, the start is refused with what to do, and that works.
  */
-#include "store/env.h"
-#include "store/journal.h"
+#include "disk/env.h"
+#include "disk/journal.h"
 #include "store_rig.h"
 
 #define EARLIER 6 /* checkpointed   */

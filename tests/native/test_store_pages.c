@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "store/pages.h"
+#include "disk/pages.h"
 #include "store_rig.h"
 
 #define MESSAGES 3000

@@ -44,7 +44,7 @@ def test_c_room_may_reach_down(path: str, include: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "owner"), [("openssl/ssl.h", "native/net/tls.c"), ("lmdb.h", "native/store/env.c")]
+    ("library", "owner"), [("openssl/ssl.h", "native/net/tls.c"), ("lmdb.h", "native/disk/env.c")]
 )
 def test_foreign_library_has_one_owner(library: str, owner: str) -> None:
     """OpenSSL and LMDB may be included by their owner and by no other file."""

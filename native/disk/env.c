@@ -12,7 +12,7 @@
  * mdb_cursor_get(MDB_NEXT) and not a descent from the root. Messages and id order are put through a kept write cursor: LMDB then
  * finds the page of the last put without a descent when the next key lands on it.
  */
-#include "store/env.h"
+#include "disk/env.h"
 
 #include <errno.h>
 #include <fcntl.h>

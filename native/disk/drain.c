@@ -1,9 +1,9 @@
 /* drain.c: see drain.h. */
-#include "store/drain.h"
+#include "disk/drain.h"
 
 #include <stdlib.h>
 
-#include "store/young.h"
+#include "disk/young.h"
 
 #define ROW_STEP 64     /* entries of a removed range that count as one op of a piece */
 #define RANGES_MAX 1024 /* removed ranges that are looked at for a put; more only cost room */

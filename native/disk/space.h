@@ -7,8 +7,8 @@
  * takes new pages before it gives any back. While the disk has plenty, free bytes of the file system count like reserved ones, so that
  * an idle box does not hold on to much; when it gets short, only reserved ones do, which nobody else can take.
  */
-#ifndef LEAFD_STORE_SPACE_H
-#define LEAFD_STORE_SPACE_H
+#ifndef LEAFD_DISK_SPACE_H
+#define LEAFD_DISK_SPACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

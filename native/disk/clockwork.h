@@ -8,8 +8,8 @@
  *
  * Record META "clock": age 8, mono 8, wall 8, boot id 16.
  */
-#ifndef LEAFD_STORE_CLOCKWORK_H
-#define LEAFD_STORE_CLOCKWORK_H
+#ifndef LEAFD_DISK_CLOCKWORK_H
+#define LEAFD_DISK_CLOCKWORK_H
 
 #include "base/bytes.h"
 #include "base/clock.h"

@@ -9,7 +9,7 @@
  *
  * Every page is reached once; free pages are not reached at all. What the entries say is not looked at: they have checksums.
  */
-#include "store/pages.h"
+#include "disk/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* waiting.h: how the store's threads wake each other (eventfds) and wait. */
-#ifndef LEAFD_STORE_WAITING_H
-#define LEAFD_STORE_WAITING_H
+#ifndef LEAFD_DISK_WAITING_H
+#define LEAFD_DISK_WAITING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

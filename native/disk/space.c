@@ -1,5 +1,5 @@
 /* space.c: see space.h. */
-#include "store/space.h"
+#include "disk/space.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define RESERVE_MIN (2 * MIB)

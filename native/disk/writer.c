@@ -1,7 +1,7 @@
 /* writer.c: the journal thread: chains and checksums what is sealed, writes and syncs it, and tries again where the disk refuses. */
 #include "base/check.h"
-#include "store/keeper.h"
-#include "store/waiting.h"
+#include "disk/keeper.h"
+#include "disk/waiting.h"
 
 #define MARK_MS 1000 /* so long after the last batch its end is marked */
 

@@ -1,5 +1,5 @@
 /* journal.c: see journal.h. */
-#include "store/journal.h"
+#include "disk/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>

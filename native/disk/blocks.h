@@ -1,6 +1,6 @@
 /* blocks.h: blocks of a file that are reserved before it grows into them, so that nobody else can take them. Knows files; knows no LMDB. */
-#ifndef LEAFD_STORE_BLOCKS_H
-#define LEAFD_STORE_BLOCKS_H
+#ifndef LEAFD_DISK_BLOCKS_H
+#define LEAFD_DISK_BLOCKS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -9,11 +9,11 @@
  * again, and a reader of a later snapshot asks the memtable first, which still has every op. The plane has to renew its snapshot
  * between pieces (`pieces`), or LMDB keeps the pages that it could read.
  */
-#ifndef LEAFD_STORE_DRAIN_H
-#define LEAFD_STORE_DRAIN_H
+#ifndef LEAFD_DISK_DRAIN_H
+#define LEAFD_DISK_DRAIN_H
 
-#include "store/batch.h"
-#include "store/env.h"
+#include "disk/batch.h"
+#include "disk/env.h"
 
 #define DRAIN_PIECE 4096
 #define DRAIN_PIECE_MIN 16

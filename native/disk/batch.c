@@ -1,5 +1,5 @@
 /* batch.c: see batch.h. The memory is a memfd mapped twice; nothing is allocated afterwards. */
-#include "store/batch.h"
+#include "disk/batch.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

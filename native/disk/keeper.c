@@ -3,7 +3,7 @@
  * A removal of more than DELETE_STEP entries is committed in steps. That is safe in the middle of a batch: readers stay on the
  * snapshot of the last checkpoint, and after a crash the whole batch is applied again, which changes nothing that is done.
  */
-#include "store/keeper.h"
+#include "disk/keeper.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "store/drain.h"
-#include "store/space.h"
-#include "store/waiting.h"
+#include "disk/drain.h"
+#include "disk/space.h"
+#include "disk/waiting.h"
 
 #define DELETE_STEP 50000
 #define RETRY_MS_MAX 1000 /* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */

@@ -6,15 +6,15 @@
  * LMDB is used in its own safe mode: a commit is on disk when env_write_commit returns, never MDB_WRITEMAP, never MDB_NOSYNC but
  * for memory stores.
  */
-#ifndef LEAFD_STORE_ENV_H
-#define LEAFD_STORE_ENV_H
+#ifndef LEAFD_DISK_ENV_H
+#define LEAFD_DISK_ENV_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "store/keys.h"
+#include "disk/keys.h"
 
 typedef struct env env_t;
 

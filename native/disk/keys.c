@@ -1,5 +1,5 @@
 /* keys.c: builds and takes apart what keys.h draws. No input can make these read outside what they were given. */
-#include "store/keys.h"
+#include "disk/keys.h"
 
 #include "base/check.h"
 #include "base/crc.h"

@@ -7,16 +7,16 @@
  * Each position has one writer and only grows. eventfds wake. Both threads keep trying when the disk refuses: the bytes they
  * need stay in the ring until a checkpoint has committed, so nothing is lost by a refusal, and the plane is told (trouble).
  */
-#ifndef LEAFD_STORE_KEEPER_H
-#define LEAFD_STORE_KEEPER_H
+#ifndef LEAFD_DISK_KEEPER_H
+#define LEAFD_DISK_KEEPER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "store/batch.h"
-#include "store/blocks.h"
-#include "store/env.h"
-#include "store/journal.h"
+#include "disk/batch.h"
+#include "disk/blocks.h"
+#include "disk/env.h"
+#include "disk/journal.h"
 
 typedef struct keeper {
     /* set before the threads start */

@@ -16,15 +16,15 @@
  * position, a leftover of a tail that an earlier start has cut off the chain. At the first one that is not valid salvage.c finds out whether
  * it is the end or damage.
  */
-#ifndef LEAFD_STORE_JOURNAL_H
-#define LEAFD_STORE_JOURNAL_H
+#ifndef LEAFD_DISK_JOURNAL_H
+#define LEAFD_DISK_JOURNAL_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "store/batch.h"
+#include "disk/batch.h"
 
 #define JOURNAL_START 4096
 #define JOURNAL_ALIGNMENT 4096

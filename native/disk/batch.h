@@ -26,14 +26,14 @@
  *
  * Effects are absolute: applying a batch twice, or a tail of batches again, ends in the same state.
  */
-#ifndef LEAFD_STORE_BATCH_H
-#define LEAFD_STORE_BATCH_H
+#ifndef LEAFD_DISK_BATCH_H
+#define LEAFD_DISK_BATCH_H
 
 #include <stdbool.h>
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "store/keys.h"
+#include "disk/keys.h"
 
 #define BATCH_MAGIC UINT32_C(0x4c66426a)
 #define BATCH_HEADER_SIZE 40

@@ -28,8 +28,8 @@
  *   subject, no payload) that keeps its link. So "the last N of a subject" needs no further index.
  * - head.first is a lower bound: nothing of the subject lies below it. last and count are exact.
  */
-#ifndef LEAFD_STORE_KEYS_H
-#define LEAFD_STORE_KEYS_H
+#ifndef LEAFD_DISK_KEYS_H
+#define LEAFD_DISK_KEYS_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* young.c: see young.h. Open addressing, linear probing, 16 bytes a slot; a dropped table keeps its memory for the next round unless it
  * grew large for the load it had. */
-#include "store/young.h"
+#include "disk/young.h"
 
 #include <stdlib.h>
 

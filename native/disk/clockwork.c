@@ -1,5 +1,5 @@
 /* clockwork.c: see clockwork.h. Pure: moments and records in, ages out. */
-#include "store/clockwork.h"
+#include "disk/clockwork.h"
 
 void clockwork_open(clockwork_t *clock, const uint8_t boot[BOOT_ID_SIZE]) {
     *clock = (clockwork_t){.age = NS_PER_SECOND}; /* 0 would look like "never" */

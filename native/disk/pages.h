@@ -1,6 +1,6 @@
 /* pages.h: is a file of LMDB's sound in its structure? Asked without LMDB, which believes every page that it reads. */
-#ifndef LEAFD_STORE_PAGES_H
-#define LEAFD_STORE_PAGES_H
+#ifndef LEAFD_DISK_PAGES_H
+#define LEAFD_DISK_PAGES_H
 
 #include <stdbool.h>
 #include <stddef.h>

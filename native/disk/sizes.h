@@ -4,8 +4,8 @@
  * On 32 bit the file store's map, the memory store's map and both rings (each mapped twice) share one address space with the process;
  * a kernel that splits it in halves leaves 2 GiB. All four together take at most SIZES_ADDRESS_32 of it.
  */
-#ifndef LEAFD_STORE_SIZES_H
-#define LEAFD_STORE_SIZES_H
+#ifndef LEAFD_DISK_SIZES_H
+#define LEAFD_DISK_SIZES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -12,13 +12,13 @@
  * Removed prefixes (records of a consumer, all of a stream) are noted under the prefix itself with its size in a small bitmap,
  * so young_covers costs one lookup for each prefix length in use.
  */
-#ifndef LEAFD_STORE_YOUNG_H
-#define LEAFD_STORE_YOUNG_H
+#ifndef LEAFD_DISK_YOUNG_H
+#define LEAFD_DISK_YOUNG_H
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "store/batch.h"
-#include "store/keys.h"
+#include "disk/batch.h"
+#include "disk/keys.h"
 
 typedef struct young_slot {
     uint64_t hash;

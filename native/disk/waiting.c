@@ -1,5 +1,5 @@
 /* waiting.c: see waiting.h. */
-#include "store/waiting.h"
+#include "disk/waiting.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -4,12 +4,12 @@
  * HEADS_MAX entries in slabs that come as needed, a hash with chains, and a clock hand that frees an entry nobody asked for since it
  * last came by. A dirty entry stays.
  */
-#ifndef LEAFD_STORE_HEADS_H
-#define LEAFD_STORE_HEADS_H
+#ifndef LEAFD_DISK_HEADS_H
+#define LEAFD_DISK_HEADS_H
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "store/keys.h"
+#include "disk/keys.h"
 
 #define HEADS_MAX 65536
 #define HEADS_SLAB 512

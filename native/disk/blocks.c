@@ -1,5 +1,5 @@
 /* blocks.c: see blocks.h. */
-#include "store/blocks.h"
+#include "disk/blocks.h"
 
 #include <errno.h>
 #include <fcntl.h>

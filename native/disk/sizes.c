@@ -1,8 +1,8 @@
 /* sizes.c: see sizes.h. */
-#include "store/sizes.h"
+#include "disk/sizes.h"
 
-#include "store/batch.h"
-#include "store/journal.h"
+#include "disk/batch.h"
+#include "disk/journal.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define MAP_UNLIMITED (UINT64_C(1) << 40)
