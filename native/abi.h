@@ -1,64 +1,67 @@
-/* abi.h: the one text that both languages read. Plain declarations only, so that cffi takes it as its cdef as it is; C includes
- * it through base/abi_types.h, which has the guard and <stdint.h>.
+/* abi.h: the one text that both languages read. Plain declarations only, so that cffi takes it as its cdef as it is; C
+ * includes it through base/abi_types.h, which has the guard and <stdint.h>.
  *
  * Python (agent/leafd/native.py, and only that) drives the plane through two bounded rings:
  *
  *     plane_submit(commands) --> [ring] --> plane thread          plane thread --> [ring] --> plane_poll(events)
  *
- * Nothing here blocks (but plane_open, plane_stop and plane_close, which are for start and end), nothing calls back into
- * Python, no struct is shared after the call returns: what a command points to is copied by plane_submit; what an event points
- * to lives until plane_release. One thread calls all of it. Change the layout => raise PLANE_ABI.
+ * Nothing here blocks (but plane_open, plane_stop and plane_close, which are for start and end), nothing calls back
+ * into Python, no struct is shared after the call returns: what a command points to is copied by plane_submit; what an
+ * event points to lives until plane_release. One thread calls all of it. Change the layout => raise PLANE_ABI.
  *
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
 #define PLANE_ABI 8
-#define PLANE_REASON_SIZE 512      /* bytes of the text that plane_open fills in when it fails */
+#define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
 
-/* ---- life ------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 typedef struct plane_limits {
-    uint64_t max_file_store;       /* bytes of streams on disk; the map's size follows                     */
-    uint64_t max_memory_store;     /* bytes of memory streams                                              */
-    uint64_t journal_size;         /* bytes of the journal file, 0 = default                               */
-    int64_t sync_interval_ns;      /* 0: an ack waits for the disk; > 0: acks at once, synced so often     */
-    uint64_t memory_limit;         /* bytes of memory that load may take, shared out by plane/memory.c; 0 = no bound */
-    uint64_t max_pending;          /* bytes queued to one connection before it is a slow consumer          */
-    int64_t write_deadline_ns;     /* nothing written for so long: slow consumer                           */
+    uint64_t max_file_store;   /* bytes of streams on disk; the map's size follows */
+    uint64_t max_memory_store; /* bytes of memory streams */
+    uint64_t journal_size;     /* bytes of the journal file, 0 = default */
+    int64_t sync_interval_ns;  /* 0: an ack waits for the disk; > 0: acks at once, synced so often */
+    uint64_t memory_limit;     /* bytes of memory that load may take, shared out by plane/memory.c; 0 = no bound */
+    uint64_t max_pending;      /* bytes queued to one connection before it is a slow consumer */
+    int64_t write_deadline_ns; /* nothing written for so long: slow consumer */
     int64_t ping_interval_ns;
     uint32_t ping_max;
     uint32_t max_control_line;
     uint32_t max_payload;
-    uint32_t max_connections;      /* 0 = no limit of our own                                              */
-    uint32_t jetstream;            /* 1: open the store                                                    */
-    uint32_t trace;                /* 1: EVENT_TRACE for protocol lines (debugging)                        */
+    uint32_t max_connections; /* 0 = no limit of our own */
+    uint32_t jetstream;       /* 1: open the store */
+    uint32_t trace;           /* 1: EVENT_TRACE for protocol lines (debugging) */
 } plane_limits_t;
 
 uint32_t plane_abi(void);
 /* Opens the store (replays the journal), makes the rings; starts no thread of its own but the store's. directory: the
- * JetStream store directory (may be NULL without jetstream). On failure NULL and a text in reason (what, where, what to do) and *status. */
-plane_t *plane_open(const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason, int32_t *status);
+ * JetStream store directory (may be NULL without jetstream). On failure NULL and a text in reason (what, where, what to
+ * do) and *status. */
+plane_t *plane_open(const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason,
+                    int32_t *status);
 /* Starts the plane thread. */
 int32_t plane_start(plane_t *plane);
-/* Closes listeners and connections, makes everything appended durable, checkpoints, ends the threads. Returns when done. */
+/* Closes listeners and connections, makes everything appended durable, checkpoints, ends the threads. Returns when
+ * done. */
 void plane_stop(plane_t *plane);
 void plane_close(plane_t *plane);
 
 /* ---- exchange ---------------------------------------------------------------------------------------------------- */
 
-/* One command. Which fields count is said at its op. token: echoed in EVENT_DONE; 0 = no completion wanted, a failure is an ALARM_COMMAND
- * (but STATUS_NOT_FOUND where what it speaks of may have ended meanwhile: connections, subscriptions, publishing).
- * EVENT_DONE for a command that changes the store comes when the change is on disk. */
+/* One command. Which fields count is said at its op. token: echoed in EVENT_DONE; 0 = no completion wanted, a failure
+ * is an ALARM_COMMAND (but STATUS_NOT_FOUND where what it speaks of may have ended meanwhile: connections,
+ * subscriptions, publishing). EVENT_DONE for a command that changes the store comes when the change is on disk. */
 typedef struct plane_command {
     uint32_t op;
     uint32_t account;
-    uint64_t target;               /* connection, stream or subscription id                                */
+    uint64_t target; /* connection, stream or subscription id */
     uint64_t token;
     uint64_t arg;
     uint64_t arg2;
-    const uint8_t *body;           /* meaning by op                                                        */
+    const uint8_t *body; /* meaning by op */
     uint32_t body_size;
     uint32_t extra_size;
     const uint8_t *extra;
@@ -66,14 +69,14 @@ typedef struct plane_command {
 
 typedef struct plane_event {
     uint32_t kind;
-    int32_t status;                /* status_t of base/status.h                                            */
+    int32_t status; /* status_t of base/status.h */
     uint32_t account;
-    uint32_t code;                 /* meaning by kind                                                      */
-    uint64_t target;               /* connection, stream, subscription                                     */
+    uint32_t code;   /* meaning by kind */
+    uint64_t target; /* connection, stream, subscription */
     uint64_t token;
     uint64_t arg;
     uint64_t arg2;
-    const uint8_t *subject;        /* slices: valid until plane_release                                    */
+    const uint8_t *subject; /* slices: valid until plane_release */
     const uint8_t *reply;
     const uint8_t *header;
     const uint8_t *payload;
@@ -83,173 +86,202 @@ typedef struct plane_event {
     uint32_t payload_size;
 } plane_event_t;
 
-int plane_wake_fd(plane_t *plane);                                                         /* readable when events wait */
-int32_t plane_submit(plane_t *plane, const plane_command_t *commands, uint32_t count);     /* how many were taken       */
-/* Events of connections and completions come before EVENT_MESSAGE, EVENT_ADVISORY, EVENT_LEAF_INFO and EVENT_TRACE, whatever came about
- * first; each kind among itself is in order. A message's connection may be closed already. Returns how many were filled. */
+/* readable when events wait */
+int plane_wake_fd(plane_t *plane);
+int32_t plane_submit(plane_t *plane, const plane_command_t *commands, uint32_t count); /* how many were taken */
+/* Events of connections and completions come before EVENT_MESSAGE, EVENT_ADVISORY, EVENT_LEAF_INFO and EVENT_TRACE,
+ * whatever came about first; each kind among itself is in order. A message's connection may be closed already. Returns
+ * how many were filled. */
 uint32_t plane_poll(plane_t *plane, plane_event_t *events, uint32_t count_max);
-void plane_release(plane_t *plane, uint32_t count);                                        /* oldest `count` events     */
-/* The caller is done with an EVENT_MESSAGE (answered it, or dropped it), which may be long after its release. Once for each token: until then
- * the message counts against its connection's credit, and a connection without credit is not read. */
+void plane_release(plane_t *plane, uint32_t count); /* oldest `count` events */
+/* The caller is done with an EVENT_MESSAGE (answered it, or dropped it), which may be long after its release. Once for
+ * each token: until then the message counts against its connection's credit, and a connection without credit is not
+ * read. */
 void plane_repay(plane_t *plane, uint64_t token);
 
 /* Commands: connections. Listening sockets and dialled sockets are made by Python and handed over. */
-#define COMMAND_LISTEN 1           /* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF            */
-#define COMMAND_UNLISTEN 2         /* target = listener id                                                                 */
-#define COMMAND_ADOPT 3            /* arg = fd of a connected socket, arg2 = CONN_LEAF; completion's arg = connection id   */
-#define COMMAND_SEND 4             /* target = connection, body = bytes of a control frame (INFO ...\r\n, CONNECT ...\r\n) */
-#define COMMAND_RESUME 5           /* target = connection: go on reading after an EVENT_LINE without a verdict             */
-#define COMMAND_CLOSE 6            /* target = connection, body = -ERR text (may be empty), arg = CLOSE_* reason           */
-#define COMMAND_ADMIT 7            /* target = client connection, account; body = conn_verdict_t, extra = strings: frame to
-                                      send after the first PONG ("" = none), then pub allow.. "", pub deny.. "", sub allow..
-                                      "", sub deny.. "" (each list ends with an empty string)                              */
-#define COMMAND_ADMIT_LEAF 8       /* target = leaf connection, account; body = conn_verdict_t, extra = strings: origin cluster,
-                                      own $LDS subject of the account, remote domain, then the four lists as in ADMIT where pub = what may
-                                      be sent over the link, sub = what may come in and be asked for; and a fifth: where a mapping
-                                      or the domain's name must not lead what came in                                      */
-#define COMMAND_RIGHTS 12          /* of a client that is admitted, after a reload: as ADMIT, for the same account. Subscriptions that are no
-                                      longer allowed go, each with an -ERR; completion's arg = how many. STATUS_NOT_FOUND: it is gone or
-                                      at its login again; what else fails closes the connection                            */
-#define COMMAND_BROADCAST 9        /* body = frame to every admitted client with protocol >= 1 (INFO on lame duck)         */
-#define COMMAND_CONNECTIONS 10     /* completion's payload = connection_row_t[] each followed by nothing; see native.py    */
-#define COMMAND_SUBSCRIPTIONS 11   /* target = connection, arg = bucket to go on from; completion's payload = subscription_row_t, each
-                                      followed by subject, queue and sid; arg = next bucket (0: that was all), arg2 = how many there
-                                      are: when that changes on the way, begin anew                                        */
+#define COMMAND_LISTEN 1   /* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF */
+#define COMMAND_UNLISTEN 2 /* target = listener id */
+/* arg = fd of a connected socket, arg2 = CONN_LEAF; completion's arg = connection id */
+#define COMMAND_ADOPT 3
+/* target = connection, body = bytes of a control frame (INFO ...\r\n, CONNECT ...\r\n) */
+#define COMMAND_SEND 4
+#define COMMAND_RESUME 5 /* target = connection: go on reading after an EVENT_LINE without a verdict */
+#define COMMAND_CLOSE 6  /* target = connection, body = -ERR text (may be empty), arg = CLOSE_* reason */
+/* target = client connection, account; body = conn_verdict_t, extra = strings: frame to send after the first PONG ("" =
+ * none), then pub allow.. "", pub deny.. "", sub allow.. "", sub deny.. "" (each list ends with an empty string) */
+#define COMMAND_ADMIT 7
+/* target = leaf connection, account; body = conn_verdict_t, extra = strings: origin cluster, own $LDS subject of the
+ * account, remote domain, then the four lists as in ADMIT where pub = what may be sent over the link, sub = what may
+ * come in and be asked for; and a fifth: where a mapping or the domain's name must not lead what came in */
+#define COMMAND_ADMIT_LEAF 8
+/* of a client that is admitted, after a reload: as ADMIT, for the same account. Subscriptions that are no longer
+ * allowed go, each with an -ERR; completion's arg = how many. STATUS_NOT_FOUND: it is gone or at its login again; what
+ * else fails closes the connection */
+#define COMMAND_RIGHTS 12
+#define COMMAND_BROADCAST 9 /* body = frame to every admitted client with protocol >= 1 (INFO on lame duck) */
+/* completion's payload = connection_row_t[] each followed by nothing; see native.py */
+#define COMMAND_CONNECTIONS 10
+/* target = connection, arg = bucket to go on from; completion's payload = subscription_row_t, each followed by subject,
+ * queue and sid; arg = next bucket (0: that was all), arg2 = how many there are: when that changes on the way, begin
+ * anew */
+#define COMMAND_SUBSCRIPTIONS 11
 
 /* Commands: accounts. */
-#define COMMAND_ACCOUNT 20         /* account, arg = ACCOUNT_* flags, extra = strings: name, domain                        */
-#define COMMAND_SUBSCRIBE 21       /* account, target = subscription id (caller's), extra = strings: subject, queue;
-                                      arg = SUBSCRIBE_* flags; messages come as EVENT_MESSAGE with that target             */
-#define COMMAND_UNSUBSCRIBE 22     /* account, target = subscription id                                                    */
-#define COMMAND_PUBLISH 23         /* account, body = payload, extra = strings: subject, reply, header block;
-                                      arg = PUBLISH_* flags; completion's arg = how many targets took it (a leaf link
-                                      counts as one), given at once, so that a caller knows whether anybody can answer     */
-#define COMMAND_MAPPING 24         /* account; all its mappings, in place of those it had: extra = strings: source, then destination and
-                                      share (decimal: a draw from 0 to 99 below it takes this one, or one before it) for each
-                                      choice, then "", for each mapping                                                    */
-#define COMMAND_IMPORTS 25         /* account = who imports, body = import_row_t[]: all of its imports, in place of those it had; extra =
-                                      strings, three a row: the exporter's subject, the local subject, and a byte for each wildcard of
-                                      the local one: which of the exporter's it stands for                                 */
+#define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */
+/* account, target = subscription id (caller's), extra = strings: subject, queue; arg = SUBSCRIBE_* flags; messages come
+ * as EVENT_MESSAGE with that target */
+#define COMMAND_SUBSCRIBE 21
+#define COMMAND_UNSUBSCRIBE 22 /* account, target = subscription id */
+/* account, body = payload, extra = strings: subject, reply, header block; arg = PUBLISH_* flags; completion's arg = how
+ * many targets took it (a leaf link counts as one), given at once, so that a caller knows whether anybody can answer */
+#define COMMAND_PUBLISH 23
+/* account; all its mappings, in place of those it had: extra = strings: source, then destination and share (decimal: a
+ * draw from 0 to 99 below it takes this one, or one before it) for each choice, then "", for each mapping */
+#define COMMAND_MAPPING 24
+/* account = who imports, body = import_row_t[]: all of its imports, in place of those it had; extra = strings, three a
+ * row: the exporter's subject, the local subject, and a byte for each wildcard of the local one: which of the
+ * exporter's it stands for */
+#define COMMAND_IMPORTS 25
 
 /* Commands: streams. target = stream id (given by Python, never reused while its data exists). */
-#define COMMAND_STREAM_PUT 40      /* create, load or update: body = stream_config_t, extra = strings: name, definition
-                                      (JSON, kept verbatim as the durable record), domain, source and destination of the subject
-                                      transform, source and destination of what is published again (an empty destination: none),
-                                      subject..; completion's payload = stream_state_t. STATUS_INVALID: no such transform. arg = 1: loading at start, the definition is already stored          */
-#define COMMAND_STREAM_REMOVE 41   /* with its consumers, messages, definition                                             */
-#define COMMAND_STREAM_STATE 42    /* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too, at most
-                                      100,000 come; arg2 = offset of the first subject (in byte order), at most 100,000 come.
-                                      completion's payload = stream_state_t, then deleted_count x u64 little-endian, then
-                                      subjects: strings of subject, each followed by u64 count                             */
-#define COMMAND_STREAM_PURGE 43    /* extra = strings: filter; arg = sequence (0 = none), arg2 = keep (0 = none);
-                                      completion's arg = how many were removed                                            */
-#define COMMAND_MESSAGE_GET 44     /* body = message_query_t, extra = strings: subject; completion: arg = sequence, arg2 = stamp
-                                      ns, subject, header, payload                                                         */
-#define COMMAND_MESSAGE_DELETE 45  /* arg = sequence, arg2 = 1: erase                                                      */
+/* create, load or update: body = stream_config_t, extra = strings: name, definition (JSON, kept verbatim as the durable
+ * record), domain, source and destination of the subject transform, source and destination of what is published again
+ * (an empty destination: none), subject..; completion's payload = stream_state_t. STATUS_INVALID: no such transform.
+ * arg = 1: loading at start, the definition is already stored */
+#define COMMAND_STREAM_PUT 40
+#define COMMAND_STREAM_REMOVE 41 /* with its consumers, messages, definition */
+/* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too, at most 100,000 come; arg2 =
+ * offset of the first subject (in byte order), at most 100,000 come. completion's payload = stream_state_t, then
+ * deleted_count x u64 little-endian, then subjects: strings of subject, each followed by u64 count */
+#define COMMAND_STREAM_STATE 42
+/* extra = strings: filter; arg = sequence (0 = none), arg2 = keep (0 = none); completion's arg = how many were removed
+ */
+#define COMMAND_STREAM_PURGE 43
+/* body = message_query_t, extra = strings: subject; completion: arg = sequence, arg2 = stamp ns, subject, header,
+ * payload */
+#define COMMAND_MESSAGE_GET 44
+#define COMMAND_MESSAGE_DELETE 45 /* arg = sequence, arg2 = 1: erase */
 
 /* Commands: consumers. target = stream id, arg = consumer id (given by Python, unique in the node). */
-#define COMMAND_CONSUMER_PUT 60    /* create, load or update: body = consumer_config_t, extra = strings: name, definition (JSON),
-                                      deliver subject, deliver group, backoff (u64 LE ns each, one string), filter..;
-                                      arg2 = 1: loading; completion's payload = consumer_state_t before any delivery       */
+/* create, load or update: body = consumer_config_t, extra = strings: name, definition (JSON), deliver subject, deliver
+ * group, backoff (u64 LE ns each, one string), filter..; arg2 = 1: loading; completion's payload = consumer_state_t
+ * before any delivery */
+#define COMMAND_CONSUMER_PUT 60
 #define COMMAND_CONSUMER_REMOVE 61
-#define COMMAND_CONSUMER_STATE 62  /* completion's payload = consumer_state_t                                              */
-#define COMMAND_CONSUMER_PAUSE 63  /* arg2 = wall ns until, 0 = resume                                                     */
-#define COMMAND_CONSUMER_RESET 64  /* arg2 = sequence, 0 = ack floor + 1; completion's payload = consumer_state_t, arg = the sequence */
+#define COMMAND_CONSUMER_STATE 62 /* completion's payload = consumer_state_t */
+#define COMMAND_CONSUMER_PAUSE 63 /* arg2 = wall ns until, 0 = resume */
+/* arg2 = sequence, 0 = ack floor + 1; completion's payload = consumer_state_t, arg = the sequence */
+#define COMMAND_CONSUMER_RESET 64
 
 /* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..). */
-#define COMMAND_INGEST_START 80    /* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of
-                                      Nats-Stream-Source: name[:hash], filter, destination, identity (mirrors: four empty ones),
-                                      the key of the stored progress (RECORD_SOURCE), then source and destination of each subject
-                                      transform. What is at or below max(last_sequence, stored progress) is dropped        */
-#define COMMAND_INGEST_STOP 81     /* no EVENT_INGEST of this slot comes after its completion                              */
-#define COMMAND_INGEST_STATE 82    /* completion's payload = ingest_state_t                                                */
-#define COMMAND_INGEST_FORGET 83   /* drop the stored progress of that slot's key (extra = strings: key)                   */
+/* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of
+ * Nats-Stream-Source: name[:hash], filter, destination, identity (mirrors: four empty ones), the key of the stored
+ * progress (RECORD_SOURCE), then source and destination of each subject transform. What is at or below
+ * max(last_sequence, stored progress) is dropped */
+#define COMMAND_INGEST_START 80
+#define COMMAND_INGEST_STOP 81   /* no EVENT_INGEST of this slot comes after its completion */
+#define COMMAND_INGEST_STATE 82  /* completion's payload = ingest_state_t */
+#define COMMAND_INGEST_FORGET 83 /* drop the stored progress of that slot's key (extra = strings: key) */
 
 /* Commands: small durable records of the control side (node identity, next ids). */
-#define COMMAND_RECORD_PUT 90      /* extra = strings: key, value                                                          */
-#define COMMAND_RECORD_DELETE 91   /* extra = strings: key                                                                 */
+#define COMMAND_RECORD_PUT 90    /* extra = strings: key, value */
+#define COMMAND_RECORD_DELETE 91 /* extra = strings: key */
 
 /* Commands: backup. target = stream id. Entries: of the archive of jetstream.md 8.4, as wire/archive.h draws them. */
-#define COMMAND_STREAM_EXPORT 110  /* arg = first sequence, arg2 = last; completion's payload = entries of messages, some 256 KiB of
-                                      them, arg = sequence to go on from (0 = that was all). STATUS_CORRUPT: a record failed
-                                      its checksum, arg = a sequence at or before it                                       */
-#define COMMAND_STREAM_IMPORT 111  /* body = entries of messages, the last one may be cut; completion's arg = bytes taken,
-                                      payload = u64, size of the entry behind them as far as it is known (0 = not known, IMPORT_END =
-                                      what was taken ends with the end marker). STATUS_INVALID: payload says why. Without a body: every
-                                      sequence up to arg is taken, nothing stored                                          */
-#define COMMAND_CONSUMER_EXPORT 112 /* arg = consumer, arg2 = stream sequence to go on behind; completion's payload = consumer_state_t,
-                                      then pending_entry_t[], arg = the last one's sequence when there are more (0 = that was all) */
-#define COMMAND_CONSUMER_IMPORT 113 /* as CONSUMER_PUT of a new one, body = consumer_config_t, consumer_state_t (the four positions
-                                      count), pending_entry_t[] in ascending order                                         */
-#define COMMAND_INTEREST 114       /* account, extra = strings: subject; completion's arg = how many subscribe to that very subject;
-                                      wildcards do not count: a client's inbox for replies matches before anybody listens  */
+/* arg = first sequence, arg2 = last; completion's payload = entries of messages, some 256 KiB of them, arg = sequence
+ * to go on from (0 = that was all). STATUS_CORRUPT: a record failed its checksum, arg = a sequence at or before it */
+#define COMMAND_STREAM_EXPORT 110
+/* body = entries of messages, the last one may be cut; completion's arg = bytes taken, payload = u64, size of the entry
+ * behind them as far as it is known (0 = not known, IMPORT_END = what was taken ends with the end marker).
+ * STATUS_INVALID: payload says why. Without a body: every sequence up to arg is taken, nothing stored */
+#define COMMAND_STREAM_IMPORT 111
+/* arg = consumer, arg2 = stream sequence to go on behind; completion's payload = consumer_state_t, then
+ * pending_entry_t[], arg = the last one's sequence when there are more (0 = that was all) */
+#define COMMAND_CONSUMER_EXPORT 112
+/* as CONSUMER_PUT of a new one, body = consumer_config_t, consumer_state_t (the four positions count),
+ * pending_entry_t[] in ascending order */
+#define COMMAND_CONSUMER_IMPORT 113
+/* account, extra = strings: subject; completion's arg = how many subscribe to that very subject; wildcards do not
+ * count: a client's inbox for replies matches before anybody listens */
+#define COMMAND_INTEREST 114
 
-#define COMMAND_LIMITS 100         /* body = plane_limits_t: the live ones take effect (max_payload, pings, deadlines)     */
+/* body = plane_limits_t: the live ones take effect (max_payload, pings, deadlines) */
+#define COMMAND_LIMITS 100
 
-#define IMPORT_END 1               /* of STREAM_IMPORT's completion; no entry is that short                                */
+#define IMPORT_END 1 /* of STREAM_IMPORT's completion; no entry is that short */
 
 #define CONN_CLIENT 1
 #define CONN_LEAF 2
 
-#define ACCOUNT_JETSTREAM 1        /* the account's JetStream is served here                                               */
+#define ACCOUNT_JETSTREAM 1 /* the account's JetStream is served here */
 #define ACCOUNT_SYSTEM 2
 #define ACCOUNT_REMOVED 4
 
-#define SUBSCRIBE_API 1            /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself     */
-#define SUBSCRIBE_LOCAL 2          /* not announced to leaf links                                                          */
+/* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
+#define SUBSCRIBE_API 1
+#define SUBSCRIBE_LOCAL 2 /* not announced to leaf links */
 
-#define IMPORT_STREAM 1            /* what is published at the exporter's comes to the importer's subscriptions            */
-#define IMPORT_SERVICE 2           /* what is published at the importer's comes to the exporter's subscriptions            */
+#define IMPORT_STREAM 1  /* what is published at the exporter's comes to the importer's subscriptions */
+#define IMPORT_SERVICE 2 /* what is published at the importer's comes to the exporter's subscriptions */
 
-#define RESPONSE_SINGLETON 0       /* one answer                                                                           */
-#define RESPONSE_STREAM 1          /* answers until an empty one                                                           */
+#define RESPONSE_SINGLETON 0 /* one answer */
+#define RESPONSE_STREAM 1    /* answers until an empty one */
 
-#define PUBLISH_AFTER_DURABLE 1    /* leave with the batch that is open now: a reply that says "done"                      */
-#define PUBLISH_LOCAL 2            /* not to leaf links                                                                    */
-#define PUBLISH_REQUEST 4          /* control asks: the subject is its own. Without it somebody else named the subject, and JetStream's
-                                      own subjects ($JS.API, $JS.ACK) do not hear of it                                    */
+#define PUBLISH_AFTER_DURABLE 1 /* leave with the batch that is open now: a reply that says "done" */
+#define PUBLISH_LOCAL 2         /* not to leaf links */
+/* control asks: the subject is its own. Without it somebody else named the subject, and JetStream's own subjects
+ * ($JS.API, $JS.ACK) do not hear of it */
+#define PUBLISH_REQUEST 4
 
-#define CLOSE_CLIENT 1             /* the peer closed                                                                      */
+#define CLOSE_CLIENT 1 /* the peer closed */
 #define CLOSE_PROTOCOL 2
 #define CLOSE_AUTHENTICATION 3
-#define CLOSE_SLOW 4               /* slow consumer                                                                        */
+#define CLOSE_SLOW 4 /* slow consumer */
 #define CLOSE_STALE 5
 #define CLOSE_WRITE 6
 #define CLOSE_SHUTDOWN 7
-#define CLOSE_LOOP 8               /* own $LDS seen on a leaf link: 30 s before the next try                               */
+#define CLOSE_LOOP 8 /* own $LDS seen on a leaf link: 30 s before the next try */
 #define CLOSE_PERMISSION 9
 #define CLOSE_LIMIT 10
 #define CLOSE_DUPLICATE 11
 
 /* Events. */
-#define EVENT_OPENED 1             /* target = connection, code = CONN_*, arg = listener id, subject = peer "host:port"    */
-#define EVENT_LINE 2               /* a handshake line; reading waits for ADMIT, ADMIT_LEAF, RESUME or CLOSE. target = connection,
-                                      code = op_kind_t of wire/op.h (OP_CONNECT, OP_INFO; another op: it came without CONNECT),
-                                      payload = JSON or text                                                               */
-#define EVENT_CLOSED 3             /* target = connection, code = CLOSE_*, payload = text                                  */
-#define EVENT_MESSAGE 4            /* target = subscription, account, arg = connection it came from (0 = inside), arg2 = its kind,
-                                      code = that connection's own account, token = for plane_repay; subject, reply, header, payload */
-#define EVENT_DONE 5               /* completion of `token`: status, arg, arg2, slices by command                          */
-#define EVENT_ADVISORY 6           /* code = ADVISORY_*, target = stream, arg = consumer, payload = advisory_t, subject = text*/
-#define EVENT_INGEST 7             /* target = stream, arg = slot, code = INGEST_*, arg2 = last origin sequence stored     */
-#define EVENT_ALARM 8              /* code = ALARM_*, target = stream, arg = sequence, payload = text for the log          */
-#define EVENT_LEAF_ERR 9           /* -ERR from a leaf peer after the handshake; target = connection, payload = text,
-                                      arg = how many before it were not told: LEAF_ERRORS_A_SECOND are                     */
-#define EVENT_LEAF_INFO 10         /* INFO from a leaf peer after the handshake; reading goes on; payload = JSON           */
+/* target = connection, code = CONN_*, arg = listener id, subject = peer "host:port" */
+#define EVENT_OPENED 1
+/* a handshake line; reading waits for ADMIT, ADMIT_LEAF, RESUME or CLOSE. target = connection, code = op_kind_t of
+ * wire/op.h (OP_CONNECT, OP_INFO; another op: it came without CONNECT), payload = JSON or text */
+#define EVENT_LINE 2
+#define EVENT_CLOSED 3 /* target = connection, code = CLOSE_*, payload = text */
+/* target = subscription, account, arg = connection it came from (0 = inside), arg2 = its kind, code = that connection's
+ * own account, token = for plane_repay; subject, reply, header, payload */
+#define EVENT_MESSAGE 4
+#define EVENT_DONE 5 /* completion of `token`: status, arg, arg2, slices by command */
+/* code = ADVISORY_*, target = stream, arg = consumer, payload = advisory_t, subject = text */
+#define EVENT_ADVISORY 6
+/* target = stream, arg = slot, code = INGEST_*, arg2 = last origin sequence stored */
+#define EVENT_INGEST 7
+#define EVENT_ALARM 8 /* code = ALARM_*, target = stream, arg = sequence, payload = text for the log */
+/* -ERR from a leaf peer after the handshake; target = connection, payload = text, arg = how many before it were not
+ * told: LEAF_ERRORS_A_SECOND are */
+#define EVENT_LEAF_ERR 9
+#define EVENT_LEAF_INFO 10 /* INFO from a leaf peer after the handshake; reading goes on; payload = JSON */
 #define EVENT_TRACE 11
-#define EVENT_CONSUMER_GONE 12     /* an ephemeral's inactivity threshold passed: removed by C; target = stream, arg = id  */
+/* an ephemeral's inactivity threshold passed: removed by C; target = stream, arg = id */
+#define EVENT_CONSUMER_GONE 12
 
-#define EVENT_REFUSED 13           /* a client was refused something, for the log; target = connection, code = REFUSED_*, subject,
-                                      reply = queue, payload = sid, arg = bytes, arg2 = refusals before it that were not told     */
+/* a client was refused something, for the log; target = connection, code = REFUSED_*, subject, reply = queue, payload =
+ * sid, arg = bytes, arg2 = refusals before it that were not told */
+#define EVENT_REFUSED 13
 
-#define REFUSED_PUBLISH 1          /* subject                                                                              */
-#define REFUSED_REPLY 2            /* subject = the reply subject                                                          */
-#define REFUSED_SUBSCRIBE 3        /* subject, queue, sid                                                                  */
-#define REFUSED_SUBSCRIPTIONS 4    /* too many of them                                                                     */
-#define REFUSED_PAYLOAD 5          /* bytes were announced                                                                 */
+#define REFUSED_PUBLISH 1       /* subject */
+#define REFUSED_REPLY 2         /* subject = the reply subject */
+#define REFUSED_SUBSCRIBE 3     /* subject, queue, sid */
+#define REFUSED_SUBSCRIPTIONS 4 /* too many of them */
+#define REFUSED_PAYLOAD 5       /* bytes were announced */
 #define REFUSED_CONTROL_LINE 6
-#define REFUSED_PROTOCOL 7         /* subject = how the input begins that is no protocol                                   */
-#define REFUSED_REMOVED 8          /* subject, queue, sid: a subscription that a reload took away                          */
+#define REFUSED_PROTOCOL 7 /* subject = how the input begins that is no protocol */
+#define REFUSED_REMOVED 8  /* subject, queue, sid: a subscription that a reload took away */
 
 #define ADVISORY_MAX_DELIVERIES 1
 #define ADVISORY_NAKED 2
@@ -257,29 +289,29 @@ void plane_repay(plane_t *plane, uint64_t token);
 #define ADVISORY_ACK_SAMPLE 4
 #define ADVISORY_PAUSE_ENDED 5
 
-#define INGEST_GAP 1               /* a delivery is missing: make the consumer anew at arg2 + 1                            */
-#define INGEST_SILENT 2            /* nothing came, not even heartbeats, for the time of ingest_config_t                   */
-#define INGEST_REFUSED 3           /* the local stream refused a message (limits): status tells                            */
-#define INGEST_FIRST 4             /* the first message after the start came                                               */
+#define INGEST_GAP 1     /* a delivery is missing: make the consumer anew at arg2 + 1 */
+#define INGEST_SILENT 2  /* nothing came, not even heartbeats, for the time of ingest_config_t */
+#define INGEST_REFUSED 3 /* the local stream refused a message (limits): status tells */
+#define INGEST_FIRST 4   /* the first message after the start came */
 #define INGEST_STALLED 5
 
-#define ALARM_CORRUPT 1            /* a record failed its checksum                                                         */
+#define ALARM_CORRUPT 1 /* a record failed its checksum */
 #define ALARM_DISK_FULL 2
 #define ALARM_DISK_OK 3
 #define ALARM_IO 4
-#define ALARM_CLOCK 5              /* the wall clock stepped                                                               */
-#define ALARM_SLOW 6               /* slow consumer cut off: target = connection                                           */
-#define ALARM_COMMAND 7            /* a command failed that nobody waits for: target = its op, arg = its target            */
+#define ALARM_CLOCK 5   /* the wall clock stepped */
+#define ALARM_SLOW 6    /* slow consumer cut off: target = connection */
+#define ALARM_COMMAND 7 /* a command failed that nobody waits for: target = its op, arg = its target */
 
-/* ---- flat configurations ------------------------------------------------------------------------------------------- */
+/* ---- flat configurations ----------------------------------------------------------------------------------------- */
 
 typedef struct conn_verdict {
-    uint32_t flags;                /* VERDICT_*                                                            */
+    uint32_t flags; /* VERDICT_* */
     uint32_t max_payload;
-    uint32_t max_subscriptions;    /* 0 = no limit                                                         */
-    uint32_t response_max;         /* allow_responses: replies per request, 0 = off                        */
+    uint32_t max_subscriptions; /* 0 = no limit */
+    uint32_t response_max;      /* allow_responses: replies per request, 0 = off */
     int64_t response_ttl_ns;
-    int64_t expires_wall_ns;       /* 0 = never                                                            */
+    int64_t expires_wall_ns; /* 0 = never */
 } conn_verdict_t;
 
 #define VERDICT_VERBOSE 1
@@ -288,33 +320,33 @@ typedef struct conn_verdict {
 #define VERDICT_HEADERS 8
 #define VERDICT_NO_RESPONDERS 16
 #define VERDICT_PROTOCOL_1 32
-#define VERDICT_SPOKE 64           /* leaf: the peer is our hub (we announce only own interest to it)      */
-#define VERDICT_IMPLICIT 128       /* no CONNECT came (no_auth_user): the op that came first is run now    */
+#define VERDICT_SPOKE 64     /* leaf: the peer is our hub (we announce only own interest to it) */
+#define VERDICT_IMPLICIT 128 /* no CONNECT came (no_auth_user): the op that came first is run now */
 #define VERDICT_SYSTEM 256
 
 typedef struct import_row {
-    uint32_t account;              /* the exporter                                                         */
-    uint32_t kind;                 /* IMPORT_*                                                             */
-    uint32_t response;             /* services: RESPONSE_*                                                 */
+    uint32_t account;  /* the exporter */
+    uint32_t kind;     /* IMPORT_* */
+    uint32_t response; /* services: RESPONSE_* */
     uint32_t reserved;
-    int64_t threshold_ns;          /* services: no answer for so long ends the way back; 0 = default       */
+    int64_t threshold_ns; /* services: no answer for so long ends the way back; 0 = default */
 } import_row_t;
 
 typedef struct stream_config {
     uint32_t account;
-    uint32_t flags;                /* STREAM_*                                                             */
-    uint8_t storage;               /* 0 file, 1 memory                                                     */
-    uint8_t retention;             /* 0 limits, 1 interest, 2 workqueue                                    */
-    uint8_t discard;               /* 0 old, 1 new                                                         */
+    uint32_t flags;    /* STREAM_* */
+    uint8_t storage;   /* 0 file, 1 memory */
+    uint8_t retention; /* 0 limits, 1 interest, 2 workqueue */
+    uint8_t discard;   /* 0 old, 1 new */
     uint8_t reserved;
-    int32_t max_msg_size;          /* -1 = no limit, as in the protocol                                    */
+    int32_t max_msg_size; /* -1 = no limit, as in the protocol */
     int64_t max_msgs;
     int64_t max_bytes;
-    int64_t max_age_ns;            /* 0 = no limit                                                         */
+    int64_t max_age_ns; /* 0 = no limit */
     int64_t max_msgs_per_subject;
-    int64_t duplicate_window_ns;   /* 0 = no dedupe                                                        */
-    uint64_t first_seq;            /* only on create; 0 and 1 are the same                                 */
-    int64_t marker_ttl_ns;         /* of subject delete markers; 0 = none are made                         */
+    int64_t duplicate_window_ns; /* 0 = no dedupe */
+    uint64_t first_seq;          /* only on create; 0 and 1 are the same */
+    int64_t marker_ttl_ns;       /* of subject delete markers; 0 = none are made */
 } stream_config_t;
 
 #define STREAM_NO_ACK 1
@@ -327,63 +359,63 @@ typedef struct stream_config {
 #define STREAM_ALLOW_TTL 128
 #define STREAM_MIRROR 256
 #define STREAM_ALLOW_BATCHED 512
-#define STREAM_REPUBLISH_HEADERS 1024 /* what is published again goes without its payload                    */
+#define STREAM_REPUBLISH_HEADERS 1024 /* what is published again goes without its payload */
 #define STREAM_ALLOW_SCHEDULES 2048
 
 typedef struct stream_state {
     uint64_t messages;
-    uint64_t bytes;                /* in the reference's accounting, jetstream.md 1.3                      */
+    uint64_t bytes; /* in the reference's accounting, jetstream.md 1.3 */
     uint64_t first_seq;
     uint64_t last_seq;
-    int64_t first_ts;              /* ns, 0 = none                                                         */
+    int64_t first_ts; /* ns, 0 = none */
     int64_t last_ts;
-    uint64_t subjects;             /* distinct                                                             */
-    uint64_t deleted_count;        /* interior gaps                                                        */
+    uint64_t subjects;      /* distinct */
+    uint64_t deleted_count; /* interior gaps */
     uint64_t consumers;
-    uint64_t subjects_matched;     /* STREAM_STATE with a filter: how many match in all                    */
-    uint64_t corrupt;              /* records that failed their checksum                                   */
+    uint64_t subjects_matched; /* STREAM_STATE with a filter: how many match in all */
+    uint64_t corrupt;          /* records that failed their checksum */
 } stream_state_t;
 
 typedef struct message_query {
-    uint64_t sequence;             /* 0 = not by sequence                                                  */
-    int64_t start_ts;              /* ns; 0 = not by time                                                  */
-    uint32_t mode;                 /* QUERY_*                                                              */
+    uint64_t sequence; /* 0 = not by sequence */
+    int64_t start_ts;  /* ns; 0 = not by time */
+    uint32_t mode;     /* QUERY_* */
     uint32_t reserved;
 } message_query_t;
 
-#define QUERY_SEQUENCE 0           /* exactly `sequence`                                                   */
-#define QUERY_LAST_BY_SUBJECT 1    /* newest that matches the subject (wildcards)                          */
-#define QUERY_NEXT_BY_SUBJECT 2    /* first at or after sequence (or start_ts) that matches                */
-#define QUERY_START_TIME 3         /* first at or after start_ts                                           */
+#define QUERY_SEQUENCE 0        /* exactly `sequence` */
+#define QUERY_LAST_BY_SUBJECT 1 /* newest that matches the subject (wildcards) */
+#define QUERY_NEXT_BY_SUBJECT 2 /* first at or after sequence (or start_ts) that matches */
+#define QUERY_START_TIME 3      /* first at or after start_ts */
 
 typedef struct consumer_config {
     uint32_t account;
-    uint32_t flags;                /* CONSUMER_*                                                           */
-    uint8_t deliver_policy;        /* DELIVER_*                                                            */
-    uint8_t ack_policy;            /* ACK_*                                                                */
-    uint8_t replay_policy;         /* 0 instant, 1 original                                                */
+    uint32_t flags;         /* CONSUMER_* */
+    uint8_t deliver_policy; /* DELIVER_* */
+    uint8_t ack_policy;     /* ACK_* */
+    uint8_t replay_policy;  /* 0 instant, 1 original */
     uint8_t sample_percent;
-    int32_t max_deliver;           /* -1 = no limit                                                        */
+    int32_t max_deliver; /* -1 = no limit */
     uint64_t opt_start_seq;
     int64_t opt_start_ts;
     int64_t ack_wait_ns;
-    int64_t idle_heartbeat_ns;     /* 0 = none                                                             */
-    int64_t inactive_threshold_ns; /* 0 = never                                                            */
-    int64_t pause_until_ns;        /* wall clock, 0 = not paused                                           */
+    int64_t idle_heartbeat_ns;     /* 0 = none */
+    int64_t inactive_threshold_ns; /* 0 = never */
+    int64_t pause_until_ns;        /* wall clock, 0 = not paused */
     int64_t max_expires_ns;
     uint64_t rate_limit_bps;
-    int32_t max_ack_pending;       /* -1 = no limit                                                        */
+    int32_t max_ack_pending; /* -1 = no limit */
     int32_t max_waiting;
-    int32_t max_batch;             /* 0 = no limit                                                         */
-    int32_t max_request_bytes;     /* 0 = no limit                                                         */
+    int32_t max_batch;         /* 0 = no limit */
+    int32_t max_request_bytes; /* 0 = no limit */
 } consumer_config_t;
 
 #define CONSUMER_DURABLE 1
 #define CONSUMER_PUSH 2
 #define CONSUMER_FLOW_CONTROL 4
 #define CONSUMER_HEADERS_ONLY 8
-#define CONSUMER_MEMORY 16         /* state is not kept over a restart                                     */
-#define CONSUMER_DIRECT 32         /* made by a mirror or source: hidden, no interest, never stored        */
+#define CONSUMER_MEMORY 16 /* state is not kept over a restart */
+#define CONSUMER_DIRECT 32 /* made by a mirror or source: hidden, no interest, never stored */
 
 #define DELIVER_ALL 0
 #define DELIVER_LAST 1
@@ -402,13 +434,13 @@ typedef struct consumer_state {
     uint64_t delivered_stream;
     uint64_t floor_consumer;
     uint64_t floor_stream;
-    int64_t last_delivered_ts;     /* wall ns, 0 = never                                                   */
+    int64_t last_delivered_ts; /* wall ns, 0 = never */
     int64_t last_acked_ts;
     uint64_t ack_pending;
     uint64_t redelivered;
     uint64_t waiting;
-    uint64_t pending;              /* matching messages not delivered yet                                  */
-    uint32_t push_bound;           /* interest in the deliver subject                                      */
+    uint64_t pending;    /* matching messages not delivered yet */
+    uint32_t push_bound; /* interest in the deliver subject */
     uint32_t paused;
     int64_t pause_remaining_ns;
 } consumer_state_t;
@@ -416,22 +448,22 @@ typedef struct consumer_state {
 typedef struct pending_entry {
     uint64_t stream_seq;
     uint64_t consumer_seq;
-    int64_t delivered_ts;          /* wall ns of the last delivery                                         */
+    int64_t delivered_ts; /* wall ns of the last delivery */
     uint64_t deliveries;
 } pending_entry_t;
 
 typedef struct ingest_config {
-    uint32_t mirror;               /* 1: keep sequence and stamp of the origin; 0: source                  */
+    uint32_t mirror; /* 1: keep sequence and stamp of the origin; 0: source */
     uint32_t flags;
-    uint64_t last_sequence;        /* origin sequence stored last; the next one must be higher             */
-    int64_t silence_ns;            /* EVENT_INGEST INGEST_SILENT after so long without any frame           */
+    uint64_t last_sequence; /* origin sequence stored last; the next one must be higher */
+    int64_t silence_ns;     /* EVENT_INGEST INGEST_SILENT after so long without any frame */
 } ingest_config_t;
 
 typedef struct ingest_state {
-    uint64_t last_sequence;        /* origin sequence stored last (durable with its message)               */
-    uint64_t lag;                  /* messages still at the origin, from its ack subjects                  */
-    int64_t active_ns;             /* since the last frame of any kind; -1 = never                         */
-    uint64_t messages;             /* taken since the start                                                */
+    uint64_t last_sequence; /* origin sequence stored last (durable with its message) */
+    uint64_t lag;           /* messages still at the origin, from its ack subjects */
+    int64_t active_ns;      /* since the last frame of any kind; -1 = never */
+    uint64_t messages;      /* taken since the start */
     uint64_t bytes;
     uint32_t running;
     uint32_t reserved;
@@ -462,14 +494,14 @@ typedef struct connection_row {
 
 typedef struct subscription_row {
     uint64_t messages;
-    uint64_t max;                  /* 0 = no limit                                                         */
+    uint64_t max; /* 0 = no limit */
     uint32_t subject_size;
     uint32_t queue_size;
     uint32_t sid_size;
     uint32_t reserved;
 } subscription_row_t;
 
-/* ---- look ---------------------------------------------------------------------------------------------------------- */
+/* ---- look -------------------------------------------------------------------------------------------------------- */
 
 typedef struct plane_stats {
     uint64_t connections;
@@ -485,27 +517,27 @@ typedef struct plane_stats {
     uint64_t streams;
     uint64_t consumers;
     uint64_t store_messages;
-    uint64_t store_bytes;          /* file streams, reference accounting                                   */
-    uint64_t memory_bytes;         /* memory streams                                                       */
-    uint64_t disk_bytes;           /* LMDB pages in use + journal                                          */
+    uint64_t store_bytes;  /* file streams, reference accounting */
+    uint64_t memory_bytes; /* memory streams */
+    uint64_t disk_bytes;   /* LMDB pages in use + journal */
     uint64_t journal_batches;
     uint64_t journal_bytes;
     uint64_t journal_syncs;
     uint64_t checkpoints;
-    uint64_t young_bytes;          /* journaled, not yet checkpointed, held in memory                      */
+    uint64_t young_bytes; /* journaled, not yet checkpointed, held in memory */
     uint64_t corrupt_records;
     uint64_t events_dropped;
-    uint64_t replayed_batches;     /* at the last start                                                    */
-    uint64_t held_back;            /* times that a connection was not read because control had enough of it */
-    uint64_t tick_max_ns;          /* the plane's longest tick since the start                             */
-    uint64_t tick_recent_ns;       /* and of the last minute or two                                        */
-    uint64_t disk_free;            /* bytes that the file system of the file streams has left, for anybody */
-    uint64_t disk_reserved;        /* of what is not: kept by the store for removals, acks and its journal's way home */
-    uint64_t refusing;             /* publishers are refused: 1 file streams, 2 memory streams, 3 both     */
-    uint64_t ticks;                /* grows while the plane's thread lives; a command makes it tick        */
-    uint64_t journal_rounds;       /* grows while the journal's thread lives and has something to write    */
-    uint64_t journal_waiting;      /* bytes that it has been given and has not put on disk                 */
-    uint64_t memory_output;        /* bytes taken of the shares of MEMORY_*                                */
+    uint64_t replayed_batches; /* at the last start */
+    uint64_t held_back;        /* times that a connection was not read because control had enough of it */
+    uint64_t tick_max_ns;      /* the plane's longest tick since the start */
+    uint64_t tick_recent_ns;   /* and of the last minute or two */
+    uint64_t disk_free;        /* bytes that the file system of the file streams has left, for anybody */
+    uint64_t disk_reserved;    /* of what is not: kept by the store for removals, acks and its journal's way home */
+    uint64_t refusing;         /* publishers are refused: 1 file streams, 2 memory streams, 3 both */
+    uint64_t ticks;            /* grows while the plane's thread lives; a command makes it tick */
+    uint64_t journal_rounds;   /* grows while the journal's thread lives and has something to write */
+    uint64_t journal_waiting;  /* bytes that it has been given and has not put on disk */
+    uint64_t memory_output;    /* bytes taken of the shares of MEMORY_* */
     uint64_t memory_input;
 } plane_stats_t;
 
@@ -526,18 +558,19 @@ uint64_t plane_memory_share(uint64_t limit, uint32_t share);
 /* A consistent enough snapshot of the counters, from any thread. */
 void plane_stats(plane_t *plane, plane_stats_t *out);
 
-/* For the chunks of a backup's S2 stream; pure, for any thread. CRC32C of base/crc.h, and text/s2.h: the size of the block's result
- * (-1: no such block), and whether it was filled into out, which has that size (0; -1: damaged). */
+/* For the chunks of a backup's S2 stream; pure, for any thread. CRC32C of base/crc.h, and text/s2.h: the size of the
+ * block's result (-1: no such block), and whether it was filled into out, which has that size (0; -1: damaged). */
 uint32_t plane_crc32c(const uint8_t *at, uint64_t size);
 int64_t plane_s2_size(const uint8_t *block, uint32_t block_size);
 int32_t plane_s2_decode(const uint8_t *block, uint32_t block_size, uint8_t *out, uint32_t out_size);
 
-/* Stored records, in key order, only between plane_open and plane_start. kind: RECORD_*. after: key to go on behind (empty: from
- * the start). Fills key and value; returns the value's size, -1 at the end, or the needed size when it is over value_max (then call again). */
-int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, uint32_t after_size, uint8_t *key, uint32_t *key_size,
-                          uint8_t *value, uint64_t value_max);
+/* Stored records, in key order, only between plane_open and plane_start. kind: RECORD_*. after: key to go on behind
+ * (empty: from the start). Fills key and value; returns the value's size, -1 at the end, or the needed size when it is
+ * over value_max (then call again). */
+int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, uint32_t after_size, uint8_t *key,
+                          uint32_t *key_size, uint8_t *value, uint64_t value_max);
 
-#define RECORD_STREAM 1            /* key = stream id (4 bytes big-endian), value = definition JSON                        */
-#define RECORD_CONSUMER 2          /* key = stream id, consumer id (4 + 4 bytes big-endian), value = definition JSON       */
-#define RECORD_CONTROL 3           /* key and value as in COMMAND_RECORD_PUT                                               */
-#define RECORD_SOURCE 4            /* key = stream id (4), source key; value = origin sequence (8 bytes big-endian)        */
+#define RECORD_STREAM 1   /* key = stream id (4 bytes big-endian), value = definition JSON */
+#define RECORD_CONSUMER 2 /* key = stream id, consumer id (4 + 4 bytes big-endian), value = definition JSON */
+#define RECORD_CONTROL 3  /* key and value as in COMMAND_RECORD_PUT */
+#define RECORD_SOURCE 4   /* key = stream id (4), source key; value = origin sequence (8 bytes big-endian) */

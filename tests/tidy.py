@@ -22,9 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 70
+C_COLUMNS_MAX = 120
 
 # Longer than allowed, with the reason and the length it may not grow beyond. A number here may only go down.
-LONG_FILES: dict[str, tuple[int, str]] = {}
+LONG_FILES: dict[str, tuple[int, str]] = {
+    "native/plane/core.h": (619, "is cut into peer.h, account.h, publication.h and command.h"),
+}
 LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
 
 # C: the rooms that a room may include, beside itself and abi.h.
@@ -34,13 +37,12 @@ C_ROOMS: dict[str, set[str]] = {
     "net": {"base", "text"},
     "wire": {"base", "text"},
     "route": {"base", "text"},
-    "disk": {"base"},
-    "store": {"base", "text", "disk"},
+    "store": {"base", "text"},
     "consume": {"base", "text", "store"},
     "plane": {"base", "text", "net", "wire", "route", "store", "consume"},
 }
 # A foreign library and the one C file that knows it.
-C_OWNERS = {"openssl": "native/net/tls.c", "lmdb.h": "native/disk/env.c"}
+C_OWNERS = {"openssl": "native/net/tls.c", "lmdb.h": "native/store/env.c"}
 
 # Python: a room may import rooms of a lower rank, never of its own or a higher one (but itself).
 PYTHON_RANKS = {
@@ -226,6 +228,14 @@ def file_lengths(tree: list[Source]) -> Iterator[Complaint]:
             )
 
 
+def c_columns(tree: list[Source]) -> Iterator[Complaint]:
+    """A line of C has at most 120 columns, comments too, which clang-format leaves alone."""
+    for source in filter(is_c, tree):
+        for number, line in enumerate(source.lines, 1):
+            if len(line) > C_COLUMNS_MAX:
+                yield Complaint(source.path, number, f"{len(line)} columns, {C_COLUMNS_MAX} allowed")
+
+
 def c_functions(source: Source) -> Iterator[tuple[int, str, int]]:
     """First line, name and length of each C function: from an opening line at the margin to the next "}" there."""
     for found in C_FUNCTION.finditer(source.text):
@@ -307,6 +317,7 @@ RULES: list[Rule] = [
     c_includes,
     python_imports,
     file_lengths,
+    c_columns,
     function_lengths,
     stale_ratchet,
     banned_words,

@@ -26,8 +26,8 @@ void buffer_free(buffer_t *buffer) {
     *buffer = (buffer_t){.max = buffer->max, .share = buffer->share};
 }
 
-/* The capacity to have for `needed` bytes. Small ones double; a large one is moved by its pages, so growing it often costs little, and
- * what it has beyond its need is a good part of all memory. */
+/* The capacity to have for `needed` bytes. Small ones double; a large one is moved by its pages, so growing it often
+ * costs little, and what it has beyond its need is a good part of all memory. */
 static uint64_t larger(const buffer_t *buffer, uint64_t needed) {
     uint64_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY;
     while (capacity < needed) {
@@ -40,7 +40,8 @@ static uint64_t larger(const buffer_t *buffer, uint64_t needed) {
 static status_t grow(buffer_t *buffer, uint64_t more) {
     share_t *share = buffer->share;
     uint64_t capacity = larger(buffer, buffer->size + more);
-    if (share != NULL && !share_has(share, capacity - buffer->capacity) && share_has(share, buffer->size + more - buffer->capacity)) {
+    if (share != NULL && !share_has(share, capacity - buffer->capacity)
+        && share_has(share, buffer->size + more - buffer->capacity)) {
         capacity = buffer->size + more; /* what it needs is there, only nothing to spare */
     }
     if (share != NULL && !share_has(share, capacity - buffer->capacity)) {

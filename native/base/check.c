@@ -1,5 +1,5 @@
-/* check.c: the end of the process when an invariant does not hold. Writes with write(2) alone: nothing else can be trusted
- * now. */
+/* check.c: the end of the process when an invariant does not hold. Writes with write(2) alone: nothing else can be
+ * trusted now. */
 #include "base/check.h"
 
 #include <stdio.h>

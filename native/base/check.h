@@ -1,8 +1,8 @@
 /* check.h: assertions that stay on in production.
  *
  * check() states what must hold for the code after it to be right; when it does not, the process stops at once with the
- * place, because a broker that goes on with a broken invariant writes the damage to disk. Conditions are split, one a line.
- * For bad input of any kind there is status_t: input can never make a check() fail.
+ * place, because a broker that goes on with a broken invariant writes the damage to disk. Conditions are split, one a
+ * line. For bad input of any kind there is status_t: input can never make a check() fail.
  */
 #ifndef LEAFD_BASE_CHECK_H
 #define LEAFD_BASE_CHECK_H

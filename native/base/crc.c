@@ -1,7 +1,7 @@
 /* crc.c: CRC32C by the processor's own instruction, or by eight tables ("slicing by eight") where there is none.
  *
- * The choice is made once, before main: SSE4.2 on x86, the CRC extension on 64-bit ARM. 32-bit ARM takes the tables: its
- * boards often lack the extension and a wrong guess is SIGILL.
+ * The choice is made once, before main: SSE4.2 on x86, the CRC extension on 64-bit ARM. 32-bit ARM takes the tables:
+ * its boards often lack the extension and a wrong guess is SIGILL.
  */
 #include "base/crc.h"
 
@@ -22,8 +22,8 @@ static uint32_t tables[8][256];
 static uint32_t by_table(uint32_t crc, const uint8_t *at, size_t size) {
     while (size >= 8) {
         crc ^= (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-        crc = tables[7][crc & 0xFF] ^ tables[6][(crc >> 8) & 0xFF] ^ tables[5][(crc >> 16) & 0xFF] ^ tables[4][crc >> 24]
-              ^ tables[3][at[4]] ^ tables[2][at[5]] ^ tables[1][at[6]] ^ tables[0][at[7]];
+        crc = tables[7][crc & 0xFF] ^ tables[6][(crc >> 8) & 0xFF] ^ tables[5][(crc >> 16) & 0xFF]
+              ^ tables[4][crc >> 24] ^ tables[3][at[4]] ^ tables[2][at[5]] ^ tables[1][at[6]] ^ tables[0][at[7]];
         at += 8;
         size -= 8;
     }

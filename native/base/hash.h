@@ -1,5 +1,5 @@
-/* hash.h: a fast 64-bit hash of short byte strings for in-memory tables (wyhash-like mixing, seeded once per process so that
- * a stranger cannot choose colliding subjects). Never stored on disk, never sent. */
+/* hash.h: a fast 64-bit hash of short byte strings for in-memory tables (wyhash-like mixing, seeded once per process so
+ * that a stranger cannot choose colliding subjects). Never stored on disk, never sent. */
 #ifndef LEAFD_BASE_HASH_H
 #define LEAFD_BASE_HASH_H
 

@@ -1,5 +1,6 @@
-/* random.h: a small fast generator (xorshift64) for choices that nobody gains by guessing: a member of a queue group, a partition, an inbox's
- * name. Its state is the caller's, so a test that seeds it sees the same choices again. Never for secrets.
+/* random.h: a small fast generator (xorshift64) for choices that nobody gains by guessing: a member of a queue group, a
+ * partition, an inbox's name. Its state is the caller's, so a test that seeds it sees the same choices again. Never for
+ * secrets.
  */
 #ifndef LEAFD_BASE_RANDOM_H
 #define LEAFD_BASE_RANDOM_H

@@ -1,5 +1,6 @@
-/* ring.c: see ring.h for the picture. Each side keeps its own copy of the other side's index and reloads it only when the copy
- * says full (producer) or empty (consumer), so a busy ring moves a cache line between the processors once a batch.
+/* ring.c: see ring.h for the picture. Each side keeps its own copy of the other side's index and reloads it only when
+ * the copy says full (producer) or empty (consumer), so a busy ring moves a cache line between the processors once a
+ * batch.
  *
  * No lost wake-up, by the order of four sequentially consistent operations:
  *     producer: exchange tail, then load head          (saw the ring empty before its entry: wake)

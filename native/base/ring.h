@@ -18,7 +18,8 @@ typedef struct ring ring_t;
 
 /* size: entries, a power of two. NULL when memory or the eventfd is not to be had. */
 ring_t *ring_new(uint32_t size);
-/* One whose entries wake the consumer of `other` by other's eventfd: one sleep for both, ring_clear of either clears both. */
+/* One whose entries wake the consumer of `other` by other's eventfd: one sleep for both, ring_clear of either clears
+ * both. */
 ring_t *ring_new_beside(uint32_t size, const ring_t *other);
 void ring_free(ring_t *ring); /* NULL is fine; entries still inside are the caller's business */
 

@@ -20,7 +20,8 @@ void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq)
     uint64_t first = consumer->floor_stream + 1;
     while (pending->head != PENDING_NONE && pending_row(pending, pending->head)->seq <= seq) {
         uint32_t row = pending->head;
-        if (consumer_seq < pending_row(pending, row)->consumer_seq) consumer_seq = pending_row(pending, row)->consumer_seq;
+        if (consumer_seq < pending_row(pending, row)->consumer_seq)
+            consumer_seq = pending_row(pending, row)->consumer_seq;
         state_row_gone(consumer, row);
         pending_remove(pending, row);
     }
@@ -66,7 +67,8 @@ static bytes_t trim(bytes_t text) {
     while (text.size > 0 && (text.at[0] == ' ' || (text.at[0] >= '\t' && text.at[0] <= '\r'))) {
         text = bytes_of(text.at + 1, text.size - 1);
     }
-    while (text.size > 0 && (text.at[text.size - 1] == ' ' || (text.at[text.size - 1] >= '\t' && text.at[text.size - 1] <= '\r'))) {
+    while (text.size > 0
+           && (text.at[text.size - 1] == ' ' || (text.at[text.size - 1] >= '\t' && text.at[text.size - 1] <= '\r'))) {
         text.size--;
     }
     return text;
@@ -91,7 +93,8 @@ static bool nak_delay(bytes_t argument, int64_t *delay_ns) {
 
 static void refuse_message(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq, bytes_t argument) {
     uint32_t row = pending_find(&consumer->pending, seq);
-    if (row == PENDING_NONE || consumer_seq <= consumer->floor_consumer || consumer_seq >= consumer->next_sequence) return;
+    if (row == PENDING_NONE || consumer_seq <= consumer->floor_consumer || consumer_seq >= consumer->next_sequence)
+        return;
     pending_row_t *here = pending_row(&consumer->pending, row);
     if (here->flags & PENDING_EXHAUSTED) return;
     consumer_advise(consumer, ADVISORY_NAKED, seq, consumer_seq, here->deliveries, 0, BYTES_NONE);
@@ -140,8 +143,8 @@ static bytes_t behind(bytes_t body, uint32_t size) {
     return bytes_of(body.at + size, body.size - size);
 }
 
-void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_seq, uint64_t delivered, bytes_t body, bytes_t reply,
-                  moment_t now, bool *answer) {
+void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_seq, uint64_t delivered, bytes_t body,
+                  bytes_t reply, moment_t now, bool *answer) {
     (void)delivered; /* our own count is the one that counts */
     consumer->consume->now = now;
     consumer->active_ns = now.mono_ns;

@@ -1,5 +1,6 @@
-/* consume.c: the room itself: the groups of consumers by stream, the store's hooks, timers, the lines of consumers that have
- * work or wait for their receiver, and the tick that goes round them. What a consumer does lives in the other files. */
+/* consume.c: the room itself: the groups of consumers by stream, the store's hooks, timers, the lines of consumers that
+ * have work or wait for their receiver, and the tick that goes round them. What a consumer does lives in the other
+ * files. */
 #include <stdlib.h>
 
 #include "base/hash.h"
@@ -54,7 +55,7 @@ uint64_t consume_random(consume_t *consume) {
     return consume->random;
 }
 
-/* ---- groups ---- */
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 group_t *group_of(consume_t *consume, uint32_t stream_id) {
     group_t *last = consume->last_group;
@@ -115,7 +116,7 @@ status_t consumer_join(consume_t *consume, store_stream_t *stream, consumer_t *c
     return consumer->group ? consumer_enter(consumer) : STATUS_NO_MEMORY;
 }
 
-/* ---- lines ---- */
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
 
 static void line_take(line_t *line, consumer_t *consumer) {
     if (consumer->before) {
@@ -162,7 +163,7 @@ void consumer_unblock(consumer_t *consumer) {
     if (consumer->place == PLACE_BLOCKED) consumer_place(consumer, PLACE_IDLE);
 }
 
-/* ---- timers: a binary heap over consumer.due_ns ---- */
+/* ---- timers: a binary heap over consumer.due_ns ------------------------------------------------------------------ */
 
 static void heap_set(consume_t *consume, uint32_t index, consumer_t *consumer) {
     consume->heap[index] = consumer;
@@ -225,7 +226,7 @@ void consumer_leave(consumer_t *consumer) {
     }
 }
 
-/* ---- the store's hooks ---- */
+/* ---- the store's hooks ------------------------------------------------------------------------------------------- */
 
 static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
     group_t *group = group_of(context, store_stream_id(stream));
@@ -243,7 +244,7 @@ store_hooks_t consume_store_hooks(consume_t *consume) {
     return (store_hooks_t){.context = consume, .appended = on_appended, .removed = on_removed};
 }
 
-/* ---- what the plane says and asks ---- */
+/* ---- what the plane says and asks -------------------------------------------------------------------------------- */
 
 consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id) {
     return id_map_get(&consume->consumers, key_of(stream_id, consumer_id));
@@ -290,7 +291,7 @@ void consume_unblocked(consume_t *consume) {
     }
 }
 
-/* ---- tick ---- */
+/* ---- tick -------------------------------------------------------------------------------------------------------- */
 
 static void review_interest(consume_t *consume) {
     consume->interest_changed = false;

@@ -1,8 +1,9 @@
-/* consume.h: JetStream consumers as a sans-IO machine over the store: cursors, pending acks, redelivery, pull requests, push
- * with flow control and heartbeats, retention by interest. Knows the store and the time it is told; knows no connection, no
- * account table and no wire format: what goes out goes through consume_out_t, which plane/ fills in.
+/* consume.h: JetStream consumers as a sans-IO machine over the store: cursors, pending acks, redelivery, pull requests,
+ * push with flow control and heartbeats, retention by interest. Knows the store and the time it is told; knows no
+ * connection, no account table and no wire format: what goes out goes through consume_out_t, which plane/ fills in.
  *
- *   plane: pull request, ack, flow reply, interest change, messages visible, time --> consume --> deliver, status, advisory
+ *   plane: pull request, ack, flow reply, interest change, messages visible, time --> consume --> deliver, status,
+ *   advisory
  *
  * Consumer state (floors, pending) is written to the store's open batch (store_record_put) before store_tick by
  * consume_flush, so it is in the same journal record as the acks' other effects. Reference: jetstream.md section 5.
@@ -19,18 +20,18 @@ typedef struct consumer consumer_t;
 
 typedef struct delivery {
     consumer_t *consumer;
-    bytes_t to;                 /* deliver subject, or the pull request's reply                                          */
-    bytes_t group;              /* deliver group, push only                                                              */
-    bytes_t subject;            /* as stored; what the client is shown                                                   */
-    bytes_t reply;              /* $JS.ACK.<stream>.<consumer>.<delivered>.<sseq>.<cseq>.<ts>.<pending>                  */
-    bytes_t header;             /* with Nats-Msg-Size when headers_only                                                  */
+    bytes_t to;      /* deliver subject, or the pull request's reply */
+    bytes_t group;   /* deliver group, push only */
+    bytes_t subject; /* as stored; what the client is shown */
+    bytes_t reply;   /* $JS.ACK.<stream>.<consumer>.<delivered>.<sseq>.<cseq>.<ts>.<pending> */
+    bytes_t header;  /* with Nats-Msg-Size when headers_only */
     bytes_t payload;
 } delivery_t;
 
 typedef enum delivered {
     DELIVERED = 0,
-    DELIVERED_NO_INTEREST,      /* nobody subscribes `to` now                                                            */
-    DELIVERED_FULL,             /* the receiver's queue is over its high-water mark: stop, go on at a later tick         */
+    DELIVERED_NO_INTEREST, /* nobody subscribes `to` now */
+    DELIVERED_FULL,        /* the receiver's queue is over its high-water mark: stop, go on at a later tick */
 } delivered_t;
 
 typedef struct consume_out {
@@ -38,7 +39,8 @@ typedef struct consume_out {
     delivered_t (*deliver)(void *context, const delivery_t *delivery);
     /* A header-only message (statuses, heartbeats, flow control requests); reply may be empty. */
     void (*status)(void *context, uint32_t account, bytes_t to, bytes_t reply, bytes_t header);
-    /* Is there a live subscription matching `subject`? group empty: a plain one; otherwise a queue subscription of that name. */
+    /* Is there a live subscription matching `subject`? group empty: a plain one; otherwise a queue subscription of that
+     * name. */
     bool (*interest)(void *context, uint32_t account, bytes_t subject, bytes_t group);
     /* Likewise, but to that very subject: one with wildcards doesn't count. */
     bool (*exact_interest)(void *context, uint32_t account, bytes_t subject, bytes_t group);
@@ -47,7 +49,7 @@ typedef struct consume_out {
     void (*gone)(void *context, uint32_t stream, uint32_t consumer);
 } consume_out_t;
 
-consume_t *consume_new(const consume_out_t *out); /* NULL: no memory                                                      */
+consume_t *consume_new(const consume_out_t *out); /* NULL: no memory */
 void consume_free(consume_t *consume);
 /* The store's hooks that keep the counts exact; plane/ registers them. */
 store_hooks_t consume_store_hooks(consume_t *consume);
@@ -60,24 +62,25 @@ typedef struct consumer_setup {
     bytes_t deliver_subject;
     bytes_t deliver_group;
     const int64_t *backoff_ns;
-    uint32_t backoff_count;     /* at most CONSUME_BACKOFF_MAX                                                           */
+    uint32_t backoff_count; /* at most CONSUME_BACKOFF_MAX */
     filters_t filters;
     consumer_config_t config;
 } consumer_setup_t;
 #define CONSUME_BACKOFF_MAX 64
 
-/* New (start position by policy), or loaded (loading: state from the store's records). Copies what setup points to. No delivery
- * happens before the next consume_tick, so consumer_snapshot right after it is the state "before any delivery". */
-LEAF_MUST_USE status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer_setup_t *setup, bool loading,
-                                    moment_t now, consumer_t **out);
+/* New (start position by policy), or loaded (loading: state from the store's records). Copies what setup points to. No
+ * delivery happens before the next consume_tick, so consumer_snapshot right after it is the state "before any
+ * delivery". */
+LEAF_MUST_USE status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer_setup_t *setup,
+                                    bool loading, moment_t now, consumer_t **out);
 LEAF_MUST_USE status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup, moment_t now);
 /* Removes its records and answers waiting pulls with 409 Consumer Deleted; re-evaluates interest retention. */
 void consumer_remove(consumer_t *consumer, moment_t now);
 consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id);
-void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now); /* all its consumers                   */
+void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now); /* all its consumers */
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out);
-/* One bounded step of counting what is left; true: that is known, and a snapshot is cheap. Nothing is delivered before, so the count is
- * that of the moment when it is known first, and every delivery's count follows from it. */
+/* One bounded step of counting what is left; true: that is known, and a snapshot is cheap. Nothing is delivered before,
+ * so the count is that of the moment when it is known first, and every delivery's count follows from it. */
 bool consumer_counted(consumer_t *consumer);
 void consumer_set_owner(consumer_t *consumer, void *owner);
 void *consumer_owner(const consumer_t *consumer);
@@ -85,10 +88,10 @@ const consumer_setup_t *consumer_setup(const consumer_t *consumer);
 
 /* CONSUMER.MSG.NEXT: body as the client sent it; answers statuses through out. */
 void consumer_pull(consumer_t *consumer, bytes_t reply, bytes_t body, moment_t now);
-/* An ack on $JS.ACK: tokens already taken apart by plane/. *answer: send an empty message to the ack's reply once the open
- * batch is durable. +NXT pulls to `reply`. */
-void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_seq, uint64_t delivered, bytes_t body, bytes_t reply,
-                  moment_t now, bool *answer);
+/* An ack on $JS.ACK: tokens already taken apart by plane/. *answer: send an empty message to the ack's reply once the
+ * open batch is durable. +NXT pulls to `reply`. */
+void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_seq, uint64_t delivered, bytes_t body,
+                  bytes_t reply, moment_t now, bool *answer);
 /* A publish on $JS.FC.<stream>.<consumer>.<id>; header may carry Nats-Last-Stream (ack policy flow_control). */
 void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, moment_t now);
 void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now);
@@ -96,10 +99,10 @@ LEAF_MUST_USE status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment
 
 /* What is in flight above stream sequence `after`, in ascending order, at most max rows; returns how many. */
 uint32_t consumer_export(consumer_t *consumer, uint64_t after, moment_t now, pending_entry_t *rows, uint32_t max);
-/* Puts a consumer that has delivered nothing where another one stood: the four positions of state, and its rows in ascending
- * order. Rows of messages that are not there are left out. On failure it is to be removed. */
-LEAF_MUST_USE status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, const pending_entry_t *rows, uint32_t count,
-                                       moment_t now);
+/* Puts a consumer that has delivered nothing where another one stood: the four positions of state, and its rows in
+ * ascending order. Rows of messages that are not there are left out. On failure it is to be removed. */
+LEAF_MUST_USE status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, const pending_entry_t *rows,
+                                       uint32_t count, moment_t now);
 
 /* Does any consumer of the stream want this subject? (interest retention, asked before the append) */
 bool consume_wanted(consume_t *consume, uint32_t stream_id, bytes_t subject);
@@ -111,7 +114,7 @@ void consume_interest_changed(consume_t *consume);
 void consume_unblocked(consume_t *consume);
 /* Deliver, redeliver, expire requests, heartbeats, inactivity. Bounded; *again: there is more to do at once. */
 void consume_tick(consume_t *consume, moment_t now, bool *again);
-int64_t consume_next_deadline(const consume_t *consume); /* mono ns, INT64_MAX = none                                     */
+int64_t consume_next_deadline(const consume_t *consume); /* mono ns, INT64_MAX = none */
 /* Writes dirty consumer states into the stores' open batches. Call before store_tick. */
 void consume_flush(consume_t *consume);
 /* Orderly stop: 409 Server Shutdown to waiting pulls, states flushed. */

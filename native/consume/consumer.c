@@ -1,11 +1,11 @@
-/* consumer.c: one consumer's life: added, configured, counted, looked at, paused, reset, timed out, removed. Where it starts is
- * in start.c, what it delivers in deliver.c. */
+/* consumer.c: one consumer's life: added, configured, counted, looked at, paused, reset, timed out, removed. Where it
+ * starts is in start.c, what it delivers in deliver.c. */
 #include <stdlib.h>
 
 #include "text/subject.h"
 #include "consume/private.h"
 
-/* ---- setup ---- */
+/* ---- setup ------------------------------------------------------------------------------------------------------- */
 
 static bytes_t copy_bytes(uint8_t **to, bytes_t from) {
     bytes_t copy = bytes_of(*to, from.size);
@@ -16,10 +16,12 @@ static bytes_t copy_bytes(uint8_t **to, bytes_t from) {
 
 /* One allocation: the back-offs, the filters' slices, then all bytes. */
 static status_t setup_copy(const consumer_setup_t *from, consumer_setup_t *to, uint8_t **text) {
-    if (from->backoff_count > CONSUME_BACKOFF_MAX || from->stream_name.size > 255 || from->name.size > 255) return STATUS_INVALID;
+    if (from->backoff_count > CONSUME_BACKOFF_MAX || from->stream_name.size > 255 || from->name.size > 255)
+        return STATUS_INVALID;
     size_t backoff = from->backoff_count * sizeof(int64_t);
     size_t slices = from->filters.count * sizeof(bytes_t);
-    size_t size = backoff + slices + from->stream_name.size + from->name.size + from->deliver_subject.size + from->deliver_group.size;
+    size_t size = backoff + slices + from->stream_name.size + from->name.size + from->deliver_subject.size
+                  + from->deliver_group.size;
     for (uint32_t i = 0; i < from->filters.count; i++) size += from->filters.patterns[i].size;
     uint8_t *room = malloc(size + 1);
     if (!room) return STATUS_NO_MEMORY;
@@ -68,7 +70,7 @@ static bool same_filters(filters_t a, filters_t b) {
     return true;
 }
 
-/* ---- add and configure ---- */
+/* ---- add and configure ------------------------------------------------------------------------------------------- */
 
 static void arm_first(consumer_t *consumer) {
     consumer->active_ns = consumer->consume->now.mono_ns;
@@ -77,8 +79,8 @@ static void arm_first(consumer_t *consumer) {
     consumer_ready(consumer);
 }
 
-status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer_setup_t *setup, bool loading, moment_t now,
-                      consumer_t **out) {
+status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer_setup_t *setup, bool loading,
+                      moment_t now, consumer_t **out) {
     *out = NULL;
     consume->now = now;
     consumer_t *consumer = calloc(1, sizeof *consumer);
@@ -156,7 +158,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     return STATUS_OK;
 }
 
-/* ---- removal ---- */
+/* ---- removal ----------------------------------------------------------------------------------------------------- */
 
 void consumer_destroy(consumer_t *consumer) {
     consumer_leave(consumer);
@@ -179,7 +181,7 @@ void consumer_remove(consumer_t *consumer, moment_t now) {
     if (counts) retention_sweep(group, 0, 0, now.mono_ns);
 }
 
-/* ---- counts ---- */
+/* ---- counts ------------------------------------------------------------------------------------------------------ */
 
 bool consumer_matches(const consumer_t *consumer, bytes_t subject) {
     if (consumer->filter_all) return true;
@@ -198,9 +200,12 @@ void consumer_recount(consumer_t *consumer) {
 static bool count_step(consumer_t *consumer, uint32_t budget) {
     if (consumer->left_known) return true;
     if (consumer->survey && !survey_step(consumer)) return false;
-    if (!consumer->tally) consumer->tally = store_tally_open(consumer->stream, consumer->setup.filters, consumer->cursor);
-    if (!consumer->tally || !store_tally_step(consumer->tally, budget)) return false; /* without memory: at the next turn */
-    consumer->left = store_tally_now(consumer->tally) + consumer->selection.count - consumer->selection.next - consumer->selection.lost;
+    if (!consumer->tally)
+        consumer->tally = store_tally_open(consumer->stream, consumer->setup.filters, consumer->cursor);
+    /* without memory: at the next turn */
+    if (!consumer->tally || !store_tally_step(consumer->tally, budget)) return false;
+    consumer->left = store_tally_now(consumer->tally) + consumer->selection.count - consumer->selection.next
+                     - consumer->selection.lost;
     store_tally_close(consumer->tally);
     consumer->tally = NULL;
     consumer->left_known = true; /* from here on the store's hooks keep it */
@@ -266,10 +271,11 @@ void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
     consumer_ready(consumer);
 }
 
-/* As the reference: the floor follows the lowest pending message when the one just above it went, and jumps to what was delivered
- * when nothing is left; what used up its deliveries and was not acknowledged holds it. "Just above" is the lowest one in
- * general; by consumer sequence, as the reference has it, only while something exhausted may lie below: after a crash there are
- * gaps in those sequences, and a consumer that is never idle would keep its old floor for ever. */
+/* As the reference: the floor follows the lowest pending message when the one just above it went, and jumps to what was
+ * delivered when nothing is left; what used up its deliveries and was not acknowledged holds it. "Just above" is the
+ * lowest one in general; by consumer sequence, as the reference has it, only while something exhausted may lie below:
+ * after a crash there are gaps in those sequences, and a consumer that is never idle would keep its old floor for ever.
+ */
 void consumer_move_floor(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
     pending_t *pending = &consumer->pending;
     const pending_row_t *head = pending->count > 0 ? pending_row(pending, pending->head) : NULL;
@@ -292,14 +298,16 @@ int64_t consumer_wait(const consumer_t *consumer, uint32_t deliveries) {
 
 void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint64_t consumer_seq, uint64_t deliveries,
                      int64_t ack_time_ns, bytes_t text) {
-    advisory_t numbers = {.stream_seq = seq, .consumer_seq = consumer_seq, .deliveries = deliveries, .ack_time_ns = ack_time_ns};
+    advisory_t numbers = {
+        .stream_seq = seq, .consumer_seq = consumer_seq, .deliveries = deliveries, .ack_time_ns = ack_time_ns};
     consume_out_t *out = &consumer->consume->out;
     out->advise(out->context, consumer, advisory, &numbers, text);
 }
 
-/* ---- looking ---- */
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
-/* What the stream does not have any more counts as delivered and acknowledged: a purge moves on a consumer that delivers nothing. */
+/* What the stream does not have any more counts as delivered and acknowledged: a purge moves on a consumer that
+ * delivers nothing. */
 static uint64_t purged_upto(const consumer_t *consumer) {
     stream_state_t stream;
     store_stream_state(consumer->stream, &stream);
@@ -346,7 +354,7 @@ const consumer_setup_t *consumer_setup(const consumer_t *consumer) {
     return &consumer->setup;
 }
 
-/* ---- pause and reset ---- */
+/* ---- pause and reset --------------------------------------------------------------------------------------------- */
 
 bool consumer_paused(const consumer_t *consumer) {
     return consumer->paused_until_ns > consumer->consume->now.mono_ns;
@@ -371,7 +379,8 @@ static bool reset_allowed(consumer_t *consumer, uint64_t seq) {
     case DELIVER_ALL: return true;
     case DELIVER_BY_START_SEQUENCE: return seq >= consumer->setup.config.opt_start_seq;
     case DELIVER_BY_START_TIME:
-        return store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, &start) == STATUS_OK && seq >= start;
+        return store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, &start) == STATUS_OK
+               && seq >= start;
     default: return false;
     }
 }
@@ -402,7 +411,7 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     return STATUS_OK;
 }
 
-/* ---- time ---- */
+/* ---- time -------------------------------------------------------------------------------------------------------- */
 
 /* When to look at the inactivity again; NEVER: not now. */
 static int64_t inactive_due(const consumer_t *consumer) {
@@ -411,7 +420,8 @@ static int64_t inactive_due(const consumer_t *consumer) {
     return time_after(consumer->active_ns, threshold);
 }
 
-/* Nobody was here for the threshold: true when that really is so. Whoever holds unacknowledged messages may still be working. */
+/* Nobody was here for the threshold: true when that really is so. Whoever holds unacknowledged messages may still be
+ * working. */
 static bool inactive(consumer_t *consumer) {
     int64_t now_ns = consumer->consume->now.mono_ns;
     if (inactive_due(consumer) > now_ns) return false;

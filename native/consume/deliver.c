@@ -1,5 +1,6 @@
-/* deliver.c: the delivery loop of one consumer: what comes next (redeliveries before new messages), to whom, and what is to be
- * remembered of it; and what happens when acknowledgements do not come. No allocation a message but the growth of pending. */
+/* deliver.c: the delivery loop of one consumer: what comes next (redeliveries before new messages), to whom, and what
+ * is to be remembered of it; and what happens when acknowledgements do not come. No allocation a message but the growth
+ * of pending. */
 #include <stdlib.h>
 
 #include "consume/private.h"
@@ -11,11 +12,11 @@
 typedef struct outgoing {
     stored_message_t message;
     uint32_t row;        /* PENDING_NONE: a new one of a consumer without acks */
-    uint64_t deliveries; /* this one included                                  */
-    bool again;          /* a redelivery                                       */
+    uint64_t deliveries; /* this one included */
+    bool again;          /* a redelivery */
     bool from_selection;
     bytes_t reply, header, payload;
-    uint64_t size; /* as the client counts it                            */
+    uint64_t size; /* as the client counts it */
 } outgoing_t;
 
 typedef enum found { FOUND, FOUND_END, FOUND_STALLED, FOUND_LATER, FOUND_AGAIN, FOUND_UNREADABLE } found_t;
@@ -31,7 +32,7 @@ static bool acks(const consumer_t *consumer) {
     return consumer->setup.config.ack_policy != ACK_NONE;
 }
 
-/* ---- what comes next ---- */
+/* ---- what comes next --------------------------------------------------------------------------------------------- */
 
 static bool deliveries_used_up(const consumer_t *consumer, uint32_t deliveries) {
     int32_t most = consumer->setup.config.max_deliver;
@@ -67,8 +68,9 @@ static void drop_row(consumer_t *consumer, uint32_t row) {
     state_dirty(consumer);
 }
 
-/* A pending message that cannot be read now: it stays pending and is tried again, as if it had just been delivered. One that is damaged
- * for good stays until it is acknowledged, terminated or removed, or its deliveries are used up: nobody has told that it is done with. */
+/* A pending message that cannot be read now: it stays pending and is tried again, as if it had just been delivered. One
+ * that is damaged for good stays until it is acknowledged, terminated or removed, or its deliveries are used up: nobody
+ * has told that it is done with. */
 static void put_off(consumer_t *consumer, uint32_t row) {
     pending_pop_queued(&consumer->pending);
     pending_row_t *here = pending_row(&consumer->pending, row);
@@ -102,8 +104,8 @@ static found_t find_again(consumer_t *consumer, outgoing_t *out) {
     }
 }
 
-/* Nothing more up to the visible end. If the store has nothing beyond it either, the count is zero whatever it says: a corrupt
- * message was counted and stepped over. */
+/* Nothing more up to the visible end. If the store has nothing beyond it either, the count is zero whatever it says: a
+ * corrupt message was counted and stepped over. */
 static found_t at_end(consumer_t *consumer, uint64_t visible) {
     if (consumer->cursor <= visible) consumer->cursor = visible + 1;
     if (consumer->left_known && consumer->left > 0) {
@@ -154,7 +156,7 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
     }
 }
 
-/* ---- its shape ---- */
+/* ---- its shape --------------------------------------------------------------------------------------------------- */
 
 static status_t header_with_size(consumer_t *consumer, outgoing_t *out) {
     buffer_t *buffer = &consumer->consume->header;
@@ -199,7 +201,7 @@ static status_t shape(consumer_t *consumer, outgoing_t *out) {
     return status;
 }
 
-/* ---- sending ---- */
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
 
 static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_t to, bytes_t group) {
     delivery_t delivery = {.consumer = consumer,
@@ -214,7 +216,8 @@ static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_
 
 /* A status was published since the message was read, and some stream may have stored that: read again. */
 static bool refresh(consumer_t *consumer, outgoing_t *out) {
-    return store_read(consumer->stream, out->message.seq, &out->message) == STATUS_OK && shape(consumer, out) == STATUS_OK;
+    return store_read(consumer->stream, out->message.seq, &out->message) == STATUS_OK
+           && shape(consumer, out) == STATUS_OK;
 }
 
 static sent_t send_to_request(consumer_t *consumer, outgoing_t *out) {
@@ -311,7 +314,8 @@ static sent_t send_one(consumer_t *consumer, outgoing_t *out) {
     bool tracked = acks(consumer) && !out->again;
     if (tracked) { /* before it goes out, because this is what may fail */
         int64_t due_ns = time_after(consumer->consume->now.mono_ns, consumer_wait(consumer, 1));
-        status_t status = pending_add(&consumer->pending, out->message.seq, consumer->next_sequence, due_ns, 1, &out->row);
+        status_t status =
+            pending_add(&consumer->pending, out->message.seq, consumer->next_sequence, due_ns, 1, &out->row);
         if (status != STATUS_OK) return wait_until(consumer, RETRY_NS);
     }
     sent_t sent = consumer_is_push(consumer) ? send_to_subject(consumer, out) : send_to_request(consumer, out);
@@ -323,7 +327,7 @@ static sent_t send_one(consumer_t *consumer, outgoing_t *out) {
     return sent;
 }
 
-/* ---- one turn ---- */
+/* ---- one turn ---------------------------------------------------------------------------------------------------- */
 
 static found_t find(consumer_t *consumer, outgoing_t *out) {
     if (consumer->pending.queued > 0 && find_again(consumer, out) == FOUND) return FOUND;
@@ -336,7 +340,8 @@ static turn_t nothing_found(consumer_t *consumer, found_t found, uint32_t *budge
     case FOUND_END: pull_end_of_stream(consumer); break;
     case FOUND_UNREADABLE: (void)wait_until(consumer, RETRY_NS); break;
     case FOUND_STALLED:
-        if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && !consumer->push.flow_open) push_flow_request(consumer);
+        if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && !consumer->push.flow_open)
+            push_flow_request(consumer);
         break;
     default: break;
     }
@@ -369,10 +374,10 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
     return TURN_MORE;
 }
 
-/* ---- acknowledgements that do not come ---- */
+/* ---- acknowledgements that do not come --------------------------------------------------------------------------- */
 
-/* Looks at every pending message; the next look comes when the earliest of them is due, but with very many of them not before a
- * time that keeps the looking at a thousandth of the processor. They are queued in stream order. */
+/* Looks at every pending message; the next look comes when the earliest of them is due, but with very many of them not
+ * before a time that keeps the looking at a thousandth of the processor. They are queued in stream order. */
 void consumer_expire(consumer_t *consumer) {
     int64_t now_ns = consumer->consume->now.mono_ns;
     pending_t *pending = &consumer->pending;

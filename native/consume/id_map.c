@@ -1,5 +1,5 @@
-/* id_map.c: from a number to a pointer: groups by stream id, consumers by stream and consumer id. Open addressing, at most
- * half full, gaps closed at removal. */
+/* id_map.c: from a number to a pointer: groups by stream id, consumers by stream and consumer id. Open addressing, at
+ * most half full, gaps closed at removal. */
 #include <stdlib.h>
 
 #include "consume/private.h"

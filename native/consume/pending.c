@@ -90,7 +90,8 @@ static status_t rows_grow(pending_t *pending) {
     return STATUS_OK;
 }
 
-status_t pending_add(pending_t *pending, uint64_t seq, uint64_t consumer_seq, int64_t due_ns, uint32_t deliveries, uint32_t *row) {
+status_t pending_add(pending_t *pending, uint64_t seq, uint64_t consumer_seq, int64_t due_ns, uint32_t deliveries,
+                     uint32_t *row) {
     if (pending->tail != PENDING_NONE && pending->rows[pending->tail].seq >= seq) return STATUS_INVALID;
     uint32_t taken = pending->free;
     if (taken != PENDING_NONE) {
@@ -145,8 +146,8 @@ static void queue_forget(pending_t *pending, uint32_t row) {
     pending->queued--;
 }
 
-/* Takes the entry out, because the row may be queued again, and then belongs to the end. Linear, but rare: only a refusal with a
- * delay of what is queued already comes here. */
+/* Takes the entry out, because the row may be queued again, and then belongs to the end. Linear, but rare: only a
+ * refusal with a delay of what is queued already comes here. */
 void pending_unqueue(pending_t *pending, uint32_t row) {
     if (!(pending->rows[row].flags & PENDING_QUEUED)) return;
     uint32_t mask = pending->queue_capacity - 1;

@@ -1,12 +1,14 @@
 /* pending.h: what one consumer delivered and nobody acknowledged yet, and the queue of what is to be delivered again.
  *
- *     slots  (hash of the stream sequence --> row)      rows (slab)               order: rows joined by before/after in the
- *     [ .. | 3 | .. | 0 | .. ]                          [0][1][2][3] free..       order of first delivery = stream order
+ *     slots  (hash of the stream sequence --> row)      rows (slab)               order: rows joined by before/after in
+ *                                                                                 the
+ *     [ .. | 3 | .. | 0 | .. ]                          [0][1][2][3] free..       order of first delivery = stream
+ *                                                                                 order
  *
  * The head of the order is what holds the ack floor, so an ack costs O(1) whatever its order; the order is also that in
- * which expired rows are queued again. A row that used up its deliveries leaves the order but stays findable (PENDING_EXHAUSTED):
- * interest and work queues keep its message. 40 bytes a row and 8 of slots; everything grows by doubling up to PENDING_MAX.
- * Knows no consumer, no store and no clock: due times are numbers to it.
+ * which expired rows are queued again. A row that used up its deliveries leaves the order but stays findable
+ * (PENDING_EXHAUSTED): interest and work queues keep its message. 40 bytes a row and 8 of slots; everything grows by
+ * doubling up to PENDING_MAX. Knows no consumer, no store and no clock: due times are numbers to it.
  */
 #ifndef LEAFD_CONSUME_PENDING_H
 #define LEAFD_CONSUME_PENDING_H
@@ -19,34 +21,34 @@
 #define PENDING_MAX (UINT32_C(1) << 24) /* rows of one consumer; delivery of new messages stops there */
 #define PENDING_NONE UINT32_MAX
 
-#define PENDING_QUEUED 1    /* waits in the redelivery queue                                      */
-#define PENDING_STORED 2    /* has a RECORD_CONSUMER_PENDING                                      */
+#define PENDING_QUEUED 1    /* waits in the redelivery queue */
+#define PENDING_STORED 2    /* has a RECORD_CONSUMER_PENDING */
 #define PENDING_EXHAUSTED 4 /* delivered max_deliver times: not pending any more, not acked either */
 #define PENDING_FREE 8
 
 typedef struct pending_row {
     uint64_t seq;
-    uint64_t consumer_seq; /* of its first delivery                                       */
-    int64_t due_ns;        /* mono; when it is to be delivered again unless it is acked   */
+    uint64_t consumer_seq; /* of its first delivery */
+    int64_t due_ns;        /* mono; when it is to be delivered again unless it is acked */
     uint32_t deliveries;
     uint32_t flags;
-    uint32_t before, after; /* the order, or the free list                                 */
+    uint32_t before, after; /* the order, or the free list */
 } pending_row_t;
 
 typedef struct pending {
     pending_row_t *rows;
     uint32_t *slots;
     uint32_t row_capacity, rows_used; /* rows[0..rows_used) were in use at some time */
-    uint32_t slot_capacity;           /* a power of two, 0 before the first row      */
+    uint32_t slot_capacity;           /* a power of two, 0 before the first row */
     uint32_t free;
     uint32_t head, tail;
     uint32_t unsettled; /* first in the order that the stored state does not cover; see state.h */
-    uint32_t count;     /* in the order                                                */
+    uint32_t count;     /* in the order */
     uint32_t exhausted;
-    uint32_t redelivered; /* with more than one delivery, exhausted ones included       */
-    uint64_t *queue;      /* ring of sequences; stale ones are stepped over               */
+    uint32_t redelivered; /* with more than one delivery, exhausted ones included */
+    uint64_t *queue;      /* ring of sequences; stale ones are stepped over */
     uint32_t queue_capacity, queue_head, queue_count;
-    uint32_t queued; /* rows that are in the queue for real                          */
+    uint32_t queued; /* rows that are in the queue for real */
 } pending_t;
 
 void pending_init(pending_t *pending);
@@ -61,8 +63,8 @@ static inline pending_row_t *pending_row(pending_t *pending, uint32_t row) {
 /* PENDING_NONE when the sequence is neither pending nor exhausted. */
 uint32_t pending_find(const pending_t *pending, uint64_t seq);
 /* STATUS_INVALID: seq is not above every sequence in the order. */
-LEAF_MUST_USE status_t pending_add(pending_t *pending, uint64_t seq, uint64_t consumer_seq, int64_t due_ns, uint32_t deliveries,
-                                   uint32_t *row);
+LEAF_MUST_USE status_t pending_add(pending_t *pending, uint64_t seq, uint64_t consumer_seq, int64_t due_ns,
+                                   uint32_t deliveries, uint32_t *row);
 void pending_remove(pending_t *pending, uint32_t row);
 void pending_exhaust(pending_t *pending, uint32_t row); /* out of the order, stays findable */
 void pending_count_delivery(pending_t *pending, uint32_t row);

@@ -8,9 +8,9 @@
  *     state.c/h     the stored bytes                     pending.c/h  what is in flight
  *     json.c/h, duration.c/h, text.h                     small languages      transfer.c  positions for backups
  *
- * A consumer with something to do is in the ready list; one whose receiver is full is in the blocked list; all others wait for
- * an event or for their timer. Timers are lazy: `due_ns` is never later than the true deadline, may be earlier, and firing
- * computes it anew; so a delivery that only postpones a deadline touches no heap.
+ * A consumer with something to do is in the ready list; one whose receiver is full is in the blocked list; all others
+ * wait for an event or for their timer. Timers are lazy: `due_ns` is never later than the true deadline, may be
+ * earlier, and firing computes it anew; so a delivery that only postpones a deadline touches no heap.
  */
 #ifndef LEAFD_CONSUME_PRIVATE_H
 #define LEAFD_CONSUME_PRIVATE_H
@@ -22,17 +22,17 @@
 
 #define NEVER INT64_MAX
 
-#define QUANTUM_MESSAGES 1024          /* one consumer's turn                                            */
-#define QUANTUM_BYTES (1 << 20)        /* likewise                                                       */
-#define TICK_MESSAGES 8192             /* all consumers together, then the plane looks at its sockets    */
-#define TICK_TIMERS 4096               /* timers fired in one tick                                       */
-#define SCAN_BUDGET 4096               /* messages that a filter may pass over in one turn               */
-#define COUNT_BUDGET 8192              /* messages looked at to count what is left, in one turn          */
-#define SWEEP_BUDGET 512               /* messages looked at for retention in one tick and stream        */
-#define SETTLE_NS (1 * NS_PER_SECOND)  /* deliveries and progress of ack none are stored this late       */
+#define QUANTUM_MESSAGES 1024             /* one consumer's turn */
+#define QUANTUM_BYTES (1 << 20)           /* likewise */
+#define TICK_MESSAGES 8192                /* all consumers together, then the plane looks at its sockets */
+#define TICK_TIMERS 4096                  /* timers fired in one tick */
+#define SCAN_BUDGET 4096                  /* messages that a filter may pass over in one turn */
+#define COUNT_BUDGET 8192                 /* messages looked at to count what is left, in one turn */
+#define SWEEP_BUDGET 512                  /* messages looked at for retention in one tick and stream */
+#define SETTLE_NS (1 * NS_PER_SECOND)     /* deliveries and progress of ack none are stored this late */
 #define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* after the last loaded consumer, before an old sweep goes on */
-#define RETRY_NS (100 * NS_PER_MS)     /* until what memory or the store refused is tried again          */
-#define BLOCKED_NS (1 * NS_PER_SECOND) /* a full receiver is asked again, should nobody say that it drained */
+#define RETRY_NS (100 * NS_PER_MS)        /* until what memory or the store refused is tried again */
+#define BLOCKED_NS (1 * NS_PER_SECOND)    /* a full receiver is asked again, should nobody say that it drained */
 #define FLOW_WINDOW_MIN (2 << 20)
 #define FLOW_WINDOW_MAX (32 << 20)
 #define FLOW_ID_SIZE 4
@@ -42,51 +42,51 @@
 #define STATUS_MAX 512
 #define DEFAULT_ACK_WAIT_NS (30 * NS_PER_SECOND)
 #define DEFAULT_MAX_WAITING 512
-#define LOOK_ALWAYS 16                 /* requests looked at for lost interest, whenever somebody asks  */
-#define LOOK_MOST 1024                 /* and so many after a rest, the usual lines whole               */
+#define LOOK_ALWAYS 16 /* requests looked at for lost interest, whenever somebody asks */
+#define LOOK_MOST 1024 /* and so many after a rest, the usual lines whole */
 #define LOOK_REST_NS (5 * NS_PER_MS)
 #define WANTED_MAX (INT64_C(1) << 40)
 
 typedef struct request request_t;
 struct request {
-    request_t *next, *before;             /* in the ring                                      */
-    request_t *next_awake, *before_awake; /* unless full                                      */
-    int64_t expires_ns; /* mono, NEVER                                      */
+    request_t *next, *before;             /* in the ring */
+    request_t *next_awake, *before_awake; /* unless full */
+    int64_t expires_ns;                   /* mono, NEVER */
     int64_t heartbeat_ns;
-    int64_t heartbeat_due_ns; /* mono, NEVER                                      */
-    int64_t left;             /* messages still wanted                            */
-    int64_t bytes_left;       /* 0 = no limit was asked for                       */
+    int64_t heartbeat_due_ns; /* mono, NEVER */
+    int64_t left;             /* messages still wanted */
+    int64_t bytes_left;       /* 0 = no limit was asked for */
     uint64_t delivered;
     bool no_wait;
-    bool full; /* its receiver said DELIVERED_FULL in this turn     */
+    bool full; /* its receiver said DELIVERED_FULL in this turn */
     uint32_t reply_size;
     uint8_t reply[];
 };
 
-/* Those that wait, in a ring; service goes on at the head. Those whose receivers are not full are in a second ring, so that one reader
- * among many full ones is found at once. */
+/* Those that wait, in a ring; service goes on at the head. Those whose receivers are not full are in a second ring, so
+ * that one reader among many full ones is found at once. */
 typedef struct requests {
     request_t *head;
-    request_t *awake; /* the first of these at the head or behind it  */
+    request_t *awake; /* the first of these at the head or behind it */
     uint32_t count;
-    uint32_t no_wait; /* how many of them are no_wait              */
-    int64_t wanted;         /* messages, all requests together               */
-    request_t *looked;      /* the look at their interest goes on here, NULL = at the head */
-    uint64_t steps;         /* requests considered by pull_next, so that a test may count them */
-    int64_t look_after_ns;  /* at many of them not before                    */
-    int64_t timed_ns;       /* last look at the times of all of them         */
-    int64_t due_ns; /* no request expires or wants a heartbeat before   */
+    uint32_t no_wait;      /* how many of them are no_wait */
+    int64_t wanted;        /* messages, all requests together */
+    request_t *looked;     /* the look at their interest goes on here, NULL = at the head */
+    uint64_t steps;        /* requests considered by pull_next, so that a test may count them */
+    int64_t look_after_ns; /* at many of them not before */
+    int64_t timed_ns;      /* last look at the times of all of them */
+    int64_t due_ns;        /* no request expires or wants a heartbeat before */
 } requests_t;
 
 typedef struct push {
-    bool active;      /* there is interest in the deliver subject        */
+    bool active; /* there is interest in the deliver subject */
     int64_t heartbeat_due_ns;
-    int64_t window;        /* of flow control, bytes                          */
-    int64_t outstanding;   /* bytes since the last answered request           */
-    int64_t covered;       /* outstanding bytes that the open request covers  */
+    int64_t window;      /* of flow control, bytes */
+    int64_t outstanding; /* bytes since the last answered request */
+    int64_t covered;     /* outstanding bytes that the open request covers */
     uint8_t flow_id[FLOW_ID_SIZE];
-    bool flow_open; /* a request is not answered yet                   */
-    int64_t tokens;        /* rate limit, bytes                               */
+    bool flow_open; /* a request is not answered yet */
+    int64_t tokens; /* rate limit, bytes */
     int64_t tokens_at_ns;
 } push_t;
 
@@ -98,9 +98,9 @@ typedef struct group {
     uint32_t count, capacity;
     consumer_t **consumers;
     struct group *next_sweeping;
-    bool sweeping;      /* in the list of groups with messages to look at           */
-    bool sweep_stored;  /* a sweep record is in the store                           */
-    bool sweep_changed; /* and the range grew since                                 */
+    bool sweeping;      /* in the list of groups with messages to look at */
+    bool sweep_stored;  /* a sweep record is in the store */
+    bool sweep_changed; /* and the range grew since */
     int64_t sweep_after_ns;
     uint64_t sweep_from, sweep_upto;
 } group_t;
@@ -125,40 +125,40 @@ struct consumer {
     consumer_setup_t setup; /* points into `text` */
     uint8_t *text;
 
-    uint64_t cursor;            /* next stream sequence to look at             */
-    uint64_t next_sequence;     /* the consumer sequence of the next delivery  */
-    uint64_t delivered_stream;  /* highest one delivered; start - 1 before     */
+    uint64_t cursor;           /* next stream sequence to look at */
+    uint64_t next_sequence;    /* the consumer sequence of the next delivery */
+    uint64_t delivered_stream; /* highest one delivered; start - 1 before */
     uint64_t floor_consumer, floor_stream;
     int64_t last_delivered_wall_ns, last_acked_wall_ns;
-    uint64_t left;     /* matching messages not delivered yet, valid when left_known */
+    uint64_t left; /* matching messages not delivered yet, valid when left_known */
     bool left_known;
-    store_tally_t *tally; /* that count, while it is being made             */
+    store_tally_t *tally; /* that count, while it is being made */
     survey_t *survey;     /* where to start, while that is being looked for; the cursor stands before all that may be */
-    bool filter_all;   /* no filter at all */
-    bool ended;        /* the last look found nothing up to the visible end: for no_wait and replay */
+    bool filter_all;      /* no filter at all */
+    bool ended;           /* the last look found nothing up to the visible end: for no_wait and replay */
     pending_t pending;
     selection_t selection;
 
     requests_t requests; /* pull */
     push_t push;
 
-    int64_t expiry_due_ns;   /* no pending message expires before                  */
-    int64_t expiry_last_ns;  /* last look at all of them                           */
-    int64_t paused_until_ns; /* mono, 0 = not paused                               */
-    int64_t active_ns;       /* last sign of life, for the inactivity threshold    */
-    int64_t not_before_ns;   /* replay original and rate limit: no delivery before  */
-    int64_t replay_sent_ns;  /* when the message before was sent                    */
-    int64_t replay_last_ts;  /* stamp of the message before                        */
-    uint64_t replay_upto;    /* 0 = no replay (any more)                           */
+    int64_t expiry_due_ns;   /* no pending message expires before */
+    int64_t expiry_last_ns;  /* last look at all of them */
+    int64_t paused_until_ns; /* mono, 0 = not paused */
+    int64_t active_ns;       /* last sign of life, for the inactivity threshold */
+    int64_t not_before_ns;   /* replay original and rate limit: no delivery before */
+    int64_t replay_sent_ns;  /* when the message before was sent */
+    int64_t replay_last_ts;  /* stamp of the message before */
+    uint64_t replay_upto;    /* 0 = no replay (any more) */
 
-    uint64_t settled;     /* the stored state covers the sequences up to here      */
-    uint64_t acked_upto;  /* highest acknowledged sequence                         */
+    uint64_t settled;    /* the stored state covers the sequences up to here */
+    uint64_t acked_upto; /* highest acknowledged sequence */
     int64_t settle_due_ns;
     bool settle_all;
     bool dirty;
     consumer_t *next_dirty;
 
-    int64_t due_ns;     /* key in the timer heap */
+    int64_t due_ns; /* key in the timer heap */
     uint32_t heap_index;
     place_t place;
     consumer_t *before, *after;
@@ -196,14 +196,16 @@ struct consume {
     uint8_t reply[ACK_REPLY_MAX];
 };
 
-/* ---- consume.c ---- */
+/* ---- consume.c --------------------------------------------------------------------------------------------------- */
 group_t *group_of(consume_t *consume, uint32_t stream_id);
-void consumer_ready(consumer_t *consumer);   /* has something to do, or may have        */
-void consumer_unblock(consumer_t *consumer); /* ask its receiver again                  */
+void consumer_ready(consumer_t *consumer);               /* has something to do, or may have */
+void consumer_unblock(consumer_t *consumer);             /* ask its receiver again */
 void consumer_arm(consumer_t *consumer, int64_t due_ns); /* wake it up not later than due */
 uint64_t consume_random(consume_t *consume);
-LEAF_MUST_USE status_t consumer_join(consume_t *consume, store_stream_t *stream, consumer_t *consumer); /* into group and maps */
-void consumer_leave(consumer_t *consumer);                                                              /* out of them         */
+/* into group and maps */
+LEAF_MUST_USE status_t consumer_join(consume_t *consume, store_stream_t *stream, consumer_t *consumer);
+/* out of them */
+void consumer_leave(consumer_t *consumer);
 static inline int64_t time_after(int64_t start_ns, int64_t wait_ns) {
     int64_t end;
     return __builtin_add_overflow(start_ns, wait_ns, &end) ? NEVER : end;
@@ -212,13 +214,13 @@ static inline int64_t earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* ---- id_map.c ---- */
+/* ---- id_map.c ---------------------------------------------------------------------------------------------------- */
 void *id_map_get(const id_map_t *map, uint64_t key);
 LEAF_MUST_USE status_t id_map_put(id_map_t *map, uint64_t key, void *value);
 void id_map_remove(id_map_t *map, uint64_t key);
 void id_map_free(id_map_t *map);
 
-/* ---- consumer.c ---- */
+/* ---- consumer.c -------------------------------------------------------------------------------------------------- */
 static inline bool consumer_is_push(const consumer_t *consumer) {
     return (consumer->setup.config.flags & CONSUMER_PUSH) != 0;
 }
@@ -227,7 +229,7 @@ static inline bool consumer_counts(const consumer_t *consumer) { /* as interest 
 }
 bool consumer_matches(const consumer_t *consumer, bytes_t subject);
 bool consumer_selects(const consumer_t *consumer, uint64_t seq); /* last per subject, not delivered yet */
-uint64_t consumer_left(consumer_t *consumer); /* counts to the end if that was not done                            */
+uint64_t consumer_left(consumer_t *consumer);                    /* counts to the end if that was not done */
 void consumer_recount(consumer_t *consumer);
 void consumer_appended(consumer_t *consumer, uint64_t seq, bytes_t subject);
 void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject);
@@ -241,40 +243,40 @@ void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint
 /* The floor after an acknowledged row left the order; both sequences are the row's. */
 void consumer_move_floor(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq);
 
-/* ---- start.c ---- */
+/* ---- start.c ----------------------------------------------------------------------------------------------------- */
 void consumer_start(consumer_t *consumer);
-void survey_resume(consumer_t *consumer);  /* a loaded one: select what its state does not cover */
-bool survey_step(consumer_t *consumer);    /* true: over                                         */
-void survey_removed(consumer_t *consumer, uint64_t seq); /* it left the stream               */
+void survey_resume(consumer_t *consumer);                /* a loaded one: select what its state does not cover */
+bool survey_step(consumer_t *consumer);                  /* true: over */
+void survey_removed(consumer_t *consumer, uint64_t seq); /* it left the stream */
 void survey_again(consumer_t *consumer);
 bool survey_is_new(const consumer_t *consumer);
 void survey_end(consumer_t *consumer);
 
-/* ---- deliver.c ---- */
+/* ---- deliver.c --------------------------------------------------------------------------------------------------- */
 typedef enum turn { TURN_MORE, TURN_IDLE, TURN_BLOCKED } turn_t;
 turn_t consumer_run(consumer_t *consumer, uint32_t *budget);
-void consumer_expire(consumer_t *consumer);                  /* ack waits that passed */
-void consumer_exhaust(consumer_t *consumer, uint32_t row);   /* used up its deliveries */
+void consumer_expire(consumer_t *consumer);                /* ack waits that passed */
+void consumer_exhaust(consumer_t *consumer, uint32_t row); /* used up its deliveries */
 bool consumer_has_demand(const consumer_t *consumer);
 
-/* ---- pull.c ---- */
+/* ---- pull.c ------------------------------------------------------------------------------------------------------ */
 void pull_on_time(consumer_t *consumer);
 void pull_end_of_stream(consumer_t *consumer);
-void pull_free(consumer_t *consumer);                         /* without a word */
+void pull_free(consumer_t *consumer); /* without a word */
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending);
-void pull_drop_without_interest(consumer_t *consumer);       /* some of a long line at a time     */
-bool pull_awaited(consumer_t *consumer);                     /* somebody listens to a request     */
+void pull_drop_without_interest(consumer_t *consumer); /* some of a long line at a time */
+bool pull_awaited(consumer_t *consumer);               /* somebody listens to a request */
 /* The request to serve with a message of that size; finishes those that it does not fit. NULL: none. */
 request_t *pull_next(consumer_t *consumer, uint64_t size);
-void pull_served(consumer_t *consumer, uint64_t size);       /* the head request got it */
-void pull_lost(consumer_t *consumer);                        /* nobody listens to the head request */
-void pull_full(consumer_t *consumer);                        /* the head's receiver is full */
+void pull_served(consumer_t *consumer, uint64_t size); /* the head request got it */
+void pull_lost(consumer_t *consumer);                  /* nobody listens to the head request */
+void pull_full(consumer_t *consumer);                  /* the head's receiver is full */
 
-/* ---- push.c ---- */
+/* ---- push.c ------------------------------------------------------------------------------------------------------ */
 void push_flow_request(consumer_t *consumer);
 void push_start(consumer_t *consumer);
-bool push_wanted(const consumer_t *consumer);                /* does anybody subscribe to its deliver subject? */
-void push_review(consumer_t *consumer);                      /* is there interest? */
+bool push_wanted(const consumer_t *consumer); /* does anybody subscribe to its deliver subject? */
+void push_review(consumer_t *consumer);       /* is there interest? */
 void push_on_time(consumer_t *consumer);
 void push_sent(consumer_t *consumer, uint64_t size);
 bool push_window_open(const consumer_t *consumer);
@@ -283,10 +285,10 @@ int64_t push_rate_wait(consumer_t *consumer, uint64_t size);
 /* Nats-Last-Consumer, Nats-Last-Stream; also Nats-Consumer-Stalled while a flow control request is open. */
 void idle_heartbeat(consumer_t *consumer, bytes_t to);
 
-/* ---- ack.c ---- */
+/* ---- ack.c ------------------------------------------------------------------------------------------------------- */
 void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq);
 
-/* ---- retention.c ---- */
+/* ---- retention.c ------------------------------------------------------------------------------------------------- */
 bool retention_by_interest(const group_t *group);
 /* That consumer is done with the message: remove it if nobody else needs it. Writes to the store. */
 void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto);
@@ -300,14 +302,15 @@ void retention_flush(group_t *group);
 bool retention_recorded(const group_t *group);
 void retention_forget(group_t *group);
 
-/* ---- state.c ---- */
+/* ---- state.c ----------------------------------------------------------------------------------------------------- */
 bool state_kept(const consumer_t *consumer);
-void state_dirty(consumer_t *consumer);                      /* acks: into the open batch             */
-void state_lazy(consumer_t *consumer);                       /* deliveries: within SETTLE_NS          */
-void state_row_changed(consumer_t *consumer, uint32_t row);  /* a stored row: delivered again, put off */
-/* Its message left the store, which is calling us now: the record goes with the next flush. false: no memory to remember it. */
+void state_dirty(consumer_t *consumer);                     /* acks: into the open batch */
+void state_lazy(consumer_t *consumer);                      /* deliveries: within SETTLE_NS */
+void state_row_changed(consumer_t *consumer, uint32_t row); /* a stored row: delivered again, put off */
+/* Its message left the store, which is calling us now: the record goes with the next flush. false: no memory to
+ * remember it. */
 bool state_orphan(consumer_t *consumer, uint64_t seq);
-void state_row_gone(consumer_t *consumer, uint32_t row);     /* before pending_remove                  */
+void state_row_gone(consumer_t *consumer, uint32_t row); /* before pending_remove */
 void state_flush(consumer_t *consumer);
 void state_flush_orphans(consume_t *consume);
 LEAF_MUST_USE status_t state_load(consumer_t *consumer, bool *found);

@@ -1,5 +1,5 @@
-/* pull.c: pull requests: what a client may ask, the line of those that wait (served round robin, a message each), and the
- * statuses that end them. Texts are compared by clients: they are those of the reference server, byte by byte. */
+/* pull.c: pull requests: what a client may ask, the line of those that wait (served round robin, a message each), and
+ * the statuses that end them. Texts are compared by clients: they are those of the reference server, byte by byte. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,13 @@
 #include "text/json.h"
 #include "consume/private.h"
 
-/* ---- statuses ---- */
+/* ---- statuses ---------------------------------------------------------------------------------------------------- */
 
 static void send_status(consumer_t *consumer, bytes_t to, const char *text, const char *rest) {
     char header[STATUS_MAX];
     int size = snprintf(header, sizeof header, "NATS/1.0 %s\r\n%s\r\n", text, rest);
-    if (size < 0 || (size_t)size >= sizeof header) return; /* texts are ours and short, but for JSON errors, which are cut to fit */
+    /* texts are ours and short, but for JSON errors, which are cut to fit */
+    if (size < 0 || (size_t)size >= sizeof header) return;
     consume_out_t *out = &consumer->consume->out;
     out->status(out->context, consumer->setup.config.account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
 }
@@ -25,13 +26,13 @@ static void refuse(consumer_t *consumer, bytes_t reply, const char *text) {
 static void tell(consumer_t *consumer, const request_t *request, const char *text, bool with_pending) {
     char rest[96] = "";
     if (with_pending) {
-        (void)snprintf(rest, sizeof rest, "Nats-Pending-Messages: %lld\r\nNats-Pending-Bytes: %lld\r\n", (long long)request->left,
-                       (long long)request->bytes_left);
+        (void)snprintf(rest, sizeof rest, "Nats-Pending-Messages: %lld\r\nNats-Pending-Bytes: %lld\r\n",
+                       (long long)request->left, (long long)request->bytes_left);
     }
     send_status(consumer, bytes_of(request->reply, request->reply_size), text, rest);
 }
 
-/* ---- the line ---- */
+/* ---- the line ---------------------------------------------------------------------------------------------------- */
 
 static void awake_append(requests_t *line, request_t *request) {
     if (!line->awake) line->awake = request->before_awake = request;
@@ -112,7 +113,8 @@ static void sift(consumer_t *consumer, verdict_t (*judge)(consumer_t *consumer, 
 
 static bool has_interest(consumer_t *consumer, const request_t *request) {
     consume_out_t *out = &consumer->consume->out;
-    return out->interest(out->context, consumer->setup.config.account, bytes_of(request->reply, request->reply_size), BYTES_NONE);
+    return out->interest(out->context, consumer->setup.config.account, bytes_of(request->reply, request->reply_size),
+                         BYTES_NONE);
 }
 
 /* Drops requests that nobody listens to any more, in so many from where the last look ended, going round. */
@@ -127,8 +129,8 @@ static void look(consumer_t *consumer, uint32_t most) {
     }
 }
 
-/* Anybody may cause this as often as he asks, and a line may be as long as its consumer was configured: a look at more than a few
- * requests comes only after a rest, and takes a very long line in pieces. */
+/* Anybody may cause this as often as he asks, and a line may be as long as its consumer was configured: a look at more
+ * than a few requests comes only after a rest, and takes a very long line in pieces. */
 void pull_drop_without_interest(consumer_t *consumer) {
     requests_t *line = &consumer->requests;
     if (line->count == 0) return;
@@ -170,8 +172,9 @@ static verdict_t judge_time(consumer_t *consumer, request_t *request) {
         tell(consumer, request, "408 Request Timeout", true);
         return DROP;
     }
-    /* When any request's time comes, the reference also ends the no_wait requests that got something: even a consumer that stands
-     * at max_ack_pending then lets go of them, and what is acked later does not come to a fetch that is over. */
+    /* When any request's time comes, the reference also ends the no_wait requests that got something: even a consumer
+     * that stands at max_ack_pending then lets go of them, and what is acked later does not come to a fetch that is
+     * over. */
     if (judge_end(consumer, request) == DROP) return DROP;
     if (request->heartbeat_due_ns <= now_ns) {
         if (!has_interest(consumer, request)) return DROP;
@@ -182,7 +185,8 @@ static verdict_t judge_time(consumer_t *consumer, request_t *request) {
     return KEEP;
 }
 
-/* Looks at every request; with very many of them not before a time that keeps the looking at a small part of the processor. */
+/* Looks at every request; with very many of them not before a time that keeps the looking at a small part of the
+ * processor. */
 void pull_on_time(consumer_t *consumer) {
     requests_t *line = &consumer->requests;
     int64_t now_ns = consumer->consume->now.mono_ns;
@@ -196,7 +200,7 @@ void pull_on_time(consumer_t *consumer) {
     sift(consumer, judge_time);
 }
 
-/* ---- serving ---- */
+/* ---- serving ----------------------------------------------------------------------------------------------------- */
 
 request_t *pull_next(consumer_t *consumer, uint64_t size) {
     requests_t *line = &consumer->requests;
@@ -232,7 +236,8 @@ void pull_served(consumer_t *consumer, uint64_t size) {
     line->wanted -= share(request);
     request->left--;
     request->delivered++;
-    if (request->heartbeat_ns > 0) request->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, request->heartbeat_ns);
+    if (request->heartbeat_ns > 0)
+        request->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, request->heartbeat_ns);
     if (request->bytes_left > 0) {
         request->bytes_left -= (int64_t)size;
         if (request->bytes_left == 0) request->left = 0;
@@ -257,7 +262,7 @@ void pull_full(consumer_t *consumer) {
     line->head = line->head->next;
 }
 
-/* ---- asking ---- */
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 typedef struct asked {
     int64_t batch, max_bytes, expires_ns, heartbeat_ns;
@@ -317,15 +322,19 @@ static bool parse_object(bytes_t body, asked_t *asked, json_error_t *error) {
     while (json_next(body, &at, &field)) {
         for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
             const member_t *member = &members[i];
-            if (!json_named(&field, member->name) || field.kind == JSON_NULL || member_set(asked, member, &field)) continue;
+            if (!json_named(&field, member->name) || field.kind == JSON_NULL || member_set(asked, member, &field))
+                continue;
             bool number = field.kind == JSON_NUMBER && member->type == MEMBER_INTEGER;
-            (void)snprintf(error->text, sizeof error->text, "json: cannot unmarshal %s%s%.*s into Go struct field .%s of type %s",
-                           json_kind_name(field.kind), number ? " " : "", number ? (int)(field.value.size < 48 ? field.value.size : 48) : 0,
+            (void)snprintf(error->text, sizeof error->text,
+                           "json: cannot unmarshal %s%s%.*s into Go struct field .%s of type %s",
+                           json_kind_name(field.kind), number ? " " : "",
+                           number ? (int)(field.value.size < 48 ? field.value.size : 48) : 0,
                            (const char *)field.value.at, member->name, member->go_type);
             return false;
         }
     }
-    if (asked->heartbeat_ns > 0 && (asked->heartbeat_ns > INT64_MAX / 2 || asked->heartbeat_ns * 2 > asked->expires_ns)) {
+    if (asked->heartbeat_ns > 0
+        && (asked->heartbeat_ns > INT64_MAX / 2 || asked->heartbeat_ns * 2 > asked->expires_ns)) {
         (void)snprintf(error->text, sizeof error->text, "heartbeat value too large");
         return false;
     }
@@ -373,7 +382,8 @@ static bool over_limits(consumer_t *consumer, const asked_t *asked, bytes_t repl
 }
 
 static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
-    if (!consumer->left_known && !consumer_counted(consumer)) return false; /* its turn comes with the count, and answers it */
+    /* its turn comes with the count, and answers it */
+    if (!consumer->left_known && !consumer_counted(consumer)) return false;
     uint64_t there = consumer_left(consumer) + consumer->pending.queued;
     if (asked->expires_ns == 0 && (there == 0 || consumer_paused(consumer))) {
         refuse(consumer, reply, "404 No Messages");
@@ -402,19 +412,21 @@ static void enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
         return;
     }
     int64_t now_ns = consumer->consume->now.mono_ns;
-    *request = (request_t){.left = asked->batch,
-                           .bytes_left = asked->max_bytes > 0 ? asked->max_bytes : 0,
-                           .no_wait = asked->no_wait,
-                           .heartbeat_ns = asked->heartbeat_ns > 0 ? asked->heartbeat_ns : 0,
-                           .expires_ns = asked->expires_ns != 0 ? time_after(now_ns, asked->expires_ns) : NEVER,
-                           .heartbeat_due_ns = asked->heartbeat_ns > 0 ? time_after(now_ns, asked->heartbeat_ns) : NEVER,
-                           .reply_size = reply.size};
+    *request =
+        (request_t){.left = asked->batch,
+                    .bytes_left = asked->max_bytes > 0 ? asked->max_bytes : 0,
+                    .no_wait = asked->no_wait,
+                    .heartbeat_ns = asked->heartbeat_ns > 0 ? asked->heartbeat_ns : 0,
+                    .expires_ns = asked->expires_ns != 0 ? time_after(now_ns, asked->expires_ns) : NEVER,
+                    .heartbeat_due_ns = asked->heartbeat_ns > 0 ? time_after(now_ns, asked->heartbeat_ns) : NEVER,
+                    .reply_size = reply.size};
     memcpy(request->reply, reply.at, reply.size);
     line_append(&consumer->requests, request);
     consumer->requests.count++;
     consumer->requests.wanted += share(request);
     if (request->no_wait) consumer->requests.no_wait++;
-    consumer->requests.due_ns = earlier(consumer->requests.due_ns, earlier(request->expires_ns, request->heartbeat_due_ns));
+    consumer->requests.due_ns =
+        earlier(consumer->requests.due_ns, earlier(request->expires_ns, request->heartbeat_due_ns));
     consumer_arm(consumer, consumer->requests.due_ns);
     consumer_ready(consumer);
 }

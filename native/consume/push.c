@@ -31,7 +31,8 @@ void push_start(consumer_t *consumer) {
     push_review(consumer);
 }
 
-/* As in the reference a subscription with wildcards doesn't count, so a stream's or an import's wakes nobody's consumer. */
+/* As in the reference a subscription with wildcards doesn't count, so a stream's or an import's wakes nobody's
+ * consumer. */
 bool push_wanted(const consumer_t *consumer) {
     const consume_out_t *out = &consumer->consume->out;
     return out->exact_interest(out->context, consumer->setup.config.account, consumer->setup.deliver_subject,
@@ -55,7 +56,7 @@ void push_review(consumer_t *consumer) {
     }
 }
 
-/* ---- heartbeats ---- */
+/* ---- heartbeats -------------------------------------------------------------------------------------------------- */
 
 static int flow_subject(const consumer_t *consumer, char *to, size_t size) {
     bytes_t stream = consumer->setup.stream_name, name = consumer->setup.name;
@@ -65,8 +66,9 @@ static int flow_subject(const consumer_t *consumer, char *to, size_t size) {
 
 void idle_heartbeat(consumer_t *consumer, bytes_t to) {
     char header[1024];
-    int size = snprintf(header, sizeof header, "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %llu\r\nNats-Last-Stream: %llu\r\n",
-                        (unsigned long long)(consumer->next_sequence - 1), (unsigned long long)consumer->delivered_stream);
+    int size = snprintf(
+        header, sizeof header, "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %llu\r\nNats-Last-Stream: %llu\r\n",
+        (unsigned long long)(consumer->next_sequence - 1), (unsigned long long)consumer->delivered_stream);
     if (consumer->push.flow_open) {
         size += snprintf(header + size, sizeof header - (size_t)size, "Nats-Consumer-Stalled: ");
         size += flow_subject(consumer, header + size, sizeof header - (size_t)size);
@@ -80,13 +82,14 @@ void idle_heartbeat(consumer_t *consumer, bytes_t to) {
 void push_on_time(consumer_t *consumer) {
     if (consumer->push.heartbeat_due_ns > consumer->consume->now.mono_ns) return;
     idle_heartbeat(consumer, consumer->setup.deliver_subject);
-    if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && consumer->pending.count > 0 && !consumer->push.flow_open) {
+    if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && consumer->pending.count > 0
+        && !consumer->push.flow_open) {
         push_flow_request(consumer);
     }
     heartbeat_later(consumer);
 }
 
-/* ---- flow control ---- */
+/* ---- flow control ------------------------------------------------------------------------------------------------ */
 
 bool push_window_open(const consumer_t *consumer) {
     return !flow_controlled(consumer) || consumer->push.outstanding <= consumer->push.window;
@@ -94,20 +97,22 @@ bool push_window_open(const consumer_t *consumer) {
 
 void push_flow_request(consumer_t *consumer) {
     push_t *push = &consumer->push;
-    for (size_t i = 0; i < FLOW_ID_SIZE; i++) push->flow_id[i] = (uint8_t)base62[(consume_random(consumer->consume) >> 16) % 62];
+    for (size_t i = 0; i < FLOW_ID_SIZE; i++)
+        push->flow_id[i] = (uint8_t)base62[(consume_random(consumer->consume) >> 16) % 62];
     push->flow_open = true;
     push->covered = push->outstanding;
     char subject[ACK_PREFIX_MAX + FLOW_ID_SIZE];
     int size = flow_subject(consumer, subject, sizeof subject);
     consume_out_t *out = &consumer->consume->out;
-    out->status(out->context, consumer->setup.config.account, consumer->setup.deliver_subject, bytes_of(subject, (uint32_t)size),
-                BYTES_LITERAL("NATS/1.0 100 FlowControl Request\r\n\r\n"));
+    out->status(out->context, consumer->setup.config.account, consumer->setup.deliver_subject,
+                bytes_of(subject, (uint32_t)size), BYTES_LITERAL("NATS/1.0 100 FlowControl Request\r\n\r\n"));
 }
 
 void push_sent(consumer_t *consumer, uint64_t size) {
     push_t *push = &consumer->push;
     int64_t interval_ns = consumer->setup.config.idle_heartbeat_ns;
-    if (interval_ns > 0) push->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns); /* only later: no arming */
+    /* only later: no arming */
+    if (interval_ns > 0) push->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns);
     if (consumer->setup.config.rate_limit_bps > 0) push->tokens -= (int64_t)size;
     if (!flow_controlled(consumer)) return;
     push->outstanding += (int64_t)size;
@@ -128,7 +133,8 @@ static uint64_t last_stream_of(bytes_t header) {
 void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, moment_t now) {
     push_t *push = &consumer->push;
     consumer->consume->now = now;
-    if (!push->flow_open || !bytes_equal(id, bytes_of(push->flow_id, FLOW_ID_SIZE))) return; /* only the newest counts */
+    /* only the newest counts */
+    if (!push->flow_open || !bytes_equal(id, bytes_of(push->flow_id, FLOW_ID_SIZE))) return;
     push->flow_open = false;
     push->outstanding = push->outstanding > push->covered ? push->outstanding - push->covered : 0;
     push->covered = 0;
@@ -138,7 +144,7 @@ void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, momen
     consumer_ready(consumer);
 }
 
-/* ---- rate limit: a bucket of bytes that fills at the rate ---- */
+/* ---- rate limit: a bucket of bytes that fills at the rate -------------------------------------------------------- */
 
 int64_t push_rate_wait(consumer_t *consumer, uint64_t size) {
     push_t *push = &consumer->push;

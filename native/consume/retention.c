@@ -1,12 +1,12 @@
 /* retention.c: which messages of interest and work queue streams nobody needs any more.
  *
- * A single ack looks at one message at once. What concerns many (an ack-all, a consumer that goes or changes its filters) is a
- * sweep: a range of sequences per stream, looked at a bounded number a tick. A sweep that a flush finds unfinished is written
- * down (state.h), so that a crash does not leave messages behind that nobody will look at again.
+ * A single ack looks at one message at once. What concerns many (an ack-all, a consumer that goes or changes its
+ * filters) is a sweep: a range of sequences per stream, looked at a bounded number a tick. A sweep that a flush finds
+ * unfinished is written down (state.h), so that a crash does not leave messages behind that nobody will look at again.
  *
- * A removal that the store has no room for becomes a sweep too: the range then holds that message, and is tried again every RETRY_NS.
- * What a flush writes of the group's acks waits until the range is written (retention_recorded): a crash finds either the
- * range, or a message that was never acknowledged.
+ * A removal that the store has no room for becomes a sweep too: the range then holds that message, and is tried again
+ * every RETRY_NS. What a flush writes of the group's acks waits until the range is written (retention_recorded): a
+ * crash finds either the range, or a message that was never acknowledged.
  */
 #include "consume/private.h"
 #include "consume/state.h"
@@ -25,7 +25,8 @@ bool retention_by_interest(const group_t *group) {
 /* By its sequence alone; whether the filter matches is the caller's question. */
 static bool needs(const consumer_t *consumer, uint64_t seq) {
     if (consumer->setup.config.ack_policy != ACK_EXPLICIT) return seq > consumer->floor_stream;
-    return seq >= consumer->cursor || consumer_selects(consumer, seq) || pending_find(&consumer->pending, seq) != PENDING_NONE;
+    return seq >= consumer->cursor || consumer_selects(consumer, seq)
+           || pending_find(&consumer->pending, seq) != PENDING_NONE;
 }
 
 /* subject: empty = not read yet; read only when a filter has to be asked. */
@@ -62,7 +63,7 @@ void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto) {
     retention_sweep(consumer->group, from, upto, consumer->consume->now.mono_ns);
 }
 
-/* ---- sweeps ---- */
+/* ---- sweeps ------------------------------------------------------------------------------------------------------ */
 
 void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after_ns) {
     if (upto == 0) { /* everything that is there; a work queue keeps what no consumer took */
@@ -102,7 +103,8 @@ static bool wanted(group_t *group, uint64_t seq, bytes_t subject) {
 static bool sweep_step(group_t *group) {
     for (uint32_t looked = 0; looked < SWEEP_BUDGET; looked++) {
         stored_message_t message;
-        status_t status = store_next(group->stream, (filters_t){0}, &group->sweep_from, group->sweep_upto, SWEEP_BUDGET, &message);
+        status_t status =
+            store_next(group->stream, (filters_t){0}, &group->sweep_from, group->sweep_upto, SWEEP_BUDGET, &message);
         if (status == STATUS_AGAIN) return false;
         if (status != STATUS_OK) return true;
         if (!wanted(group, message.seq, message.subject) && !let_go(group, message.seq)) {
@@ -138,7 +140,8 @@ void retention_tick(consume_t *consume, bool *again) {
 
 int64_t retention_deadline(const consume_t *consume) {
     int64_t due = NEVER;
-    for (const group_t *group = consume->sweeping; group; group = group->next_sweeping) due = earlier(due, group->sweep_after_ns);
+    for (const group_t *group = consume->sweeping; group; group = group->next_sweeping)
+        due = earlier(due, group->sweep_after_ns);
     return due;
 }
 

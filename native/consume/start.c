@@ -1,9 +1,10 @@
 /* start.c: where a new consumer begins, by its deliver policy, and which messages "last per subject" selects.
  *
- * What has to go through many subjects is a survey, made in steps before the consumer counts what is left for it: nothing is delivered
- * and no start is written down until it is over, and retention keeps everything for the consumer. As of when: what comes meanwhile lies behind
- * `resume` and is delivered after the selection; a subject whose newest message moved there before it was looked at has no older one in the
- * selection. What leaves meanwhile is taken out at the end.
+ * What has to go through many subjects is a survey, made in steps before the consumer counts what is left for it:
+ * nothing is delivered and no start is written down until it is over, and retention keeps everything for the consumer.
+ * As of when: what comes meanwhile lies behind `resume` and is delivered after the selection; a subject whose newest
+ * message moved there before it was looked at has no older one in the selection. What leaves meanwhile is taken out at
+ * the end.
  *
  *     LAST ----------------------------------------------------> start
  *     SUBJECTS > RUNS (sorted one by one) > MERGE > VERIFY > start
@@ -14,26 +15,26 @@
 
 #define SURVEY_STEP 4096 /* subjects looked at, or messages verified, in one step */
 #define SORT_RUN 4096
-#define SORT_RUNS 4      /* in one step */
+#define SORT_RUNS 4 /* in one step */
 #define MERGE_STEP 65536
 
 typedef enum stage { STAGE_LAST, STAGE_SUBJECTS, STAGE_RUNS, STAGE_MERGE, STAGE_VERIFY } stage_t;
 
 struct survey {
     stage_t stage;
-    bool loading; /* the stored state says where the consumer is                */
+    bool loading; /* the stored state says where the consumer is */
     bool failed;
     uint32_t filter;
     uint64_t first;
-    uint64_t found; /* LAST                                                       */
-    uint64_t above; /* SUBJECTS: only messages above this                         */
+    uint64_t found; /* LAST */
+    uint64_t above; /* SUBJECTS: only messages above this */
     store_newest_t newest;
     store_walk_t *walk;
-    uint64_t *other; /* what MERGE merges into                                     */
-    uint64_t width;  /* of the runs that are in order                              */
+    uint64_t *other; /* what MERGE merges into */
+    uint64_t width;  /* of the runs that are in order */
     uint64_t left, right, out;
-    bool removed;   /* something that may be selected left the stream             */
-    uint32_t looked; /* VERIFY                                                     */
+    bool removed;    /* something that may be selected left the stream */
+    uint32_t looked; /* VERIFY */
     uint32_t kept;
 };
 
@@ -47,7 +48,7 @@ static uint32_t filters_of(const consumer_t *consumer) {
     return consumer->setup.filters.count == 0 ? 1 : consumer->setup.filters.count;
 }
 
-/* ---- where it starts ---- */
+/* ---- where it starts --------------------------------------------------------------------------------------------- */
 
 static void start_at(consumer_t *consumer, uint64_t start) {
     consumer->cursor = consumer->selection.resume > 0 ? consumer->selection.resume + 1 : start;
@@ -86,19 +87,20 @@ static void finish(consumer_t *consumer) {
     survey_end(consumer);
 }
 
-/* ---- the newest of all ---- */
+/* ---- the newest of all ------------------------------------------------------------------------------------------- */
 
 static bool step_last(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     uint64_t seq = 0;
-    status_t status = store_newest(consumer->stream, &survey->newest, filter_at(consumer, survey->filter), UINT64_MAX, SURVEY_STEP, &seq);
+    status_t status = store_newest(consumer->stream, &survey->newest, filter_at(consumer, survey->filter), UINT64_MAX,
+                                   SURVEY_STEP, &seq);
     if (status == STATUS_AGAIN || status == STATUS_NO_MEMORY) return false;
     if (status == STATUS_OK && seq > survey->found) survey->found = seq;
     store_newest_end(&survey->newest);
     return ++survey->filter == filters_of(consumer);
 }
 
-/* ---- the newest of every subject ---- */
+/* ---- the newest of every subject --------------------------------------------------------------------------------- */
 
 static status_t selection_add(selection_t *selection, uint64_t seq) {
     if (selection->count == selection->capacity) {
@@ -125,7 +127,8 @@ static bool select_subject(void *context, bytes_t subject, uint64_t count, uint6
 static bool step_subjects(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     if (!survey->walk) survey->walk = store_walk_open(consumer->stream, filter_at(consumer, survey->filter));
-    status_t status = survey->walk ? store_walk_step(survey->walk, SURVEY_STEP, select_subject, consumer) : STATUS_NO_MEMORY;
+    status_t status =
+        survey->walk ? store_walk_step(survey->walk, SURVEY_STEP, select_subject, consumer) : STATUS_NO_MEMORY;
     if (status == STATUS_AGAIN) return false;
     if (status != STATUS_OK) survey->failed = true;
     store_walk_close(survey->walk);
@@ -173,7 +176,8 @@ static bool step_merge(consumer_t *consumer) {
             survey->left = base;
             survey->right = middle;
         }
-        bool left = survey->left < middle && (survey->right == end || selection->seqs[survey->left] <= selection->seqs[survey->right]);
+        bool left = survey->left < middle
+                    && (survey->right == end || selection->seqs[survey->left] <= selection->seqs[survey->right]);
         survey->other[survey->out++] = selection->seqs[left ? survey->left++ : survey->right++];
         if (survey->out == count) {
             uint64_t *merged = survey->other;
@@ -187,7 +191,8 @@ static bool step_merge(consumer_t *consumer) {
     return true;
 }
 
-/* Filters may overlap in what they match, although not as patterns; and what has left is looked for only if something has. */
+/* Filters may overlap in what they match, although not as patterns; and what has left is looked for only if something
+ * has. */
 static bool step_verify(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
@@ -204,7 +209,7 @@ static bool step_verify(consumer_t *consumer) {
     return true;
 }
 
-/* ---- steps ---- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 /* A message left. What VERIFY has not come to, or has not begun with, it will see. */
 void survey_removed(consumer_t *consumer, uint64_t seq) {

@@ -38,7 +38,7 @@ void state_lazy(consumer_t *consumer) {
     consumer_arm(consumer, consumer->settle_due_ns);
 }
 
-/* ---- pending ---- */
+/* ---- pending ----------------------------------------------------------------------------------------------------- */
 
 static status_t row_write(consumer_t *consumer, const pending_row_t *row) {
     uint8_t key[16], value[STATE_PENDING_SIZE];
@@ -51,13 +51,15 @@ static status_t row_write(consumer_t *consumer, const pending_row_t *row) {
     store_be64(value + 16, (uint64_t)(left_ns > wait_ns ? left_ns : wait_ns));
     store_be32(value + 24, row->deliveries);
     store_be32(value + 28, row->flags & PENDING_EXHAUSTED ? STATE_PENDING_EXHAUSTED : 0);
-    return store_record_put(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key), bytes_of(value, sizeof value));
+    return store_record_put(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key),
+                            bytes_of(value, sizeof value));
 }
 
 void state_row_changed(consumer_t *consumer, uint32_t row) {
     const pending_row_t *here = pending_row(&consumer->pending, row);
     if (!(here->flags & PENDING_STORED) || !state_kept(consumer)) return;
-    /* When the store refuses, the record keeps an older count: the message is delivered once more than it should be, after a crash. */
+    /* When the store refuses, the record keeps an older count: the message is delivered once more than it should be,
+     * after a crash. */
     if (row_write(consumer, here) != STATUS_OK) state_lazy(consumer);
 }
 
@@ -108,7 +110,7 @@ void state_flush_orphans(consume_t *consume) {
     consume->orphan_count = kept;
 }
 
-/* ---- state ---- */
+/* ---- state ------------------------------------------------------------------------------------------------------- */
 
 /* Every matching message up to here was delivered. */
 static uint64_t covered(const consumer_t *consumer) {
@@ -170,7 +172,7 @@ void state_delete(consumer_t *consumer, bool definition_too) {
     if (definition_too) record_forget(store_of(consumer), RECORD_CONSUMER, name);
 }
 
-/* ---- loading ---- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct loading {
     consumer_t *consumer;
@@ -209,7 +211,8 @@ static status_t load_rows(consumer_t *consumer) {
     stream_state_t state;
     store_stream_state(consumer->stream, &state);
     loading_t loading = {.consumer = consumer, .first_seq = state.first_seq, .status = STATUS_OK};
-    status_t status = store_record_each(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, 8), BYTES_NONE, load_row, &loading);
+    status_t status = store_record_each(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, 8), BYTES_NONE,
+                                        load_row, &loading);
     consumer->pending.unsettled = PENDING_NONE;
     consumer->expiry_due_ns = consumer->consume->now.mono_ns;
     if (status == STATUS_NOT_FOUND) status = STATUS_OK;
@@ -240,14 +243,15 @@ status_t state_load(consumer_t *consumer, bool *found) {
     if (consumer->selection.resume > consumer->settled) survey_resume(consumer);
     status = load_rows(consumer);
     if (status != STATUS_OK) return status;
-    if (consumer->pending.count + consumer->pending.exhausted == 0) { /* what was in flight and not settled is gone: nothing lies below the floor */
+    /* what was in flight and not settled is gone: nothing lies below the floor */
+    if (consumer->pending.count + consumer->pending.exhausted == 0) {
         consumer->floor_consumer = consumer->next_sequence - 1;
         consumer->floor_stream = consumer->delivered_stream;
     }
     return STATUS_OK;
 }
 
-/* ---- sweeps ---- */
+/* ---- sweeps ------------------------------------------------------------------------------------------------------ */
 
 static void sweep_key(uint8_t key[8], const group_t *group) {
     store_be32(key, group->stream_id);
@@ -258,7 +262,8 @@ bool sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
     uint8_t key[8];
     bytes_t value;
     sweep_key(key, group);
-    status_t status = store_record_get(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value);
+    status_t status =
+        store_record_get(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value);
     if (status != STATUS_OK || value.size != SWEEP_SIZE) return false;
     *from = load_be64(value.at);
     *upto = load_be64(value.at + 8);
@@ -272,8 +277,8 @@ void sweep_write(group_t *group) {
     sweep_key(key, group);
     store_be64(value, group->sweep_from);
     store_be64(value + 8, group->sweep_upto);
-    status_t status = store_record_put(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key),
-                                       bytes_of(value, sizeof value));
+    status_t status = store_record_put(store_stream_store(group->stream), RECORD_CONSUMER_STATE,
+                                       bytes_of(key, sizeof key), bytes_of(value, sizeof value));
     if (status != STATUS_OK) return; /* the next flush tries again */
     group->sweep_stored = true;
     group->sweep_changed = false;

@@ -15,10 +15,11 @@
  *     16  length of that wait, ns            24  deliveries (4)   28  flags (4): 1 = exhausted
  *     32
  *
- * `settled` is what keeps the traffic small: of all messages up to it, exactly those with a pending record are unacknowledged (or
- * exhausted); those above it count as never delivered. An ack must be durable, a delivery need not be (after a crash it
- * is repeated). So a flush raises settled only to the highest acknowledged sequence, and a message that is delivered and
- * acknowledged in order never gets a record at all. What is in flight for longer is settled after SETTLE_NS and at a stop.
+ * `settled` is what keeps the traffic small: of all messages up to it, exactly those with a pending record are
+ * unacknowledged (or exhausted); those above it count as never delivered. An ack must be durable, a delivery need not
+ * be (after a crash it is repeated). So a flush raises settled only to the highest acknowledged sequence, and a message
+ * that is delivered and acknowledged in order never gets a record at all. What is in flight for longer is settled after
+ * SETTLE_NS and at a stop.
  *
  * The wall clock may step between two runs: the wait that is left is cut to [0, length of the wait].
  *

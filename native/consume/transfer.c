@@ -1,8 +1,8 @@
 /* transfer.c: a consumer's position out of one stream and into another that has the same messages: backups.
  *
- * What travels are the four positions and what is in flight, with wall times, since the other side has another monotonic clock: an
- * ack wait goes on where it was, cut to [0, its length]. What used up its deliveries does not travel; it is not pending.
- * What does not live here: the bytes of a backup (plane/, Python).
+ * What travels are the four positions and what is in flight, with wall times, since the other side has another
+ * monotonic clock: an ack wait goes on where it was, cut to [0, its length]. What used up its deliveries does not
+ * travel; it is not pending. What does not live here: the bytes of a backup (plane/, Python).
  */
 #include "consume/private.h"
 
@@ -10,7 +10,8 @@
 static uint32_t row_above(consumer_t *consumer, uint64_t after) {
     pending_t *pending = &consumer->pending;
     uint32_t row = after == 0 ? PENDING_NONE : pending_find(pending, after);
-    if (row != PENDING_NONE && !(pending_row(pending, row)->flags & PENDING_EXHAUSTED)) return pending_row(pending, row)->after;
+    if (row != PENDING_NONE && !(pending_row(pending, row)->flags & PENDING_EXHAUSTED))
+        return pending_row(pending, row)->after;
     row = pending->head; /* acknowledged meanwhile: look for its place */
     while (row != PENDING_NONE && pending_row(pending, row)->seq <= after) row = pending_row(pending, row)->after;
     return row;
@@ -31,17 +32,20 @@ uint32_t consumer_export(consumer_t *consumer, uint64_t after, moment_t now, pen
 }
 
 static status_t import_row(consumer_t *consumer, const pending_entry_t *from, moment_t now) {
-    uint32_t deliveries = from->deliveries == 0 ? 1 : from->deliveries > UINT32_MAX ? UINT32_MAX : (uint32_t)from->deliveries;
+    uint32_t deliveries = from->deliveries == 0           ? 1
+                          : from->deliveries > UINT32_MAX ? UINT32_MAX
+                                                          : (uint32_t)from->deliveries;
     int64_t wait_ns = consumer_wait(consumer, deliveries);
     int64_t since_ns;
     if (__builtin_sub_overflow(now.wall_ns, from->delivered_ts, &since_ns) || since_ns < 0) since_ns = 0;
     int64_t left_ns = since_ns < wait_ns ? wait_ns - since_ns : 0;
     uint32_t row;
-    return pending_add(&consumer->pending, from->stream_seq, from->consumer_seq, time_after(now.mono_ns, left_ns), deliveries, &row);
+    return pending_add(&consumer->pending, from->stream_seq, from->consumer_seq, time_after(now.mono_ns, left_ns),
+                       deliveries, &row);
 }
 
-/* As after a start from stored state: everything up to there is settled once the rows are written, and "last per subject" selects
- * what lies behind. */
+/* As after a start from stored state: everything up to there is settled once the rows are written, and "last per
+ * subject" selects what lies behind. */
 static void import_cursor(consumer_t *consumer, uint64_t delivered) {
     selection_t *selection = &consumer->selection;
     survey_end(consumer);
@@ -55,11 +59,12 @@ static void import_cursor(consumer_t *consumer, uint64_t delivered) {
     }
 }
 
-status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, const pending_entry_t *rows, uint32_t count,
-                         moment_t now) {
+status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, const pending_entry_t *rows,
+                         uint32_t count, moment_t now) {
     consumer->consume->now = now;
     if (state->delivered_consumer == UINT64_MAX || state->delivered_stream == UINT64_MAX) return STATUS_INVALID;
-    if (state->floor_stream > state->delivered_stream || state->floor_consumer > state->delivered_consumer) return STATUS_INVALID;
+    if (state->floor_stream > state->delivered_stream || state->floor_consumer > state->delivered_consumer)
+        return STATUS_INVALID;
     consumer->next_sequence = state->delivered_consumer + 1;
     consumer->delivered_stream = state->delivered_stream;
     consumer->floor_consumer = state->floor_consumer;

@@ -32,7 +32,8 @@ status_t batches_open(batches_t *batches, uint64_t size, uint32_t alignment, uin
         goto done;
     }
     for (int half = 0; half < 2; half++) {
-        if (mmap(at + (uint64_t)half * size, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        if (mmap(at + (uint64_t)half * size, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0)
+            == MAP_FAILED) {
             munmap(at, (size_t)size * 2);
             goto done;
         }
@@ -87,7 +88,8 @@ bool batch_fits(const batches_t *batches, uint64_t need) {
     return batches_used(batches) + batches->promised + need + (uint64_t)batches->alignment * 2 <= batches->size;
 }
 
-uint8_t *batch_op(batches_t *batches, op_kind_in_batch_t kind, store_db_t db, bytes_t key, uint32_t value_size, uint64_t *position) {
+uint8_t *batch_op(batches_t *batches, op_kind_in_batch_t kind, store_db_t db, bytes_t key, uint32_t value_size,
+                  uint64_t *position) {
     uint8_t *to = batches_at(batches, batches->end);
     *position = batches->end;
     to[0] = (uint8_t)kind;
@@ -122,8 +124,9 @@ bool witness_read(const uint8_t *batch, uint32_t size, const uint8_t store_id[WI
     const uint8_t *at = batch + size - WITNESS_SIZE;
     const uint8_t *key = at + OP_HEADER_SIZE;
     *durable = load_be64(key + sizeof witness_name + WITNESS_ID_SIZE);
-    return at[0] == OP_DELETE && at[1] == DB_META && load_be16(at + 2) == WITNESS_KEY_SIZE && load_be32(at + 4) == 0 &&
-           memcmp(key, witness_name, sizeof witness_name) == 0 && memcmp(key + sizeof witness_name, store_id, WITNESS_ID_SIZE) == 0;
+    return at[0] == OP_DELETE && at[1] == DB_META && load_be16(at + 2) == WITNESS_KEY_SIZE && load_be32(at + 4) == 0
+           && memcmp(key, witness_name, sizeof witness_name) == 0
+           && memcmp(key + sizeof witness_name, store_id, WITNESS_ID_SIZE) == 0;
 }
 
 void batch_seal(batches_t *batches) {
@@ -134,8 +137,11 @@ void batch_seal(batches_t *batches) {
     check(size <= batches->size / 2 + batches->alignment);
     uint64_t next = batches->begin + batch_padded(batches, (uint32_t)size);
     check(next - batches->freed <= batches->size);
-    batch_header_t header = {
-        .position = batches->begin, .number = batches->number, .size = (uint32_t)size, .count = batches->count, .format = STORE_FORMAT};
+    batch_header_t header = {.position = batches->begin,
+                             .number = batches->number,
+                             .size = (uint32_t)size,
+                             .count = batches->count,
+                             .format = STORE_FORMAT};
     batch_header_write(batches_at(batches, batches->begin), &header);
     memset(batches_at(batches, batches->end), 0, (size_t)(next - batches->end));
     batches->begin = next;

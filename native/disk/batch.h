@@ -1,24 +1,26 @@
-/* batch.h: the byte ring in which batches are built, journaled, kept while young, and given back. Knows positions and ops;
- * knows no file, no LMDB, no stream.
+/* batch.h: the byte ring in which batches are built, journaled, kept while young, and given back. Knows positions and
+ * ops; knows no file, no LMDB, no stream.
  *
- * One ring of memory is the whole of "young": the plane appends ops at its end, the journal thread writes sealed batches from it
- * to the file, the keeper applies durable ones from it to LMDB, and a committed checkpoint gives its bytes back. Positions
- * are bytes since the store was made; they only grow, and position % size is the place in memory and in the journal's file alike.
+ * One ring of memory is the whole of "young": the plane appends ops at its end, the journal thread writes sealed
+ * batches from it to the file, the keeper applies durable ones from it to LMDB, and a committed checkpoint gives its
+ * bytes back. Positions are bytes since the store was made; they only grow, and position % size is the place in memory
+ * and in the journal's file alike.
  *
  *        freed           applied        durable         sealed          end
  *          |  checkpointed  |  for keeper   |  for journal  |  open batch  |
  *     -----+----------------+---------------+---------------+--------------+------> positions
  *      plane               keeper          journal         plane (the only writer of bytes)
  *
- * The memory is mapped twice, one after the other, so a batch is contiguous wherever it begins. Bytes never move, so an op is
- * addressed by its position until it is freed.
+ * The memory is mapped twice, one after the other, so a batch is contiguous wherever it begins. Bytes never move, so an
+ * op is addressed by its position until it is freed.
  *
  *   batch  = header, ops.., zeros up to the next multiple of the alignment
- *   header = magic 4, crc 4 (over the rest of header and ops), position 8, number 8, size 4 (header and ops), chain 4 (crc of
+ *   header = magic 4, crc 4 (over the rest of header and ops), position 8, number 8, size 4 (header and ops), chain 4
+ *   (crc of
  *            the batch before), count 4, format 4
- *            The last op of a journaled batch is its witness: a DELETE of a key of META that is never there, "batch", store id 16,
- *            durable 8. When the batch was written, everything before the position `durable` was on disk. (An op, and one without
- *            effect, so that a leafd which knows of no witness replays it.) See salvage.c.
+ *            The last op of a journaled batch is its witness: a DELETE of a key of META that is never there, "batch",
+ *            store id 16, durable 8. When the batch was written, everything before the position `durable` was on disk.
+ *            (An op, and one without effect, so that a leafd which knows of no witness replays it.) See salvage.c.
  *   op     = kind 1, db 1, key size 2, value size 4, key, value
  *              PUT           the value of the key is this
  *              DELETE        the key is gone
@@ -70,18 +72,19 @@ typedef struct batches {
     uint8_t *at;
     uint64_t size;
     uint32_t alignment;
-    bool witnessed;    /* constant once batches are sealed                                             */
+    bool witnessed; /* constant once batches are sealed */
     uint8_t store_id[WITNESS_ID_SIZE];
-    uint32_t count;    /* ops in the open batch                                                        */
-    uint64_t freed;    /* memory (and journal) before this may be written over                         */
-    uint64_t begin;    /* where the open batch's header goes                                           */
-    uint64_t end;      /* behind its last op; == begin + BATCH_HEADER_SIZE when it is empty            */
-    uint64_t number;   /* of the open batch                                                            */
-    uint64_t promised; /* bytes that closing the open batch will need on top                           */
+    uint32_t count;    /* ops in the open batch */
+    uint64_t freed;    /* memory (and journal) before this may be written over */
+    uint64_t begin;    /* where the open batch's header goes */
+    uint64_t end;      /* behind its last op; == begin + BATCH_HEADER_SIZE when it is empty */
+    uint64_t number;   /* of the open batch */
+    uint64_t promised; /* bytes that closing the open batch will need on top */
 } batches_t;
 
 /* size: a multiple of 64 KiB. position, number: where the first batch goes. */
-LEAF_MUST_USE status_t batches_open(batches_t *batches, uint64_t size, uint32_t alignment, uint64_t position, uint64_t number);
+LEAF_MUST_USE status_t batches_open(batches_t *batches, uint64_t size, uint32_t alignment, uint64_t position,
+                                    uint64_t number);
 /* Everything before position is done with; the next batch goes there. After replay. */
 void batches_restart(batches_t *batches, uint64_t position, uint64_t number);
 void batches_close(batches_t *batches);
@@ -107,7 +110,8 @@ static inline uint64_t op_size(uint32_t key_size, uint32_t value_size) {
 /* Would `need` more bytes fit, with what is promised? */
 bool batch_fits(const batches_t *batches, uint64_t need);
 /* Appends an op and returns where its value is to be written. The caller has asked batch_fits. *position: the op's. */
-uint8_t *batch_op(batches_t *batches, op_kind_in_batch_t kind, store_db_t db, bytes_t key, uint32_t value_size, uint64_t *position);
+uint8_t *batch_op(batches_t *batches, op_kind_in_batch_t kind, store_db_t db, bytes_t key, uint32_t value_size,
+                  uint64_t *position);
 /* Writes the header (all but crc and chain, which the journal fills in) and opens the next batch behind it. */
 void batch_seal(batches_t *batches);
 /* Into the witness of a sealed batch. */
@@ -121,11 +125,13 @@ void op_read(const batches_t *batches, uint64_t position, op_t *op);
 /* Walks the ops of a batch in memory: offset begins at BATCH_HEADER_SIZE. false: malformed. */
 bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, op_t *op);
 
-/* Every op of a batch that begins at position / of the sealed batches in [from, to), which lie in the ring. The first status that is not
- * STATUS_OK ends the walk and is returned; STATUS_CORRUPT: malformed. */
+/* Every op of a batch that begins at position / of the sealed batches in [from, to), which lie in the ring. The first
+ * status that is not STATUS_OK ends the walk and is returned; STATUS_CORRUPT: malformed. */
 typedef status_t (*op_visit_t)(void *context, const op_t *op, uint64_t position);
-LEAF_MUST_USE status_t batch_each(const uint8_t *batch, uint32_t size, uint64_t position, op_visit_t visit, void *context);
-LEAF_MUST_USE status_t batches_each(const batches_t *batches, uint64_t from, uint64_t to, op_visit_t visit, void *context);
+LEAF_MUST_USE status_t batch_each(const uint8_t *batch, uint32_t size, uint64_t position, op_visit_t visit,
+                                  void *context);
+LEAF_MUST_USE status_t batches_each(const batches_t *batches, uint64_t from, uint64_t to, op_visit_t visit,
+                                    void *context);
 /* The header of the last batch in [from, to), which holds at least one. */
 void batches_last(const batches_t *batches, uint64_t from, uint64_t to, batch_header_t *header);
 

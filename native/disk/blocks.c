@@ -18,8 +18,8 @@ static bool reserve(blocks_t *blocks, uint64_t from, uint64_t to) {
     return false;
 }
 
-/* What an earlier process reserved is still there. Pages that LMDB counts but never wrote have no blocks yet: they get them now, not
- * in the middle of a commit. */
+/* What an earlier process reserved is still there. Pages that LMDB counts but never wrote have no blocks yet: they get
+ * them now, not in the middle of a commit. */
 static void find(blocks_t *blocks, uint64_t used) {
     struct stat file;
     uint64_t had = fstat(blocks->fd, &file) == 0 ? (uint64_t)file.st_blocks * 512 : 0;

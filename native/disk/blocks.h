@@ -1,4 +1,5 @@
-/* blocks.h: blocks of a file that are reserved before it grows into them, so that nobody else can take them. Knows files; knows no LMDB. */
+/* blocks.h: blocks of a file that are reserved before it grows into them, so that nobody else can take them. Knows
+ * files; knows no LMDB. */
 #ifndef LEAFD_DISK_BLOCKS_H
 #define LEAFD_DISK_BLOCKS_H
 
@@ -6,15 +7,16 @@
 #include <stdint.h>
 
 typedef struct blocks {
-    int fd;            /* somebody else's                                                  */
-    uint64_t reserved; /* the file has its blocks up to here; 0: not looked at yet         */
-    bool loose;        /* the file system cannot reserve: what is free has to do           */
-    uint64_t free;     /* bytes of the file system that anybody may take                   */
+    int fd;            /* somebody else's */
+    uint64_t reserved; /* the file has its blocks up to here; 0: not looked at yet */
+    bool loose;        /* the file system cannot reserve: what is free has to do */
+    uint64_t free;     /* bytes of the file system that anybody may take */
 } blocks_t;
 
 /* Sees how much is free. */
 void blocks_look(blocks_t *blocks);
-/* Reserves blocks up to `to`, or as far as it goes while `leave` bytes of the disk stay free for others. used: the file's bytes in use. */
+/* Reserves blocks up to `to`, or as far as it goes while `leave` bytes of the disk stay free for others. used: the
+ * file's bytes in use. */
 void blocks_reserve(blocks_t *blocks, uint64_t used, uint64_t to, uint64_t leave);
 
 #endif

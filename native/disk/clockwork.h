@@ -1,10 +1,10 @@
-/* clockwork.h: the age clock. Ages, windows and expiries are measured on it: nanoseconds that have passed for this store, which no
- * step of the wall clock moves.
+/* clockwork.h: the age clock. Ages, windows and expiries are measured on it: nanoseconds that have passed for this
+ * store, which no step of the wall clock moves.
  *
- * While the process runs it goes with mono_ns. Over a restart in the same boot too (the boot's id is kept with it). Over a reboot
- * it goes on by what the wall clock says has passed, but only when both readings are believable (after CLOCK_SANE, not
- * backwards): a box without a clock battery wakes up in 1970, and what it slept through cannot be known. Then messages live longer,
- * never shorter.
+ * While the process runs it goes with mono_ns. Over a restart in the same boot too (the boot's id is kept with it).
+ * Over a reboot it goes on by what the wall clock says has passed, but only when both readings are believable (after
+ * CLOCK_SANE, not backwards): a box without a clock battery wakes up in 1970, and what it slept through cannot be
+ * known. Then messages live longer, never shorter.
  *
  * Record META "clock": age 8, mono 8, wall 8, boot id 16.
  */

@@ -29,7 +29,7 @@ static int order(bytes_t a, bytes_t b) {
     return compared != 0 ? compared : (a.size > b.size) - (a.size < b.size);
 }
 
-/* ---- what comes later ---- */
+/* ---- what comes later -------------------------------------------------------------------------------------------- */
 
 static void add_range(work_t *work, const op_t *op, uint64_t position) {
     if (work->range_count > 0) {
@@ -41,7 +41,8 @@ static void add_range(work_t *work, const op_t *op, uint64_t position) {
         }
     }
     if (work->range_count < RANGES_MAX) {
-        work->ranges[work->range_count++] = (range_t){.db = op->db, .from = op->key, .to = op->value, .position = position};
+        work->ranges[work->range_count++] =
+            (range_t){.db = op->db, .from = op->key, .to = op->value, .position = position};
     }
 }
 
@@ -66,14 +67,15 @@ static bool stays(const work_t *work, const op_t *op, uint64_t position) {
     }
     for (uint32_t i = 0; i < work->range_count; i++) {
         const range_t *range = &work->ranges[i];
-        if (range->db == op->db && range->position > position && order(range->from, op->key) <= 0 && order(op->key, range->to) < 0) {
+        if (range->db == op->db && range->position > position && order(range->from, op->key) <= 0
+            && order(op->key, range->to) < 0) {
             return false;
         }
     }
     return true;
 }
 
-/* ---- pieces ---- */
+/* ---- pieces ------------------------------------------------------------------------------------------------------ */
 
 static status_t end_piece(work_t *work) {
     status_t status = env_write_commit(work->drain->env);
@@ -90,13 +92,14 @@ static status_t count(work_t *work, uint64_t ops) {
     return work->done >= work->drain->piece ? end_piece(work) : STATUS_OK;
 }
 
-/* Entries in a row take the same few pages however many they are: LMDB uses a page that they emptied for the next one that it copies. Small
- * pieces would only take more; the list of what they freed wants pages in one piece, which bounds them. */
+/* Entries in a row take the same few pages however many they are: LMDB uses a page that they emptied for the next one
+ * that it copies. Small pieces would only take more; the list of what they freed wants pages in one piece, which bounds
+ * them. */
 static status_t remove_range(work_t *work, const op_t *op) {
     for (;;) {
         uint64_t done = 0;
-        status_t status = env_write_delete_range(work->drain->env, (store_db_t)op->db, op->key, op->value, (uint64_t)work->drain->piece * ROW_STEP,
-                                                &done);
+        status_t status = env_write_delete_range(work->drain->env, (store_db_t)op->db, op->key, op->value,
+                                                 (uint64_t)work->drain->piece * ROW_STEP, &done);
         if (status != STATUS_AGAIN) {
             return status == STATUS_OK ? count(work, 1) : status;
         }

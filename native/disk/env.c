@@ -1,16 +1,17 @@
 /* env.c: see env.h. The only file that includes lmdb.h.
  *
- * Messages lie in a database for each stream ("m" and the id in hex), not all in one: keys that are appended in the midst of a tree
- * leave every page half full behind them (measured with 8 streams of 128 B messages: 3.1 bytes of file a byte of payload against 2.1,
- * and the keeper's CPU doubled). The keeper opens a new one inside its write transaction; the plane hears of it by a count that is
- * published after the commit. When MESSAGE_DBS_MAX are in use, further streams share the database "messages".
+ * Messages lie in a database for each stream ("m" and the id in hex), not all in one: keys that are appended in the
+ * midst of a tree leave every page half full behind them (measured with 8 streams of 128 B messages: 3.1 bytes of file
+ * a byte of payload against 2.1, and the keeper's CPU doubled). The keeper opens a new one inside its write
+ * transaction; the plane hears of it by a count that is published after the commit. When MESSAGE_DBS_MAX are in use,
+ * further streams share the database "messages".
  *
  *     index    0 .. DB_COUNT-1          the databases of keys.h
  *              DB_COUNT + slot          the messages of slots[slot], slot < published
  *
- * A cursor for each database stays open over the plane's read transaction and is renewed with it, so a sequential reader pays
- * mdb_cursor_get(MDB_NEXT) and not a descent from the root. Messages and id order are put through a kept write cursor: LMDB then
- * finds the page of the last put without a descent when the next key lands on it.
+ * A cursor for each database stays open over the plane's read transaction and is renewed with it, so a sequential
+ * reader pays mdb_cursor_get(MDB_NEXT) and not a descent from the root. Messages and id order are put through a kept
+ * write cursor: LMDB then finds the page of the last put without a descent when the next key lands on it.
  */
 #include "disk/env.h"
 
@@ -66,25 +67,18 @@ static const char *const db_names[DB_COUNT] = {"meta", "records", "messages", "h
 
 static status_t translate(int code) {
     switch (code) {
-    case 0:
-        return STATUS_OK;
-    case MDB_NOTFOUND:
-        return STATUS_NOT_FOUND;
+    case 0: return STATUS_OK;
+    case MDB_NOTFOUND: return STATUS_NOT_FOUND;
     case MDB_MAP_FULL:
     case ENOSPC:
     case EDQUOT:
-    case EFBIG:
-        return STATUS_NO_SPACE;
-    case ENOMEM:
-        return STATUS_NO_MEMORY;
+    case EFBIG: return STATUS_NO_SPACE;
+    case ENOMEM: return STATUS_NO_MEMORY;
     case MDB_CORRUPTED:
     case MDB_PAGE_NOTFOUND:
-    case MDB_INVALID:
-        return STATUS_CORRUPT;
-    case MDB_VERSION_MISMATCH:
-        return STATUS_VERSION;
-    default:
-        return STATUS_IO;
+    case MDB_INVALID: return STATUS_CORRUPT;
+    case MDB_VERSION_MISMATCH: return STATUS_VERSION;
+    default: return STATUS_IO;
     }
 }
 
@@ -100,8 +94,8 @@ static bool out_of_space(env_t *env) {
     if (fstatvfs(fd, &disk) == 0 && (uint64_t)disk.f_bavail * disk.f_frsize < SPACE_LOW) {
         return true;
     }
-    return fstat(fd, &file) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-           (uint64_t)file.st_size + env->page_size > (uint64_t)limit.rlim_cur;
+    return fstat(fd, &file) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+           && (uint64_t)file.st_size + env->page_size > (uint64_t)limit.rlim_cur;
 }
 
 static MDB_val val_of(bytes_t bytes) {
@@ -112,7 +106,7 @@ static bytes_t bytes_from(MDB_val val) {
     return bytes_of(val.mv_data, (uint32_t)val.mv_size);
 }
 
-/* ---- which database ---- */
+/* ---- which database ---------------------------------------------------------------------------------------------- */
 
 static uint32_t route_place(const env_t *env, const route_t *route, uint32_t stream) {
     uint32_t i = stream * UINT32_C(2654435761) % ROUTE_SIZE;
@@ -158,7 +152,8 @@ static int open_message_db(env_t *env, MDB_txn *txn, uint32_t stream) {
     return code;
 }
 
-/* Opens the message databases that are there; one that a removed stream left empty goes (tidy), which takes some pages. */
+/* Opens the message databases that are there; one that a removed stream left empty goes (tidy), which takes some pages.
+ */
 static int open_message_dbs(env_t *env, MDB_txn *txn, bool tidy) {
     MDB_cursor *cursor;
     MDB_dbi names;
@@ -271,10 +266,12 @@ static void detach(env_t *env) {
     if (env->env != NULL) {
         mdb_env_close(env->env);
     }
-    *env = (env_t){.directory = env->directory, .map_size = env->map_size, .memory = env->memory, .renewals = env->renewals + 1};
+    *env = (env_t){
+        .directory = env->directory, .map_size = env->map_size, .memory = env->memory, .renewals = env->renewals + 1};
 }
 
-status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size) {
+status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason,
+                  size_t reason_size) {
     int code = 0;
     *out = NULL;
     env_t *env = calloc(1, sizeof *env);
@@ -319,7 +316,7 @@ status_t env_reopen(env_t *env) {
     return status;
 }
 
-/* ---- reading ---- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* A new transaction and not the old one renewed: the old snapshot stays when LMDB gives none. */
 status_t env_renew(env_t *env) {
@@ -401,7 +398,7 @@ status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, b
     return status == STATUS_NOT_FOUND ? cursor_get(env, index, MDB_LAST, BYTES_NONE, found, value) : status;
 }
 
-/* ---- writing ---- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 status_t env_write_begin(env_t *env) {
     check(env->write == NULL);

@@ -1,10 +1,10 @@
-/* env.h: the LMDB environment, and the only door to LMDB. Databases by store_db_t, keys and values as bytes, LMDB's errors as status_t.
- * Knows nothing of what the bytes mean.
+/* env.h: the LMDB environment, and the only door to LMDB. Databases by store_db_t, keys and values as bytes, LMDB's
+ * errors as status_t. Knows nothing of what the bytes mean.
  *
- * Two sides. Reading (env_get, env_seek ..): the plane thread, in one read transaction that env_renew moves to the newest commit;
- * what reads hand out lives until then. Writing (env_write_*): the keeper thread alone, in one write transaction at a time.
- * LMDB is used in its own safe mode: a commit is on disk when env_write_commit returns, never MDB_WRITEMAP, never MDB_NOSYNC but
- * for memory stores.
+ * Two sides. Reading (env_get, env_seek ..): the plane thread, in one read transaction that env_renew moves to the
+ * newest commit; what reads hand out lives until then. Writing (env_write_*): the keeper thread alone, in one write
+ * transaction at a time. LMDB is used in its own safe mode: a commit is on disk when env_write_commit returns, never
+ * MDB_WRITEMAP, never MDB_NOSYNC but for memory stores.
  */
 #ifndef LEAFD_DISK_ENV_H
 #define LEAFD_DISK_ENV_H
@@ -21,41 +21,46 @@ typedef struct env env_t;
 typedef struct env_usage {
     uint64_t map_bytes;
     uint64_t used_bytes; /* pages ever used; free ones among them are not counted out */
-    uint64_t free_bytes; /* known only after env_usage_exact                          */
+    uint64_t free_bytes; /* known only after env_usage_exact */
 } env_usage_t;
 
-LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason, size_t reason_size);
+LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason,
+                                size_t reason_size);
 void env_close(env_t *env);
 
-/* A write to its first pages that fails ends LMDB's work: reads go on in the snapshot that is there, writes are STATUS_IO until it is opened
- * again. The keeper thread asks. */
+/* A write to its first pages that fails ends LMDB's work: reads go on in the snapshot that is there, writes are
+ * STATUS_IO until it is opened again. The keeper thread asks. */
 bool env_broken(const env_t *env);
-/* Both threads' business: neither may be in any other call. On failure reads and writes are STATUS_IO until it is tried again. */
+/* Both threads' business: neither may be in any other call. On failure reads and writes are STATUS_IO until it is tried
+ * again. */
 LEAF_MUST_USE status_t env_reopen(env_t *env);
 
-/* ---- plane thread ---- */
+/* ---- plane thread ------------------------------------------------------------------------------------------------ */
 /* On failure the old snapshot stays. */
 LEAF_MUST_USE status_t env_renew(env_t *env);
 LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
-/* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key. One cursor for
- * each database, kept between calls. Messages: only those of the stream that key begins with are sure to be found. */
+/* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key.
+ * One cursor for each database, kept between calls. Messages: only those of the stream that key begins with are sure to
+ * be found. */
 LEAF_MUST_USE status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 
-/* ---- keeper thread (and the opening thread before it) ---- */
+/* ---- keeper thread (and the opening thread before it) ------------------------------------------------------------ */
 LEAF_MUST_USE status_t env_write_begin(env_t *env);
 LEAF_MUST_USE status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value);
 LEAF_MUST_USE status_t env_write_delete(env_t *env, store_db_t db, bytes_t key);
 /* Deletes at most `limit` entries of [from, to); *done counts them; STATUS_AGAIN: there are more. */
-LEAF_MUST_USE status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit, uint64_t *done);
+LEAF_MUST_USE status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit,
+                                              uint64_t *done);
 LEAF_MUST_USE status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first key at or after key; valid until the next write. */
 LEAF_MUST_USE status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found);
 LEAF_MUST_USE status_t env_write_commit(env_t *env);
 void env_write_abort(env_t *env);
 void env_usage(env_t *env, env_usage_t *usage);
-/* Counts the free pages of the last commit too (reads the free list, so only where it matters). Outside a write transaction. */
+/* Counts the free pages of the last commit too (reads the free list, so only where it matters). Outside a write
+ * transaction. */
 void env_usage_exact(env_t *env, env_usage_t *usage);
 int env_file(env_t *env); /* LMDB's own descriptor of its file, -1: none */
 

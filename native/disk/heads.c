@@ -129,7 +129,8 @@ head_entry_t *heads_add(heads_t *heads, uint32_t stream, bytes_t subject, uint64
         }
     }
     heads->free_list = entry->chain;
-    *entry = (head_entry_t){.hash = hash, .stream = stream, .size = subject.size, .used = true, .asked = true, .text = text};
+    *entry =
+        (head_entry_t){.hash = hash, .stream = stream, .size = subject.size, .used = true, .asked = true, .text = text};
     if (subject.size > 0) {
         memcpy(text != NULL ? text : entry->room, subject.at, subject.size);
     }

@@ -1,8 +1,9 @@
-/* heads.h: the bounded cache of subject heads (first, last, count of one subject in one stream), and the list of those that the open batch
- * has changed. Knows no batch and no LMDB: subjects.c loads into it, store.c empties the list when a batch closes.
+/* heads.h: the bounded cache of subject heads (first, last, count of one subject in one stream), and the list of those
+ * that the open batch has changed. Knows no batch and no LMDB: subjects.c loads into it, store.c empties the list when
+ * a batch closes.
  *
- * HEADS_MAX entries in slabs that come as needed, a hash with chains, and a clock hand that frees an entry nobody asked for since it
- * last came by. A dirty entry stays.
+ * HEADS_MAX entries in slabs that come as needed, a hash with chains, and a clock hand that frees an entry nobody asked
+ * for since it last came by. A dirty entry stays.
  */
 #ifndef LEAFD_DISK_HEADS_H
 #define LEAFD_DISK_HEADS_H
@@ -33,8 +34,8 @@ typedef struct head_entry {
 typedef struct heads {
     head_entry_t *slabs[HEADS_MAX / HEADS_SLAB];
     uint32_t *buckets;
-    uint32_t count;      /* entries made so far */
-    uint32_t free_list;  /* through chain */
+    uint32_t count;     /* entries made so far */
+    uint32_t free_list; /* through chain */
     uint32_t hand;
     uint32_t dirty_first;
     uint32_t dirty_count;

@@ -60,8 +60,8 @@ static status_t read_all(int fd, uint8_t *at, uint64_t size, uint64_t offset) {
     return STATUS_OK;
 }
 
-/* Every block is written once: fdatasync then has no metadata to write, neither sizes nor extents that turn from reserved to
- * written. The first block comes last, so that a file that lacks the rest is not taken for a journal. */
+/* Every block is written once: fdatasync then has no metadata to write, neither sizes nor extents that turn from
+ * reserved to written. The first block comes last, so that a file that lacks the rest is not taken for a journal. */
 static status_t write_head(const journal_t *journal, const uint8_t store_id[STORE_ID_SIZE]) {
     uint8_t block[JOURNAL_START] = {0};
     memcpy(block, MAGIC, 8);
@@ -105,7 +105,8 @@ static status_t fill(const journal_t *journal, const uint8_t store_id[STORE_ID_S
 
 static bool size_fits(int fd, uint64_t size) {
     struct stat stat;
-    return fstat(fd, &stat) == 0 && size >= BATCH_RING_MIN && size % (64 * 1024) == 0 && (uint64_t)stat.st_size >= JOURNAL_START + size;
+    return fstat(fd, &stat) == 0 && size >= BATCH_RING_MIN && size % (64 * 1024) == 0
+           && (uint64_t)stat.st_size >= JOURNAL_START + size;
 }
 
 static void inspect(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], journal_found_t *found) {
@@ -163,8 +164,8 @@ static status_t path_of(const char *directory, char path[4096], char *reason, si
     return STATUS_OK;
 }
 
-status_t journal_open(journal_t *journal, const char *directory, const uint8_t store_id[STORE_ID_SIZE], journal_found_t *found,
-                      char *reason, size_t reason_size) {
+status_t journal_open(journal_t *journal, const char *directory, const uint8_t store_id[STORE_ID_SIZE],
+                      journal_found_t *found, char *reason, size_t reason_size) {
     char path[4096];
     *journal = (journal_t){.fd = -1, .direct_fd = -1};
     *found = JOURNAL_ABSENT;
@@ -187,8 +188,8 @@ status_t journal_open(journal_t *journal, const char *directory, const uint8_t s
     return STATUS_OK;
 }
 
-status_t journal_make(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE], uint64_t origin,
-                      char *reason, size_t reason_size) {
+status_t journal_make(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE],
+                      uint64_t origin, char *reason, size_t reason_size) {
     char path[4096];
     *journal = (journal_t){.fd = -1, .direct_fd = -1, .size = size, .origin = origin};
     status_t status = path_of(directory, path, reason, reason_size);
@@ -212,8 +213,8 @@ status_t journal_make(journal_t *journal, const char *directory, uint64_t size, 
     return STATUS_OK;
 }
 
-/* A disk that does not give a piece mostly lacks one block of it. What it lacks is zeros here, which are no batch: salvage.c sees whether
- * that is missed, and open.c whether a start may go on without it. */
+/* A disk that does not give a piece mostly lacks one block of it. What it lacks is zeros here, which are no batch:
+ * salvage.c sees whether that is missed, and open.c whether a start may go on without it. */
 static status_t read_blocks(journal_t *journal, uint8_t *to, uint64_t size, uint64_t offset) {
     status_t status = read_all(journal->fd, to, size, offset);
     for (uint64_t at = 0; status == STATUS_IO && at < size; at += JOURNAL_ALIGNMENT) {
@@ -238,36 +239,42 @@ static status_t read_circle(journal_t *journal, uint8_t *to, uint64_t position, 
 
 static bool header_at(const journal_t *journal, uint64_t place, batch_header_t *header) {
     uint8_t at[BATCH_HEADER_SIZE];
-    return read_all(journal->fd, at, sizeof at, JOURNAL_START + place) == STATUS_OK && batch_header_read(at, header) &&
-           header->position % journal->size == place && header->size <= journal->size;
+    return read_all(journal->fd, at, sizeof at, JOURNAL_START + place) == STATUS_OK && batch_header_read(at, header)
+           && header->position % journal->size == place && header->size <= journal->size;
 }
 
 /* Is it whole, and that store's? */
-static bool is_of(journal_t *journal, uint64_t position, const batch_header_t *header, const uint8_t store_id[STORE_ID_SIZE]) {
+static bool is_of(journal_t *journal, uint64_t position, const batch_header_t *header,
+                  const uint8_t store_id[STORE_ID_SIZE]) {
     uint8_t *batch = malloc(header->size);
     uint64_t durable;
-    bool ours = batch != NULL && read_circle(journal, batch, position, header->size) == STATUS_OK &&
-                batch_crc(batch, header->size) == header->crc && witness_read(batch, header->size, store_id, &durable);
+    bool ours = batch != NULL && read_circle(journal, batch, position, header->size) == STATUS_OK
+                && batch_crc(batch, header->size) == header->crc
+                && witness_read(batch, header->size, store_id, &durable);
     free(batch);
     return ours;
 }
 
-bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain, const uint8_t store_id[STORE_ID_SIZE]) {
+bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain,
+                       const uint8_t store_id[STORE_ID_SIZE]) {
     struct stat stat;
     batch_header_t header;
-    if (fstat(journal->fd, &stat) != 0 || (uint64_t)stat.st_size < JOURNAL_START ||
-        !size_fits(journal->fd, (uint64_t)stat.st_size - JOURNAL_START)) {
+    if (fstat(journal->fd, &stat) != 0 || (uint64_t)stat.st_size < JOURNAL_START
+        || !size_fits(journal->fd, (uint64_t)stat.st_size - JOURNAL_START)) {
         return false;
     }
     journal->size = (uint64_t)stat.st_size - JOURNAL_START;
-    if (header_at(journal, position % journal->size, &header) && header.position == position && header.number == number + 1 &&
-        header.chain == chain && header.format <= STORE_FORMAT) {
-        /* Of a store without a checkpoint the note says nothing that others' would not: the first batch's witness does. */
+    if (header_at(journal, position % journal->size, &header) && header.position == position
+        && header.number == number + 1 && header.chain == chain && header.format <= STORE_FORMAT) {
+        /* Of a store without a checkpoint the note says nothing that others' would not: the first batch's witness does.
+ */
         return number > 0 || is_of(journal, position, &header, store_id);
     }
     for (uint64_t place = 0; number > 0 && place < journal->size; place += JOURNAL_ALIGNMENT) {
-        if (header_at(journal, place, &header) && header.number == number && header.crc == chain && header.format <= STORE_FORMAT &&
-            header.position + (header.size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT == position) {
+        if (header_at(journal, place, &header) && header.number == number && header.crc == chain
+            && header.format <= STORE_FORMAT
+            && header.position + (header.size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT
+                   == position) {
             return true;
         }
     }
@@ -279,8 +286,8 @@ bool journal_owner(const char *directory, uint8_t store_id[STORE_ID_SIZE]) {
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/journal", directory);
     int fd = length > 0 && (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    bool sound = fd >= 0 && read_all(fd, block, sizeof block, 0) == STATUS_OK && memcmp(block, MAGIC, 8) == 0 &&
-                 load_be32(block + 12) == crc32c(0, block + 16, JOURNAL_START - 16);
+    bool sound = fd >= 0 && read_all(fd, block, sizeof block, 0) == STATUS_OK && memcmp(block, MAGIC, 8) == 0
+                 && load_be32(block + 12) == crc32c(0, block + 16, JOURNAL_START - 16);
     if (fd >= 0) {
         close(fd);
     }
@@ -296,13 +303,14 @@ static int by_number(const void *a, const void *b) {
     return (left->number > right->number) - (left->number < right->number);
 }
 
-bool journal_row(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], uint64_t *position, uint64_t *number, uint32_t *chain) {
+bool journal_row(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], uint64_t *position, uint64_t *number,
+                 uint32_t *chain) {
     size_t count = 0;
     batch_header_t *found = calloc((size_t)(journal->size / JOURNAL_ALIGNMENT), sizeof *found);
     for (uint64_t place = 0; found != NULL && place < journal->size; place += JOURNAL_ALIGNMENT) {
         batch_header_t header;
-        if (header_at(journal, place, &header) && header.format <= STORE_FORMAT &&
-            is_of(journal, header.position, &header, store_id)) {
+        if (header_at(journal, place, &header) && header.format <= STORE_FORMAT
+            && is_of(journal, header.position, &header, store_id)) {
             found[count++] = header;
         }
     }
@@ -314,8 +322,10 @@ bool journal_row(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], uint
     size_t first = count - 1;
     while (first > 0) {
         const batch_header_t *before = &found[first - 1];
-        uint64_t end = before->position + (before->size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT;
-        if (before->number + 1 != found[first].number || before->crc != found[first].chain || end != found[first].position) {
+        uint64_t end =
+            before->position + (before->size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT;
+        if (before->number + 1 != found[first].number || before->crc != found[first].chain
+            || end != found[first].position) {
             break;
         }
         first--;
@@ -332,7 +342,8 @@ status_t journal_head_again(journal_t *journal, const uint8_t store_id[STORE_ID_
 }
 
 bool journal_lengthen(journal_t *journal) {
-    bool possible = journal->size <= LENGTHENED_MAX && posix_fallocate(journal->fd, 0, (off_t)(JOURNAL_START + journal->size)) == 0;
+    bool possible =
+        journal->size <= LENGTHENED_MAX && posix_fallocate(journal->fd, 0, (off_t)(JOURNAL_START + journal->size)) == 0;
     return possible && size_fits(journal->fd, journal->size);
 }
 
@@ -362,7 +373,8 @@ status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position,
 #define MARK_MAGIC "leafdend"
 #define MARK_SIZE 48
 
-status_t journal_mark(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain, const uint8_t store_id[STORE_ID_SIZE]) {
+status_t journal_mark(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain,
+                      const uint8_t store_id[STORE_ID_SIZE]) {
     _Alignas(JOURNAL_ALIGNMENT) uint8_t block[JOURNAL_ALIGNMENT] = {0};
     memcpy(block, MARK_MAGIC, 8);
     store_be64(block + 8, position);
@@ -373,13 +385,14 @@ status_t journal_mark(journal_t *journal, uint64_t position, uint64_t number, ui
     return write_all(journal->fd, journal->direct_fd, block, sizeof block, JOURNAL_START + position % journal->size);
 }
 
-bool mark_read(const uint8_t *at, uint64_t position, const uint8_t store_id[STORE_ID_SIZE], uint64_t *number, uint32_t *chain) {
+bool mark_read(const uint8_t *at, uint64_t position, const uint8_t store_id[STORE_ID_SIZE], uint64_t *number,
+               uint32_t *chain) {
     uint8_t copy[MARK_SIZE];
     memcpy(copy, at, sizeof copy);
     uint32_t crc = load_be32(copy + 28);
     memset(copy + 28, 0, 4);
-    if (memcmp(copy, MARK_MAGIC, 8) != 0 || load_be64(copy + 8) != position || memcmp(copy + 32, store_id, STORE_ID_SIZE) != 0 ||
-        crc32c(0, copy, sizeof copy) != crc) {
+    if (memcmp(copy, MARK_MAGIC, 8) != 0 || load_be64(copy + 8) != position
+        || memcmp(copy + 32, store_id, STORE_ID_SIZE) != 0 || crc32c(0, copy, sizeof copy) != crc) {
         return false;
     }
     *number = load_be64(copy + 16);
@@ -403,7 +416,8 @@ status_t journal_read(journal_t *journal, const batches_t *batches, uint64_t pos
     if (status != STATUS_OK) {
         return status;
     }
-    if (!batch_header_read(to, header) || header->position != position || header->number != number || header->chain != chain) {
+    if (!batch_header_read(to, header) || header->position != position || header->number != number
+        || header->chain != chain) {
         return STATUS_NOT_FOUND;
     }
     if (header->size > journal->size) {

@@ -1,7 +1,8 @@
 /* keeper.c: see keeper.h. The keeper thread's loop (the journal's is in writer.c), the one way ops get into LMDB.
  *
- * A removal of more than DELETE_STEP entries is committed in steps. That is safe in the middle of a batch: readers stay on the
- * snapshot of the last checkpoint, and after a crash the whole batch is applied again, which changes nothing that is done.
+ * A removal of more than DELETE_STEP entries is committed in steps. That is safe in the middle of a batch: readers stay
+ * on the snapshot of the last checkpoint, and after a crash the whole batch is applied again, which changes nothing
+ * that is done.
  */
 #include "disk/keeper.h"
 
@@ -18,10 +19,11 @@
 #include "disk/waiting.h"
 
 #define DELETE_STEP 50000
-#define RETRY_MS_MAX 1000 /* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
+/* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
+#define RETRY_MS_MAX 1000
 #define GIVE_BACK_NS INT64_C(4000000000)
 #define LOOK_MS 1000       /* others fill disks too: so often is it looked how much is free .. */
-#define LOOK_IDLE_MS 10000 /* .. and while the store is at rest                                */
+#define LOOK_IDLE_MS 10000 /* .. and while the store is at rest */
 
 /* One write for any number of news: the plane reads the eventfd, clears the mark, then looks (keeper_heard). */
 void keeper_wake_plane(keeper_t *keeper) {
@@ -43,7 +45,7 @@ static int longer(int ms) {
     return ms * 2 < RETRY_MS_MAX ? ms * 2 : RETRY_MS_MAX;
 }
 
-/* ---- keeper thread ---- */
+/* ---- keeper thread ----------------------------------------------------------------------------------------------- */
 
 static const char applied_name[] = "applied";
 
@@ -104,15 +106,9 @@ status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size) {
         }
         status_t status = STATUS_CORRUPT;
         switch ((op_kind_in_batch_t)op.kind) {
-        case OP_PUT:
-            status = env_write_put(env, (store_db_t)op.db, op.key, op.value);
-            break;
-        case OP_DELETE:
-            status = env_write_delete(env, (store_db_t)op.db, op.key);
-            break;
-        case OP_DELETE_RANGE:
-            status = apply_range(env, &op);
-            break;
+        case OP_PUT: status = env_write_put(env, (store_db_t)op.db, op.key, op.value); break;
+        case OP_DELETE: status = env_write_delete(env, (store_db_t)op.db, op.key); break;
+        case OP_DELETE_RANGE: status = apply_range(env, &op); break;
         }
         if (status != STATUS_OK) {
             return status;
@@ -147,13 +143,14 @@ static status_t apply_handed(keeper_t *keeper) {
     return STATUS_OK;
 }
 
-/* ---- room ---- */
+/* ---- room -------------------------------------------------------------------------------------------------------- */
 
 static bool bounded(const keeper_t *keeper) {
     return atomic_load_explicit(&keeper->admits, memory_order_relaxed) < keeper->batches->size / 8 * 7;
 }
 
-/* How much room there is, and what publishers may take of it. After a commit the free pages are counted, where that matters. */
+/* How much room there is, and what publishers may take of it. After a commit the free pages are counted, where that
+ * matters. */
 static void look(keeper_t *keeper, bool committed) {
     env_usage_t usage = {0};
     space_short_t by = SPACE_ENOUGH;
@@ -190,7 +187,8 @@ static void look(keeper_t *keeper, bool committed) {
     }
 }
 
-/* A commit that changes nothing: LMDB uses pages again that were freed two commits ago, so what a checkpoint freed serves the next one. */
+/* A commit that changes nothing: LMDB uses pages again that were freed two commits ago, so what a checkpoint freed
+ * serves the next one. */
 static void age(keeper_t *keeper) {
     if (env_write_begin(keeper->env) == STATUS_OK) {
         (void)!keeper_commit(keeper->env, keeper->committed, keeper->committed_number, keeper->committed_chain);
@@ -229,7 +227,11 @@ static status_t drain(keeper_t *keeper, uint64_t wanted) {
     const batches_t *ring = keeper->batches;
     uint64_t durable = atomic_load_explicit(&keeper->durable, memory_order_acquire);
     drain_t work = {.env = keeper->env,
-                    .batches = {.at = ring->at, .size = ring->size, .alignment = ring->alignment, .freed = keeper->committed, .end = durable},
+                    .batches = {.at = ring->at,
+                                .size = ring->size,
+                                .alignment = ring->alignment,
+                                .freed = keeper->committed,
+                                .end = durable},
                     .from = keeper->committed,
                     .to = wanted,
                     .durable = durable,
@@ -265,7 +267,8 @@ static void fall_back(keeper_t *keeper) {
     keeper->applied_chain = keeper->committed_chain;
 }
 
-/* A checkpoint leaves LMDB's dirty pages in malloc's hands; they go back to the system, but not each second under load. */
+/* A checkpoint leaves LMDB's dirty pages in malloc's hands; they go back to the system, but not each second under load.
+ */
 static void give_back(keeper_t *keeper) {
 #ifdef __GLIBC__
     int64_t now = thread_elapsed_ns();
@@ -323,11 +326,13 @@ static bool mendable(const keeper_t *keeper) {
     return fd < 0 || fdatasync(fd) == 0;
 }
 
-/* LMDB has ended its work (env_broken): the plane, whose reads it serves, opens home again while this thread keeps out of it. */
+/* LMDB has ended its work (env_broken): the plane, whose reads it serves, opens home again while this thread keeps out
+ * of it. */
 static void park(keeper_t *keeper) {
     atomic_store_explicit(&keeper->parked, true, memory_order_release);
     keeper_wake_plane(keeper);
-    while (atomic_load_explicit(&keeper->parked, memory_order_acquire) && !atomic_load_explicit(&keeper->stop_keeper, memory_order_acquire)) {
+    while (atomic_load_explicit(&keeper->parked, memory_order_acquire)
+           && !atomic_load_explicit(&keeper->stop_keeper, memory_order_acquire)) {
         thread_sleep(keeper->keeper_fd, -1);
     }
     keeper->blocks.fd = env_file(keeper->env);
@@ -372,7 +377,7 @@ static void *keeper_main(void *context) {
     return NULL;
 }
 
-/* ---- plane ---- */
+/* ---- plane ------------------------------------------------------------------------------------------------------- */
 
 status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_mark_t end) {
     keeper->chain = end.chain;

@@ -1,11 +1,14 @@
-/* keeper.h: the store's two threads and what they share with the plane: positions in the byte ring of batch.h, nothing else.
+/* keeper.h: the store's two threads and what they share with the plane: positions in the byte ring of batch.h, nothing
+ * else.
  *
  *     plane    sealed ------> journal thread    one write and one fdatasync for all that is sealed ------> durable
  *     plane    handed ------> keeper thread     applies batches to LMDB in one long write transaction
- *     plane    wanted ------> keeper thread     commits as soon as it has applied that far          ------> checkpointed
+ *     plane    wanted ------> keeper thread     commits as soon as it has applied that far          ------>
+ *                                                                                                   checkpointed
  *
- * Each position has one writer and only grows. eventfds wake. Both threads keep trying when the disk refuses: the bytes they
- * need stay in the ring until a checkpoint has committed, so nothing is lost by a refusal, and the plane is told (trouble).
+ * Each position has one writer and only grows. eventfds wake. Both threads keep trying when the disk refuses: the bytes
+ * they need stay in the ring until a checkpoint has committed, so nothing is lost by a refusal, and the plane is told
+ * (trouble).
  */
 #ifndef LEAFD_DISK_KEEPER_H
 #define LEAFD_DISK_KEEPER_H
@@ -26,7 +29,7 @@ typedef struct keeper {
     const char *directory; /* home's */
     int64_t sync_interval_ns;
     uint64_t budget; /* LMDB's pages in use may come to so much */
-    int journal_fd; /* eventfds */
+    int journal_fd;  /* eventfds */
     int keeper_fd;
     int plane_fd;
     /* plane --> threads */
@@ -40,7 +43,8 @@ typedef struct keeper {
     _Atomic bool signalled; /* plane_fd is readable, or the plane is about to look */
     _Atomic uint64_t durable;
     _Atomic uint64_t checkpointed;
-    _Atomic uint64_t rewriting; /* the journal thread reads memory from here on again; UINT64_MAX: only what it never wrote */
+    /* the journal thread reads memory from here on again; UINT64_MAX: only what it never wrote */
+    _Atomic uint64_t rewriting;
     _Atomic int journal_trouble; /* status_t of the last try, STATUS_OK = fine */
     _Atomic int keeper_trouble;
     _Atomic uint64_t journal_bytes;
@@ -66,11 +70,11 @@ typedef struct keeper {
     uint64_t committed_number;
     uint32_t committed_chain;
     bool writing;
-    bool scarce;     /* the last try found no room: the next checkpoint is a drain                */
-    uint32_t piece;  /* of that                                                                   */
-    uint64_t removed; /* likewise: its removals before this position are in home                  */
-    uint64_t put;     /* likewise: its puts                                                       */
-    blocks_t blocks; /* of LMDB's file */
+    bool scarce;      /* the last try found no room: the next checkpoint is a drain */
+    uint32_t piece;   /* of that */
+    uint64_t removed; /* likewise: its removals before this position are in home */
+    uint64_t put;     /* likewise: its puts */
+    blocks_t blocks;  /* of LMDB's file */
     int64_t looked_at;
     int64_t gave_back_at;
     pthread_t journal_thread;
@@ -87,10 +91,11 @@ typedef struct keeper_mark {
 } keeper_mark_t;
 /* end: of what is durable. home: of that, what is in home; the batches between are in the ring. */
 LEAF_MUST_USE status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_mark_t end);
-/* Lets the journal finish what is sealed and the keeper commit what is handed, then ends both. Gives up where the disk refuses. */
+/* Lets the journal finish what is sealed and the keeper commit what is handed, then ends both. Gives up where the disk
+ * refuses. */
 void keeper_close(keeper_t *keeper);
 
-#define RETRY_MS 200 /* after a refusal by the disk */
+#define RETRY_MS 200                     /* after a refusal by the disk */
 void *keeper_journal_main(void *keeper); /* the journal thread, writer.c */
 void keeper_wake_plane(keeper_t *keeper);
 void keeper_heard(keeper_t *keeper); /* the plane, before it looks at what the threads say */
@@ -98,10 +103,12 @@ void keeper_seal(keeper_t *keeper, uint64_t position);
 /* The plane has opened home again, or could not. */
 void keeper_unpark(keeper_t *keeper);
 void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint);
-/* The plane is done with the memory before position. false: the journal thread may be reading it just now; ask again. */
+/* The plane is done with the memory before position. false: the journal thread may be reading it just now; ask again.
+ */
 bool keeper_free(keeper_t *keeper, uint64_t position);
 
-/* Applies the ops of one batch inside the write transaction; commits in between when a removal is large. Used by replay too. */
+/* Applies the ops of one batch inside the write transaction; commits in between when a removal is large. Used by replay
+ * too. */
 LEAF_MUST_USE status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size);
 /* Notes in home how far it has come, and commits. */
 LEAF_MUST_USE status_t keeper_commit(env_t *env, uint64_t position, uint64_t number, uint32_t chain);

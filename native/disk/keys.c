@@ -4,8 +4,9 @@
 #include "base/check.h"
 #include "base/crc.h"
 
-/* Stable 128-bit hash for cut texts (it is on disk, so base/hash.h with its seed per process will not do): MurmurHash3's x64
- * finish over 16-byte blocks. A collision is no danger to data: the whole text is in the value and is compared. */
+/* Stable 128-bit hash for cut texts (it is on disk, so base/hash.h with its seed per process will not do):
+ * MurmurHash3's x64 finish over 16-byte blocks. A collision is no danger to data: the whole text is in the value and is
+ * compared. */
 static uint64_t rotate(uint64_t x, uint32_t by) {
     return x << by | x >> (64 - by);
 }
@@ -178,8 +179,8 @@ bool head_read(bytes_t key, bytes_t value, bytes_t *subject, head_t *head) {
     if (!text_read(key, value, HEAD_FIXED_SIZE, subject)) {
         return false;
     }
-    *head = (head_t){
-        .first = load_be64(value.at + 4), .last = load_be64(value.at + 12), .count = load_be64(value.at + 20)};
+    *head =
+        (head_t){.first = load_be64(value.at + 4), .last = load_be64(value.at + 12), .count = load_be64(value.at + 20)};
     return true;
 }
 

@@ -1,31 +1,34 @@
-/* keys.h: every key and every value that the store keeps in LMDB, drawn. Pure functions on bytes; knows no LMDB and no batch.
+/* keys.h: every key and every value that the store keeps in LMDB, drawn. Pure functions on bytes; knows no LMDB and no
+ * batch.
  *
- * Integers are big-endian, so that byte order is number order and a file can move between machines. Every value begins with a
- * CRC32C over the key and the rest of the value: a value that lost its way to another key fails too.
+ * Integers are big-endian, so that byte order is number order and a file can move between machines. Every value begins
+ * with a CRC32C over the key and the rest of the value: a value that lost its way to another key fails too.
  *
  *  db          key                                     value (after crc 4)
  *  META        "format"                                version 4, store id 16
  *              "applied"                               position 8, batch number 8, chain 4    (see journal.h)
  *              "clock"                                 see clockwork.c
- *  RECORDS     kind 1, key ..                          as given                               (RECORD_* of abi.h, store.h, below)
- *  MESSAGES    stream 4, seq 8                         flags 1, subject size 2, header size 4, ts 8, born 8, previous 8,
- *                                                      subject, header, payload
+ *  RECORDS     kind 1, key ..                          as given                               (RECORD_* of abi.h,
+ *                                                                                             store.h, below)
+ *  MESSAGES    stream 4, seq 8                         flags 1, subject size 2, header size 4, ts 8, born 8, previous
+ *                                                      8, subject, header, payload
  *  HEADS       stream 4, subject ..                    first 8, last 8, count 8, [whole subject]
  *  IDS         stream 4, message id ..                 seq 8, born 8, [whole id]
  *  ID_ORDER    stream 4, seq 8                         born 8, message id
- *  EXPIRY      stream 4, expires 8, seq 8              -                                   (also schedules: EXPIRY_SCHEDULE)
+ *  EXPIRY      stream 4, expires 8, seq 8              -                                   (also schedules:
+ *                                                                                          EXPIRY_SCHEDULE)
  *
- * - Messages lie in a database for each stream (env.c says why); the key has the stream all the same, for the shared database of
- *   those over the limit and for the checksum.
- * - LMDB's keys end at 511 bytes. A subject or id over KEY_TEXT_MAX is cut to a prefix plus a 16-byte hash, and the value then
- *   carries the whole text behind the numbers.
+ * - Messages lie in a database for each stream (env.c says why); the key has the stream all the same, for the shared
+ *   database of those over the limit and for the checksum.
+ * - LMDB's keys end at 511 bytes. A subject or id over KEY_TEXT_MAX is cut to a prefix plus a 16-byte hash, and the
+ *   value then carries the whole text behind the numbers.
  * - ts is the stamp that people see (wall clock, never backwards within a stream); born is the store's own age clock
  *   (clockwork.c), which no wall clock step moves; expires is on the age clock.
- * - A schedule (schedules.c) waits in EXPIRY among the times to live, with the top bit of its message's sequence set. What is in force is
- *   its record RECORD_SCHEDULE: an entry of EXPIRY that does not agree with it is an old one.
- * - previous: the sequence of the message before on the same subject when this one was appended, 0 = none. It may be gone by now:
- *   a chain ends where it goes below the head's `first`, and a message deleted out of the middle leaves a GONE record (no
- *   subject, no payload) that keeps its link. So "the last N of a subject" needs no further index.
+ * - A schedule (schedules.c) waits in EXPIRY among the times to live, with the top bit of its message's sequence set.
+ *   What is in force is its record RECORD_SCHEDULE: an entry of EXPIRY that does not agree with it is an old one.
+ * - previous: the sequence of the message before on the same subject when this one was appended, 0 = none. It may be
+ *   gone by now: a chain ends where it goes below the head's `first`, and a message deleted out of the middle leaves a
+ *   GONE record (no subject, no payload) that keeps its link. So "the last N of a subject" needs no further index.
  * - head.first is a lower bound: nothing of the subject lies below it. last and count are exact.
  */
 #ifndef LEAFD_DISK_KEYS_H
@@ -54,7 +57,8 @@ typedef enum store_db {
 
 #define KEY_MAX 511
 #define KEY_TEXT_MAX 480
-#define KEY_TEXT_PREFIX 464 /* + 16 bytes of hash = KEY_TEXT_MAX, so a cut text is one of exactly that size: see keys.c */
+/* + 16 bytes of hash = KEY_TEXT_MAX, so a cut text is one of exactly that size: see keys.c */
+#define KEY_TEXT_PREFIX 464
 
 #define VALUE_CRC_SIZE 4
 #define MESSAGE_KEY_SIZE 12
@@ -64,9 +68,9 @@ typedef enum store_db {
 #define ID_ORDER_FIXED_SIZE 12
 #define EXPIRY_KEY_SIZE 20
 
-#define MESSAGE_GONE 1  /* deleted; only the link is left */
-#define MESSAGE_NEVER 2 /* exempt from max_age            */
-#define MESSAGE_SCHEDULE 4 /* has a schedule              */
+#define MESSAGE_GONE 1     /* deleted; only the link is left */
+#define MESSAGE_NEVER 2    /* exempt from max_age */
+#define MESSAGE_SCHEDULE 4 /* has a schedule */
 
 #define EXPIRY_SCHEDULE (UINT64_C(1) << 63) /* in the sequence of an EXPIRY key */
 

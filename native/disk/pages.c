@@ -1,13 +1,16 @@
 /* pages.c: see pages.h. The format of LMDB 0.9: numbers in the machine's own order, page numbers as wide as size_t.
  *
- *     page       number, pad 2, flags 2, lower 2, upper 2 (overflow: pages 4), then 2 bytes for each node: where it lies in the page
- *     node       low 2, high 2, flags 2, key size 2, key, data. In a branch low, high and flags are the child's number; in a leaf low and
- *                high are the data's size, and the flags say whether the data is a number of overflow pages, or a database
+ *     page       number, pad 2, flags 2, lower 2, upper 2 (overflow: pages 4), then 2 bytes for each node: where it
+ *                lies in the page
+ *     node       low 2, high 2, flags 2, key size 2, key, data. In a branch low, high and flags are the child's number;
+ *                in a leaf low and high are the data's size, and the flags say whether the data is a number of overflow
+ *                pages, or a database
  *     database   pad 4, flags 2, depth 2, branch pages, leaf pages, overflow pages, entries, root
- *     meta       (pages 0 and 1) magic 4, version 4, address, map size, the free list's database (its pad is the page size), the main
- *                one, last page, commit
+ *     meta       (pages 0 and 1) magic 4, version 4, address, map size, the free list's database (its pad is the page
+ *                size), the main one, last page, commit
  *
- * Every page is reached once; free pages are not reached at all. What the entries say is not looked at: they have checksums.
+ * Every page is reached once; free pages are not reached at all. What the entries say is not looked at: they have
+ * checksums.
  */
 #include "disk/pages.h"
 
@@ -31,7 +34,15 @@
 #define DEPTH_MAX 32
 #define META_BEGIN_MAX (HEAD + META_SIZE)
 
-enum { BRANCH = 0x01, LEAF = 0x02, OVERFLOWS = 0x04, META = 0x08, PASSING = 0xc010 /* of a transaction */, BIG = 0x01, SUB = 0x02 };
+enum {
+    BRANCH = 0x01,
+    LEAF = 0x02,
+    OVERFLOWS = 0x04,
+    META = 0x08,
+    PASSING = 0xc010 /* of a transaction */,
+    BIG = 0x01,
+    SUB = 0x02
+};
 
 typedef struct db {
     uint16_t depth;
@@ -40,7 +51,7 @@ typedef struct db {
 
 typedef struct pages {
     int fd;
-    uint32_t size;    /* of a page */
+    uint32_t size; /* of a page */
     size_t last;
     size_t commit;
     db_t free_list;
@@ -91,7 +102,8 @@ static status_t read_at(pages_t *pages, uint8_t *to, size_t size, uint64_t offse
             continue;
         }
         if (done <= 0) {
-            return wrong(pages, pages->size > 0 ? (size_t)(offset / pages->size) : 0, done < 0 ? "it cannot be read" : "the file ends before it");
+            return wrong(pages, pages->size > 0 ? (size_t)(offset / pages->size) : 0,
+                         done < 0 ? "it cannot be read" : "the file ends before it");
         }
         to += done;
         size -= (size_t)done;
@@ -100,14 +112,15 @@ static status_t read_at(pages_t *pages, uint8_t *to, size_t size, uint64_t offse
     return STATUS_OK;
 }
 
-/* ---- the two metas ---- */
+/* ---- the two metas ----------------------------------------------------------------------------------------------- */
 
 static bool meta_read(pages_t *pages, size_t number, uint32_t page_size) {
     uint8_t page[META_BEGIN_MAX];
     const uint8_t *meta = page + HEAD;
     const uint8_t *tail = meta + 8 + 2 * WORD + 2 * DB_SIZE;
     uint64_t offset = (uint64_t)number * page_size;
-    if (read_at(pages, page, sizeof page, offset) != STATUS_OK || (kind_of(page) & META) == 0 || load32(meta) != MAGIC) {
+    if (read_at(pages, page, sizeof page, offset) != STATUS_OK || (kind_of(page) & META) == 0
+        || load32(meta) != MAGIC) {
         return false;
     }
     uint32_t size = load32(meta + 8 + 2 * WORD);
@@ -134,7 +147,7 @@ static status_t metas_read(pages_t *pages) {
     return pages->last < UINT32_MAX ? STATUS_OK : wrong(pages, 0, "the number of the last page cannot be");
 }
 
-/* ---- trees ---- */
+/* ---- trees ------------------------------------------------------------------------------------------------------- */
 
 /* Marks pages as reached: there are that many, and nobody else has them. */
 static status_t reach(pages_t *pages, size_t number, size_t count) {
@@ -165,7 +178,8 @@ static status_t big_check(pages_t *pages, size_t number, uint32_t data_size) {
         return status;
     }
     bool sound = load_word(head) == number && kind_of(head) == OVERFLOWS && load32(head + WORD + 4) >= count;
-    status = load32(head + WORD + 4) > count ? reach(pages, number + count, load32(head + WORD + 4) - count) : STATUS_OK;
+    status =
+        load32(head + WORD + 4) > count ? reach(pages, number + count, load32(head + WORD + 4) - count) : STATUS_OK;
     return sound ? status : wrong(pages, number, "it is no page of a large value");
 }
 
@@ -176,8 +190,8 @@ static uint32_t node_count(const uint8_t *page) {
 static status_t header_check(pages_t *pages, const uint8_t *page, size_t number, bool leaf) {
     uint16_t lower = load16(page + WORD + 4);
     uint16_t upper = load16(page + WORD + 6);
-    bool sound = load_word(page) == number && kind_of(page) == (leaf ? LEAF : BRANCH) && lower >= HEAD && lower <= upper &&
-                 upper <= pages->size && lower % 2 == 0 && (leaf || node_count(page) > 0);
+    bool sound = load_word(page) == number && kind_of(page) == (leaf ? LEAF : BRANCH) && lower >= HEAD && lower <= upper
+                 && upper <= pages->size && lower % 2 == 0 && (leaf || node_count(page) > 0);
     return sound ? STATUS_OK : wrong(pages, number, "its head is damaged");
 }
 
@@ -197,7 +211,8 @@ static const uint8_t *node_at(const pages_t *pages, const uint8_t *page, uint32_
 }
 
 static size_t child_of(const uint8_t *node) {
-    uint64_t number = load16(node) | (uint64_t)load16(node + 2) << 16 | (WORD > 4 ? (uint64_t)load16(node + 4) << 32 : 0);
+    uint64_t number =
+        load16(node) | (uint64_t)load16(node + 2) << 16 | (WORD > 4 ? (uint64_t)load16(node + 4) << 32 : 0);
     return (size_t)number;
 }
 
@@ -233,7 +248,8 @@ static status_t tree_check(pages_t *pages, db_t db, unsigned base, bool named) {
         status_t status = STATUS_OK;
         if (next[level] == 0) {
             status = reach(pages, number[level], 1);
-            status = status == STATUS_OK ? read_at(pages, page, pages->size, (uint64_t)number[level] * pages->size) : status;
+            status =
+                status == STATUS_OK ? read_at(pages, page, pages->size, (uint64_t)number[level] * pages->size) : status;
             status = status == STATUS_OK ? header_check(pages, page, number[level], leaf) : status;
         }
         if (status != STATUS_OK) {
@@ -263,7 +279,7 @@ static status_t tree_check(pages_t *pages, db_t db, unsigned base, bool named) {
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static bool pages_open(pages_t *pages, const char *path) {
     struct stat file;
@@ -285,7 +301,8 @@ static void pages_close(pages_t *pages) {
 
 bool pages_cut_short(const char *path) {
     pages_t pages;
-    bool cut = pages_open(&pages, path) && metas_read(&pages) == STATUS_OK && pages.there < ((uint64_t)pages.last + 1) * pages.size;
+    bool cut = pages_open(&pages, path) && metas_read(&pages) == STATUS_OK
+               && pages.there < ((uint64_t)pages.last + 1) * pages.size;
     pages_close(&pages);
     return cut;
 }

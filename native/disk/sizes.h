@@ -1,8 +1,9 @@
-/* sizes.h: how large a store's parts are: the map, the journal, what may lie in LMDB's pages. Arithmetic only, so that a 64-bit machine can
- * test what a 32-bit one gets.
+/* sizes.h: how large a store's parts are: the map, the journal, what may lie in LMDB's pages. Arithmetic only, so that
+ * a 64-bit machine can test what a 32-bit one gets.
  *
- * On 32 bit the file store's map, the memory store's map and both rings (each mapped twice) share one address space with the process;
- * a kernel that splits it in halves leaves 2 GiB. All four together take at most SIZES_ADDRESS_32 of it.
+ * On 32 bit the file store's map, the memory store's map and both rings (each mapped twice) share one address space
+ * with the process; a kernel that splits it in halves leaves 2 GiB. All four together take at most SIZES_ADDRESS_32 of
+ * it.
  */
 #ifndef LEAFD_DISK_SIZES_H
 #define LEAFD_DISK_SIZES_H
@@ -15,9 +16,9 @@
 #define SIZES_MEMORY_RING_32 (UINT64_C(16) << 20)
 
 typedef struct store_sizes {
-    uint64_t ring;   /* bytes of the byte ring; a new journal has as many                                   */
-    uint64_t map;    /* of LMDB's map                                                                       */
-    uint64_t budget; /* LMDB's pages in use may come to so much: beyond it publishers are refused           */
+    uint64_t ring;   /* bytes of the byte ring; a new journal has as many */
+    uint64_t map;    /* of LMDB's map */
+    uint64_t budget; /* LMDB's pages in use may come to so much: beyond it publishers are refused */
 } store_sizes_t;
 
 /* max_bytes: what the files may take, 0 = no bound. journal_size: 0 = to be chosen. pointer_size: of the machine. */

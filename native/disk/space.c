@@ -4,15 +4,16 @@
 #define MIB (UINT64_C(1) << 20)
 #define RESERVE_MIN (2 * MIB)
 #define RESERVE_MIN_MEMORY (1 * MIB)
-#define RESERVE_PART 256 /* of the pages in use: a large removal's list of freed pages takes 1/512 of them, in one piece */
+/* of the pages in use: a large removal's list of freed pages takes 1/512 of them, in one piece */
+#define RESERVE_PART 256
 #define AHEAD_MIN (6 * MIB)
 #define AHEAD_IDLE (16 * MIB)
 #define PLENTY (1024 * MIB)
-#define SAFE (512 * MIB)        /* what others may take between two looks                                          */
+#define SAFE (512 * MIB) /* what others may take between two looks */
 #define SAFE_MEMORY (8 * MIB)
 #define SAFE_LOOSE (32 * MIB)
-/* Bytes of file for a byte of the ring, 5/2: a message of 100 bytes takes 1.4, one that is a little more than fits into its pages 2,
- * and pages of entries in no order are two thirds full. */
+/* Bytes of file for a byte of the ring, 5/2: a message of 100 bytes takes 1.4, one that is a little more than fits into
+ * its pages 2, and pages of entries in no order are two thirds full. */
 #define GROWTH_UP 5
 #define GROWTH_DOWN 2
 #define PUBLISHERS_PART 8 /* the ring's last eighth is left to deletions, acks and consumer states */
@@ -53,6 +54,8 @@ uint64_t space_admits(const space_t *space, space_short_t *by) {
     uint64_t by_disk = less(room, space_reserve(space)) / GROWTH_UP * GROWTH_DOWN;
     uint64_t by_limit = less(space->budget, less(space->used, space->free_pages)) / 2;
     uint64_t admits = least(least(by_disk, by_limit), ceiling(space));
-    *by = admits >= SPACE_RESUME ? SPACE_ENOUGH : by_disk < by_limit && free_bytes <= space->map_left ? SPACE_DISK : SPACE_LIMIT;
+    *by = admits >= SPACE_RESUME                                ? SPACE_ENOUGH
+          : by_disk < by_limit && free_bytes <= space->map_left ? SPACE_DISK
+                                                                : SPACE_LIMIT;
     return admits;
 }

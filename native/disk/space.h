@@ -1,11 +1,13 @@
-/* space.h: how much a store may still take in, from what its files, its disk and its limit leave. Arithmetic only: keeper.c looks and
- * reserves, append.c refuses, and both threads' promise is this:
+/* space.h: how much a store may still take in, from what its files, its disk and its limit leave. Arithmetic only:
+ * keeper.c looks and reserves, append.c refuses, and both threads' promise is this:
  *
- *     what lies in the ring can always go home: bytes in the ring * GROWTH + the reserve <= bytes reserved behind LMDB's last page
+ *     what lies in the ring can always go home: bytes in the ring * GROWTH + the reserve <= bytes reserved behind
+ *     LMDB's last page
  *
- * The reserve is what deletions, acknowledgements and consumer states need: LMDB copies each page that it changes, so that removing
- * takes new pages before it gives any back. While the disk has plenty, free bytes of the file system count like reserved ones, so that
- * an idle box does not hold on to much; when it gets short, only reserved ones do, which nobody else can take.
+ * The reserve is what deletions, acknowledgements and consumer states need: LMDB copies each page that it changes, so
+ * that removing takes new pages before it gives any back. While the disk has plenty, free bytes of the file system
+ * count like reserved ones, so that an idle box does not hold on to much; when it gets short, only reserved ones do,
+ * which nobody else can take.
  */
 #ifndef LEAFD_DISK_SPACE_H
 #define LEAFD_DISK_SPACE_H
@@ -15,23 +17,23 @@
 
 typedef enum space_short {
     SPACE_ENOUGH = 0,
-    SPACE_DISK,  /* the file system                */
-    SPACE_LIMIT, /* max_file_store, or the map     */
+    SPACE_DISK,  /* the file system */
+    SPACE_LIMIT, /* max_file_store, or the map */
 } space_short_t;
 
-#define SPACE_LEAVE (UINT64_C(1) << 20)      /* of the disk, for others                                               */
-#define SPACE_STOP (UINT64_C(128) << 10)     /* publishers are refused when the ring may take less than this ..       */
-#define SPACE_RESUME (UINT64_C(512) << 10)   /* .. until it may take this                                             */
+#define SPACE_LEAVE (UINT64_C(1) << 20)    /* of the disk, for others */
+#define SPACE_STOP (UINT64_C(128) << 10)   /* publishers are refused when the ring may take less than this .. */
+#define SPACE_RESUME (UINT64_C(512) << 10) /* .. until it may take this */
 
 typedef struct space {
-    bool memory;         /* tmpfs: what is reserved is memory                             */
-    bool firm;           /* blocks can be reserved                                        */
-    uint64_t ring;       /* size of the byte ring                                         */
-    uint64_t budget;     /* pages in use may come to so much                              */
-    uint64_t used;       /* pages ever used                                               */
+    bool memory;         /* tmpfs: what is reserved is memory */
+    bool firm;           /* blocks can be reserved */
+    uint64_t ring;       /* size of the byte ring */
+    uint64_t budget;     /* pages in use may come to so much */
+    uint64_t used;       /* pages ever used */
     uint64_t free_pages; /* of those, bytes that the next pages can take, as far as known */
-    uint64_t ahead;      /* reserved behind them                                          */
-    uint64_t map_left;   /* behind them in the map                                        */
+    uint64_t ahead;      /* reserved behind them */
+    uint64_t map_left;   /* behind them in the map */
     uint64_t disk_free;
 } space_t;
 

@@ -1,4 +1,5 @@
-/* writer.c: the journal thread: chains and checksums what is sealed, writes and syncs it, and tries again where the disk refuses. */
+/* writer.c: the journal thread: chains and checksums what is sealed, writes and syncs it, and tries again where the
+ * disk refuses. */
 #include "base/check.h"
 #include "disk/keeper.h"
 #include "disk/waiting.h"
@@ -37,8 +38,9 @@ typedef struct journal_state {
     int64_t synced_at;
 } journal_state_t;
 
-/* After a refusal nobody knows which of the blocks since the last sync the disk has (a kernel that failed to write pages back takes them
- * for clean all the same): everything since then is written again, but for what home has meanwhile: its memory may be gone. */
+/* After a refusal nobody knows which of the blocks since the last sync the disk has (a kernel that failed to write
+ * pages back takes them for clean all the same): everything since then is written again, but for what home has
+ * meanwhile: its memory may be gone. */
 static void write_again(keeper_t *keeper, journal_state_t *state) {
     atomic_store(&keeper->rewriting, state->synced);
     uint64_t freed = atomic_load(&keeper->freed);
@@ -55,8 +57,8 @@ static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t
         state->written = sealed;
         atomic_fetch_add_explicit(&keeper->journal_bytes, sealed - from, memory_order_relaxed);
     }
-    bool due = keeper->sync_interval_ns == 0 || stopping || state->failed ||
-               thread_elapsed_ns() - state->synced_at >= keeper->sync_interval_ns;
+    bool due = keeper->sync_interval_ns == 0 || stopping || state->failed
+               || thread_elapsed_ns() - state->synced_at >= keeper->sync_interval_ns;
     if (!due || state->synced == state->written) {
         return STATUS_OK;
     }
@@ -95,7 +97,8 @@ static void mark_end(keeper_t *keeper, journal_state_t *state) {
     state->marked = state->synced;
     if (keeper->batches->witnessed) {
         /* No sync: it only has to survive a kill. Nothing is lost where it does not come out. */
-        (void)!journal_mark(keeper->journal, state->synced, keeper->number + 1, keeper->chain, keeper->batches->store_id);
+        (void)!journal_mark(keeper->journal, state->synced, keeper->number + 1, keeper->chain,
+                            keeper->batches->store_id);
     }
 }
 
@@ -110,7 +113,8 @@ void *keeper_journal_main(void *context) {
     (void)pthread_setname_np(pthread_self(), "leafd-journal");
     keeper_t *keeper = context;
     uint64_t begin = atomic_load(&keeper->durable);
-    journal_state_t state = {.stamped = begin, .written = begin, .synced = begin, .marked = begin, .synced_at = thread_elapsed_ns()};
+    journal_state_t state = {
+        .stamped = begin, .written = begin, .synced = begin, .marked = begin, .synced_at = thread_elapsed_ns()};
     for (;;) {
         atomic_fetch_add_explicit(&keeper->journal_rounds, 1, memory_order_relaxed);
         bool stopping = atomic_load_explicit(&keeper->stop_journal, memory_order_acquire);

@@ -1,5 +1,5 @@
-/* young.c: see young.h. Open addressing, linear probing, 16 bytes a slot; a dropped table keeps its memory for the next round unless it
- * grew large for the load it had. */
+/* young.c: see young.h. Open addressing, linear probing, 16 bytes a slot; a dropped table keeps its memory for the next
+ * round unless it grew large for the load it had. */
 #include "disk/young.h"
 
 #include <stdlib.h>

@@ -5,12 +5,12 @@
  *     current    ops since the last checkpoint was begun
  *     previous   ops that the running checkpoint covers
  *
- * A checkpoint begins at the end of a batch: young_rotate makes current previous. When it has committed and the plane reads from a
- * newer snapshot, young_drop empties previous. A lookup asks current first. Messages are not in here one by one when they are
- * appended (streams keep those by sequence, stream.c); their deletions are.
+ * A checkpoint begins at the end of a batch: young_rotate makes current previous. When it has committed and the plane
+ * reads from a newer snapshot, young_drop empties previous. A lookup asks current first. Messages are not in here one
+ * by one when they are appended (streams keep those by sequence, stream.c); their deletions are.
  *
- * Removed prefixes (records of a consumer, all of a stream) are noted under the prefix itself with its size in a small bitmap,
- * so young_covers costs one lookup for each prefix length in use.
+ * Removed prefixes (records of a consumer, all of a stream) are noted under the prefix itself with its size in a small
+ * bitmap, so young_covers costs one lookup for each prefix length in use.
  */
 #ifndef LEAFD_DISK_YOUNG_H
 #define LEAFD_DISK_YOUNG_H
@@ -44,7 +44,8 @@ void young_close(young_t *young);
 LEAF_MUST_USE status_t young_reserve(young_t *young, uint64_t count);
 /* The op at position is the newest of its key. */
 void young_note(young_t *young, store_db_t db, bytes_t key, uint64_t position);
-/* Everything that begins with prefix (of at most 63 bytes) was removed by the OP_DELETE_RANGE at position, whose key is prefix. */
+/* Everything that begins with prefix (of at most 63 bytes) was removed by the OP_DELETE_RANGE at position, whose key is
+ * prefix. */
 void young_note_prefix(young_t *young, store_db_t db, bytes_t prefix, uint64_t position);
 /* The newest op on exactly this key; false: none here. */
 bool young_find(const young_t *young, store_db_t db, bytes_t key, op_t *op, uint64_t *position);

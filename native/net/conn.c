@@ -86,8 +86,8 @@ static uint64_t read_room(const conn_t *conn, uint64_t room) {
     return left < room ? left : room;
 }
 
-/* Into rest: it is long, or the op it begins is longer than the scratch buffer. At most as much again as is there: what a peer
- * announces and does not send costs nothing. */
+/* Into rest: it is long, or the op it begins is longer than the scratch buffer. At most as much again as is there: what
+ * a peer announces and does not send costs nothing. */
 static status_t read_to_rest(conn_t *conn, uint32_t need, bytes_t *input) {
     buffer_t *rest = &conn->rest;
     uint64_t room = need > rest->size ? need - rest->size : 0;

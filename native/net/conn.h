@@ -1,17 +1,18 @@
 /* conn.h: the life of one connection of any kind: descriptor, input that is not whole yet, queue of output.
  *
- * Input: a read goes into the scratch buffer of the thread, so that an idle connection owns no input memory. What the parser
- * did not use is copied into `rest`, and comes first in the next input. A message larger than the scratch buffer is read into
- * `rest` directly, which grows with what has arrived, never with what was announced.
+ * Input: a read goes into the scratch buffer of the thread, so that an idle connection owns no input memory. What the
+ * parser did not use is copied into `rest`, and comes first in the next input. A message larger than the scratch buffer
+ * is read into `rest` directly, which grows with what has arrived, never with what was announced.
  *
  *     status = conn_read(conn, scratch, parser.need, &input);      input = rest + what was read
  *     while (wire_parse(&parser, bytes left of input) == WIRE_OP) { ...; used += ...; }
  *     status = conn_keep(conn, input, used);
  *
- * A connection that waits for a verdict is not read (conn_want); what it had sent already stays in rest: conn_rest() gives it
- * when the verdict is there.
+ * A connection that waits for a verdict is not read (conn_want); what it had sent already stays in rest: conn_rest()
+ * gives it when the verdict is there.
  *
- * Slices of an op point into input: they are gone after conn_keep. What does not live here: protocol, accounts, TLS (net/tls.c).
+ * Slices of an op point into input: they are gone after conn_keep. What does not live here: protocol, accounts, TLS
+ * (net/tls.c).
  */
 #ifndef LEAFD_NET_CONN_H
 #define LEAFD_NET_CONN_H
@@ -36,10 +37,10 @@ void conn_scratch_close(conn_scratch_t *scratch);
 
 typedef struct conn {
     int fd;
-    uint32_t wanted; /* LOOP_* the loop was told     */
+    uint32_t wanted;   /* LOOP_* the loop was told */
     uint32_t read_max; /* bytes in rest and one read together, until rest is longer than that for the sake of one op */
-    bool registered; /* the loop knows the descriptor */
-    bool reading;    /* conn_want's last word         */
+    bool registered;   /* the loop knows the descriptor */
+    bool reading;      /* conn_want's last word */
     buffer_t rest;
     uint64_t rest_used; /* in front of it: acted upon, and not worth moving the remainder before more is read */
     outq_t out;
@@ -54,24 +55,25 @@ typedef struct conn_shares {
     share_t *output;
 } conn_shares_t;
 
-/* Takes over a non-blocking socket. input_max: the largest op, max_control_line + max_payload and some change. read_max is
- * CONN_SCRATCH_SIZE; the caller may lower it (not below what rest holds) for a peer that may not send much yet. */
+/* Takes over a non-blocking socket. input_max: the largest op, max_control_line + max_payload and some change. read_max
+ * is CONN_SCRATCH_SIZE; the caller may lower it (not below what rest holds) for a peer that may not send much yet. */
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, const conn_shares_t *shares, void *tag);
-/* Leaves the loop and closes the descriptor. Nothing is flushed: conn_flush first if the peer is to get a last word (input that
- * nobody read is thrown away first, so that it doesn't turn the end into a reset that destroys that word). */
+/* Leaves the loop and closes the descriptor. Nothing is flushed: conn_flush first if the peer is to get a last word
+ * (input that nobody read is thrown away first, so that it doesn't turn the end into a reset that destroys that word).
+ */
 void conn_close(conn_t *conn, loop_t *loop);
 
-/* Reads once. need: wire_parser_t.need, a hint of how much is missing. STATUS_OK: *input is rest and the new bytes, valid until
- * conn_keep; STATUS_AGAIN: nothing came; STATUS_CLOSED: the peer is gone; STATUS_FULL: input_max or read_max
- * reached without a whole op; STATUS_NO_MEMORY: nothing was read, since the memory for it is not there now. */
+/* Reads once. need: wire_parser_t.need, a hint of how much is missing. STATUS_OK: *input is rest and the new bytes,
+ * valid until conn_keep; STATUS_AGAIN: nothing came; STATUS_CLOSED: the peer is gone; STATUS_FULL: input_max or
+ * read_max reached without a whole op; STATUS_NO_MEMORY: nothing was read, since the memory for it is not there now. */
 LEAF_MUST_USE status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t *input);
 /* What is in rest without reading, e.g. when reading goes on after a verdict. Empty when there is none. */
 bytes_t conn_rest(const conn_t *conn);
 /* The first `used` bytes of input were acted on; the others are kept. */
 LEAF_MUST_USE status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used);
 
-/* Writes what the queue holds: one writev in the usual case. STATUS_OK: all gone; STATUS_AGAIN: a backlog stays and the loop
- * is told to report when the socket takes more; STATUS_CLOSED: the peer is gone. */
+/* Writes what the queue holds: one writev in the usual case. STATUS_OK: all gone; STATUS_AGAIN: a backlog stays and the
+ * loop is told to report when the socket takes more; STATUS_CLOSED: the peer is gone. */
 LEAF_MUST_USE status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns);
 
 /* Shall the loop report input of this connection? Registers it on first use. */

@@ -101,7 +101,8 @@ status_t listener_accept(listener_t *listener, int *fd, char peer[LISTEN_PEER_SI
         case EINVAL:
         case ENOTSOCK:
         case EOPNOTSUPP: return STATUS_IO;
-        default: break; /* that connection died before it was taken (ECONNABORTED, EINTR, network errors): the next one */
+        /* that connection died before it was taken (ECONNABORTED, EINTR, network errors): the next one */
+        default: break;
         }
     }
     return STATUS_AGAIN;

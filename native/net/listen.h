@@ -1,7 +1,7 @@
 /* listen.h: taking connections off a listening socket, a bounded number in a tick, whatever the state of the machine.
  *
- * When the process has no descriptor left, a spare one is given up to take the connection and close it at once: otherwise it
- * would stay in the backlog and epoll would report it for ever.
+ * When the process has no descriptor left, a spare one is given up to take the connection and close it at once:
+ * otherwise it would stay in the backlog and epoll would report it for ever.
  */
 #ifndef LEAFD_NET_LISTEN_H
 #define LEAFD_NET_LISTEN_H
@@ -23,8 +23,9 @@ typedef struct listener {
 LEAF_MUST_USE status_t listener_open(listener_t *listener, int fd);
 void listener_close(listener_t *listener);
 
-/* The next connection: non-blocking, close-on-exec, no delay; peer as "host:port" ("[v6]:port"). STATUS_AGAIN: none waits;
- * STATUS_FULL: no descriptors, one connection was refused (go on calling); STATUS_IO: the listener itself is broken. */
+/* The next connection: non-blocking, close-on-exec, no delay; peer as "host:port" ("[v6]:port"). STATUS_AGAIN: none
+ * waits; STATUS_FULL: no descriptors, one connection was refused (go on calling); STATUS_IO: the listener itself is
+ * broken. */
 LEAF_MUST_USE status_t listener_accept(listener_t *listener, int *fd, char peer[LISTEN_PEER_SIZE]);
 
 /* For a socket that came another way (dialled by control): the same options, and its peer. */

@@ -57,7 +57,8 @@ static int milliseconds(int64_t sleep_ns) {
 uint32_t loop_wait(loop_t *loop, int64_t sleep_ns, loop_ready_t *ready, uint32_t max) {
     struct epoll_event events[LOOP_READY_MAX];
     check(max > 0);
-    int count = epoll_wait(loop->epoll_fd, events, max < LOOP_READY_MAX ? (int)max : LOOP_READY_MAX, milliseconds(sleep_ns));
+    int count =
+        epoll_wait(loop->epoll_fd, events, max < LOOP_READY_MAX ? (int)max : LOOP_READY_MAX, milliseconds(sleep_ns));
     if (count < 0) {
         check(errno == EINTR);
         return 0;

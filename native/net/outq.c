@@ -1,7 +1,7 @@
 /* outq.c: see outq.h for the picture.
  *
- * Written bytes leave `data` by moving `sent` on; the bytes behind it are moved to the front only when they are the smaller
- * part, so a peer that takes little at a time costs at most two copies a byte, however much waits.
+ * Written bytes leave `data` by moving `sent` on; the bytes behind it are moved to the front only when they are the
+ * smaller part, so a peer that takes little at a time costs at most two copies a byte, however much waits.
  */
 #include "net/outq.h"
 
@@ -51,7 +51,8 @@ status_t outq_urgent(outq_t *outq, bytes_t frame) {
     return status == STATUS_OK ? outq_end(outq) : status;
 }
 
-/* The first offset at or after `sent` where a frame ends, as far as it was remembered; the end of data is one always. */
+/* The first offset at or after `sent` where a frame ends, as far as it was remembered; the end of data is one always.
+ */
 static uint64_t boundary(const outq_t *outq) {
     if (outq->sent == 0) {
         return 0; /* data.at always begins with a frame when nothing of it is written */
@@ -116,8 +117,8 @@ static void compact(outq_t *outq) {
     if (outq->sent < OUTQ_KEEP_BYTES || outq->sent < outq->data.size / 2) {
         return;
     }
-    /* data must begin where a frame begins or be known not to: keep the started frame's front bytes out of it by keeping one
-     * written byte, so that sent > 0 goes on saying "inside a frame or at a mark". */
+    /* data must begin where a frame begins or be known not to: keep the started frame's front bytes out of it by
+     * keeping one written byte, so that sent > 0 goes on saying "inside a frame or at a mark". */
     uint64_t drop = outq->sent - 1;
     buffer_consume(&outq->data, drop);
     outq->sent -= drop;

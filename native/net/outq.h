@@ -4,13 +4,14 @@
  *            0                 sent                          ^ next mark                            size
  *   control  |== urgent frames ==|     goes out at that mark, in front of the whole frames
  *
- * Frames are put straight into `data` (emit_*(&outq->data, ...)) and ended with outq_end(), which remembers where frames end,
- * at most one mark for each OUTQ_MARK_BYTES, so that an urgent frame can overtake a backlog without tearing a frame.
+ * Frames are put straight into `data` (emit_*(&outq->data, ...)) and ended with outq_end(), which remembers where
+ * frames end, at most one mark for each OUTQ_MARK_BYTES, so that an urgent frame can overtake a backlog without tearing
+ * a frame.
  *
- * Urgent frames (outq_urgent): PING, PONG, INFO, -ERR. With no backlog, that is, when everything from before this tick is
- * written, they are put in order behind the data, so a client that flushes sees what it saw with the reference: MSG, then
- * PONG. Only when the peer reads too slowly do they overtake. Whoever sends a PONG after an UNSUB must send it with
- * outq_ordered(): clients drain a subscription by UNSUB and PING and take the PONG for the end of its messages.
+ * Urgent frames (outq_urgent): PING, PONG, INFO, -ERR. With no backlog, that is, when everything from before this tick
+ * is written, they are put in order behind the data, so a client that flushes sees what it saw with the reference: MSG,
+ * then PONG. Only when the peer reads too slowly do they overtake. Whoever sends a PONG after an UNSUB must send it
+ * with outq_ordered(): clients drain a subscription by UNSUB and PING and take the PONG for the end of its messages.
  *
  * What does not live here: sockets (conn.c) and any knowledge of what the frames mean.
  */
@@ -25,28 +26,29 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-#define OUTQ_MARK_BYTES 1024            /* frames between two marks are together at least so long                 */
-#define OUTQ_CONTROL_MAX (256u * 1024u) /* urgent bytes that may wait; more means the peer floods us with PINGs   */
-#define OUTQ_KEEP_BYTES (64u * 1024u)   /* capacity kept while the connection is busy                             */
+#define OUTQ_MARK_BYTES 1024            /* frames between two marks are together at least so long */
+#define OUTQ_CONTROL_MAX (256u * 1024u) /* urgent bytes that may wait; more means the peer floods us with PINGs */
+#define OUTQ_KEEP_BYTES (64u * 1024u)   /* capacity kept while the connection is busy */
 #define OUTQ_IOVECS 3
 
 typedef struct outq {
-    buffer_t data;       /* emit into this, then outq_end()                                       */
-    uint64_t sent;       /* bytes of data already written; data.at[sent] is the next one          */
-    uint64_t last_mark;  /* offset in data of the last mark (or 0)                                 */
-    uint64_t *marks;     /* offsets in data where a frame ends, ascending                         */
-    uint32_t mark_first; /* marks before this one are behind `sent`                               */
+    buffer_t data;       /* emit into this, then outq_end() */
+    uint64_t sent;       /* bytes of data already written; data.at[sent] is the next one */
+    uint64_t last_mark;  /* offset in data of the last mark (or 0) */
+    uint64_t *marks;     /* offsets in data where a frame ends, ascending */
+    uint32_t mark_first; /* marks before this one are behind `sent` */
     uint32_t mark_count;
     uint32_t mark_capacity;
-    bool backlog; /* the last flush left data behind                                       */
-    bool busy;    /* something was queued since the last outq_idle                         */
+    bool backlog; /* the last flush left data behind */
+    bool busy;    /* something was queued since the last outq_idle */
     buffer_t control;
     uint64_t control_sent;
     uint64_t max_pending;
     int64_t blocked_since_ns; /* mono time of the last progress while something waits; 0 = nothing waits */
 } outq_t;
 
-/* share: where its memory is counted, but for the marks, which are less than a hundredth of it; NULL: nowhere. Allocates nothing. */
+/* share: where its memory is counted, but for the marks, which are less than a hundredth of it; NULL: nowhere.
+ * Allocates nothing. */
 void outq_init(outq_t *outq, uint64_t max_pending, share_t *share);
 void outq_free(outq_t *outq); /* as after outq_init */
 
@@ -57,8 +59,8 @@ static inline uint64_t outq_pending(const outq_t *outq) {
 /* Slow path of outq_end. */
 LEAF_MUST_USE status_t outq_mark(outq_t *outq);
 
-/* Ends the frame that was just emitted into data. STATUS_FULL: more than max_pending waits, the peer is a slow consumer and the
- * connection is to be closed (the frame is in the queue all the same). */
+/* Ends the frame that was just emitted into data. STATUS_FULL: more than max_pending waits, the peer is a slow consumer
+ * and the connection is to be closed (the frame is in the queue all the same). */
 LEAF_MUST_USE static inline status_t outq_end(outq_t *outq) {
     if (outq->data.size - outq->last_mark >= OUTQ_MARK_BYTES) {
         status_t status = outq_mark(outq);
@@ -80,7 +82,8 @@ LEAF_MUST_USE status_t outq_ordered(outq_t *outq, bytes_t frame);
 static inline buffer_t *outq_urgent_place(outq_t *outq) {
     return outq->backlog || outq->control.size > 0 ? &outq->control : &outq->data;
 }
-/* One whole control frame, in front of a backlog if there is one. STATUS_FULL: OUTQ_CONTROL_MAX reached, close the connection. */
+/* One whole control frame, in front of a backlog if there is one. STATUS_FULL: OUTQ_CONTROL_MAX reached, close the
+ * connection. */
 LEAF_MUST_USE status_t outq_urgent(outq_t *outq, bytes_t frame);
 
 /* What to write next, in order; returns how many iovecs (0 = nothing waits). Valid until the queue is touched. */

@@ -1,8 +1,8 @@
 /* account.c: accounts, and subscriptions of every kind: made, found, marked dead, swept.
  *
- * A subscription is in three places: its owner's table (a client's by sid, a leaf's by subject and queue, control's by id), the
- * account's routing domain, and, through interest.c, in what leaf links are told. subscription_add and the sweep keep the
- * three together; nobody else touches them.
+ * A subscription is in three places: its owner's table (a client's by sid, a leaf's by subject and queue, control's by
+ * id), the account's routing domain, and, through interest.c, in what leaf links are told. subscription_add and the
+ * sweep keep the three together; nobody else touches them.
  */
 #include <stdlib.h>
 
@@ -58,7 +58,8 @@ status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, 
     account->id = id;
     account->flags = flags;
     account->route = route_new();
-    if (account->route == NULL || account_name(account, name, domain) != STATUS_OK || table_put(&plane->accounts, id, account) != STATUS_OK) {
+    if (account->route == NULL || account_name(account, name, domain) != STATUS_OK
+        || table_put(&plane->accounts, id, account) != STATUS_OK) {
         account_free(account);
         return STATUS_NO_MEMORY;
     }
@@ -92,7 +93,9 @@ subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t
     }
     uint64_t hash = subscription_hash(sid, BYTES_NONE);
     subscription_t *one = *bucket(table, hash);
-    while (one != NULL && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0 || !bytes_equal(bytes_of(one->sid, one->sid_size), sid))) {
+    while (one != NULL
+           && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0
+               || !bytes_equal(bytes_of(one->sid, one->sid_size), sid))) {
         one = one->next;
     }
     return one;
@@ -104,8 +107,9 @@ subscription_t *subscription_find_subject(const subscription_table_t *table, byt
     }
     uint64_t hash = subscription_hash(subject, queue);
     subscription_t *one = *bucket(table, hash);
-    while (one != NULL && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0 || !bytes_equal(one->target.subject, subject)
-                           || !bytes_equal(one->target.queue, queue))) {
+    while (one != NULL
+           && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0 || !bytes_equal(one->target.subject, subject)
+               || !bytes_equal(one->target.queue, queue))) {
         one = one->next;
     }
     return one;
@@ -161,8 +165,9 @@ static void subscription_undo(plane_t *plane, account_t *account, subscription_t
     free(one);
 }
 
-status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind, peer_t *peer,
-                          bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags, subscription_t **out) {
+status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table, target_kind_t kind,
+                          peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid, uint32_t weight, uint32_t flags,
+                          subscription_t **out) {
     subscription_t *one = calloc(1, sizeof(*one) + sid.size);
     if (one == NULL) {
         return STATUS_NO_MEMORY;
@@ -202,7 +207,8 @@ status_t subscription_add(plane_t *plane, account_t *account, subscription_table
     plane->stats.subscriptions++;
     plane->interest_changed = true;
     if (interest_is_announced(&one->target)) {
-        interest_change(plane, account, one->target.subject, one->target.queue, kind == TARGET_LEAF ? peer : NULL, 0, weight);
+        interest_change(plane, account, one->target.subject, one->target.queue, kind == TARGET_LEAF ? peer : NULL, 0,
+                        weight);
     }
     *out = one;
     return STATUS_OK;
@@ -239,12 +245,14 @@ void subscription_sweep(plane_t *plane) {
     }
 }
 
-/* ---- targets inside ------------------------------------------------------------------------------------------------ */
+/* ---- targets inside ---------------------------------------------------------------------------------------------- */
 
 status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, void *object,
                   uint32_t prefix_tokens) {
     check(!sink->in);
-    *sink = (sink_t){.target = {.kind = kind, .weight = 1, .owner = sink}, .account = account, .object = object,
+    *sink = (sink_t){.target = {.kind = kind, .weight = 1, .owner = sink},
+                     .account = account,
+                     .object = object,
                      .prefix_tokens = prefix_tokens};
     status_t status = route_add(account->route, &sink->target, subject, BYTES_NONE);
     if (status != STATUS_OK) {

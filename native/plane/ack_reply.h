@@ -1,7 +1,8 @@
 /* ack_reply.h: the reply subject of a delivered message, taken apart. Both forms are accepted (jetstream.md 5.5):
  *
  *   v1  $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<ts>.<pending>
- *   v2  $JS.ACK.<domain|_>.<hash8(account)>.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<ts>.<pending>[.<more>]
+ *   v2  $JS.ACK.<domain|_>.<hash8(account)>.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
+ *       seq>.<ts>.<pending>[.<more>]
  */
 #ifndef LEAFD_PLANE_ACK_REPLY_H
 #define LEAFD_PLANE_ACK_REPLY_H
@@ -11,12 +12,12 @@
 #include "base/bytes.h"
 
 typedef struct ack_reply {
-    bytes_t stream;         /* slices of the subject */
+    bytes_t stream; /* slices of the subject */
     bytes_t consumer;
     uint64_t delivered;
     uint64_t stream_seq;
     uint64_t consumer_seq;
-    int64_t ts;             /* ns                    */
+    int64_t ts; /* ns */
     uint64_t pending;
 } ack_reply_t;
 

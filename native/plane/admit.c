@@ -1,12 +1,14 @@
-/* admit.c: who comes in with which rights, and what becomes of a connection whose rights change: ADMIT, ADMIT_LEAF, RIGHTS.
+/* admit.c: who comes in with which rights, and what becomes of a connection whose rights change: ADMIT, ADMIT_LEAF,
+ * RIGHTS.
  *
  *     ADMIT, ADMIT_LEAF   the verdict on a login: account, limits, permissions           peer WAITING  -> ADMITTED
- *     RIGHTS              after a reload: the same login, other limits and permissions    peer ADMITTED -> ADMITTED, with fewer
+ *     RIGHTS              after a reload: the same login, other limits and permissions    peer ADMITTED -> ADMITTED,
+ *                                                                                         with fewer
  *                         subscriptions where they are no longer allowed; or closed, where even so many are too many
  *
- * A verdict that cannot be carried out (no memory, no such account) closes the connection: nobody stays with rights that control took
- * away. What does not live here: the verdict (control), what the lists mean (permissions.c), a link's rights after its login (they never
- * change: control closes the link, and it comes again).
+ * A verdict that cannot be carried out (no memory, no such account) closes the connection: nobody stays with rights
+ * that control took away. What does not live here: the verdict (control), what the lists mean (permissions.c), a link's
+ * rights after its login (they never change: control closes the link, and it comes again).
  */
 #include <stdlib.h>
 
@@ -94,7 +96,8 @@ static status_t read_granted(const plane_command_t *command, uint32_t text_count
 
 static void refuse(plane_t *plane, peer_t *peer, const plane_command_t *command, status_t status) {
     peer_doom(plane, peer, CLOSE_AUTHENTICATION,
-              status == STATUS_NO_MEMORY ? BYTES_LITERAL("no memory for a login") : BYTES_LITERAL("Authorization Violation"));
+              status == STATUS_NO_MEMORY ? BYTES_LITERAL("no memory for a login")
+                                         : BYTES_LITERAL("Authorization Violation"));
     command_done(plane, command, status);
 }
 
@@ -103,11 +106,12 @@ static void give_permissions(peer_t *peer, permissions_t *permissions) {
     peer->permissions = permissions;
 }
 
-/* ---- a login ------------------------------------------------------------------------------------------------------------ */
+/* ---- a login ----------------------------------------------------------------------------------------------------- */
 
 static status_t take_in(plane_t *plane, peer_t *peer, account_t *account, const plane_command_t *command) {
     granted_t granted;
-    bytes_t *const own[TEXTS_MAX] = {peer->kind == CONN_CLIENT ? &peer->after_pong : &peer->cluster, &peer->lds, &peer->remote_domain};
+    bytes_t *const own[TEXTS_MAX] = {peer->kind == CONN_CLIENT ? &peer->after_pong : &peer->cluster, &peer->lds,
+                                     &peer->remote_domain};
     uint32_t text_count = peer->kind == CONN_CLIENT ? 1 : TEXTS_MAX;
     status_t status = read_granted(command, text_count, &granted);
     if (status != STATUS_OK) {
@@ -146,7 +150,7 @@ void command_admit(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, STATUS_OK);
 }
 
-/* ---- other rights for the same login -------------------------------------------------------------------------------------- */
+/* ---- other rights for the same login ----------------------------------------------------------------------------- */
 
 static void tell_removed(plane_t *plane, peer_t *peer, const subscription_t *one) {
     bytes_t subject = one->target.subject, queue = one->target.queue, sid = bytes_of(one->sid, one->sid_size);

@@ -4,9 +4,10 @@
  *   STREAM_IMPORT    a run of entries into the open batch; its completion waits for the disk, which paces the sender
  *   CONSUMER_EXPORT, CONSUMER_IMPORT   positions and what is in flight (the latter is made in consumer.c)
  *
- * A step is bounded by bytes and by messages, so that nobody else waits for a backup. Messages keep sequence and stamp; what hangs
- * on their headers (ids of the duplicate window, TTL, how far a source had come) is made anew from them.
- * What does not live here: chunks, compression, flow control, the archive's other entries (Python). Reference: jetstream.md 8.
+ * A step is bounded by bytes and by messages, so that nobody else waits for a backup. Messages keep sequence and stamp;
+ * what hangs on their headers (ids of the duplicate window, TTL, how far a source had come) is made anew from them.
+ * What does not live here: chunks, compression, flow control, the archive's other entries (Python). Reference:
+ * jetstream.md 8.
  */
 #include "base/crc.h"
 #include "text/s2.h"
@@ -22,7 +23,7 @@
 #define PENDING_PAGE 2048u
 #define SOURCE_KEY_MAX 500u /* as in ingest.c */
 
-/* ---- out ---------------------------------------------------------------------------------------------------------------- */
+/* ---- out --------------------------------------------------------------------------------------------------------- */
 
 static uint64_t corrupt_records(const stream_t *stream) {
     stream_state_t state;
@@ -61,14 +62,14 @@ static void stream_export(plane_t *plane, const plane_command_t *command, stream
     buffer_trim(out, 0);
 }
 
-/* ---- in ----------------------------------------------------------------------------------------------------------------- */
+/* ---- in ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct import {
     plane_t *plane;
     stream_t *stream;
     uint64_t last_seq;
-    text_t reason;      /* empty: nothing is wrong */
-    bool full;          /* the store has no room: later, or never */
+    text_t reason; /* empty: nothing is wrong */
+    bool full;     /* the store has no room: later, or never */
     uint8_t key[SOURCE_KEY_MAX];
 } import_t;
 
@@ -110,8 +111,9 @@ static bool next_word(bytes_t *text, bytes_t *word) {
 /* Nats-Stream-Source names what the message came of; the progress has the key that ingest.c gives it. */
 static void read_source(import_t *import, append_t *append) {
     bytes_t value, name, seq, filter, destination;
-    if (!headers_find(append->header, BYTES_LITERAL("Nats-Stream-Source"), &value) || !next_word(&value, &name) || !next_word(&value, &seq)
-        || !next_word(&value, &filter) || !next_word(&value, &destination) || !decimal_parse(seq, &append->source_seq)) {
+    if (!headers_find(append->header, BYTES_LITERAL("Nats-Stream-Source"), &value) || !next_word(&value, &name)
+        || !next_word(&value, &seq) || !next_word(&value, &filter) || !next_word(&value, &destination)
+        || !decimal_parse(seq, &append->source_seq)) {
         return;
     }
     const bytes_t parts[3] = {name, filter, destination};
@@ -163,21 +165,16 @@ static bool read_headers(import_t *import, const archive_entry_t *entry, append_
 static bool settle(import_t *import, const archive_entry_t *entry, append_verdict_t verdict) {
     switch (verdict) {
     case APPEND_STORED:
-    case APPEND_SKIPPED:
-        import->last_seq = entry->seq;
-        return true;
-    case APPEND_NO_SPACE:
-        import->full = true;
-        return false;
-    case APPEND_OUT_OF_ORDER:
-        return refuse_entry(import, "message sequence ", entry->seq, " out of order");
-    default:
-        return refuse_entry(import, "failed to store message sequence ", entry->seq, "");
+    case APPEND_SKIPPED: import->last_seq = entry->seq; return true;
+    case APPEND_NO_SPACE: import->full = true; return false;
+    case APPEND_OUT_OF_ORDER: return refuse_entry(import, "message sequence ", entry->seq, " out of order");
+    default: return refuse_entry(import, "failed to store message sequence ", entry->seq, "");
     }
 }
 
 static bool import_entry(import_t *import, const archive_entry_t *entry) {
-    append_t append = {.subject = entry->name, .header = entry->header, .payload = entry->payload, .force_seq = entry->seq};
+    append_t append = {
+        .subject = entry->name, .header = entry->header, .payload = entry->payload, .force_seq = entry->seq};
     append.force_ts = entry->ts != 0 ? entry->ts : 1; /* 0 would mean now */
     if (entry->seq <= import->last_seq) {
         return refuse_entry(import, "message sequence ", entry->seq, " out of order");
@@ -204,7 +201,8 @@ static bool is_end(const archive_entry_t *entry) {
 static uint64_t import_run(import_t *import, bytes_t body, uint64_t *needed) {
     uint32_t used = 0;
     *needed = 0;
-    for (uint32_t step = 0; step < STEP_MESSAGES && store_room(import->plane->stores[import->stream->which_store]); step++) {
+    for (uint32_t step = 0; step < STEP_MESSAGES && store_room(import->plane->stores[import->stream->which_store]);
+         step++) {
         archive_entry_t entry;
         uint64_t size;
         status_t status = archive_read(bytes_of(body.at + used, body.size - used), &entry, &size);
@@ -233,7 +231,8 @@ static uint64_t import_run(import_t *import, bytes_t body, uint64_t *needed) {
 
 static void import_padding(import_t *import, uint64_t upto, int64_t last_ts) {
     append_t append = {.skip = true, .force_seq = upto, .force_ts = last_ts != 0 ? last_ts : 1};
-    if (upto > import->last_seq && store_append(import->stream->store, &append, import->plane->now).verdict != APPEND_SKIPPED) {
+    if (upto > import->last_seq
+        && store_append(import->stream->store, &append, import->plane->now).verdict != APPEND_SKIPPED) {
         import->full = true;
     }
 }
@@ -259,7 +258,7 @@ static void stream_import(plane_t *plane, const plane_command_t *command, stream
     }
 }
 
-/* ---- consumers ------------------------------------------------------------------------------------------------------------ */
+/* ---- consumers --------------------------------------------------------------------------------------------------- */
 
 static void consumer_out(plane_t *plane, const plane_command_t *command, stream_t *stream) {
     consumer_seat_t *seat = seat_find(stream, command->arg);
@@ -278,7 +277,7 @@ static void consumer_out(plane_t *plane, const plane_command_t *command, stream_
     command_answer(plane, command, STATUS_OK, last, 0, bytes_of(&out, size));
 }
 
-/* ---- who listens ------------------------------------------------------------------------------------------------------------ */
+/* ---- who listens ------------------------------------------------------------------------------------------------- */
 
 static uint64_t same_subject(route_target_t *const *targets, uint32_t count, bytes_t subject) {
     uint64_t same = 0;
@@ -317,13 +316,13 @@ bool command_backup(plane_t *plane, const plane_command_t *command) {
         command_done(plane, command, STATUS_NOT_FOUND);
         return true;
     }
-    static void (*const run[])(plane_t *plane, const plane_command_t *command, stream_t *stream) = {stream_export, stream_import,
-                                                                                                   consumer_out, consumer_in};
+    static void (*const run[])(plane_t *plane, const plane_command_t *command,
+                               stream_t *stream) = {stream_export, stream_import, consumer_out, consumer_in};
     run[command->op - COMMAND_STREAM_EXPORT](plane, command, stream);
     return true;
 }
 
-/* ---- chunks ----------------------------------------------------------------------------------------------------------------- */
+/* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
 uint32_t plane_crc32c(const uint8_t *at, uint64_t size) {
     return crc32c(0, at, size);

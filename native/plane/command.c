@@ -1,15 +1,15 @@
-/* command.c: commands about connections, accounts, subscriptions and limits, one function each; those of JetStream are in
- * command_stream.c and command_consumer.c.
+/* command.c: commands about connections, accounts, subscriptions and limits, one function each; those of JetStream are
+ * in command_stream.c and command_consumer.c.
  *
- * A command is checked here for shape (sizes, known ids), not for sense: control decided already. A command for something that is gone
- * by now is answered STATUS_NOT_FOUND, never more.
+ * A command is checked here for shape (sizes, known ids), not for sense: control decided already. A command for
+ * something that is gone by now is answered STATUS_NOT_FOUND, never more.
  */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "plane/core.h"
 
-/* ---- packed strings ------------------------------------------------------------------------------------------------ */
+/* ---- packed strings ---------------------------------------------------------------------------------------------- */
 
 strings_t strings_of(const plane_command_t *command) {
     return (strings_t){command->extra, command->extra_size};
@@ -21,7 +21,7 @@ bytes_t strings_next(strings_t *strings) {
         return BYTES_NONE;
     }
     uint32_t size = (uint32_t)strings->at[0] | (uint32_t)strings->at[1] << 8 | (uint32_t)strings->at[2] << 16
-                  | (uint32_t)strings->at[3] << 24;
+                    | (uint32_t)strings->at[3] << 24;
     strings->at += 4;
     strings->left -= 4;
     if (size > strings->left) {
@@ -38,12 +38,13 @@ bool strings_more(const strings_t *strings) {
     return strings->left >= 4;
 }
 
-/* ---- completions ------------------------------------------------------------------------------------------------------ */
+/* ---- completions ------------------------------------------------------------------------------------------------- */
 
 /* Nobody waits for it, but nobody is to believe either that it was done. */
 static void tell_failure(plane_t *plane, const plane_command_t *command, status_t status) {
-    bool ended = status == STATUS_NOT_FOUND
-              && (command->op < COMMAND_ACCOUNT || command->op == COMMAND_UNSUBSCRIBE || command->op == COMMAND_PUBLISH);
+    bool ended =
+        status == STATUS_NOT_FOUND
+        && (command->op < COMMAND_ACCOUNT || command->op == COMMAND_UNSUBSCRIBE || command->op == COMMAND_PUBLISH);
     if (status == STATUS_OK || ended) {
         return;
     }
@@ -66,7 +67,8 @@ static void tell_failure(plane_t *plane, const plane_command_t *command, status_
     event_post(&plane->exchange, entry);
 }
 
-void command_answer(plane_t *plane, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2, bytes_t payload) {
+void command_answer(plane_t *plane, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2,
+                    bytes_t payload) {
     if (command->token == 0) {
         tell_failure(plane, command, status);
         return;
@@ -86,7 +88,7 @@ void command_done(plane_t *plane, const plane_command_t *command, status_t statu
     command_answer(plane, command, status, 0, 0, BYTES_NONE);
 }
 
-/* ---- listeners and connections ------------------------------------------------------------------------------------------ */
+/* ---- listeners and connections ----------------------------------------------------------------------------------- */
 
 static void do_listen(plane_t *plane, const plane_command_t *command) {
     plane_listener_t *listener = calloc(1, sizeof(*listener));
@@ -209,7 +211,7 @@ static void do_connections(plane_t *plane, const plane_command_t *command) {
     free(rows);
 }
 
-/* ---- accounts and control's own subscriptions ------------------------------------------------------------------------------ */
+/* ---- accounts and control's own subscriptions -------------------------------------------------------------------- */
 
 static void do_account(plane_t *plane, const plane_command_t *command) {
     strings_t strings = strings_of(command);
@@ -224,7 +226,8 @@ static void do_account(plane_t *plane, const plane_command_t *command) {
 
 static void do_mapping(plane_t *plane, const plane_command_t *command) {
     account_t *account = account_find(plane, command->account);
-    command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : mappings_put(plane, account, strings_of(command)));
+    command_done(plane, command,
+                 account == NULL ? STATUS_NOT_FOUND : mappings_put(plane, account, strings_of(command)));
 }
 
 static void do_subscribe(plane_t *plane, const plane_command_t *command) {
@@ -236,9 +239,11 @@ static void do_subscribe(plane_t *plane, const plane_command_t *command) {
         command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : STATUS_EXISTS);
         return;
     }
-    uint32_t flags = (command->arg & SUBSCRIBE_API ? SUBSCRIPTION_API : 0u) | (command->arg & SUBSCRIBE_LOCAL ? SUBSCRIPTION_LOCAL : 0u);
+    uint32_t flags = (command->arg & SUBSCRIBE_API ? SUBSCRIPTION_API : 0u)
+                     | (command->arg & SUBSCRIBE_LOCAL ? SUBSCRIPTION_LOCAL : 0u);
     subscription_t *one;
-    status_t status = subscription_add(plane, account, NULL, TARGET_CONTROL, NULL, subject, queue, BYTES_NONE, 1, flags, &one);
+    status_t status =
+        subscription_add(plane, account, NULL, TARGET_CONTROL, NULL, subject, queue, BYTES_NONE, 1, flags, &one);
     if (status == STATUS_OK) {
         one->id = command->target;
         status = table_put(&plane->controls, one->id, one);
@@ -269,18 +274,20 @@ static void do_publish(plane_t *plane, const plane_command_t *command) {
         return;
     }
     uint32_t flags = ((command->arg & PUBLISH_LOCAL) != 0 ? PUBLICATION_LOCAL : 0u)
-                   | ((command->arg & PUBLISH_REQUEST) != 0 ? 0u : PUBLICATION_UNJUDGED);
+                     | ((command->arg & PUBLISH_REQUEST) != 0 ? 0u : PUBLICATION_UNJUDGED);
     if ((command->arg & PUBLISH_AFTER_DURABLE) != 0 && plane->stores[STORE_FILE] != NULL) {
-        status_t status = held_message(&plane->held[STORE_FILE], store_batch(plane->stores[STORE_FILE]), account->id, flags, subject, reply,
-                                       header, command_body(command));
+        status_t status = held_message(&plane->held[STORE_FILE], store_batch(plane->stores[STORE_FILE]), account->id,
+                                       flags, subject, reply, header, command_body(command));
         command_answer(plane, command, status, 1, 0, BYTES_NONE);
         return;
     }
     text_t out;
-    publication_t publication = {
-        .account = account,
-        .message = {.subject = domain_subject(account, subject, &out), .reply = reply, .header = header, .payload = command_body(command)},
-        .flags = flags};
+    publication_t publication = {.account = account,
+                                 .message = {.subject = domain_subject(account, subject, &out),
+                                             .reply = reply,
+                                             .header = header,
+                                             .payload = command_body(command)},
+                                 .flags = flags};
     command_answer(plane, command, STATUS_OK, publish(plane, &publication), 0, BYTES_NONE);
 }
 
@@ -303,19 +310,31 @@ static void do_limits(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, STATUS_OK);
 }
 
-/* ---- the switch -------------------------------------------------------------------------------------------------------------- */
+/* ---- the switch -------------------------------------------------------------------------------------------------- */
 
 static bool command_plain(plane_t *plane, const plane_command_t *command) {
     static const struct {
         uint32_t op;
         void (*run)(plane_t *plane, const plane_command_t *command);
     } rows[] = {
-        {COMMAND_LISTEN, do_listen},       {COMMAND_UNLISTEN, do_unlisten},   {COMMAND_ADOPT, do_adopt},
-        {COMMAND_SEND, do_send},           {COMMAND_RESUME, do_resume},       {COMMAND_CLOSE, do_close},
-        {COMMAND_ADMIT, command_admit},    {COMMAND_ADMIT_LEAF, command_admit}, {COMMAND_BROADCAST, do_broadcast},
-        {COMMAND_CONNECTIONS, do_connections}, {COMMAND_ACCOUNT, do_account}, {COMMAND_SUBSCRIBE, do_subscribe},
-        {COMMAND_UNSUBSCRIBE, do_unsubscribe}, {COMMAND_PUBLISH, do_publish}, {COMMAND_LIMITS, do_limits},
-        {COMMAND_MAPPING, do_mapping},     {COMMAND_IMPORTS, command_imports}, {COMMAND_RIGHTS, command_rights},
+        {COMMAND_LISTEN, do_listen},
+        {COMMAND_UNLISTEN, do_unlisten},
+        {COMMAND_ADOPT, do_adopt},
+        {COMMAND_SEND, do_send},
+        {COMMAND_RESUME, do_resume},
+        {COMMAND_CLOSE, do_close},
+        {COMMAND_ADMIT, command_admit},
+        {COMMAND_ADMIT_LEAF, command_admit},
+        {COMMAND_BROADCAST, do_broadcast},
+        {COMMAND_CONNECTIONS, do_connections},
+        {COMMAND_ACCOUNT, do_account},
+        {COMMAND_SUBSCRIBE, do_subscribe},
+        {COMMAND_UNSUBSCRIBE, do_unsubscribe},
+        {COMMAND_PUBLISH, do_publish},
+        {COMMAND_LIMITS, do_limits},
+        {COMMAND_MAPPING, do_mapping},
+        {COMMAND_IMPORTS, command_imports},
+        {COMMAND_RIGHTS, command_rights},
         {COMMAND_SUBSCRIPTIONS, command_subscriptions},
     };
     for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

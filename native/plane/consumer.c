@@ -1,4 +1,5 @@
-/* consumer.c: consumers' seats in the plane: the subjects that reach a consumer, and the commands that make and end one.
+/* consumer.c: consumers' seats in the plane: the subjects that reach a consumer, and the commands that make and end
+ * one.
  *
  *   $JS.API.CONSUMER.MSG.NEXT.<s>.<c> --> consumer_pull          $JS.FC.<s>.<c>.<id> --> consumer_flow_reply
  *   $JS.ACK.<s>.<c>.<5 numbers> (and the v2 form) --> consumer_ack, its answer held until the batch is on disk
@@ -43,9 +44,10 @@ void seat_free(plane_t *plane, consumer_seat_t *seat) {
     free(seat);
 }
 
-/* ---- targets ------------------------------------------------------------------------------------------------------------- */
+/* ---- targets ----------------------------------------------------------------------------------------------------- */
 
-static void subject_of(text_t *text, const stream_t *stream, const char *prefix, bool v2, bytes_t consumer, const char *tail) {
+static void subject_of(text_t *text, const stream_t *stream, const char *prefix, bool v2, bytes_t consumer,
+                       const char *tail) {
     text->size = 0;
     text_add_literal(text, prefix);
     if (v2) {
@@ -68,12 +70,14 @@ static status_t seat_listen(plane_t *plane, consumer_seat_t *seat, bytes_t name,
     bool acks = config->ack_policy == ACK_ALL || config->ack_policy == ACK_EXPLICIT;
     for (uint32_t v2 = 0; v2 < 2 && acks && status == STATUS_OK; v2++) {
         subject_of(&subject, stream, "$JS.ACK.", v2 != 0, name, v2 != 0 ? ".*.*.*.*.>" : ".*.*.*.*.*");
-        status = sink_add(plane, stream->account, &seat->ack[v2], TARGET_ACK, text_bytes(&subject), seat, v2 != 0 ? 6 : 4);
+        status =
+            sink_add(plane, stream->account, &seat->ack[v2], TARGET_ACK, text_bytes(&subject), seat, v2 != 0 ? 6 : 4);
     }
     bool flow = (config->flags & CONSUMER_FLOW_CONTROL) != 0;
     for (uint32_t v2 = 0; v2 < 2 && flow && status == STATUS_OK; v2++) {
         subject_of(&subject, stream, "$JS.FC.", v2 != 0, name, ".*");
-        status = sink_add(plane, stream->account, &seat->flow[v2], TARGET_FLOW, text_bytes(&subject), seat, v2 != 0 ? 6 : 4);
+        status =
+            sink_add(plane, stream->account, &seat->flow[v2], TARGET_FLOW, text_bytes(&subject), seat, v2 != 0 ? 6 : 4);
     }
     return status;
 }
@@ -86,8 +90,8 @@ void js_next(plane_t *plane, consumer_seat_t *seat, const publication_t *publica
     }
     if (message->header.size != 0 && headers_find(message->header, BYTES_LITERAL("Nats-Required-Api-Level"), &level)
         && (level.size != 1 || level.at[0] < '0' || level.at[0] > '0' + API_LEVEL)) {
-        publish_inside(plane, seat->stream->account, message->reply, BYTES_NONE, BYTES_LITERAL("NATS/1.0 412 Required Api Level\r\n\r\n"),
-                       BYTES_NONE);
+        publish_inside(plane, seat->stream->account, message->reply, BYTES_NONE,
+                       BYTES_LITERAL("NATS/1.0 412 Required Api Level\r\n\r\n"), BYTES_NONE);
         return;
     }
     consumer_pull(seat->consumer, message->reply, message->payload, plane->now);
@@ -102,7 +106,8 @@ void js_ack(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const pub
     }
     bool answer = false;
     bytes_t reply = publication->message.reply;
-    consumer_ack(seat->consumer, ack.stream_seq, ack.consumer_seq, ack.delivered, publication->message.payload, reply, plane->now, &answer);
+    consumer_ack(seat->consumer, ack.stream_seq, ack.consumer_seq, ack.delivered, publication->message.payload, reply,
+                 plane->now, &answer);
     if (answer && reply.size != 0) {
         /* The ack's effects have to be in the batch that the answer waits for. */
         consume_flush(plane->consume);
@@ -120,7 +125,7 @@ void js_flow(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const pu
     plane->more = true;
 }
 
-/* ---- what consume/ says ---------------------------------------------------------------------------------------------------- */
+/* ---- what consume/ says ------------------------------------------------------------------------------------------ */
 
 static delivered_t out_deliver(void *context, const delivery_t *delivery) {
     const consumer_seat_t *seat = consumer_owner(delivery->consumer);
@@ -144,7 +149,8 @@ static bool out_exact_interest(void *context, uint32_t account_id, bytes_t subje
     return account != NULL && account_exact_interest(account, subject, group);
 }
 
-static void out_advise(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text) {
+static void out_advise(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers,
+                       bytes_t text) {
     plane_t *plane = context;
     const consumer_seat_t *seat = consumer_owner(consumer);
     if (!pressure_room(plane, NULL)) {
@@ -174,7 +180,8 @@ static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
     }
     uint8_t key[8];
     definition_key(key, stream_id, consumer_id);
-    if (store_record_delete(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key))) != STATUS_OK) {
+    if (store_record_delete(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)))
+        != STATUS_OK) {
         /* The definition stays until the next start, where its consumer is idle and goes again. */
         plane->more = true;
     }
@@ -198,15 +205,15 @@ consume_out_t js_consume_out(plane_t *plane) {
     };
 }
 
-/* ---- what waits for a count ------------------------------------------------------------------------------------------------ */
+/* ---- what waits for a count -------------------------------------------------------------------------------------- */
 
-/* A consumer's state has the number of messages that are left. When that has to be counted first, the command waits; nothing is delivered
- * before, so its answer is the state "before any delivery" all the same. */
+/* A consumer's state has the number of messages that are left. When that has to be counted first, the command waits;
+ * nothing is delivered before, so its answer is the state "before any delivery" all the same. */
 typedef struct state_job {
     job_t job;
-    plane_command_t command; /* without body and extra                       */
-    bool durable;            /* answered when the open batch is on disk      */
-    uint64_t seq;            /* of a reset                                   */
+    plane_command_t command; /* without body and extra */
+    bool durable;            /* answered when the open batch is on disk */
+    uint64_t seq;            /* of a reset */
 } state_job_t;
 
 static bool state_step(plane_t *plane, job_t *base) {
@@ -223,7 +230,8 @@ static bool state_step(plane_t *plane, job_t *base) {
     consumer_snapshot(seat->consumer, plane->now, &state);
     if (job->durable) {
         plane->more = true;
-        command_done_durable(plane, &job->command, base->stream->which_store, job->seq, bytes_of(&state, sizeof(state)));
+        command_done_durable(plane, &job->command, base->stream->which_store, job->seq,
+                             bytes_of(&state, sizeof(state)));
     } else {
         command_answer(plane, &job->command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
     }
@@ -238,7 +246,8 @@ static void state_end(plane_t *plane, job_t *base, status_t status) {
     free(job);
 }
 
-static void answer_state(plane_t *plane, const plane_command_t *command, const consumer_seat_t *seat, bool durable, uint64_t seq) {
+static void answer_state(plane_t *plane, const plane_command_t *command, const consumer_seat_t *seat, bool durable,
+                         uint64_t seq) {
     state_job_t *job = calloc(1, sizeof(*job));
     if (job == NULL) {
         command_done(plane, command, STATUS_NO_MEMORY);
@@ -253,13 +262,13 @@ static void answer_state(plane_t *plane, const plane_command_t *command, const c
     job_start(plane, &job->job);
 }
 
-/* ---- commands ----------------------------------------------------------------------------------------------------------------- */
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 typedef struct consumer_parts {
     consumer_setup_t setup;
     bytes_t definition;
     int64_t backoff[CONSUME_BACKOFF_MAX];
-    bytes_t *filters;          /* malloc; NULL when there are none */
+    bytes_t *filters; /* malloc; NULL when there are none */
 } consumer_parts_t;
 
 static status_t read_filters(const strings_t *strings, consumer_parts_t *parts) {
@@ -309,7 +318,8 @@ static status_t read_parts(const plane_command_t *command, const stream_t *strea
     return read_filters(&strings, parts);
 }
 
-static status_t seat_new(plane_t *plane, stream_t *stream, const consumer_setup_t *setup, bool loading, consumer_seat_t **out) {
+static status_t seat_new(plane_t *plane, stream_t *stream, const consumer_setup_t *setup, bool loading,
+                         consumer_seat_t **out) {
     consumer_seat_t *seat = calloc(1, sizeof(*seat));
     event_entry_t *farewell = event_new(EVENT_CONSUMER_GONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
     if (seat == NULL || farewell == NULL) {
@@ -347,12 +357,14 @@ static status_t definition_put(plane_t *plane, const stream_t *stream, const con
     }
     uint8_t key[8];
     definition_key(key, stream->id, parts->setup.id);
-    return store_record_put(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)), parts->definition);
+    return store_record_put(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)),
+                            parts->definition);
 }
 
 static void consumer_put(plane_t *plane, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
-    status_t status = command->body_size == sizeof(consumer_config_t) ? read_parts(command, stream, &parts) : STATUS_INVALID;
+    status_t status =
+        command->body_size == sizeof(consumer_config_t) ? read_parts(command, stream, &parts) : STATUS_INVALID;
     consumer_seat_t *seat = status == STATUS_OK ? seat_find(stream, command->arg) : NULL;
     bool loading = command->arg2 == 1;
     if (status == STATUS_OK && seat != NULL) {
@@ -397,7 +409,8 @@ void consumer_in(plane_t *plane, const plane_command_t *command, stream_t *strea
     consumer_parts_t parts = {0};
     consumer_seat_t *seat = NULL;
     status_t status = STATUS_INVALID;
-    if (command->body_size >= sizeof(consumer_config_t) + sizeof(consumer_state_t) && seat_find(stream, command->arg) == NULL) {
+    if (command->body_size >= sizeof(consumer_config_t) + sizeof(consumer_state_t)
+        && seat_find(stream, command->arg) == NULL) {
         status = read_parts(command, stream, &parts);
     }
     if (status == STATUS_OK) {
@@ -426,7 +439,8 @@ static void consumer_end(plane_t *plane, const plane_command_t *command, consume
     stream_t *stream = seat->stream;
     uint8_t key[8];
     definition_key(key, stream->id, seat->id);
-    status_t status = store_record_delete(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)));
+    status_t status =
+        store_record_delete(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)));
     if (status != STATUS_OK) {
         command_done(plane, command, status);
         return;

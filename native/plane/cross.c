@@ -1,20 +1,21 @@
 /* cross.c: one message over the imports that it hit, and who is at the other side.
  *
  *     stream   exporter -- subject made local --> importer: subscriptions, streams; never on from there
- *     service  importer -- subject made the exporter's, Nats-Request-Info, reply renamed --> exporter: everybody, further imports too
+ *     service  importer -- subject made the exporter's, Nats-Request-Info, reply renamed --> exporter: everybody,
+ *              further imports too
  *     reply    responder -- the requester's own reply subject --> requester
  *
- * Depth is bounded, and an import that a message is to cross already isn't entered again, so a circle ends where it closes.
- * Reference: links-and-accounts.md 4.2, 4.3.
+ * Depth is bounded, and an import that a message is to cross already isn't entered again, so a circle ends where it
+ * closes. Reference: links-and-accounts.md 4.2, 4.3.
  */
 #include "plane/import.h"
 #include "text/headers.h"
 
-#define LOOK_MAX 16u                     /* imports of one subject that are looked through             */
+#define LOOK_MAX 16u /* imports of one subject that are looked through */
 
 static const bytes_t request_info = {(const uint8_t *)"Nats-Request-Info", 17};
 
-/* ---- services -------------------------------------------------------------------------------------------------------- */
+/* ---- services ---------------------------------------------------------------------------------------------------- */
 
 static void add_json_string(text_t *text, bytes_t string) {
     text_add_literal(text, "\"");
@@ -33,7 +34,8 @@ static bool is_request_info(bytes_t name) {
 }
 
 /* The header block with who asks, instead of what somebody else may have written there. */
-static status_t header_with_info(plane_t *plane, const publication_t *publication, const import_t *import, bytes_t *out) {
+static status_t header_with_info(plane_t *plane, const publication_t *publication, const import_t *import,
+                                 bytes_t *out) {
     buffer_t *buffer = &plane->crossing_headers[plane->crossing_depth - 1];
     bytes_t header = publication->message.header, value;
     buffer->size = 0;
@@ -73,7 +75,8 @@ static bool keeps_its_reply(bytes_t reply) {
 static uint32_t cross_service(plane_t *plane, import_t *import, const publication_t *publication) {
     text_t subject, elsewhere;
     publication_t crossing = *publication;
-    if (rewrite_subject(&import->outward, publication->message.subject, subject.at, sizeof(subject.at), &subject.size) != STATUS_OK
+    if (rewrite_subject(&import->outward, publication->message.subject, subject.at, sizeof(subject.at), &subject.size)
+            != STATUS_OK
         || header_with_info(plane, publication, import, &crossing.message.header) != STATUS_OK) {
         return 0;
     }
@@ -86,12 +89,14 @@ static uint32_t cross_service(plane_t *plane, import_t *import, const publicatio
             return 0;
         }
     }
-    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER | PUBLICATION_UNJUDGED)) | PUBLICATION_SERVICE;
+    crossing.flags =
+        (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER | PUBLICATION_UNJUDGED)) | PUBLICATION_SERVICE;
     crossing.queue_count = 0;
     uint8_t back[REPLY_SUBJECT_SIZE];
     bool renamed = !keeps_its_reply(publication->message.reply);
     if (renamed) {
-        const reply_t *reply = reply_new(plane, import, import->importer, import->exporter, publication->message.reply, publication->origin);
+        const reply_t *reply = reply_new(plane, import, import->importer, import->exporter, publication->message.reply,
+                                         publication->origin);
         if (reply == NULL) {
             return 0;
         }
@@ -99,14 +104,15 @@ static uint32_t cross_service(plane_t *plane, import_t *import, const publicatio
         crossing.message.reply = bytes_of(back, REPLY_SUBJECT_SIZE);
     }
     uint32_t taken = publish(plane, &crossing);
-    reply_t *left = taken == 0 && renamed ? reply_find(plane, import->exporter, bytes_of(back, REPLY_SUBJECT_SIZE)) : NULL;
+    reply_t *left =
+        taken == 0 && renamed ? reply_find(plane, import->exporter, bytes_of(back, REPLY_SUBJECT_SIZE)) : NULL;
     if (left != NULL) {
         reply_drop(plane, left);
     }
     return taken;
 }
 
-/* ---- replies --------------------------------------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
 
 static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
     bytes_t named = publication->message.subject;
@@ -119,13 +125,14 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
     publication_t crossing = *publication;
     crossing.account = reply->requester;
     crossing.message.subject = text_bytes(&subject);
-    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_SERVICE | PUBLICATION_UNJUDGED;
+    crossing.flags =
+        (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_SERVICE | PUBLICATION_UNJUDGED;
     crossing.queue_count = 0;
     /* An answer may itself want one: its way back leads to whoever answers here. */
     uint8_t back[REPLY_SUBJECT_SIZE];
     if (!keeps_its_reply(publication->message.reply)) {
-        const reply_t *further =
-            reply_new(plane, reply->import, reply->responder, reply->requester, publication->message.reply, publication->origin);
+        const reply_t *further = reply_new(plane, reply->import, reply->responder, reply->requester,
+                                           publication->message.reply, publication->origin);
         if (further == NULL) {
             return 0;
         }
@@ -137,7 +144,8 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
     if (reply == NULL) {
         return taken;
     }
-    bool last = reply->response == RESPONSE_SINGLETON || (publication->message.header.size == 0 && publication->message.payload.size == 0);
+    bool last = reply->response == RESPONSE_SINGLETON
+                || (publication->message.header.size == 0 && publication->message.payload.size == 0);
     if (taken == 0 || last) {
         reply_drop(plane, reply);
     } else {
@@ -146,11 +154,12 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
     return taken;
 }
 
-/* ---- streams --------------------------------------------------------------------------------------------------------- */
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
 
 static uint32_t cross_stream(plane_t *plane, const import_t *import, const publication_t *publication) {
     text_t subject;
-    if (rewrite_subject(&import->inward, publication->message.subject, subject.at, sizeof(subject.at), &subject.size) != STATUS_OK) {
+    if (rewrite_subject(&import->inward, publication->message.subject, subject.at, sizeof(subject.at), &subject.size)
+        != STATUS_OK) {
         return 0;
     }
     bytes_t queues[OP_QUEUES_MAX];
@@ -160,7 +169,8 @@ static uint32_t cross_stream(plane_t *plane, const import_t *import, const publi
     crossing.queue_count = import->queue_count;
     crossing.queues = queues;
     memcpy(queues, import->queues, import->queue_count * sizeof(*queues));
-    crossing.flags = (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_FROM_LEAF | PUBLICATION_IMPORTED;
+    crossing.flags =
+        (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_FROM_LEAF | PUBLICATION_IMPORTED;
     return publish(plane, &crossing);
 }
 
@@ -171,7 +181,8 @@ uint32_t cross(plane_t *plane, const publication_t *publication, const crossings
     for (import_t *import = crossings->first, *next; import != NULL; import = next) {
         next = import->next_crossing;
         if (!deep) {
-            taken += import->row.kind == IMPORT_STREAM ? cross_stream(plane, import, publication) : cross_service(plane, import, publication);
+            taken += import->row.kind == IMPORT_STREAM ? cross_stream(plane, import, publication)
+                                                       : cross_service(plane, import, publication);
         }
         import->noted = false;
     }
@@ -191,8 +202,9 @@ static void note(crossings_t *crossings, import_t *import) {
 
 static bool note_shadow(const plane_t *plane, const shadow_t *shadow, const bytes_t *queue, crossings_t *crossings) {
     const subscription_t *subscription = shadow->subscription;
-    if (subscription != NULL && ((subscription->flags & SUBSCRIPTION_DEAD) != 0
-                                 || (subscription->peer != NULL && subscription->peer->state != PEER_ADMITTED))) {
+    if (subscription != NULL
+        && ((subscription->flags & SUBSCRIPTION_DEAD) != 0
+            || (subscription->peer != NULL && subscription->peer->state != PEER_ADMITTED))) {
         return false;
     }
     import_t *import = shadow->import;
@@ -210,8 +222,8 @@ static bool note_shadow(const plane_t *plane, const shadow_t *shadow, const byte
     return true;
 }
 
-bool cross_note(const plane_t *plane, const publication_t *publication, const route_target_t *target, const bytes_t *queue,
-                crossings_t *crossings) {
+bool cross_note(const plane_t *plane, const publication_t *publication, const route_target_t *target,
+                const bytes_t *queue, crossings_t *crossings) {
     if ((publication->flags & (PUBLICATION_INSIDE | PUBLICATION_IMPORTED)) != 0) {
         return false;
     }
@@ -233,9 +245,10 @@ bool cross_note(const plane_t *plane, const publication_t *publication, const ro
     return true;
 }
 
-/* ---- who is at the other side -------------------------------------------------------------------------------------------- */
+/* ---- who is at the other side ------------------------------------------------------------------------------------ */
 
-/* As publish() does: what came over a stream import goes no further, what came back to a requester only to a further one. */
+/* As publish() does: what came over a stream import goes no further, what came back to a requester only to a further
+ * one. */
 typedef enum follow { FOLLOW_NOTHING = 0, FOLLOW_REPLIES, FOLLOW_ALL } follow_t;
 
 typedef struct other_sides {
@@ -269,17 +282,20 @@ static bool note_other_side(other_sides_t *others, const route_target_t *target,
     return true;
 }
 
-static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow, uint32_t depth);
+static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow,
+                        uint32_t depth);
 
-static delivered_t look_over(plane_t *plane, const other_sides_t *others, account_t *account, bytes_t subject, bytes_t group,
-                             uint32_t depth) {
+static delivered_t look_over(plane_t *plane, const other_sides_t *others, account_t *account, bytes_t subject,
+                             bytes_t group, uint32_t depth) {
     delivered_t found = DELIVERED_NO_INTEREST;
     for (uint32_t i = 0; i < others->count; i++) {
         text_t local;
-        if (rewrite_subject(&others->imports[i]->inward, subject, local.at, sizeof(local.at), &local.size) != STATUS_OK) {
+        if (rewrite_subject(&others->imports[i]->inward, subject, local.at, sizeof(local.at), &local.size)
+            != STATUS_OK) {
             continue;
         }
-        delivered_t there = look(plane, others->imports[i]->importer, text_bytes(&local), group, FOLLOW_NOTHING, depth + 1);
+        delivered_t there =
+            look(plane, others->imports[i]->importer, text_bytes(&local), group, FOLLOW_NOTHING, depth + 1);
         if (there == DELIVERED_FULL) {
             return there;
         }
@@ -287,14 +303,17 @@ static delivered_t look_over(plane_t *plane, const other_sides_t *others, accoun
     }
     const reply_t *reply = others->reply ? reply_find(plane, account, subject) : NULL;
     if (reply != NULL) {
-        delivered_t there = look(plane, reply->requester, bytes_of(reply->at, reply->size), BYTES_NONE, FOLLOW_REPLIES, depth + 1);
+        delivered_t there =
+            look(plane, reply->requester, bytes_of(reply->at, reply->size), BYTES_NONE, FOLLOW_REPLIES, depth + 1);
         found = there == DELIVERED_NO_INTEREST ? found : there;
     }
     return found;
 }
 
-/* The match is read to its end before another domain is asked: that might be this one again, and its memory used anew. */
-static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow, uint32_t depth) {
+/* The match is read to its end before another domain is asked: that might be this one again, and its memory used anew.
+ */
+static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow,
+                        uint32_t depth) {
     const route_match_t *match = route_match(account->route, subject);
     route_target_t *const *targets = match->plain;
     uint32_t count = match->plain_count;

@@ -14,7 +14,8 @@ static uint32_t hex4(const uint8_t *at) {
     return value;
 }
 
-/* A JSON string between its quotes, escapes resolved into request->text (subjects are in the basic plane: Go writes > as \u003e). */
+/* A JSON string between its quotes, escapes resolved into request->text (subjects are in the basic plane: Go writes >
+ * as \u003e). */
 static bool unescape(direct_request_t *request, bytes_t raw, bytes_t *out) {
     if (raw.size > REQUEST_TEXT_MAX - request->text_size) {
         return false;
@@ -65,7 +66,8 @@ static bool read_filters(direct_request_t *request, bytes_t array) {
         while (at < array.size && array.at[at] != '"') {
             at += array.at[at] == '\\' ? 2 : 1;
         }
-        if (at >= array.size || !unescape(request, bytes_of(array.at + start, at - start), &request->multi[request->multi_count++])) {
+        if (at >= array.size
+            || !unescape(request, bytes_of(array.at + start, at - start), &request->multi[request->multi_count++])) {
             return false;
         }
         at++;
@@ -158,8 +160,9 @@ bool direct_request_read(direct_request_t *request, bytes_t body) {
 bool direct_request_conflicts(const direct_request_t *request) {
     bool last = request->last_by.size != 0;
     return (request->seq != 0 && last) || (request->seq != 0 && request->has_time) || (request->has_time && last)
-        || (last && request->next_by.size != 0) || (last && request->batch != 0) || (last && request->has_multi)
-        || (request->next_by.size != 0 && request->has_multi) || (request->up_to_seq != 0 && request->has_up_to_time);
+           || (last && request->next_by.size != 0) || (last && request->batch != 0) || (last && request->has_multi)
+           || (request->next_by.size != 0 && request->has_multi)
+           || (request->up_to_seq != 0 && request->has_up_to_time);
 }
 
 static void moved(bytes_t *slice, const direct_request_t *to, const direct_request_t *from) {

@@ -11,7 +11,7 @@
 #define REQUEST_TEXT_MAX 4096u
 
 typedef struct direct_request {
-    bytes_t last_by;                  /* these point into text */
+    bytes_t last_by; /* these point into text */
     bytes_t next_by;
     bytes_t multi[MULTI_FILTERS_MAX];
     uint32_t multi_count;
@@ -25,7 +25,7 @@ typedef struct direct_request {
     uint64_t max_bytes;
     uint64_t up_to_seq;
     int64_t up_to_ts;
-    uint32_t text_size;               /* unescaped strings of the request */
+    uint32_t text_size; /* unescaped strings of the request */
     uint8_t text[REQUEST_TEXT_MAX];
 } direct_request_t;
 

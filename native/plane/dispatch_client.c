@@ -1,4 +1,5 @@
-/* dispatch_client.c: the verbs of a client, one function each. Texts and order of checks: links-and-accounts.md 1.3 to 1.5.
+/* dispatch_client.c: the verbs of a client, one function each. Texts and order of checks: links-and-accounts.md 1.3 to
+ * 1.5.
  *
  * What does not live here: parsing (wire/), routing (publish.c), verdicts on CONNECT (control).
  */
@@ -34,7 +35,8 @@ static void introduce_again(plane_t *plane, peer_t *peer, const op_t *op) {
     }
 }
 
-/* CONNECT goes to control. Any other verb, too, but stays in the input: with no_auth_user it is run after the verdict. */
+/* CONNECT goes to control. Any other verb, too, but stays in the input: with no_auth_user it is run after the verdict.
+ */
 bool greet_client(plane_t *plane, peer_t *peer, const op_t *op) {
     line_event(plane, peer, op);
     return op->kind == OP_CONNECT;
@@ -46,7 +48,7 @@ static void ok(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* ---- publish -------------------------------------------------------------------------------------------------------- */
+/* ---- publish ----------------------------------------------------------------------------------------------------- */
 
 static void violation(plane_t *plane, peer_t *peer, uint32_t code, const char *what, bytes_t subject) {
     peer_refused(plane, peer, &(violation_t){.code = code, .subject = subject});
@@ -69,7 +71,7 @@ static bool reserved_reply(bytes_t reply) {
 
 static bool reserved_subject(bytes_t subject) {
     return bytes_starts(subject, BYTES_LITERAL("_GR_.")) || bytes_starts(subject, BYTES_LITERAL("$NRG."))
-        || bytes_starts(subject, BYTES_LITERAL("$GR."));
+           || bytes_starts(subject, BYTES_LITERAL("$GR."));
 }
 
 static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
@@ -78,7 +80,8 @@ static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op, bytes_t su
         violation(plane, peer, REFUSED_PUBLISH, "Publish to", subject);
         return false;
     }
-    if (LEAF_UNLIKELY(peer->permissions != NULL) && !permissions_publish(peer->permissions, subject, plane->now.mono_ns)) {
+    if (LEAF_UNLIKELY(peer->permissions != NULL)
+        && !permissions_publish(peer->permissions, subject, plane->now.mono_ns)) {
         violation(plane, peer, REFUSED_PUBLISH, "Publish to", subject);
         return false;
     }
@@ -135,7 +138,8 @@ static inline void publish_to(plane_t *plane, peer_t *peer, const op_t *op, byte
         .message = {.subject = subject, .reply = op->reply, .header = op->header, .payload = op->payload},
         .origin = peer};
     uint32_t taken = publish(plane, &publication);
-    if (taken == 0 && op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0 && (peer->flags & VERDICT_HEADERS) != 0) {
+    if (taken == 0 && op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0
+        && (peer->flags & VERDICT_HEADERS) != 0) {
         no_responders(plane, peer, subject, op->reply);
     }
 }
@@ -169,12 +173,13 @@ static void verb_publish(plane_t *plane, peer_t *peer, const op_t *op) {
     }
 }
 
-/* ---- subscribe -------------------------------------------------------------------------------------------------------- */
+/* ---- subscribe --------------------------------------------------------------------------------------------------- */
 
 static void subscribe_violation(plane_t *plane, peer_t *peer, const op_t *op) {
     bytes_t subject = op->subject;
     bytes_t queue = op->queue;
-    peer_refused(plane, peer, &(violation_t){.code = REFUSED_SUBSCRIBE, .subject = subject, .queue = queue, .sid = op->sid});
+    peer_refused(plane, peer,
+                 &(violation_t){.code = REFUSED_SUBSCRIBE, .subject = subject, .queue = queue, .sid = op->sid});
     text_t text;
     text.size = 0;
     text_add_literal(&text, "Permissions Violation for Subscription to \"");
@@ -205,8 +210,8 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     }
     if (subscription_find_sid(&peer->table, op->sid) == NULL) {
         subscription_t *one;
-        status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_CLIENT, peer, op->subject, op->queue, op->sid, 1,
-                                           filtered ? SUBSCRIPTION_FILTERED : 0, &one);
+        status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_CLIENT, peer, op->subject,
+                                           op->queue, op->sid, 1, filtered ? SUBSCRIPTION_FILTERED : 0, &one);
         if (status == STATUS_NO_MEMORY) {
             peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
             return;
@@ -231,45 +236,30 @@ static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     ok(plane, peer);
 }
 
-/* ---- the switch ---------------------------------------------------------------------------------------------------------- */
+/* ---- the switch -------------------------------------------------------------------------------------------------- */
 
 bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op) {
     switch (op->kind) {
     case OP_PUB:
-    case OP_HPUB:
-        verb_publish(plane, peer, op);
-        break;
-    case OP_SUB:
-        verb_subscribe(plane, peer, op);
-        break;
-    case OP_UNSUB:
-        verb_unsubscribe(plane, peer, op);
-        break;
-    case OP_PING:
-        peer_pong(plane, peer);
-        break;
-    case OP_PONG:
-        peer_ponged(plane, peer);
-        break;
+    case OP_HPUB: verb_publish(plane, peer, op); break;
+    case OP_SUB: verb_subscribe(plane, peer, op); break;
+    case OP_UNSUB: verb_unsubscribe(plane, peer, op); break;
+    case OP_PING: peer_pong(plane, peer); break;
+    case OP_PONG: peer_ponged(plane, peer); break;
     case OP_CONNECT:
         /* Legal again: subscriptions go, control decides anew. */
         introduce_again(plane, peer, op);
         break;
-    case OP_ERR:
-        peer_doom_silently(plane, peer, CLOSE_CLIENT, op->body);
-        return false;
+    case OP_ERR: peer_doom_silently(plane, peer, CLOSE_CLIENT, op->body); return false;
     case OP_OK:
-    case OP_INFO:
-        break;
+    case OP_INFO: break;
     case OP_NONE:
     case OP_LEAF_SUB:
     case OP_LEAF_UNSUB:
     case OP_LEAF_MSG:
     case OP_LEAF_HMSG:
     case OP_KIND_COUNT:
-    default:
-        peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
-        return false;
+    default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
     }
     return true;
 }

@@ -1,7 +1,7 @@
 /* dispatch_leaf.c: the verbs of a leaf link, one function each. Reference: links-and-accounts.md 2.3 to 2.6.
  *
- * Until ADMIT_LEAF every line goes to control and reading waits. What does not live here: the handshake (control, links/),
- * what we tell the peer (interest.c), what we send it (publish.c).
+ * Until ADMIT_LEAF every line goes to control and reading waits. What does not live here: the handshake (control,
+ * links/), what we tell the peer (interest.c), what we send it (publish.c).
  */
 #include "text/subject.h"
 #include "plane/core.h"
@@ -56,13 +56,14 @@ status_t leaf_admitted(plane_t *plane, peer_t *peer) {
     return interest_leaf_joined(plane, peer);
 }
 
-/* ---- interest ---------------------------------------------------------------------------------------------------------- */
+/* ---- interest ---------------------------------------------------------------------------------------------------- */
 
 static bool is_hub(const peer_t *peer) {
     return (peer->flags & VERDICT_SPOKE) != 0;
 }
 
-static void close_for(plane_t *plane, peer_t *peer, uint32_t reason, const char *before, bytes_t subject, const char *after) {
+static void close_for(plane_t *plane, peer_t *peer, uint32_t reason, const char *before, bytes_t subject,
+                      const char *after) {
     text_t text;
     text.size = 0;
     text_add_literal(&text, before);
@@ -74,12 +75,12 @@ static void close_for(plane_t *plane, peer_t *peer, uint32_t reason, const char 
 /* JetStream's own families are denied both ways between domains; a peer that asks all the same is not closed for it. */
 static bool is_domain_family(bytes_t subject) {
     return bytes_starts(subject, BYTES_LITERAL("$JS.")) || bytes_starts(subject, BYTES_LITERAL("$KV."))
-        || bytes_starts(subject, BYTES_LITERAL("$OBJ."));
+           || bytes_starts(subject, BYTES_LITERAL("$OBJ."));
 }
 
 static bool may_be_asked(plane_t *plane, peer_t *peer, bytes_t subject) {
-    if (peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS.")) || bytes_starts(subject, BYTES_LITERAL("_GR_."))
-        || bytes_starts(subject, BYTES_LITERAL("$GR."))) {
+    if (peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS."))
+        || bytes_starts(subject, BYTES_LITERAL("_GR_.")) || bytes_starts(subject, BYTES_LITERAL("$GR."))) {
         return true;
     }
     if (permissions_leaf_asked(peer->permissions, subject)) {
@@ -117,8 +118,8 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
         peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
         return;
     }
-    status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_LEAF, peer, op->subject, op->queue, BYTES_NONE, weight,
-                                       0, &one);
+    status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_LEAF, peer, op->subject, op->queue,
+                                       BYTES_NONE, weight, 0, &one);
     if (status == STATUS_NO_MEMORY) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
     } else if (status != STATUS_OK) {
@@ -133,7 +134,7 @@ static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     }
 }
 
-/* ---- messages ----------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void refuse(plane_t *plane, peer_t *peer, bytes_t subject) {
     if (!is_hub(peer) && !is_domain_family(subject)) {
@@ -141,10 +142,11 @@ static void refuse(plane_t *plane, peer_t *peer, bytes_t subject) {
     }
 }
 
-/* Answers and acknowledgements need nobody's leave, as in the reference; but what a link's rights deny by name, here also an
- * acknowledgement is: it may be that of somebody else's message. */
+/* Answers and acknowledgements need nobody's leave, as in the reference; but what a link's rights deny by name, here
+ * also an acknowledgement is: it may be that of somebody else's message. */
 static bool may_come_in(plane_t *plane, peer_t *peer, bytes_t subject) {
-    if (peer->permissions == NULL || permissions_leaf_in(peer->permissions, subject) || bytes_starts(subject, BYTES_LITERAL("_R_."))
+    if (peer->permissions == NULL || permissions_leaf_in(peer->permissions, subject)
+        || bytes_starts(subject, BYTES_LITERAL("_R_."))
         || (bytes_starts(subject, BYTES_LITERAL("$JS.ACK.")) && permissions_leaf_to(peer->permissions, subject))) {
         return true;
     }
@@ -185,7 +187,8 @@ static inline void take_in(plane_t *plane, peer_t *peer, const op_t *op, bytes_t
     (void)publish(plane, &publication);
 }
 
-/* As in the reference the link's rights speak of the subject on the wire. What they deny is denied under another name, too. */
+/* As in the reference the link's rights speak of the subject on the wire. What they deny is denied under another name,
+ * too. */
 static __attribute__((noinline)) void take_in_mapped(plane_t *plane, peer_t *peer, const op_t *op) {
     text_t out;
     bytes_t subject = mapped_subject(plane, peer->account, op->subject, &out);
@@ -214,44 +217,27 @@ static void verb_message(plane_t *plane, peer_t *peer, const op_t *op) {
     }
 }
 
-/* ---- the switch ------------------------------------------------------------------------------------------------------------ */
+/* ---- the switch -------------------------------------------------------------------------------------------------- */
 
 bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
     switch (op->kind) {
     case OP_LEAF_MSG:
-    case OP_LEAF_HMSG:
-        verb_message(plane, peer, op);
-        break;
-    case OP_LEAF_SUB:
-        verb_subscribe(plane, peer, op);
-        break;
-    case OP_LEAF_UNSUB:
-        verb_unsubscribe(plane, peer, op);
-        break;
-    case OP_PING:
-        peer_pong(plane, peer);
-        break;
-    case OP_PONG:
-        peer_ponged(plane, peer);
-        break;
-    case OP_ERR:
-        verb_error(plane, peer, op);
-        break;
-    case OP_INFO:
-        (void)pressure_offer(plane, peer, leaf_event(peer, EVENT_LEAF_INFO, op));
-        break;
+    case OP_LEAF_HMSG: verb_message(plane, peer, op); break;
+    case OP_LEAF_SUB: verb_subscribe(plane, peer, op); break;
+    case OP_LEAF_UNSUB: verb_unsubscribe(plane, peer, op); break;
+    case OP_PING: peer_pong(plane, peer); break;
+    case OP_PONG: peer_ponged(plane, peer); break;
+    case OP_ERR: verb_error(plane, peer, op); break;
+    case OP_INFO: (void)pressure_offer(plane, peer, leaf_event(peer, EVENT_LEAF_INFO, op)); break;
     case OP_OK:
-    case OP_CONNECT:
-        break;
+    case OP_CONNECT: break;
     case OP_NONE:
     case OP_PUB:
     case OP_HPUB:
     case OP_SUB:
     case OP_UNSUB:
     case OP_KIND_COUNT:
-    default:
-        peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
-        return false;
+    default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
     }
     return true;
 }

@@ -13,7 +13,8 @@ status_t exchange_open(exchange_t *exchange) {
     exchange->messages = exchange->events == NULL ? NULL : ring_new_beside(EXCHANGE_MESSAGES, exchange->events);
     exchange->debts = calloc(EXCHANGE_MESSAGES, sizeof(*exchange->debts));
     exchange->repaid_tokens = calloc(EXCHANGE_MESSAGES, sizeof(*exchange->repaid_tokens));
-    if (exchange->commands == NULL || exchange->messages == NULL || exchange->debts == NULL || exchange->repaid_tokens == NULL) {
+    if (exchange->commands == NULL || exchange->messages == NULL || exchange->debts == NULL
+        || exchange->repaid_tokens == NULL) {
         exchange_close(exchange);
         return STATUS_NO_MEMORY;
     }
@@ -65,7 +66,8 @@ int32_t exchange_submit(exchange_t *exchange, const plane_command_t *commands, u
         }
         /* A command that could not be answered is not taken: the caller tries again, or gives up. */
         command_entry_t *entry = malloc(size);
-        event_entry_t *answer = command->token == 0 ? NULL : event_new(EVENT_DONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+        event_entry_t *answer =
+            command->token == 0 ? NULL : event_new(EVENT_DONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
         if (entry == NULL || (command->token != 0 && answer == NULL)) {
             free(entry);
             free(answer);
@@ -193,7 +195,7 @@ void event_post(exchange_t *exchange, event_entry_t *entry) {
 
 bool event_crowded(const exchange_t *exchange) {
     return exchange->waiting_first != NULL || ring_count(exchange->events) >= EXCHANGE_EVENTS_MANY
-        || atomic_load_explicit(&exchange->event_bytes, memory_order_relaxed) >= EXCHANGE_EVENT_BYTES;
+           || atomic_load_explicit(&exchange->event_bytes, memory_order_relaxed) >= EXCHANGE_EVENT_BYTES;
 }
 
 bool event_room(const exchange_t *exchange) {
@@ -252,7 +254,8 @@ void exchange_repay(exchange_t *exchange, uint64_t token) {
     atomic_store_explicit(&exchange->repaid, repaid + 1, memory_order_release);
 }
 
-static uint32_t poll_ring(exchange_t *exchange, ring_t *ring, plane_event_t *events, uint32_t count, uint32_t count_max) {
+static uint32_t poll_ring(exchange_t *exchange, ring_t *ring, plane_event_t *events, uint32_t count,
+                          uint32_t count_max) {
     while (count < count_max) {
         event_entry_t *entry = ring_pop(ring);
         if (entry == NULL) {

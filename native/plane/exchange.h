@@ -1,16 +1,18 @@
 /* exchange.h: the rings between control and plane, with copies of what commands and events point to.
  *
- *   control thread: exchange_submit, exchange_poll, exchange_release, exchange_repay        plane thread: exchange_next, event_*
+ *   control thread: exchange_submit, exchange_poll, exchange_release, exchange_repay        plane thread:
+ *                                                                                           exchange_next, event_*
  *
  *   control --commands--> plane
  *   plane --events----> control    of connections, completions: what must not be lost (event_post), and comes first
  *   plane --messages--> control    what others may send without end: API requests, advisories, traces (event_offer)
  *   control --tokens--> plane      of messages that control is done with (exchange_repay, event_settled)
  *
- * Bounds. Commands: entries by the ring, bytes by a counter. Events: each has its cause, of which there are few (a connection opens,
- * hands in one line and closes; a command is answered once), and no new causes are let in while many wait (event_crowded). Messages: each
- * is a debt from event_offer until it is repaid, wherever in control it waits meanwhile. Debts are bounded by number and bytes;
- * pressure.c gives each connection its credit and decides whom to read.
+ * Bounds. Commands: entries by the ring, bytes by a counter. Events: each has its cause, of which there are few (a
+ * connection opens, hands in one line and closes; a command is answered once), and no new causes are let in while many
+ * wait (event_crowded). Messages: each is a debt from event_offer until it is repaid, wherever in control it waits
+ * meanwhile. Debts are bounded by number and bytes; pressure.c gives each connection its credit and decides whom to
+ * read.
  */
 #ifndef LEAFD_PLANE_EXCHANGE_H
 #define LEAFD_PLANE_EXCHANGE_H
@@ -25,8 +27,8 @@
 
 #define EXCHANGE_COMMANDS 16384u
 #define EXCHANGE_EVENTS 32768u
-#define EXCHANGE_EVENTS_MANY 4096u                      /* that wait: no connection is accepted, no command run   */
-#define EXCHANGE_MESSAGES 32768u                        /* offered and not yet repaid                             */
+#define EXCHANGE_EVENTS_MANY 4096u /* that wait: no connection is accepted, no command run */
+#define EXCHANGE_MESSAGES 32768u   /* offered and not yet repaid */
 #define EXCHANGE_COMMAND_BYTES (64u * 1024u * 1024u)
 #define EXCHANGE_EVENT_BYTES (64u * 1024u * 1024u)
 #define EXCHANGE_MESSAGE_BYTES (64u * 1024u * 1024u)
@@ -36,14 +38,14 @@ struct event_entry {
     plane_event_t event;
     event_entry_t *next;
     uint64_t size;
-    uint64_t batch;                                     /* of a completion that waits for the disk: held.h        */
-    uint32_t token;                                     /* of the ring of messages: its debt; 0 = of the other ring */
+    uint64_t batch; /* of a completion that waits for the disk: held.h */
+    uint32_t token; /* of the ring of messages: its debt; 0 = of the other ring */
     uint8_t bytes[];
 };
 
 typedef struct command_entry {
     plane_command_t command;
-    event_entry_t *answer;                              /* room for its completion; NULL: none is wanted          */
+    event_entry_t *answer; /* room for its completion; NULL: none is wanted */
     uint64_t size;
     uint8_t bytes[];
 } command_entry_t;
@@ -55,8 +57,8 @@ typedef struct owed {
 
 /* Who owes for a message. */
 typedef struct exchange_debt {
-    uint64_t peer;                                      /* 0 = nobody's                                           */
-    uint64_t size;                                      /* 0 = this place is free                                 */
+    uint64_t peer; /* 0 = nobody's */
+    uint64_t size; /* 0 = this place is free */
     uint32_t account;
     uint32_t next_free;
 } exchange_debt_t;
@@ -67,18 +69,18 @@ typedef struct exchange {
     ring_t *messages;
     _Atomic uint64_t command_bytes;
     _Atomic uint64_t event_bytes;
-    _Atomic uint64_t repaid;                            /* tokens that control wrote into repaid_tokens, ever     */
-    uint32_t *repaid_tokens;                            /* number i at i % EXCHANGE_MESSAGES                      */
+    _Atomic uint64_t repaid; /* tokens that control wrote into repaid_tokens, ever */
+    uint32_t *repaid_tokens; /* number i at i % EXCHANGE_MESSAGES */
     /* the plane thread's */
-    event_entry_t *waiting_first;                       /* events that the ring has no room for                   */
+    event_entry_t *waiting_first; /* events that the ring has no room for */
     event_entry_t *waiting_last;
     uint32_t waiting_count;
-    event_entry_t *answers;                             /* one for each command taken and not yet answered        */
-    exchange_debt_t *debts;                             /* of token i at i - 1                                    */
-    uint32_t debts_used;                                /* the places behind were never taken, nor their memory   */
-    uint32_t debts_free;                                /* the last place given back + 1; 0 = none                */
-    owed_t owed;                                        /* all together                                           */
-    uint64_t settled;                                   /* tokens taken out of repaid_tokens, ever                */
+    event_entry_t *answers; /* one for each command taken and not yet answered */
+    exchange_debt_t *debts; /* of token i at i - 1 */
+    uint32_t debts_used;    /* the places behind were never taken, nor their memory */
+    uint32_t debts_free;    /* the last place given back + 1; 0 = none */
+    owed_t owed;            /* all together */
+    uint64_t settled;       /* tokens taken out of repaid_tokens, ever */
     uint64_t dropped;
     /* the control thread's: polled and not yet released, oldest first */
     event_entry_t *polled_first;
@@ -99,10 +101,11 @@ void exchange_repay(exchange_t *exchange, uint64_t token);
 command_entry_t *exchange_next(exchange_t *exchange);
 void exchange_done(exchange_t *exchange, command_entry_t *entry);
 
-/* An event with copies of the four slices (any may be empty). NULL: no memory. The caller fills in the other fields and posts. */
+/* An event with copies of the four slices (any may be empty). NULL: no memory. The caller fills in the other fields and
+ * posts. */
 event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload);
-/* The completion of a command that wants one: never NULL for one that came through the ring. Without memory for the slices it has none,
- * and says STATUS_NO_MEMORY. */
+/* The completion of a command that wants one: never NULL for one that came through the ring. Without memory for the
+ * slices it has none, and says STATUS_NO_MEMORY. */
 event_entry_t *event_answer(exchange_t *exchange, status_t status, bytes_t subject, bytes_t header, bytes_t payload);
 /* Never lost. entry NULL: nothing. */
 void event_post(exchange_t *exchange, event_entry_t *entry);

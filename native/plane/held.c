@@ -80,8 +80,8 @@ static uint8_t *take(uint8_t *at, bytes_t slice) {
     return at + slice.size;
 }
 
-status_t held_message(held_t *held, uint64_t batch, uint32_t account, uint32_t flags, bytes_t subject, bytes_t reply, bytes_t header,
-                      bytes_t payload) {
+status_t held_message(held_t *held, uint64_t batch, uint32_t account, uint32_t flags, bytes_t subject, bytes_t reply,
+                      bytes_t header, bytes_t payload) {
     held_entry_t *entry = entry_push(held, batch, (uint64_t)subject.size + reply.size + header.size + payload.size);
     if (entry == NULL) {
         return STATUS_NO_MEMORY;

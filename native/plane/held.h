@@ -16,15 +16,15 @@
 
 typedef struct held_entry {
     uint64_t batch;
-    void *event;        /* event_entry_t of a completion; NULL: a message                    */
-    uint32_t size;      /* of the entry with all behind it, rounded up                       */
+    void *event;   /* event_entry_t of a completion; NULL: a message */
+    uint32_t size; /* of the entry with all behind it, rounded up */
     uint32_t account;
-    uint32_t flags;     /* PUBLICATION_*                                                     */
+    uint32_t flags; /* PUBLICATION_* */
     uint32_t subject_size;
     uint32_t reply_size;
     uint32_t header_size;
     uint32_t payload_size;
-    uint32_t shown_size; /* deferred deliveries: what a client would be shown                */
+    uint32_t shown_size; /* deferred deliveries: what a client would be shown */
     uint8_t bytes[];
 } held_entry_t;
 
@@ -38,8 +38,8 @@ typedef struct held {
     uint64_t bytes;
 } held_t;
 
-LEAF_MUST_USE status_t held_message(held_t *held, uint64_t batch, uint32_t account, uint32_t flags, bytes_t subject, bytes_t reply,
-                                    bytes_t header, bytes_t payload);
+LEAF_MUST_USE status_t held_message(held_t *held, uint64_t batch, uint32_t account, uint32_t flags, bytes_t subject,
+                                    bytes_t reply, bytes_t header, bytes_t payload);
 /* The same with the subject that is shown, which lies behind the payload. */
 LEAF_MUST_USE status_t held_deferred(held_t *held, uint32_t account, uint32_t flags, const bytes_t slices[5]);
 LEAF_MUST_USE status_t held_event(held_t *held, uint64_t batch, void *event);

@@ -1,5 +1,5 @@
-/* import.c: the imports of an account: a command says all of them, and what is the same as before stays as it is, with its shadows
- * and its outstanding replies.
+/* import.c: the imports of an account: a command says all of them, and what is the same as before stays as it is, with
+ * its shadows and its outstanding replies.
  *
  * What does not live here: who may import what (control decided it), the way of a message (cross.c).
  */
@@ -8,7 +8,7 @@
 #include "text/subject.h"
 #include "plane/import.h"
 
-#define IMPORTS_MAX 65536u               /* of one account                                             */
+#define IMPORTS_MAX 65536u /* of one account */
 
 typedef struct wanted {
     import_row_t row;
@@ -36,8 +36,8 @@ void imports_free(plane_t *plane, account_t *account) {
 
 static bool is_the_same(const import_t *import, const wanted_t *wanted) {
     return import->row.kind == wanted->row.kind && import->row.account == wanted->row.account
-        && bytes_equal(import->subject, wanted->subject) && bytes_equal(import->local, wanted->local)
-        && bytes_equal(bytes_of(import->inward.order, import->inward.count), wanted->order);
+           && bytes_equal(import->subject, wanted->subject) && bytes_equal(import->local, wanted->local)
+           && bytes_equal(bytes_of(import->inward.order, import->inward.count), wanted->order);
 }
 
 static import_t *take(import_t **list, const wanted_t *wanted) {
@@ -77,8 +77,8 @@ static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *
     if (status == STATUS_OK) {
         import->outward = rewrite_inverse(&import->inward);
         status = import->row.kind == IMPORT_STREAM
-                   ? shadows_add_import(plane, import)
-                   : sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, import, 0);
+                     ? shadows_add_import(plane, import)
+                     : sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, import, 0);
     }
     if (status != STATUS_OK) {
         import_free(plane, import);

@@ -1,15 +1,16 @@
 /* import.h: what one account takes from another: streams and services. Private to plane/.
  *
- *   stream    a subscription in the importing account that overlaps the import's local subject has a shadow in the exporting
- *             account; a message that hits shadows of an import goes over it once, with its local subject, like over a leaf link
+ *   stream    a subscription in the importing account that overlaps the import's local subject has a shadow in the
+ *             exporting account; a message that hits shadows of an import goes over it once, with its local subject,
+ *             like over a leaf link
  *   service   a target in the importing account; a message goes over to the exporting account, and its reply becomes
  *             _R_.<exporter's six>.<six>, a row of the table of outstanding replies, which leads the answer back
  *
  *     import.c   an account's imports, as a command says them     shadow.c   shadows come and go with subscriptions
  *     cross.c    one message over an import                       reply.c    the outstanding replies
  *
- * A message crosses after everybody else of its subject had it (publish.c), so a match that is being walked stays valid.
- * Reference: links-and-accounts.md 4.
+ * A message crosses after everybody else of its subject had it (publish.c), so a match that is being walked stays
+ * valid. Reference: links-and-accounts.md 4.
  */
 #ifndef LEAFD_PLANE_IMPORT_H
 #define LEAFD_PLANE_IMPORT_H
@@ -19,7 +20,7 @@
 
 #define REPLY_ID_SIZE 6u
 #define REPLY_SUBJECT_SIZE (REPLY_PREFIX_SIZE + REPLY_ID_SIZE)
-#define REPLIES_PER_IMPORT_MAX 65536u    /* outstanding; beyond it the oldest is given up              */
+#define REPLIES_PER_IMPORT_MAX 65536u /* outstanding; beyond it the oldest is given up */
 #define REPLY_THRESHOLD_NS (120 * NS_PER_SECOND)
 
 typedef struct import import_t;
@@ -27,58 +28,59 @@ typedef struct import import_t;
 /* One way back. */
 typedef struct reply {
     struct reply *next_in_bucket;
-    struct reply *newer;                 /* of the same import                                         */
+    struct reply *newer; /* of the same import */
     struct reply *older;
     struct reply *next_of_peer;
-    struct reply **at_peer;              /* what points here; NULL: asked from inside                  */
+    struct reply **at_peer; /* what points here; NULL: asked from inside */
     import_t *import;
     account_t *requester;
-    account_t *responder;                /* in whose domain the subject below is published             */
+    account_t *responder; /* in whose domain the subject below is published */
     int64_t expires_ns;
-    uint32_t response;                   /* RESPONSE_*                                                 */
-    uint32_t size;                       /* of the requester's own reply subject                       */
+    uint32_t response; /* RESPONSE_* */
+    uint32_t size;     /* of the requester's own reply subject */
     uint32_t capacity;
     uint8_t id[REPLY_ID_SIZE];
     uint8_t at[];
 } reply_t;
 
 struct import {
-    sink_t service;                      /* services: the target in the importer's domain              */
+    sink_t service; /* services: the target in the importer's domain */
     account_t *importer;
     account_t *exporter;
     import_row_t row;
-    bytes_t subject;                     /* the exporter's; own copies                                 */
+    bytes_t subject; /* the exporter's; own copies */
     bytes_t local;
-    rewrite_t inward;                    /* exporter's to local                                        */
+    rewrite_t inward; /* exporter's to local */
     rewrite_t outward;
-    uint64_t publication;                /* streams: the last message that hit a shadow                */
+    uint64_t publication; /* streams: the last message that hit a shadow */
     uint32_t queue_count;
-    bytes_t queues[OP_QUEUES_MAX];       /* and the groups that it is for                              */
+    bytes_t queues[OP_QUEUES_MAX]; /* and the groups that it is for */
     shadow_t *shadows;
     reply_t *oldest;
     reply_t *newest;
     uint32_t reply_count;
-    bool noted;                          /* a message is to cross or crossing it; by a circle it may not again */
+    bool noted; /* a message is to cross or crossing it; by a circle it may not again */
     import_t *next_crossing;
     import_t *next;
 };
 
 struct shadow {
-    route_target_t target;               /* first; in the exporter's domain                            */
+    route_target_t target; /* first; in the exporter's domain */
     import_t *import;
-    const subscription_t *subscription;  /* whose shadow it is; NULL: a stream's or an ingest's        */
-    peer_t *leaf;                        /* a link's subscription; NULL: anybody else's                */
+    const subscription_t *subscription; /* whose shadow it is; NULL: a stream's or an ingest's */
+    peer_t *leaf;                       /* a link's subscription; NULL: anybody else's */
     bool announced;
     shadow_t *next_of_holder;
-    shadow_t **holder;                   /* head of the holder's list                                  */
+    shadow_t **holder; /* head of the holder's list */
     shadow_t *next_of_import;
     shadow_t *previous_of_import;
 };
 
-/* ---- reply.c ------------------------------------------------------------------------------------------------------------- */
+/* ---- reply.c ----------------------------------------------------------------------------------------------------- */
 
 /* A new way back from responder's domain to `to` in requester's; NULL: no memory. peer: ends with it; may be NULL. */
-reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, account_t *responder, bytes_t to, peer_t *peer);
+reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, account_t *responder, bytes_t to,
+                   peer_t *peer);
 /* The way back that a subject published in account's domain names; NULL: none, any more. */
 reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subject);
 void reply_touch(plane_t *plane, reply_t *reply);
@@ -86,9 +88,9 @@ void reply_drop(plane_t *plane, reply_t *reply);
 void reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_SIZE]);
 void replies_drop_import(plane_t *plane, import_t *import);
 
-/* ---- shadow.c ------------------------------------------------------------------------------------------------------------ */
+/* ---- shadow.c ---------------------------------------------------------------------------------------------------- */
 
 void shadows_drop_import(plane_t *plane, import_t *import);
-LEAF_MUST_USE status_t shadows_add_import(plane_t *plane, import_t *import); /* of what subscribes already          */
+LEAF_MUST_USE status_t shadows_add_import(plane_t *plane, import_t *import); /* of what subscribes already */
 
 #endif

@@ -6,9 +6,9 @@
  *   100 Idle Heartbeat      --> shows a missing tail
  *   out of step, silence, refusal --> EVENT_INGEST; frames are ignored until Python starts anew
  *
- * Exactly once: a source's progress (origin sequence by "name filter destination") is a record in the message's own batch; a
- * mirror's is its last sequence. What is at or below it is dropped, so a consumer made anew may start too early.
- * What does not live here: making consumers, retries, who the origin is. Reference: jetstream.md 6.2, 6.3.
+ * Exactly once: a source's progress (origin sequence by "name filter destination") is a record in the message's own
+ * batch; a mirror's is its last sequence. What is at or below it is dropped, so a consumer made anew may start too
+ * early. What does not live here: making consumers, retries, who the origin is. Reference: jetstream.md 6.2, 6.3.
  */
 #include <stdlib.h>
 
@@ -16,8 +16,8 @@
 #include "plane/js.h"
 #include "text/headers.h"
 
-#define INGEST_KEY_MAX 500u        /* + 4 is a record key that LMDB takes                             */
-#define INGEST_TEXT_MAX 3072u      /* of a source's header, which the origin's subject is added to    */
+#define INGEST_KEY_MAX 500u   /* + 4 is a record key that LMDB takes */
+#define INGEST_TEXT_MAX 3072u /* of a source's header, which the origin's subject is added to */
 #define INGEST_TRANSFORMS_MAX 1024u
 
 struct ingest {
@@ -26,22 +26,22 @@ struct ingest {
     sink_t sink;
     uint32_t slot;
     bool mirror;
-    bool running;              /* false: out of step, waits for a new start                          */
-    uint32_t untold;           /* INGEST_* of a failure that control has not heard of; 0 = none      */
+    bool running;    /* false: out of step, waits for a new start */
+    uint32_t untold; /* INGEST_* of a failure that control has not heard of; 0 = none */
     status_t untold_status;
-    bytes_t consumer;          /* own copies                                                         */
+    bytes_t consumer; /* own copies */
     bytes_t key;
     bytes_t source_name;
-    bytes_t source_tail;       /* " <filter> <destination> "                                         */
-    bytes_t identity;          /* " <identity>" or empty                                             */
-    transform_t **transforms;  /* the first one that is for the subject renames it                   */
+    bytes_t source_tail;      /* " <filter> <destination> " */
+    bytes_t identity;         /* " <identity>" or empty */
+    transform_t **transforms; /* the first one that is for the subject renames it */
     uint32_t transform_count;
-    uint64_t last_seq;         /* origin sequence stored last                                        */
-    uint64_t consumer_seq;     /* delivered last                                                     */
+    uint64_t last_seq;     /* origin sequence stored last */
+    uint64_t consumer_seq; /* delivered last */
     uint64_t lag;
     uint64_t messages;
     uint64_t bytes;
-    int64_t last_frame_ns;     /* mono; 0 = none yet                                                 */
+    int64_t last_frame_ns; /* mono; 0 = none yet */
     int64_t started_ns;
     int64_t silence_ns;
 };
@@ -94,7 +94,7 @@ static void ingest_fail(plane_t *plane, ingest_t *ingest, uint32_t code, status_
     ingest->untold_status = status;
 }
 
-/* ---- control frames ------------------------------------------------------------------------------------------------- */
+/* ---- control frames ---------------------------------------------------------------------------------------------- */
 
 static uint64_t header_number(bytes_t header, bytes_t name, bool *found) {
     bytes_t value;
@@ -131,7 +131,7 @@ static void ingest_control(plane_t *plane, ingest_t *ingest, const message_t *me
     }
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static bool dropped_by_mirror(bytes_t name) {
     return bytes_starts(name, BYTES_LITERAL("Nats-Expected-")) || bytes_starts(name, BYTES_LITERAL("Nats-Batch-"));
@@ -182,8 +182,7 @@ static bool ingest_settle(plane_t *plane, ingest_t *ingest, appended_t appended,
     switch (appended.verdict) {
     case APPEND_STORED:
     case APPEND_SKIPPED:
-    case APPEND_OUT_OF_ORDER:
-        return true;
+    case APPEND_OUT_OF_ORDER: return true;
     case APPEND_DUPLICATE:
     case APPEND_TOO_LARGE:
     case APPEND_HEADER_TOO_LARGE: {
@@ -194,10 +193,11 @@ static bool ingest_settle(plane_t *plane, ingest_t *ingest, appended_t appended,
         memcpy(key + 4, ingest->key.at, ingest->key.size);
         store_be64(value, seq);
         store_t *store = plane->stores[ingest->stream->which_store];
-        return ingest->mirror || store_record_put(store, RECORD_SOURCE, bytes_of(key, 4 + ingest->key.size), bytes_of(value, 8)) == STATUS_OK;
+        return ingest->mirror
+               || store_record_put(store, RECORD_SOURCE, bytes_of(key, 4 + ingest->key.size), bytes_of(value, 8))
+                      == STATUS_OK;
     }
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -212,7 +212,8 @@ static bytes_t ingest_renamed(plane_t *plane, const ingest_t *ingest, bytes_t su
 }
 
 /* subject: at the origin, which a source's header tells. */
-static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject, const message_t *message) {
+static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject,
+                         const message_t *message) {
     text_t renamed;
     append_t append = {.subject = ingest_renamed(plane, ingest, subject, &renamed), .payload = message->payload};
     plane->scratch.size = 0;
@@ -239,7 +240,8 @@ static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ac
         ingest_fail(plane, ingest, INGEST_REFUSED, status);
         return;
     }
-    appended_t appended = append.subject.size == 0 ? (appended_t){.verdict = APPEND_TOO_LARGE} : js_append(plane, ingest->stream, &append);
+    appended_t appended = append.subject.size == 0 ? (appended_t){.verdict = APPEND_TOO_LARGE}
+                                                   : js_append(plane, ingest->stream, &append);
     if (!ingest_settle(plane, ingest, appended, ack->stream_seq)) {
         ingest_fail(plane, ingest, INGEST_REFUSED, appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL);
         return;
@@ -285,7 +287,7 @@ void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publica
     ingest_store(plane, ingest, &ack, subject, message);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 void ingest_chores(plane_t *plane) {
     for (ingest_t *ingest = plane->ingests; ingest != NULL; ingest = ingest->next) {
@@ -332,7 +334,8 @@ static uint64_t stored_progress(plane_t *plane, const stream_t *stream, bytes_t 
     bytes_t value;
     store_be32(full, stream->id);
     memcpy(full + 4, key.at, key.size);
-    status_t status = store_record_get(plane->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size), &value);
+    status_t status =
+        store_record_get(plane->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size), &value);
     return status == STATUS_OK && value.size >= 8 ? load_be64(value.at) : 0;
 }
 
@@ -379,7 +382,8 @@ static status_t ingest_transforms(ingest_t *ingest, strings_t *strings) {
             continue;
         }
         transform_t *transform;
-        status = ingest->transform_count == INGEST_TRANSFORMS_MAX ? STATUS_FULL : transform_new(source, destination, &transform);
+        status = ingest->transform_count == INGEST_TRANSFORMS_MAX ? STATUS_FULL
+                                                                  : transform_new(source, destination, &transform);
         if (status == STATUS_OK) {
             ingest->transforms[ingest->transform_count++] = transform;
         }
@@ -465,7 +469,8 @@ static void ingest_forget(plane_t *plane, const plane_command_t *command, const 
     if (key.size != 0) {
         memcpy(full + 4, key.at, key.size);
     }
-    status_t status = store_record_delete(plane->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size));
+    status_t status =
+        store_record_delete(plane->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size));
     if (status != STATUS_OK) {
         command_done(plane, command, status);
         return;

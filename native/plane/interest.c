@@ -6,13 +6,14 @@
  *   what link L sees:        L is our hub:  local + spokes
  *                            else:          local + spokes + hubs - its own - that of links of its cluster
  *
- * A plain subject is told when the sum L sees leaves or reaches zero, a queue group whenever it changes (LS+ carries the absolute
- * weight). No state is kept for a link: before and after of a change say what to send. Permissions of a link never change in
- * its life, so they filter both sides alike. The table exists from an account's first leaf link on.
+ * A plain subject is told when the sum L sees leaves or reaches zero, a queue group whenever it changes (LS+ carries
+ * the absolute weight). No state is kept for a link: before and after of a change say what to send. Permissions of a
+ * link never change in its life, so they filter both sides alike. The table exists from an account's first leaf link
+ * on.
  *
- * A new link is told in slices, in the order of the entries' hashes, which is also the order of the buckets, however often the table
- * grows meanwhile. Of changes it hears when they are behind the place that it has got to; what is before it will be told as it is then.
- * Reference: links-and-accounts.md 2.3, 2.6.
+ * A new link is told in slices, in the order of the entries' hashes, which is also the order of the buckets, however
+ * often the table grows meanwhile. Of changes it hears when they are behind the place that it has got to; what is
+ * before it will be told as it is then. Reference: links-and-accounts.md 2.3, 2.6.
  */
 #include <stdlib.h>
 
@@ -34,11 +35,11 @@ typedef struct interest_entry {
 } interest_entry_t;
 
 struct interest {
-    interest_entry_t **buckets;          /* by the highest bits of the hash                            */
+    interest_entry_t **buckets; /* by the highest bits of the hash */
     uint32_t size;
-    uint32_t shift;                      /* of a hash, to its bucket's number                          */
+    uint32_t shift; /* of a hash, to its bucket's number */
     uint32_t count;
-    bool failed;                         /* while it is made: no memory for all of it                  */
+    bool failed; /* while it is made: no memory for all of it */
 };
 
 static bytes_t entry_subject(const interest_entry_t *entry) {
@@ -53,15 +54,13 @@ bool interest_is_announced(const route_target_t *target) {
     switch ((target_kind_t)target->kind) {
     case TARGET_CLIENT:
     case TARGET_CONTROL:
-    case TARGET_LEAF:
-        return (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_LOCAL) == 0;
+    case TARGET_LEAF: return (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_LOCAL) == 0;
     case TARGET_STREAM:
     case TARGET_ACK:
     case TARGET_FLOW:
     case TARGET_INGEST:
     case TARGET_SERVICE:
-    case TARGET_REPLY:
-        return true;
+    case TARGET_REPLY: return true;
     case TARGET_SHADOW: {
         bool announced;
         peer_t *origin;
@@ -70,16 +69,17 @@ bool interest_is_announced(const route_target_t *target) {
     }
     case TARGET_NEXT: /* reached through the domain's own subjects */
     case TARGET_DIRECT:
-    default:
-        return false;
+    default: return false;
     }
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static interest_entry_t *entry_find(const interest_t *interest, uint64_t hash, bytes_t subject, bytes_t queue) {
     interest_entry_t *entry = interest->buckets[hash >> interest->shift];
-    while (entry != NULL && (entry->hash != hash || !bytes_equal(entry_subject(entry), subject) || !bytes_equal(entry_queue(entry), queue))) {
+    while (entry != NULL
+           && (entry->hash != hash || !bytes_equal(entry_subject(entry), subject)
+               || !bytes_equal(entry_queue(entry), queue))) {
         entry = entry->next;
     }
     return entry;
@@ -132,7 +132,8 @@ static interest_entry_t *entry_for(interest_t *interest, bytes_t subject, bytes_
 }
 
 status_t interest_reserve(account_t *account, bytes_t subject, bytes_t queue) {
-    return account->interest == NULL || entry_for(account->interest, subject, queue) != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    return account->interest == NULL || entry_for(account->interest, subject, queue) != NULL ? STATUS_OK
+                                                                                             : STATUS_NO_MEMORY;
 }
 
 static void entry_drop(interest_t *interest, interest_entry_t *entry) {
@@ -159,7 +160,7 @@ void interest_free(interest_t *interest) {
     free(interest);
 }
 
-/* ---- what a link sees ------------------------------------------------------------------------------------------------ */
+/* ---- what a link sees -------------------------------------------------------------------------------------------- */
 
 static bool is_hub(const peer_t *peer) {
     return (peer->flags & VERDICT_SPOKE) != 0;
@@ -174,8 +175,8 @@ static uint64_t weight_of(const peer_t *peer, bytes_t subject, bytes_t queue) {
     return one == NULL ? 0 : one->target.weight;
 }
 
-/* What the links of a cluster have asked for together, without the weight of `changing`, whose table may not tell the truth at this
- * moment. Counted once for all of them: a thousand boxes may call their clusters alike. */
+/* What the links of a cluster have asked for together, without the weight of `changing`, whose table may not tell the
+ * truth at this moment. Counted once for all of them: a thousand boxes may call their clusters alike. */
 static uint64_t own_weight(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, const peer_t *changing) {
     if (peer->hearing.next_mate == NULL) {
         return peer == changing ? 0 : weight_of(peer, subject, queue);
@@ -209,8 +210,8 @@ static uint64_t seen_by(plane_t *plane, peer_t *peer, const interest_entry_t *en
 }
 
 static bool may_ask(const peer_t *peer, bytes_t subject) {
-    return peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS.")) || bytes_starts(subject, BYTES_LITERAL("_R_."))
-        || permissions_leaf_ask(peer->permissions, subject);
+    return peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS."))
+           || bytes_starts(subject, BYTES_LITERAL("_R_.")) || permissions_leaf_ask(peer->permissions, subject);
 }
 
 static void tell(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, uint64_t weight) {
@@ -218,8 +219,9 @@ static void tell(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, u
         return;
     }
     buffer_t *out = &peer->conn.out.data;
-    status_t status = weight != 0 ? emit_leaf_sub(out, subject, queue, weight > WEIGHT_MAX ? WEIGHT_MAX : (uint32_t)weight)
-                                  : emit_leaf_unsub(out, subject, queue);
+    status_t status = weight != 0
+                          ? emit_leaf_sub(out, subject, queue, weight > WEIGHT_MAX ? WEIGHT_MAX : (uint32_t)weight)
+                          : emit_leaf_unsub(out, subject, queue);
     if (status != STATUS_OK) {
         peer_emit_failed(plane, peer, status);
         return;
@@ -228,8 +230,8 @@ static void tell(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, u
     peer_emitted(plane, peer);
 }
 
-void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_t queue, peer_t *origin, uint32_t before,
-                     uint32_t after) {
+void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_t queue, peer_t *origin,
+                     uint32_t before, uint32_t after) {
     interest_t *interest = account->interest;
     if (interest == NULL || before == after) {
         return;
@@ -241,7 +243,8 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     *part -= before;
     plane->interest_looks++;
     for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
-        bool sees = origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(is_hub(peer) && is_hub(origin)));
+        bool sees =
+            origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(is_hub(peer) && is_hub(origin)));
         if (!sees || (!peer->hearing.told_all && entry->hash >= peer->hearing.told_below)) {
             continue;
         }
@@ -257,7 +260,7 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     }
 }
 
-/* ---- links that come and go -------------------------------------------------------------------------------------------- */
+/* ---- links that come and go -------------------------------------------------------------------------------------- */
 
 static bool count_local(void *context, route_target_t *target) {
     interest_t *interest = context;
@@ -279,7 +282,7 @@ static bool count_local(void *context, route_target_t *target) {
     return true;
 }
 
-static const char *const families[] = {"INFO",   "STREAM.>",  "CONSUMER.>", "DIRECT.>", "META.>",
+static const char *const families[] = {"INFO",     "STREAM.>",  "CONSUMER.>", "DIRECT.>", "META.>",
                                        "SERVER.>", "ACCOUNT.>", "$KV.>",      "$OBJ.>"};
 #define FAMILY_COUNT (sizeof(families) / sizeof(families[0]))
 
@@ -427,7 +430,8 @@ void interest_tell(plane_t *plane) {
             plane->more = true;
             return;
         }
-        if (peer_is_full(plane, peer)) { /* whoever is slow to take it holds nobody up, and goes on when it is drained */
+        /* whoever is slow to take it holds nobody up, and goes on when it is drained */
+        if (peer_is_full(plane, peer)) {
             at = &peer->hearing.next_newcomer;
         } else if (tell_more(plane, peer, &budget)) {
             *at = peer->hearing.next_newcomer;

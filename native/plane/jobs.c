@@ -4,14 +4,14 @@
  *                                                                                    --> into the table
  *     jobs_step, once a tick --> the oldest ones make a step each, and go to the end of the line
  *
- * What is quick is over with its first step, as if there were no table. A job knows by itself how to answer and what to free (end). Every
- * job belongs to a stream and ends with it; none keeps a connection, only the subject to answer to.
+ * What is quick is over with its first step, as if there were no table. A job knows by itself how to answer and what to
+ * free (end). Every job belongs to a stream and ends with it; none keeps a connection, only the subject to answer to.
  */
 #include "text/subject.h"
 #include "plane/js.h"
 
-#define JOBS_MAX 4096u /* of clients; control's are as many as it has commands in flight */
-#define SEARCH_TRIES 8u /* then the newest keeps going, and there is none to show */
+#define JOBS_MAX 4096u           /* of clients; control's are as many as it has commands in flight */
+#define SEARCH_TRIES 8u          /* then the newest keeps going, and there is none to show */
 #define JOB_WORK (3u * JOB_STEP) /* in one tick, all jobs together; a step takes about a millisecond */
 
 static bool step(plane_t *plane, job_t *job) {
@@ -68,7 +68,8 @@ void job_start(plane_t *plane, job_t *job) {
 
 void jobs_step(plane_t *plane) {
     uint32_t left = plane->job_count;
-    plane->job_work = plane->job_work < JOB_WORK ? plane->job_work : JOB_WORK - 1; /* the table gets one step, however much comes in */
+    /* the table gets one step, however much comes in */
+    plane->job_work = plane->job_work < JOB_WORK ? plane->job_work : JOB_WORK - 1;
     while (left-- > 0 && job_turn(plane)) {
         job_t *job = plane->jobs;
         plane->jobs = job->next;
@@ -102,7 +103,7 @@ void jobs_forget(plane_t *plane, const stream_t *stream) {
     }
 }
 
-/* ---- looking for one message ------------------------------------------------------------------------------------------------ */
+/* ---- looking for one message ------------------------------------------------------------------------------------- */
 
 static bool wildcards(bytes_t pattern) {
     return pattern.size != 0 && subject_has_wildcard(pattern);
@@ -110,7 +111,8 @@ static bool wildcards(bytes_t pattern) {
 
 static status_t search_newest(const stream_t *stream, search_t *search, uint64_t *seq) {
     uint64_t visible = store_stream_visible(stream->store);
-    uint32_t budget = wildcards(search->pattern) ? SEARCH_SUBJECTS : UINT32_MAX; /* one subject: back over what is not on disk yet */
+    /* one subject: back over what is not on disk yet */
+    uint32_t budget = wildcards(search->pattern) ? SEARCH_SUBJECTS : UINT32_MAX;
     return store_newest(stream->store, &search->newest, search->pattern, visible, budget, seq);
 }
 
@@ -128,8 +130,8 @@ static status_t search_last(const stream_t *stream, search_t *search, stored_mes
     return status;
 }
 
-/* The subjects' heads say behind which message there is nothing to scan for. A wildcard's are many: they are asked only when a first look
- * found nothing, and it is less work than the scan. */
+/* The subjects' heads say behind which message there is nothing to scan for. A wildcard's are many: they are asked only
+ * when a first look found nothing, and it is less work than the scan. */
 static status_t search_bound(const stream_t *stream, search_t *search) {
     uint64_t seq = 0;
     status_t status = search_newest(stream, search, &seq);

@@ -1,10 +1,11 @@
-/* js_append.c: the last step into a stream's store, the same for what clients publish and what mirrors and sources take in.
+/* js_append.c: the last step into a stream's store, the same for what clients publish and what mirrors and sources take
+ * in.
  *
  *     subject transform > is it wanted (interest) > store_append > republish, held with the batch
  *
- * A stream that neither renames nor republishes has no rewrite_t and pays one branch. What is published again leaves like an
- * acknowledgement: when the message is on disk, in front of its PubAck. The reference's order and headers (its stream.go); a transform
- * that gives a name no client could publish stores it all the same, and is not published again.
+ * A stream that neither renames nor republishes has no rewrite_t and pays one branch. What is published again leaves
+ * like an acknowledgement: when the message is on disk, in front of its PubAck. The reference's order and headers (its
+ * stream.go); a transform that gives a name no client could publish stores it all the same, and is not published again.
  */
 #include <stdlib.h>
 
@@ -14,10 +15,10 @@
 #include "text/time_text.h"
 
 struct rewrite {
-    transform_t *stored_as;  /* NULL: as it came */
-    transform_t *republish;  /* NULL: not published again */
+    transform_t *stored_as; /* NULL: as it came */
+    transform_t *republish; /* NULL: not published again */
     bool headers_only;
-    buffer_t header;         /* of the message that is published again; kept for the next one */
+    buffer_t header; /* of the message that is published again; kept for the next one */
 };
 
 static status_t rewrite_part(bytes_t source, bytes_t destination, transform_t **out) {
@@ -59,13 +60,9 @@ void rewrite_free(rewrite_t *rewrite) {
 bytes_t js_transformed(plane_t *plane, const transform_t *transform, bytes_t subject, text_t *out) {
     uint32_t size;
     switch (transform_apply(transform, subject, random_next(&plane->random), out->at, SUBJECT_BYTES_MAX, &size)) {
-    case STATUS_OK:
-        out->size = size;
-        return text_bytes(out);
-    case STATUS_NOT_FOUND:
-        return subject;
-    default:
-        return BYTES_NONE;
+    case STATUS_OK: out->size = size; return text_bytes(out);
+    case STATUS_NOT_FOUND: return subject;
+    default: return BYTES_NONE;
     }
 }
 
@@ -74,7 +71,7 @@ bytes_t js_stored_subject(plane_t *plane, const stream_t *stream, bytes_t subjec
     return renames ? js_transformed(plane, stream->rewrite->stored_as, subject, out) : subject;
 }
 
-/* ---- publishing again -------------------------------------------------------------------------------------------------- */
+/* ---- publishing again -------------------------------------------------------------------------------------------- */
 
 static bool add(buffer_t *out, bytes_t text) {
     return buffer_append(out, text.at, text.size) == STATUS_OK;
@@ -90,19 +87,20 @@ static bool add_number_field(buffer_t *out, bytes_t name, uint64_t number) {
 }
 
 /* The stored header block, and behind its fields where the message stands in the stream. */
-static bool republish_header(rewrite_t *rewrite, const stream_t *stream, const append_t *append, const appended_t *appended,
-                             uint64_t last_seq) {
+static bool republish_header(rewrite_t *rewrite, const stream_t *stream, const append_t *append,
+                             const appended_t *appended, uint64_t last_seq) {
     uint8_t stamp[TIME_TEXT_MAX];
     buffer_t *out = &rewrite->header;
     out->size = 0;
-    return add(out, append->header.size < 2 ? BYTES_LITERAL("NATS/1.0\r\n") : bytes_of(append->header.at, append->header.size - 2))
-        && add_field(out, BYTES_LITERAL("Nats-Stream: "), stream->name)
-        && add_field(out, BYTES_LITERAL("Nats-Subject: "), append->subject)
-        && add_number_field(out, BYTES_LITERAL("Nats-Sequence: "), appended->seq)
-        && add_field(out, BYTES_LITERAL("Nats-Time-Stamp: "), bytes_of(stamp, time_format(appended->ts, stamp)))
-        && add_number_field(out, BYTES_LITERAL("Nats-Last-Sequence: "), last_seq)
-        && (!rewrite->headers_only || add_number_field(out, BYTES_LITERAL("Nats-Msg-Size: "), append->payload.size))
-        && add(out, BYTES_LITERAL("\r\n"));
+    return add(out, append->header.size < 2 ? BYTES_LITERAL("NATS/1.0\r\n")
+                                            : bytes_of(append->header.at, append->header.size - 2))
+           && add_field(out, BYTES_LITERAL("Nats-Stream: "), stream->name)
+           && add_field(out, BYTES_LITERAL("Nats-Subject: "), append->subject)
+           && add_number_field(out, BYTES_LITERAL("Nats-Sequence: "), appended->seq)
+           && add_field(out, BYTES_LITERAL("Nats-Time-Stamp: "), bytes_of(stamp, time_format(appended->ts, stamp)))
+           && add_number_field(out, BYTES_LITERAL("Nats-Last-Sequence: "), last_seq)
+           && (!rewrite->headers_only || add_number_field(out, BYTES_LITERAL("Nats-Msg-Size: "), append->payload.size))
+           && add(out, BYTES_LITERAL("\r\n"));
 }
 
 /* The newest message of that very subject; 0 when there is none. */
@@ -115,7 +113,9 @@ static appended_t append_and_republish(plane_t *plane, stream_t *stream, const a
     rewrite_t *rewrite = stream->rewrite;
     text_t name;
     uint32_t size;
-    if (transform_apply(rewrite->republish, append->subject, random_next(&plane->random), name.at, SUBJECT_BYTES_MAX, &size) != STATUS_OK
+    if (transform_apply(rewrite->republish, append->subject, random_next(&plane->random), name.at, SUBJECT_BYTES_MAX,
+                        &size)
+            != STATUS_OK
         || !subject_valid_literal(bytes_of(name.at, size))) {
         return store_append(stream->store, append, plane->now);
     }
@@ -128,11 +128,12 @@ static appended_t append_and_republish(plane_t *plane, stream_t *stream, const a
     return appended;
 }
 
-/* ---- appending --------------------------------------------------------------------------------------------------------- */
+/* ---- appending --------------------------------------------------------------------------------------------------- */
 
 /* A stream of interest takes only what a consumer wants; a mirror takes what its origin has. */
 static bool nobody_wants(const plane_t *plane, const stream_t *stream, const append_t *append) {
-    return stream->config.retention == 1 && append->force_seq == 0 && !consume_wanted(plane->consume, stream->id, append->subject);
+    return stream->config.retention == 1 && append->force_seq == 0
+           && !consume_wanted(plane->consume, stream->id, append->subject);
 }
 
 static appended_t append_rewritten(plane_t *plane, stream_t *stream, const append_t *append) {

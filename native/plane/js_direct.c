@@ -1,17 +1,19 @@
-/* js_direct.c: direct gets: $JS.API.DIRECT.GET.<stream>[.<subject>], answered with raw messages and header-only statuses.
+/* js_direct.c: direct gets: $JS.API.DIRECT.GET.<stream>[.<subject>], answered with raw messages and header-only
+ * statuses.
  *
  *     single      seq | last_by_subj | next_by_subj[+seq] | start_time, or the subject behind the stream's name
  *     batch       up to `batch` messages from seq | start_time, next_by_subj as filter; ends with 204 EOB
  *     multi_last  the last message of each subject that matches, in sequence order; ends with 204 EOB
  *
- * Only what is on disk is served. A batch ends early at max_bytes, which is never more than half of what may be queued to one
- * connection: the client goes on behind Nats-Last-Sequence. Reference: jetstream.md 1.4, 1.5. How requests are read: direct_request.c.
+ * Only what is on disk is served. A batch ends early at max_bytes, which is never more than half of what may be queued
+ * to one connection: the client goes on behind Nats-Last-Sequence. Reference: jetstream.md 1.4, 1.5. How requests are
+ * read: direct_request.c.
  *
  * An answer is made in steps, and what is not ready with the first one is a job (jobs.c). As of when:
  *     single      the last step: nothing that matches and is nearer has been there since
  *     batch       Nats-Num-Pending is the number when the counting ended, less what was sent since
- *     multi_last  up_to is fixed at the first step, so what comes meanwhile is not looked at; what leaves meanwhile is not sent,
- *                 as in the reference, which reads messages after it has selected them
+ *     multi_last  up_to is fixed at the first step, so what comes meanwhile is not looked at; what leaves meanwhile is
+ *                 not sent, as in the reference, which reads messages after it has selected them
  */
 #include <stdlib.h>
 
@@ -23,18 +25,18 @@
 
 #define API_LEVEL 5
 #define MULTI_RESULTS_MAX 1024u
-#define SEND_MESSAGES 1024u           /* in one step */
+#define SEND_MESSAGES 1024u /* in one step */
 #define SEND_BYTES (1u << 20)
-#define BEFORE_STEP 256u              /* messages back along one subject's chain */
+#define BEFORE_STEP 256u /* messages back along one subject's chain */
 #define NAMES_BYTES_MAX (64u << 20)
 #define DIRECT_BUSY "503 Insufficient Resources"
 typedef enum direct_stage {
     DIRECT_SINGLE = 0,
-    DIRECT_FIRST,                     /* a batch's first message              */
+    DIRECT_FIRST, /* a batch's first message */
     DIRECT_COUNT,
     DIRECT_SEND,
-    DIRECT_WALK,                      /* the subjects of multi_last           */
-    DIRECT_BEFORE,                    /* those whose last is behind up_to     */
+    DIRECT_WALK,   /* the subjects of multi_last */
+    DIRECT_BEFORE, /* those whose last is behind up_to */
     DIRECT_SEND_MULTI,
 } direct_stage_t;
 
@@ -56,7 +58,7 @@ typedef struct direct {
     direct_request_t asked;
 } direct_t;
 
-/* ---- answers ------------------------------------------------------------------------------------------------------------ */
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 static void answer_status(const direct_t *direct, const char *status) {
     text_t header;
@@ -122,14 +124,15 @@ static bool answer_message(const direct_t *direct, const stored_message_t *messa
     buffer_t *out = &plane->scratch;
     out->size = 0;
     bytes_t added = text_bytes(&fields);
-    if (added.size == 0 || buffer_append(out, front.at, front.size) != STATUS_OK || buffer_append(out, added.at, added.size) != STATUS_OK) {
+    if (added.size == 0 || buffer_append(out, front.at, front.size) != STATUS_OK
+        || buffer_append(out, added.at, added.size) != STATUS_OK) {
         return false;
     }
     publish_inside(plane, account, direct->reply, BYTES_NONE, bytes_of(out->at, (uint32_t)out->size), message->payload);
     return true;
 }
 
-/* ---- one, and a batch ----------------------------------------------------------------------------------------------------- */
+/* ---- one, and a batch -------------------------------------------------------------------------------------------- */
 
 static bool over(const direct_t *direct, const char *status) {
     if (status != NULL) {
@@ -222,16 +225,16 @@ static bool step_send(direct_t *direct) {
     return false;
 }
 
-/* ---- the last of many subjects -------------------------------------------------------------------------------------------- */
+/* ---- the last of many subjects ----------------------------------------------------------------------------------- */
 
 struct last_seqs {
     store_walk_t *walk;
     uint32_t filter;
     uint32_t count;
-    uint32_t next;                    /* to be sent                                                       */
+    uint32_t next; /* to be sent */
     bool too_many;
     bool failed;
-    buffer_t names;                   /* subjects of the last step whose last is behind up_to: size 4, bytes */
+    buffer_t names; /* subjects of the last step whose last is behind up_to: size 4, bytes */
     uint64_t names_at;
     uint64_t chain_at;
     uint64_t seqs[MULTI_RESULTS_MAX];
@@ -258,7 +261,7 @@ static bool collect_last(void *context, bytes_t subject, uint64_t count, uint64_
         uint8_t size[4];
         store_be32(size, subject.size);
         all->failed = all->failed || buffer_append(&all->names, size, 4) != STATUS_OK
-                   || buffer_append(&all->names, subject.at, subject.size) != STATUS_OK;
+                      || buffer_append(&all->names, subject.at, subject.size) != STATUS_OK;
     }
     return !all->too_many && !all->failed;
 }
@@ -358,7 +361,8 @@ static bool step_send_multi(direct_t *direct) {
     uint64_t bound = bytes_bound(direct);
     uint64_t stop = direct->bytes + SEND_BYTES;
     while (direct->bytes < stop) {
-        if (all->next == all->count || direct->bytes >= bound || (direct->asked.batch != 0 && all->next == direct->asked.batch)) {
+        if (all->next == all->count || direct->bytes >= bound
+            || (direct->asked.batch != 0 && all->next == direct->asked.batch)) {
             return end_batch(direct);
         }
         uint64_t seq = all->seqs[all->next++];
@@ -387,7 +391,7 @@ static uint64_t multi_upto(const direct_t *direct) {
     return direct->asked.up_to_seq != 0 && direct->asked.up_to_seq < visible ? direct->asked.up_to_seq : visible;
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 typedef struct direct_job {
     job_t job;
@@ -434,7 +438,8 @@ static void job_end(plane_t *plane, job_t *job, status_t status) {
     free(own);
 }
 
-/* The first step is made where the request lies; what takes longer moves into a job of its own. cheap: one look is all it takes. */
+/* The first step is made where the request lies; what takes longer moves into a job of its own. cheap: one look is all
+ * it takes. */
 static void direct_run(direct_t *direct, bool cheap) {
     plane_t *plane = direct->plane;
     bool turn = cheap || job_turn(plane);
@@ -490,7 +495,7 @@ static void get_messages(direct_t *direct) {
     direct_run(direct, asked->batch == 0 && (last ? !subject_has_wildcard(asked->last_by) : asked->next_by.size == 0));
 }
 
-/* ---- the target ---------------------------------------------------------------------------------------------------------- */
+/* ---- the target -------------------------------------------------------------------------------------------------- */
 
 static bool level_too_high(bytes_t header) {
     bytes_t value;
@@ -506,7 +511,8 @@ static void direct_body(direct_t *direct, bytes_t body) {
         answer_status(direct, "408 Empty Request");
     } else if (!direct_request_read(&direct->asked, body)) {
         answer_status(direct, "408 Malformed Request");
-    } else if (asked->seq == 0 && asked->last_by.size == 0 && asked->next_by.size == 0 && !asked->has_multi && !asked->has_time) {
+    } else if (asked->seq == 0 && asked->last_by.size == 0 && asked->next_by.size == 0 && !asked->has_multi
+               && !asked->has_time) {
         answer_status(direct, "408 Empty Request");
     } else if (direct_request_conflicts(asked)) {
         answer_status(direct, "408 Bad Request");
@@ -544,7 +550,8 @@ void js_direct(plane_t *plane, stream_t *stream, const publication_t *publicatio
         return;
     }
     const direct_request_t *asked = &direct.asked;
-    if (asked->seq != 0 || asked->last_by.size != 0 || asked->next_by.size != 0 || asked->has_multi || asked->has_time || asked->batch != 0) {
+    if (asked->seq != 0 || asked->last_by.size != 0 || asked->next_by.size != 0 || asked->has_multi || asked->has_time
+        || asked->batch != 0) {
         answer_status(&direct, "408 Bad Request");
         return;
     }

@@ -1,18 +1,21 @@
-/* js_fast.c: fast batches. A client publishes a stretch of messages at the pace that flow messages allow; one PubAck ends it.
+/* js_fast.c: fast batches. A client publishes a stretch of messages at the pace that flow messages allow; one PubAck
+ * ends it.
  *
  *   reply of each message:  <inbox>.<id>.<flow>.<gap>.<sequence>.<operation>.$FI        (no header; jetstream.md 4.7)
  *
  *      1st message            flow message: seq 0, every M             begins the batch
- *      append                 flow message after every M messages      M moves towards what the client wants and what there is
+ *      append                 flow message after every M messages      M moves towards what the client wants and what
+ *                                                                      there is
  *      commit, commit-eob     PubAck with the batch's id and count     ends it; eob is not stored
  *      ping                   the last flow message again
  *
  *   gap or error:  gap = ok     it is told, and the batch goes on
  *                  gap = fail   it is told, and the batch ends with what there is
  *
- * Flow messages and PubAcks say what is stored, so they are held like every other acknowledgement: each is true on disk when it leaves.
- * A batch holds no messages, only where it stands; it ends after FAST_TIMEOUT_NS without a word. What does not live here: checks and the
- * append itself (js_publish.c: js_take). Atomic batches are another thing, and refused.
+ * Flow messages and PubAcks say what is stored, so they are held like every other acknowledgement: each is true on disk
+ * when it leaves. A batch holds no messages, only where it stands; it ends after FAST_TIMEOUT_NS without a word. What
+ * does not live here: checks and the append itself (js_publish.c: js_take). Atomic batches are another thing, and
+ * refused.
  */
 #include <stdlib.h>
 
@@ -41,17 +44,17 @@ typedef struct fast_word {
 } fast_word_t;
 
 typedef struct fast_batch {
-    struct fast_batch *next;  /* in its bucket                                       */
-    struct fast_batch *newer; /* by last word                                        */
+    struct fast_batch *next;  /* in its bucket */
+    struct fast_batch *newer; /* by last word */
     struct fast_batch *older;
     stream_t *stream;
     uint64_t hash;
-    uint64_t last_seq;   /* of the batch, as far as it came                          */
-    uint64_t stream_seq; /* of the last one stored                                   */
-    uint64_t flow_seq;   /* of the batch, told in the last flow message              */
+    uint64_t last_seq;   /* of the batch, as far as it came */
+    uint64_t stream_seq; /* of the last one stored */
+    uint64_t flow_seq;   /* of the batch, told in the last flow message */
     int64_t deadline_ns;
-    uint32_t every;      /* a flow message after so many                             */
-    uint32_t every_max;  /* as many as the client wants                              */
+    uint32_t every;     /* a flow message after so many */
+    uint32_t every_max; /* as many as the client wants */
     bool gap_ok;
     uint32_t id_size;
     uint8_t id[FAST_ID_MAX];
@@ -70,7 +73,7 @@ static const refusal_t refused_id = {400, 10207, "batch publish ID is invalid", 
 static const refusal_t refused_unknown = {400, 10208, "batch publish ID unknown", {NULL, 0}, false};
 static const refusal_t refused_many = {429, 10211, "batch publish too many inflight", {NULL, 0}, false};
 
-/* ---- the reply subject ------------------------------------------------------------------------------------------------- */
+/* ---- the reply subject ------------------------------------------------------------------------------------------- */
 
 bool js_in_fast_batch(bytes_t reply) {
     const bytes_t end = BYTES_LITERAL(".$FI");
@@ -81,15 +84,18 @@ bool js_in_fast_batch(bytes_t reply) {
 static bool read_word(bytes_t reply, fast_word_t *word) {
     bytes_t token;
     uint64_t number;
-    if (!tokens_take_last(&reply, &token) || !tokens_take_last(&reply, &token) || !decimal_parse(token, &number) || number > FAST_PING) {
+    if (!tokens_take_last(&reply, &token) || !tokens_take_last(&reply, &token) || !decimal_parse(token, &number)
+        || number > FAST_PING) {
         return false;
     }
     word->operation = (fast_operation_t)number;
-    if (!tokens_take_last(&reply, &token) || !decimal_parse(token, &word->seq) || word->seq == 0 || word->seq == UINT64_MAX) {
+    if (!tokens_take_last(&reply, &token) || !decimal_parse(token, &word->seq) || word->seq == 0
+        || word->seq == UINT64_MAX) {
         return false;
     }
     bool first = word->seq == 1;
-    if ((word->operation == FAST_START && !first) || (first && (word->operation == FAST_APPEND || word->operation == FAST_COMMIT_EOB))) {
+    if ((word->operation == FAST_START && !first)
+        || (first && (word->operation == FAST_APPEND || word->operation == FAST_COMMIT_EOB))) {
         return false;
     }
     if (!tokens_take_last(&reply, &token)) {
@@ -104,7 +110,7 @@ static bool read_word(bytes_t reply, fast_word_t *word) {
     return tokens_take_last(&reply, &word->id);
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 static text_t text_begin(void) {
     text_t text;
@@ -141,7 +147,8 @@ static void answer_gap(plane_t *plane, const fast_batch_t *batch, bytes_t reply,
     answer_now(plane, batch, reply, &text);
 }
 
-static void answer_error(plane_t *plane, const fast_batch_t *batch, bytes_t reply, uint64_t seq, const refusal_t *refusal) {
+static void answer_error(plane_t *plane, const fast_batch_t *batch, bytes_t reply, uint64_t seq,
+                         const refusal_t *refusal) {
     text_t text = text_begin();
     text_add_literal(&text, "{\"type\":\"err\",\"seq\":");
     text_add_number(&text, seq);
@@ -163,7 +170,7 @@ static void answer_end(plane_t *plane, const fast_batch_t *batch, bytes_t reply,
     js_hold(plane, batch->stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
-/* ---- the batches that are open ------------------------------------------------------------------------------------------- */
+/* ---- the batches that are open ----------------------------------------------------------------------------------- */
 
 static fast_batch_t **bucket_of(fast_batches_t *batches, uint64_t hash) {
     return &batches->buckets[hash % FAST_BUCKETS];
@@ -194,7 +201,8 @@ static void batch_drop(fast_batches_t *batches, fast_batch_t *batch) {
     free(batch);
 }
 
-static const refusal_t *batch_begin(plane_t *plane, stream_t *stream, const fast_word_t *word, uint64_t hash, fast_batch_t **out) {
+static const refusal_t *batch_begin(plane_t *plane, stream_t *stream, const fast_word_t *word, uint64_t hash,
+                                    fast_batch_t **out) {
     if (plane->fast == NULL) {
         plane->fast = calloc(1, sizeof(*plane->fast));
     }
@@ -241,7 +249,7 @@ static const refusal_t *batch_for(plane_t *plane, stream_t *stream, const fast_w
     return word->seq == 1 ? batch_begin(plane, stream, word, hash, out) : &refused_unknown;
 }
 
-/* ---- one message --------------------------------------------------------------------------------------------------------- */
+/* ---- one message ------------------------------------------------------------------------------------------------- */
 
 /* Moves the pace by a factor of two at most towards the batch's share. */
 static void pace(fast_batch_t *batch) {
@@ -286,7 +294,8 @@ static void ping(plane_t *plane, fast_batch_t *batch, const fast_word_t *word, b
     answer_flow(plane, batch, reply);
 }
 
-static void refused(plane_t *plane, fast_batch_t *batch, const fast_word_t *word, bytes_t reply, const refusal_t *refusal) {
+static void refused(plane_t *plane, fast_batch_t *batch, const fast_word_t *word, bytes_t reply,
+                    const refusal_t *refusal) {
     if (!batch->gap_ok && word->seq == 1) {
         js_answer_refused(plane, batch->stream, reply, refusal);
         batch_drop(plane->fast, batch);
@@ -362,7 +371,7 @@ void js_fast(plane_t *plane, stream_t *stream, const message_t *message) {
     }
 }
 
-/* ---- time and the end ------------------------------------------------------------------------------------------------------ */
+/* ---- time and the end -------------------------------------------------------------------------------------------- */
 
 void js_fast_chores(plane_t *plane) {
     if (plane->fast == NULL) {

@@ -1,12 +1,14 @@
-/* js_publish.c: a message that a client publishes into a stream: its headers read once, appended, acknowledged when durable.
+/* js_publish.c: a message that a client publishes into a stream: its headers read once, appended, acknowledged when
+ * durable.
  *
  *     js_take: headers ("Nats-" fields only) > checks > store_append
  *     js_publish: js_take > PubAck or error        (js_fast.c: what a fast batch answers)
  *                              |
  *                              +-- held under the open batch's number (held.h)
  *
- * Order of checks and texts: jetstream.md 4.1 to 4.3. Features that this daemon does not have are refused with the reference's own "disabled"
- * errors. What does not live here: limits, dedupe, sequences (store/), what mirrors and sources take in (ingest.c).
+ * Order of checks and texts: jetstream.md 4.1 to 4.3. Features that this daemon does not have are refused with the
+ * reference's own "disabled" errors. What does not live here: limits, dedupe, sequences (store/), what mirrors and
+ * sources take in (ingest.c).
  */
 #include <stdlib.h>
 
@@ -16,14 +18,14 @@
 #include "text/headers.h"
 #include "text/ttl.h"
 
-
 static const refusal_t refused_sealed = {400, 10109, "invalid operation on sealed stream", {NULL, 0}, false};
 static const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}, false};
 static const refusal_t refused_header = {400, 10097, "header size exceeds maximum allowed of 64k", {NULL, 0}, false};
 static const refusal_t refused_stream = {400, 10060, "expected stream does not match", {NULL, 0}, false};
 const refusal_t refused_ttl_off = {400, 10166, "per-message TTL is disabled", {NULL, 0}, false};
 static const refusal_t refused_ttl = {400, 10165, "invalid per-message TTL", {NULL, 0}, false};
-static const refusal_t refused_subject_seq = {400, 10193, "missing sequence for expected last sequence per subject", {NULL, 0}, false};
+static const refusal_t refused_subject_seq = {
+    400, 10193, "missing sequence for expected last sequence per subject", {NULL, 0}, false};
 static const refusal_t refused_source = {400, 10227, "message stream source header is not allowed", {NULL, 0}, false};
 static const refusal_t refused_counter = {400, 10168, "message counters is disabled", {NULL, 0}, false};
 static const refusal_t refused_atomic = {400, 10174, "atomic publish is disabled", {NULL, 0}, false};
@@ -36,12 +38,12 @@ static const refusal_t refused_messages = {503, 10077, "maximum messages exceede
 static const refusal_t refused_bytes = {503, 10077, "maximum bytes exceeded", {NULL, 0}, false};
 static const refusal_t refused_subject_full = {503, 10077, "maximum messages per subject exceeded", {NULL, 0}, false};
 
-/* ---- answers ------------------------------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
 
 void js_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload) {
     uint64_t batch = store_batch(plane->stores[stream->which_store]);
-    status_t status = held_message(&plane->held[stream->which_store], batch, stream->account->id, PUBLICATION_UNJUDGED, subject, BYTES_NONE,
-                                   header, payload);
+    status_t status = held_message(&plane->held[stream->which_store], batch, stream->account->id, PUBLICATION_UNJUDGED,
+                                   subject, BYTES_NONE, header, payload);
     /* Without memory for it the publisher gets no ack and sends again: nothing is lost, nothing is claimed. */
     (void)status;
 }
@@ -81,7 +83,7 @@ void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, co
     (void)publish_inside(plane, stream->account, reply, BYTES_NONE, BYTES_NONE, text_bytes(&text));
 }
 
-/* ---- headers ----------------------------------------------------------------------------------------------------------- */
+/* ---- headers ----------------------------------------------------------------------------------------------------- */
 
 typedef struct intake {
     append_t append;
@@ -127,7 +129,8 @@ static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, mo
         return;
     }
     /* A marker has to outlive the messages that it stands for, unless there is only ever one. */
-    if (!never && ns / NS_PER_SECOND < stream->config.marker_ttl_ns / NS_PER_SECOND && stream->config.max_msgs_per_subject != 1) {
+    if (!never && ns / NS_PER_SECOND < stream->config.marker_ttl_ns / NS_PER_SECOND
+        && stream->config.max_msgs_per_subject != 1) {
         int64_t shortest = stream->config.marker_ttl_ns / NS_PER_SECOND;
         intake->ttl_size = decimal_text(intake->ttl_text, (uint64_t)shortest).size;
         ns = shortest * NS_PER_SECOND;
@@ -243,7 +246,7 @@ static bytes_t stored_header(plane_t *plane, bytes_t header) {
     return empty ? BYTES_NONE : bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
 }
 
-/* ---- the publish ----------------------------------------------------------------------------------------------------------- */
+/* ---- the publish ------------------------------------------------------------------------------------------------- */
 
 /* What the store would refuse first, so that it wins over what the headers say. */
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message) {
@@ -260,8 +263,7 @@ static void name_verdict(taken_t *taken) {
     switch (taken->appended.verdict) {
     case APPEND_STORED:
     case APPEND_SKIPPED:
-    case APPEND_DUPLICATE:
-        return;
+    case APPEND_DUPLICATE: return;
     case APPEND_WRONG_LAST_SEQ:
         taken->refusal = refused_last_seq;
         taken->refusal.detail = decimal_text(taken->digits, taken->appended.seq);
@@ -270,31 +272,16 @@ static void name_verdict(taken_t *taken) {
         taken->refusal = refused_last_msg_id;
         taken->refusal.detail = taken->appended.last_msg_id;
         return;
-    case APPEND_TOO_LARGE:
-        refusal = &refused_size;
-        break;
-    case APPEND_HEADER_TOO_LARGE:
-        refusal = &refused_header;
-        break;
-    case APPEND_MAX_MSGS:
-        refusal = &refused_messages;
-        break;
-    case APPEND_MAX_BYTES:
-        refusal = &refused_bytes;
-        break;
-    case APPEND_MAX_PER_SUBJECT:
-        refusal = &refused_subject_full;
-        break;
-    case APPEND_SEALED:
-        refusal = &refused_sealed;
-        break;
-    case APPEND_NO_ROLLUP:
-        refusal = &refused_rollup;
-        break;
+    case APPEND_TOO_LARGE: refusal = &refused_size; break;
+    case APPEND_HEADER_TOO_LARGE: refusal = &refused_header; break;
+    case APPEND_MAX_MSGS: refusal = &refused_messages; break;
+    case APPEND_MAX_BYTES: refusal = &refused_bytes; break;
+    case APPEND_MAX_PER_SUBJECT: refusal = &refused_subject_full; break;
+    case APPEND_SEALED: refusal = &refused_sealed; break;
+    case APPEND_NO_ROLLUP: refusal = &refused_rollup; break;
     case APPEND_NO_SPACE:
     case APPEND_OUT_OF_ORDER:
-    default:
-        refusal = &refused_space;
+    default: refusal = &refused_space;
     }
     taken->refusal = *refusal;
 }
@@ -332,7 +319,8 @@ static void take(plane_t *plane, stream_t *stream, const message_t *message, boo
             refusal = inside ? NULL : refusal;
         }
         bool changed = intake.ttl_size != 0 || intake.order.add_rollup;
-        intake.append.header = changed ? changed_header(plane, &intake, message->header) : stored_header(plane, message->header);
+        intake.append.header =
+            changed ? changed_header(plane, &intake, message->header) : stored_header(plane, message->header);
     }
     if (LEAF_UNLIKELY(refusal != NULL)) {
         taken->refusal = *refusal;
@@ -354,7 +342,7 @@ void js_take_inside(plane_t *plane, stream_t *stream, const message_t *message, 
     take(plane, stream, message, true, taken);
 }
 
-/* ---- a long rollup ---------------------------------------------------------------------------------------------------------- */
+/* ---- a long rollup ----------------------------------------------------------------------------------------------- */
 
 typedef struct roll_job {
     job_t job;
@@ -409,7 +397,7 @@ void js_roll(plane_t *plane, stream_t *stream, const taken_t *taken, bytes_t rep
     job_start(plane, &roll->job);
 }
 
-/* ---- the target ------------------------------------------------------------------------------------------------------------- */
+/* ---- the target -------------------------------------------------------------------------------------------------- */
 
 void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication) {
     const message_t *message = &publication->message;

@@ -4,8 +4,8 @@
  *                                                   |  due
  *     the target's new message, the schedule's next time or its end  <--  one batch
  *
- * A schedule is its subject's last message. It fires on elapsed time: a step of the wall clock makes nothing early; after a step, and after
- * a time of being down, what was missed is made up for once.
+ * A schedule is its subject's last message. It fires on elapsed time: a step of the wall clock makes nothing early;
+ * after a step, and after a time of being down, what was missed is made up for once.
  */
 #include "text/subject.h"
 #include "plane/js.h"
@@ -34,8 +34,10 @@ static bytes_t field(bytes_t header, bytes_t name) {
     return headers_find(header, name, &value) ? value : BYTES_NONE;
 }
 
-/* The pattern's next time behind `base_ns`, in the zone that the message names; *zone may be NULL, the caller closes it. */
-static const refusal_t *next_time(bytes_t header, int64_t base_ns, int64_t now_ns, zone_t **zone, int64_t *next_ns, bool *repeats) {
+/* The pattern's next time behind `base_ns`, in the zone that the message names; *zone may be NULL, the caller closes
+ * it. */
+static const refusal_t *next_time(bytes_t header, int64_t base_ns, int64_t now_ns, zone_t **zone, int64_t *next_ns,
+                                  bool *repeats) {
     bytes_t name;
     *zone = NULL;
     if (headers_find(header, NAME("Schedule-Time-Zone"), &name)) {
@@ -52,7 +54,7 @@ static const refusal_t *next_time(bytes_t header, int64_t base_ns, int64_t now_n
     return NULL;
 }
 
-/* ---- a publish ------------------------------------------------------------------------------------------------------------- */
+/* ---- a publish --------------------------------------------------------------------------------------------------- */
 
 static bool in_stream(const stream_t *stream, bytes_t subject) {
     for (uint32_t i = 0; i < stream->subject_count; i++) {
@@ -83,7 +85,8 @@ static const refusal_t *check_schedule(const stream_t *stream, bytes_t subject, 
     if (target.size == 0 || !subject_valid_literal(target) || bytes_equal(target, subject)) {
         return &refused_target;
     }
-    if (source.size != 0 && (bytes_equal(source, target) || bytes_equal(source, subject) || !subject_valid_literal(source))) {
+    if (source.size != 0
+        && (bytes_equal(source, target) || bytes_equal(source, subject) || !subject_valid_literal(source))) {
         return &refused_source;
     }
     if (!in_stream(stream, target)) {
@@ -105,7 +108,8 @@ static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes
     if (next.size == 0) {
         return scheduler.size == 0 ? NULL : &refused_scheduler;
     }
-    if (!bytes_equal(next, ENDS) || scheduler.size == 0 || bytes_equal(scheduler, subject) || !subject_valid_literal(scheduler)) {
+    if (!bytes_equal(next, ENDS) || scheduler.size == 0 || bytes_equal(scheduler, subject)
+        || !subject_valid_literal(scheduler)) {
         return &refused_scheduler;
     }
     if ((stream->config.flags & STREAM_ALLOW_SCHEDULES) == 0) {
@@ -120,7 +124,8 @@ static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes
     return NULL;
 }
 
-const refusal_t *js_schedule_read(plane_t *plane, const stream_t *stream, const message_t *message, schedule_order_t *order) {
+const refusal_t *js_schedule_read(plane_t *plane, const stream_t *stream, const message_t *message,
+                                  schedule_order_t *order) {
     bool takes = (stream->config.flags & STREAM_ALLOW_SCHEDULES) != 0;
     bool add_rollup = false, repeats;
     int64_t due_ts, now_ns = plane->now.wall_ns;
@@ -130,7 +135,9 @@ const refusal_t *js_schedule_read(plane_t *plane, const stream_t *stream, const 
     const refusal_t *refusal = next_time(message->header, now_ns, now_ns, &zone, &due_ts, &repeats);
     zone_close(zone);
     if (refusal != NULL || due_ts != 0) {
-        refusal = !takes ? &refused_off : refusal != NULL ? refusal : check_schedule(stream, subject, message->header, &add_rollup);
+        refusal = !takes            ? &refused_off
+                  : refusal != NULL ? refusal
+                                    : check_schedule(stream, subject, message->header, &add_rollup);
     }
     if (refusal == NULL) {
         refusal = check_end(stream, subject, message->header, &order->ends);
@@ -146,21 +153,22 @@ void js_schedule_end(stream_t *stream, bytes_t subject) {
     store_purge_t purge = {.filter = subject};
     uint64_t purged;
     bool more = true;
-    for (uint32_t step = 0; more && step < END_STEPS_MAX; step++) { /* there is one message: a schedule replaces what its subject had */
+    /* there is one message: a schedule replaces what its subject had */
+    for (uint32_t step = 0; more && step < END_STEPS_MAX; step++) {
         more = store_purge(stream->store, &purge, &purged, &more) == STATUS_OK && more;
     }
     store_purge_end(&purge);
 }
 
-/* ---- due ------------------------------------------------------------------------------------------------------------------- */
+/* ---- due --------------------------------------------------------------------------------------------------------- */
 
 typedef struct firing {
     plane_t *plane;
     stream_t *stream;
     uint64_t seq;
-    buffer_t room;      /* own copies: what the store lends does not live as long as this takes */
-    bytes_t scheduler;  /* the schedule's subject                                                 */
-    bytes_t header;     /* the schedule's                                                         */
+    buffer_t room;     /* own copies: what the store lends does not live as long as this takes */
+    bytes_t scheduler; /* the schedule's subject */
+    bytes_t header;    /* the schedule's */
     bool repeats;
     int64_t next_ts;
     uint8_t next_text[TIME_TEXT_MAX + 6];
@@ -168,8 +176,8 @@ typedef struct firing {
 } firing_t;
 
 static bool left_behind(bytes_t name) {
-    return bytes_starts(name, NAME("Schedule")) || bytes_starts(name, NAME("Expected-")) || bytes_equal(name, NAME("Msg-Id"))
-           || bytes_equal(name, NAME("TTL")) || bytes_equal(name, NAME("Rollup"));
+    return bytes_starts(name, NAME("Schedule")) || bytes_starts(name, NAME("Expected-"))
+           || bytes_equal(name, NAME("Msg-Id")) || bytes_equal(name, NAME("TTL")) || bytes_equal(name, NAME("Rollup"));
 }
 
 /* As Go writes a time of that zone: 2026-11-21T05:00:00+01:00. */
@@ -238,7 +246,8 @@ static status_t gather(firing_t *firing, stored_message_t *schedule, message_t *
     if (from.size != 0 && store_last_by_subject(firing->stream->store, from, UINT64_MAX, &source) != STATUS_OK) {
         source = *schedule; /* nothing there yet: its own content */
     }
-    uint64_t size = 2 * ((uint64_t)schedule->subject.size + schedule->header.size + source.header.size) + source.payload.size + 1024;
+    uint64_t size = 2 * ((uint64_t)schedule->subject.size + schedule->header.size + source.header.size)
+                    + source.payload.size + 1024;
     status_t status = buffer_reserve(&firing->room, size, &unused);
     firing->scheduler = schedule->subject;
     firing->header = schedule->header;

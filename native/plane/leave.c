@@ -1,8 +1,8 @@
-/* leave.c: a doomed connection goes: its subscriptions, in slices, then what speaks of it, then itself. Likewise the subscriptions of one
- * that introduces itself anew.
+/* leave.c: a doomed connection goes: its subscriptions, in slices, then what speaks of it, then itself. Likewise the
+ * subscriptions of one that introduces itself anew.
  *
- * Hundreds of thousands of subscriptions take a good part of a second. A turn removes SWEEP_MAX of them and the others live on; nobody
- * delivers to a connection that is doomed. What does not live here: who is doomed, and why (peer.c).
+ * Hundreds of thousands of subscriptions take a good part of a second. A turn removes SWEEP_MAX of them and the others
+ * live on; nobody delivers to a connection that is doomed. What does not live here: who is doomed, and why (peer.c).
  */
 #include <stdlib.h>
 
@@ -58,7 +58,9 @@ static void bury(plane_t *plane, peer_t *peer) {
     if (!peer->silent) {
         peer_flush(plane, peer);
     }
-    event_entry_t *entry = peer->close_text.size == 0 ? NULL : event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, peer->close_text);
+    event_entry_t *entry = peer->close_text.size == 0
+                               ? NULL
+                               : event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, peer->close_text);
     if (entry == NULL) {
         entry = peer->farewell;
         peer->farewell = NULL;

@@ -1,7 +1,8 @@
-/* listing.c: the subscriptions of one connection, for monitoring, in slices of bounded work: each command's answer says where the next
- * one goes on.
+/* listing.c: the subscriptions of one connection, for monitoring, in slices of bounded work: each command's answer says
+ * where the next one goes on.
  *
- *     arg: bucket to go on from --> rows of whole buckets --> completion: arg = next bucket (0: that was all), arg2 = how many there are
+ *     arg: bucket to go on from --> rows of whole buckets --> completion: arg = next bucket (0: that was all), arg2 =
+ *     how many there are
  *
  * The table may grow between two slices. Its buckets then hold others; who asks sees that arg2 changed and begins anew.
  * What does not live here: which connections are asked about, and how the report looks (monitor/).
@@ -65,7 +66,8 @@ void command_subscriptions(plane_t *plane, const plane_command_t *command) {
         status = add_bucket(&rows, table->buckets[at]);
     }
     if (status == STATUS_OK) {
-        command_answer(plane, command, STATUS_OK, at < table->size ? at : 0, table->size, bytes_of(rows.at, (uint32_t)rows.size));
+        command_answer(plane, command, STATUS_OK, at < table->size ? at : 0, table->size,
+                       bytes_of(rows.at, (uint32_t)rows.size));
     } else {
         command_done(plane, command, status);
     }

@@ -1,12 +1,13 @@
-/* mapping.c: where a message goes: an account's subject mappings send what its clients and links publish to a source to one of its
- * destinations, and JetStream's own subjects under the name of its domain are those without it.
+/* mapping.c: where a message goes: an account's subject mappings send what its clients and links publish to a source to
+ * one of its destinations, and JetStream's own subjects under the name of its domain are those without it.
  *
  *     account->mappings > mapping (source) > choices: a transform, and the share of a hundred that it ends below
  *
- * The first mapping whose source matches decides; a draw that reaches no choice drops the message, which is how the configuration
- * asks for loss. Links are told of the sources, so that what is published behind them comes here. What JetStream publishes is not mapped,
- * and what control publishes only from the domain's name. What does not live here: weights that do not add up (control completes them),
- * permissions (judged for the new subject, so that no other name of a subject leads past them).
+ * The first mapping whose source matches decides; a draw that reaches no choice drops the message, which is how the
+ * configuration asks for loss. Links are told of the sources, so that what is published behind them comes here. What
+ * JetStream publishes is not mapped, and what control publishes only from the domain's name. What does not live here:
+ * weights that do not add up (control completes them), permissions (judged for the new subject, so that no other name
+ * of a subject leads past them).
  */
 #include <stdlib.h>
 
@@ -127,7 +128,8 @@ bytes_t domain_subject(const account_t *account, bytes_t subject, text_t *out) {
     static const char api[] = "$JS.API.";
     const uint32_t front = sizeof(api) - 1;
     bytes_t prefix = account->domain_prefix;
-    if (prefix.size == 0 || (account->flags & ACCOUNT_JETSTREAM) == 0 || subject.size <= prefix.size || !bytes_starts(subject, prefix)) {
+    if (prefix.size == 0 || (account->flags & ACCOUNT_JETSTREAM) == 0 || subject.size <= prefix.size
+        || !bytes_starts(subject, prefix)) {
         return subject;
     }
     bytes_t rest = bytes_of(subject.at + prefix.size, subject.size - prefix.size);
@@ -161,7 +163,8 @@ static bytes_t by_mappings(plane_t *plane, const account_t *account, bytes_t sub
     if (choice == NULL) {
         return BYTES_NONE;
     }
-    status_t status = transform_apply(choice->transform, subject, random_next(&plane->random), out->at, SUBJECT_BYTES_MAX, &out->size);
+    status_t status = transform_apply(choice->transform, subject, random_next(&plane->random), out->at,
+                                      SUBJECT_BYTES_MAX, &out->size);
     return status == STATUS_OK ? text_bytes(out) : status == STATUS_NOT_FOUND ? subject : BYTES_NONE;
 }
 

@@ -1,17 +1,19 @@
 /* memory.c: see memory.h. The table, and what is done when the memory of connections has reached its share.
  *
- * Output. Nobody needs to wait for a reader that does not read, so: first what the sockets take is written. Then the connection with the
- * most waiting is closed as a slow consumer, as one over its own max_pending is, until there is room. Clients go before leaf links,
- * behind which many wait, unless no client has more than OUTPUT_SMALL waiting: then a link is what fills the share.
+ * Output. Nobody needs to wait for a reader that does not read, so: first what the sockets take is written. Then the
+ * connection with the most waiting is closed as a slow consumer, as one over its own max_pending is, until there is
+ * room. Clients go before leaf links, behind which many wait, unless no client has more than OUTPUT_SMALL waiting: then
+ * a link is what fills the share.
  *
- * Input. Bytes that came and are not acted on yet: parts of large messages, and what a connection sent ahead while it waits for something.
- * The less the share has left, the less is read at once (conn.c). A connection whose message finds no room is not read for a moment, but
- * the message that was begun first may always be made whole: the share may be passed by one message, and by INPUT_SMALL of every
- * connection. Who does not send the end of the oldest one for INPUT_PATIENCE_NS while others wait for room is closed.
+ * Input. Bytes that came and are not acted on yet: parts of large messages, and what a connection sent ahead while it
+ * waits for something. The less the share has left, the less is read at once (conn.c). A connection whose message finds
+ * no room is not read for a moment, but the message that was begun first may always be made whole: the share may be
+ * passed by one message, and by INPUT_SMALL of every connection. Who does not send the end of the oldest one for
+ * INPUT_PATIENCE_NS while others wait for room is closed.
  */
 #include "plane/core.h"
 
-#define WHOLE 64u                                  /* parts that the limit is divided into */
+#define WHOLE 64u /* parts that the limit is divided into */
 #define MIB (UINT64_C(1) << 20)
 
 typedef enum parts {
@@ -26,8 +28,9 @@ typedef enum parts {
     PARTS_CONTROL = 2,
 } parts_t;
 
-_Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT + PARTS_EXCHANGE + PARTS_HELD
-                       + PARTS_CONTROL <= WHOLE,
+_Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT
+                       + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL
+                   <= WHOLE,
                "the shares come to the limit at most");
 
 /* most: more of it would be of no use. */
@@ -35,18 +38,20 @@ static const struct {
     uint32_t parts;
     uint64_t most;
 } table[MEMORY_SHARES] = {
-    [MEMORY_RING] = {PARTS_RING, 64 * MIB},                         /* batches until LMDB has them, messages in it          */
-    [MEMORY_MEMORY_RING] = {PARTS_MEMORY_RING, 32 * MIB},           /* the same of memory streams                           */
-    [MEMORY_OVERLAY] = {PARTS_OVERLAY, UINT64_MAX},                 /* indexes of what is in the rings, heads of subjects   */
-    [MEMORY_KEEPER] = {PARTS_KEEPER, UINT64_MAX},                   /* pages of LMDB that a checkpoint changes              */
+    [MEMORY_RING] = {PARTS_RING, 64 * MIB},               /* batches until LMDB has them, messages in it */
+    [MEMORY_MEMORY_RING] = {PARTS_MEMORY_RING, 32 * MIB}, /* the same of memory streams */
+    /* indexes of what is in the rings, heads of subjects */
+    [MEMORY_OVERLAY] = {PARTS_OVERLAY, UINT64_MAX},
+    [MEMORY_KEEPER] = {PARTS_KEEPER, UINT64_MAX}, /* pages of LMDB that a checkpoint changes */
     [MEMORY_OUTPUT] = {PARTS_OUTPUT, UINT64_MAX},
     [MEMORY_INPUT] = {PARTS_INPUT, UINT64_MAX},
-    [MEMORY_EXCHANGE] = {PARTS_EXCHANGE, 192 * MIB},                /* commands, events and messages between C and Python   */
-    [MEMORY_HELD] = {PARTS_HELD, UINT64_MAX},                       /* answers that wait for the disk                       */
-    [MEMORY_CONTROL] = {PARTS_CONTROL, 64 * MIB},                   /* API requests that wait in Python                     */
+    /* commands, events and messages between C and Python */
+    [MEMORY_EXCHANGE] = {PARTS_EXCHANGE, 192 * MIB},
+    [MEMORY_HELD] = {PARTS_HELD, UINT64_MAX},     /* answers that wait for the disk */
+    [MEMORY_CONTROL] = {PARTS_CONTROL, 64 * MIB}, /* API requests that wait in Python */
 };
 
-#define OUTPUT_SMALL (64u * 1024u)                 /* what a client that reads may have waiting  */
+#define OUTPUT_SMALL (64u * 1024u) /* what a client that reads may have waiting */
 #define BEHIND_SHARES 8u
 #define INPUT_SMALL (16u * 1024u)
 #define INPUT_LARGE (64u * 1024u)
@@ -146,12 +151,14 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
     return share_has(share, more);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 void memory_open(plane_t *plane) {
     uint64_t limit = plane->limits.memory_limit;
-    plane->memory.output = (share_t){.limit = memory_share(limit, MEMORY_OUTPUT), .make_room = make_output_room, .context = plane};
-    plane->memory.input = (share_t){.limit = memory_share(limit, MEMORY_INPUT), .make_room = make_input_room, .context = plane};
+    plane->memory.output =
+        (share_t){.limit = memory_share(limit, MEMORY_OUTPUT), .make_room = make_output_room, .context = plane};
+    plane->memory.input =
+        (share_t){.limit = memory_share(limit, MEMORY_INPUT), .make_room = make_input_room, .context = plane};
     memory_tick(plane);
 }
 

@@ -1,11 +1,13 @@
-/* memory.h: what the process may take beyond what it has at rest, shared out: the table of shares, and how large each is.
+/* memory.h: what the process may take beyond what it has at rest, shared out: the table of shares, and how large each
+ * is.
  *
- * `memory_limit` of the configuration is divided by the table in memory.c; the parts come to the whole. Who holds memory that clients
- * can make grow draws on one share and has a bound from it, so that one kind of load cannot take another's. A full share is
- * back-pressure, or a documented refusal, or the end of the connection that holds most: memory.c says which.
+ * `memory_limit` of the configuration is divided by the table in memory.c; the parts come to the whole. Who holds
+ * memory that clients can make grow draws on one share and has a bound from it, so that one kind of load cannot take
+ * another's. A full share is back-pressure, or a documented refusal, or the end of the connection that holds most:
+ * memory.c says which.
  *
- * Not in it: what the process has at rest (Python, its modules, thread stacks), definitions (accounts, subscriptions, streams,
- * consumers), memory streams (max_memory_store), pages of files, which the kernel takes back by itself.
+ * Not in it: what the process has at rest (Python, its modules, thread stacks), definitions (accounts, subscriptions,
+ * streams, consumers), memory streams (max_memory_store), pages of files, which the kernel takes back by itself.
  */
 #ifndef LEAFD_PLANE_MEMORY_H
 #define LEAFD_PLANE_MEMORY_H
@@ -13,17 +15,18 @@
 #include "base/abi_types.h"
 #include "base/share.h"
 
-#define BEHIND_BYTES (1024u * 1024u)     /* queued: behind. Its producers pause (twice the work a message once it leaves the cache), and it
-                                            gets no more from consumers. Less while memory is short: plane->behind_bytes */
+/* queued: behind. Its producers pause (twice the work a message once it leaves the cache), and it gets no more from
+ * consumers. Less while memory is short: plane->behind_bytes */
+#define BEHIND_BYTES (1024u * 1024u)
 
 typedef struct memory {
-    share_t output;                      /* waits to be written to connections                         */
-    share_t input;                       /* came from connections and is not acted on yet              */
+    share_t output; /* waits to be written to connections */
+    share_t input;  /* came from connections and is not acted on yet */
 } memory_t;
 
 /* A share's bytes, by the limit. limit 0: no bound. */
 uint64_t memory_share(uint64_t limit, uint32_t which);
 void memory_open(plane_t *plane);
-void memory_tick(plane_t *plane);        /* once a tick                                                */
+void memory_tick(plane_t *plane); /* once a tick */
 
 #endif

@@ -28,7 +28,8 @@ static uint32_t greeting_line_max(const plane_t *plane, const peer_t *peer) {
 }
 
 static uint32_t admitted_line_max(const plane_t *plane, const peer_t *peer) {
-    return peer->kind == CONN_LEAF ? plane->limits.max_control_line * LEAF_CONTROL_LINE_FACTOR : plane->limits.max_control_line;
+    return peer->kind == CONN_LEAF ? plane->limits.max_control_line * LEAF_CONTROL_LINE_FACTOR
+                                   : plane->limits.max_control_line;
 }
 
 /* What a stranger costs: one line, and what else came in the same read. */
@@ -87,7 +88,8 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
 static void bad_input_told(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
-    violation_t refusal = {.code = REFUSED_PROTOCOL, .subject = bytes_of(input.at, input.size < SHOWN_BYTES ? input.size : SHOWN_BYTES)};
+    violation_t refusal = {.code = REFUSED_PROTOCOL,
+                           .subject = bytes_of(input.at, input.size < SHOWN_BYTES ? input.size : SHOWN_BYTES)};
     if (error == WIRE_ERROR_MAX_PAYLOAD) {
         refusal = (violation_t){.code = REFUSED_PAYLOAD, .size = peer->parser.need};
     } else if (error == WIRE_ERROR_MAX_CONTROL_LINE) {
@@ -102,22 +104,21 @@ static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t 
     case WIRE_ERROR_UNKNOWN_OPERATION:
         peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
         break;
-    case WIRE_ERROR_MAX_PAYLOAD:
-        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("Maximum Payload Violation"));
-        break;
+    case WIRE_ERROR_MAX_PAYLOAD: peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("Maximum Payload Violation")); break;
     case WIRE_ERROR_MAX_CONTROL_LINE:
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum control line exceeded"));
         break;
     case WIRE_ERROR_NONE:
     case WIRE_ERROR_SILENT:
-    default:
-        peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("malformed protocol line"));
+    default: peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("malformed protocol line"));
     }
 }
 
 static void trace(plane_t *plane, peer_t *peer, bytes_t input) {
     const uint8_t *end = memchr(input.at, '\r', input.size < TRACE_BYTES_MAX ? input.size : TRACE_BYTES_MAX);
-    bytes_t line = bytes_of(input.at, end != NULL ? (uint32_t)(end - input.at) : input.size < TRACE_BYTES_MAX ? input.size : TRACE_BYTES_MAX);
+    bytes_t line = bytes_of(input.at, end != NULL                    ? (uint32_t)(end - input.at)
+                                      : input.size < TRACE_BYTES_MAX ? input.size
+                                                                     : TRACE_BYTES_MAX);
     event_entry_t *entry = event_new(EVENT_TRACE, BYTES_NONE, BYTES_NONE, BYTES_NONE, line);
     if (entry != NULL) {
         entry->event.target = peer->id;
@@ -129,13 +130,15 @@ static bool is_one_of(uint8_t first, const char *letters) {
     return strchr(letters, first) != NULL && first != 0;
 }
 
-/* Can the line that begins so be one of a greeting? Decided by its first byte: nobody unknown makes us wait for a payload. */
+/* Can the line that begins so be one of a greeting? Decided by its first byte: nobody unknown makes us wait for a
+ * payload. */
 static bool greets(plane_t *plane, peer_t *peer, uint8_t first) {
     if (peer->kind == CONN_CLIENT) {
         if (is_one_of(first, "Cc")) {
             return true;
         }
-        /* Control refuses it, or, where nobody has to log in, admits it; then the line is read under the rules of a client. */
+        /* Control refuses it, or, where nobody has to log in, admits it; then the line is read under the rules of a
+         * client. */
         greet_client(plane, peer, &(op_t){.kind = OP_NONE});
         return false;
     }
@@ -156,7 +159,8 @@ static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
     while (peer->state == PEER_GREETING && used < input.size && greets(plane, peer, input.at[used])) {
         wire_error_t error = WIRE_ERROR_NONE;
         uint32_t taken = 0;
-        wire_verdict_t verdict = wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
+        wire_verdict_t verdict =
+            wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
         if (verdict == WIRE_MORE) {
             break;
         }
@@ -175,14 +179,16 @@ static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
     return used;
 }
 
-/* What the plane did so far, about a third of a microsecond each: four deliveries, a KB of output, a line of interest for a link, or
- * eight steps of looking for who wants a subject, which are millions where somebody has thousands of deep patterns. */
+/* What the plane did so far, about a third of a microsecond each: four deliveries, a KB of output, a line of interest
+ * for a link, or eight steps of looking for who wants a subject, which are millions where somebody has thousands of
+ * deep patterns. */
 static uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
     return (plane->stats.out_msgs >> 2) + (plane->stats.out_bytes >> 10) + plane->told + (*steps >> 3);
 }
 
-/* A few bytes of input may be many deliveries. The rest waits until others had their turn and what was made is written, or until the
- * receivers have caught up: a read's worth of input must not fill a queue that its reader had no chance to empty. */
+/* A few bytes of input may be many deliveries. The rest waits until others had their turn and what was made is written,
+ * or until the receivers have caught up: a read's worth of input must not fill a queue that its reader had no chance to
+ * empty. */
 static void yield(plane_t *plane, peer_t *peer) {
     peer->yielded = true;
     if (peer->stalled_until_ns == 0) {
@@ -190,8 +196,8 @@ static void yield(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* Work is counted where much of it is usual; operations may be costly in other ways. The clock is first read after some of them, since
- * most inputs are short. */
+/* Work is counted where much of it is usual; operations may be costly in other ways. The clock is first read after some
+ * of them, since most inputs are short. */
 static bool takes_long(const plane_t *plane, int64_t *start_ns) {
     if (!plane->threaded) {
         return false;
@@ -209,11 +215,13 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
     op_t op;
     const uint64_t *steps = route_steps(peer->account->route);
     /* One less with each operation: its last bits say when so many are over. */
-    uint64_t until = (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX)) | (INPUT_TIME_OPS - 1);
+    uint64_t until = (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX))
+                     | (INPUT_TIME_OPS - 1);
     while (peer->state == PEER_ADMITTED && !peer->held_back) {
         wire_error_t error = WIRE_ERROR_NONE;
         uint32_t taken = 0;
-        wire_verdict_t verdict = wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
+        wire_verdict_t verdict =
+            wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
         if (verdict == WIRE_MORE) {
             break;
         }
@@ -228,7 +236,8 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         used += taken;
-        if (LEAF_UNLIKELY(work_done(plane, steps) >= until || (until-- % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
+        if (LEAF_UNLIKELY(work_done(plane, steps) >= until
+                          || (until-- % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
             yield(plane, peer);
             break;
         }
@@ -239,7 +248,8 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
     peer->last_input_ns = plane->now.mono_ns;
     peer->last_wall_ns = plane->now.wall_ns;
-    return LEAF_LIKELY(peer->state == PEER_ADMITTED) ? admitted_input(plane, peer, input) : greeting_input(plane, peer, input);
+    return LEAF_LIKELY(peer->state == PEER_ADMITTED) ? admitted_input(plane, peer, input)
+                                                     : greeting_input(plane, peer, input);
 }
 
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input) {
@@ -313,7 +323,7 @@ void peer_want(plane_t *plane, peer_t *peer) {
         return;
     }
     bool reading = (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled
-                && !peer->held_back && peer->stalled_until_ns == 0;
+                   && !peer->held_back && peer->stalled_until_ns == 0;
     if (reading != peer->reading || !peer->conn.registered) {
         peer->reading = reading;
         if (conn_want(&peer->conn, &plane->loop, reading) != STATUS_OK) {
@@ -322,7 +332,7 @@ void peer_want(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* ---- output ---------------------------------------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------------------------------------ */
 
 void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status) {
     if (peer->state == PEER_DOOMED) {
@@ -330,7 +340,8 @@ void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status) {
     }
     if (status == STATUS_FULL) {
         plane->stats.slow_consumers++;
-        event_entry_t *entry = event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_LITERAL("slow consumer: pending bytes"));
+        event_entry_t *entry =
+            event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_LITERAL("slow consumer: pending bytes"));
         if (entry != NULL) {
             entry->event.code = ALARM_SLOW;
             entry->event.target = peer->id;
@@ -338,7 +349,8 @@ void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status) {
         event_post(&plane->exchange, entry);
         outq_free(&peer->conn.out); /* nothing of it is sent any more, and others may need the memory now */
     }
-    peer_doom_silently(plane, peer, status == STATUS_FULL ? CLOSE_SLOW : CLOSE_WRITE, BYTES_LITERAL("Slow Consumer (Pending Bytes)"));
+    peer_doom_silently(plane, peer, status == STATUS_FULL ? CLOSE_SLOW : CLOSE_WRITE,
+                       BYTES_LITERAL("Slow Consumer (Pending Bytes)"));
 }
 
 void peer_emitted(plane_t *plane, peer_t *peer) {
@@ -422,8 +434,8 @@ static void pause_for(plane_t *plane, peer_t *peer, int64_t pause_ns) {
     }
 }
 
-/* Who publishes faster than a receiver reads gets a breath less: long ones so that the receiver is not cut off for a burst, and
- * before that short ones, so that what is queued stays small and in the processor's cache. */
+/* Who publishes faster than a receiver reads gets a breath less: long ones so that the receiver is not cut off for a
+ * burst, and before that short ones, so that what is queued stays small and in the processor's cache. */
 void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver) {
     pause_for(plane, producer, outq_crowded(receiver) ? STALL_NS : PACE_NS);
 }
@@ -451,14 +463,15 @@ void peer_unstall(plane_t *plane) {
     }
 }
 
-/* ---- chores ------------------------------------------------------------------------------------------------------------ */
+/* ---- chores ------------------------------------------------------------------------------------------------------ */
 
 static void ping(plane_t *plane, peer_t *peer) {
     const plane_limits_t *limits = &plane->limits;
     int64_t now = plane->now.mono_ns;
     bool first = peer->ping_sent_ns == 0;
     peer->next_ping_ns = now + limits->ping_interval_ns;
-    /* Who sent something lately is alive, and whom we do not read cannot say so; the first ping measures the round trip all the same. */
+    /* Who sent something lately is alive, and whom we do not read cannot say so; the first ping measures the round trip
+     * all the same. */
     if (!first && (peer->held_back || now - peer->last_input_ns < limits->ping_interval_ns)) {
         return;
     }
@@ -490,7 +503,7 @@ void peer_chores(plane_t *plane, peer_t *peer) {
     conn_idle(&peer->conn);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static void doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
     peer->state = PEER_DOOMED;

@@ -1,8 +1,8 @@
 /* permissions.c: what one connection may publish, ask for and be sent; replies that allow_responses makes publishable.
  *
- * Lists are short in practice; long ones are sorted (text/subject_set.h). The verdicts of recent publish subjects are kept in a small
- * direct-mapped cache with the subject's text, so a steady publisher pays one comparison. A pattern "subject queue" in a
- * subscribe list speaks of that queue group only. An empty allow list allows everything.
+ * Lists are short in practice; long ones are sorted (text/subject_set.h). The verdicts of recent publish subjects are
+ * kept in a small direct-mapped cache with the subject's text, so a steady publisher pays one comparison. A pattern
+ * "subject queue" in a subscribe list speaks of that queue group only. An empty allow list allows everything.
  * Reference: links-and-accounts.md 1.5, 2.4; the order of the questions is nats-server's.
  */
 #include <stdlib.h>
@@ -124,7 +124,8 @@ void permissions_free(permissions_t *permissions) {
     free(permissions);
 }
 
-status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns, permissions_t **out) {
+status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,
+                         permissions_t **out) {
     *out = NULL;
     uint32_t patterns = 0;
     for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
@@ -155,14 +156,15 @@ status_t permissions_new(const permission_lists_t *lists, uint32_t response_max,
     return STATUS_OK;
 }
 
-/* ---- lists ----------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
 
 /* The groups that a queue pattern speaks of: "g.>" is no name that "g.*" covers, as in the reference. */
 static bool is_of_group(const queue_pattern_t *pattern, bytes_t queue) {
     return queue.size != 0 && subject_is_subset(queue, pattern->queue);
 }
 
-/* Plain entries that cover the subject; with a queue, entries for queues overrule them when there are any for the subject. */
+/* Plain entries that cover the subject; with a queue, entries for queues overrule them when there are any for the
+ * subject. */
 static bool list_allows_group(const list_t *list, bytes_t subject, bytes_t queue) {
     bool spoken = false, matched = false;
     for (uint32_t i = 0; i < list->queued_count && queue.size != 0; i++) {
@@ -175,12 +177,14 @@ static bool list_allows_group(const list_t *list, bytes_t subject, bytes_t queue
     return spoken ? matched : subject_set_covers(&list->set, subject);
 }
 
-/* What is denied to all is denied to every group, whatever else is said of groups. A group that listens further than its denial goes is
- * denied, too, where only the number of tokens tells them apart ("> group" and a denied "* group"): no delivery is looked at for it. */
+/* What is denied to all is denied to every group, whatever else is said of groups. A group that listens further than
+ * its denial goes is denied, too, where only the number of tokens tells them apart ("> group" and a denied "* group"):
+ * no delivery is looked at for it. */
 static bool list_denies_group(const list_t *list, bytes_t subject, bytes_t queue) {
     for (uint32_t i = 0; i < list->queued_count; i++) {
         const queue_pattern_t *pattern = &list->queued[i];
-        if (is_of_group(pattern, queue) && (subject_is_subset(subject, pattern->subject) || subject_matches(subject, pattern->subject))) {
+        if (is_of_group(pattern, queue)
+            && (subject_is_subset(subject, pattern->subject) || subject_matches(subject, pattern->subject))) {
             return true;
         }
     }
@@ -190,10 +194,10 @@ static bool list_denies_group(const list_t *list, bytes_t subject, bytes_t queue
 static bool pair_allows(const permissions_t *permissions, uint32_t allow, bytes_t literal) {
     const list_t *allowed = &permissions->lists[allow];
     return (list_is_empty(allowed) || subject_set_matches(&allowed->set, literal))
-        && !subject_set_matches(&permissions->lists[allow + 1].set, literal);
+           && !subject_set_matches(&permissions->lists[allow + 1].set, literal);
 }
 
-/* ---- replies ----------------------------------------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------------------------------- */
 
 static reply_slot_t **reply_find(permissions_t *permissions, bytes_t reply, uint64_t hash) {
     reply_slot_t **at = &permissions->replies[hash % REPLY_BUCKETS];
@@ -259,7 +263,7 @@ static bool reply_allowed(permissions_t *permissions, bytes_t subject, int64_t m
     return alive;
 }
 
-/* ---- clients ------------------------------------------------------------------------------------------------------------- */
+/* ---- clients ----------------------------------------------------------------------------------------------------- */
 
 bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns) {
     bool allowed;
@@ -296,7 +300,7 @@ bool permissions_deliver(const permissions_t *permissions, bytes_t subject) {
     return !subject_set_matches(&permissions->lists[SUB_DENY].set, subject);
 }
 
-/* ---- leaf links ------------------------------------------------------------------------------------------------------------ */
+/* ---- leaf links -------------------------------------------------------------------------------------------------- */
 
 bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject) {
     return pair_allows(permissions, PUB_ALLOW, subject);
@@ -315,7 +319,7 @@ static bool pair_asks(const permissions_t *permissions, uint32_t allow, bytes_t 
     const list_t *allowed = &permissions->lists[allow], *denied = &permissions->lists[allow + 1];
     bool wild = subject_has_wildcard(subject);
     bool passes = list_is_empty(allowed) || subject_set_covers(&allowed->set, subject)
-        || (wild && subject_set_collides(&allowed->set, subject));
+                  || (wild && subject_set_collides(&allowed->set, subject));
     return passes && !subject_set_covers(&denied->set, subject);
 }
 

@@ -1,7 +1,7 @@
 /* plane.c: the thread around the core: epoll, sockets, the clock; and the functions of abi.h.
  *
- * One turn: wait; read each ready connection once and act on its input; commands; core_settle. Tags of the loop: a peer's address, a
- * listener's address with the lowest bit set, or one of the small numbers below.
+ * One turn: wait; read each ready connection once and act on its input; commands; core_settle. Tags of the loop: a
+ * peer's address, a listener's address with the lowest bit set, or one of the small numbers below.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ uint32_t plane_abi(void) {
     return PLANE_ABI;
 }
 
-/* ---- ready descriptors ----------------------------------------------------------------------------------------------- */
+/* ---- ready descriptors ------------------------------------------------------------------------------------------- */
 
 static void accept_some(plane_t *plane, plane_listener_t *listener) {
     for (uint32_t i = 0; i < LISTEN_ACCEPT_MAX && !event_crowded(&plane->exchange); i++) {
@@ -59,21 +59,16 @@ static void read_peer(plane_t *plane, peer_t *peer) {
     bytes_t input;
     status_t status = conn_read(&peer->conn, &plane->input, peer->parser.need, &input);
     switch (status) {
-    case STATUS_OK:
-        peer_act(plane, peer, input);
-        return;
-    case STATUS_AGAIN:
-        return;
+    case STATUS_OK: peer_act(plane, peer, input); return;
+    case STATUS_AGAIN: return;
     case STATUS_FULL:
         peer_doom(plane, peer, CLOSE_LIMIT,
-                  peer->state == PEER_GREETING ? BYTES_LITERAL("maximum control line exceeded") : BYTES_LITERAL("Maximum Payload Violation"));
+                  peer->state == PEER_GREETING ? BYTES_LITERAL("maximum control line exceeded")
+                                               : BYTES_LITERAL("Maximum Payload Violation"));
         return;
-    case STATUS_NO_MEMORY:
-        peer_wait(plane, peer);
-        return;
+    case STATUS_NO_MEMORY: peer_wait(plane, peer); return;
     case STATUS_CLOSED:
-    default:
-        peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
+    default: peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
     }
 }
 
@@ -151,7 +146,7 @@ static void *plane_main(void *argument) {
     return NULL;
 }
 
-/* ---- abi.h ------------------------------------------------------------------------------------------------------------- */
+/* ---- abi.h ------------------------------------------------------------------------------------------------------- */
 
 static plane_t *open_failed(plane_t *plane, status_t status, int32_t *out) {
     *out = (int32_t)status;
@@ -165,7 +160,8 @@ static plane_t *open_failed(plane_t *plane, status_t status, int32_t *out) {
     return NULL;
 }
 
-plane_t *plane_open(const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason, int32_t *status) {
+plane_t *plane_open(const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason,
+                    int32_t *status) {
     *status = STATUS_OK;
     reason[0] = 0;
     plane_t *plane = calloc(1, sizeof(*plane));
@@ -273,8 +269,8 @@ static bool take_record(void *context, bytes_t key, bytes_t value) {
     return false;
 }
 
-int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, uint32_t after_size, uint8_t *key, uint32_t *key_size,
-                          uint8_t *value, uint64_t value_max) {
+int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, uint32_t after_size, uint8_t *key,
+                          uint32_t *key_size, uint8_t *value, uint64_t value_max) {
     store_t *store = plane->stores[STORE_FILE];
     record_look_t look = {key, key_size, value, value_max, -1};
     if (store == NULL

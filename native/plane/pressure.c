@@ -2,17 +2,20 @@
  *
  *   message to control --> its sender owes for it --> control is done with it (plane_repay) --> paid
  *
- * Credit. A connection that owes all of its credit is not read until half of that is paid: its next requests stay in its socket, nothing
- * of them is lost, and what it is sent goes out as always. While its account, or all together, owe much, the credit is one message,
- * which nobody notices who waits for his answers. Whom a message came through (imports, mappings) does not matter: the connection owes.
- * Who is held back owes something, so there is always a payment yet to come that lets him go.
+ * Credit. A connection that owes all of its credit is not read until half of that is paid: its next requests stay in
+ * its socket, nothing of them is lost, and what it is sent goes out as always. While its account, or all together, owe
+ * much, the credit is one message, which nobody notices who waits for his answers. Whom a message came through
+ * (imports, mappings) does not matter: the connection owes. Who is held back owes something, so there is always a
+ * payment yet to come that lets him go.
  *
- * Room. An account owes no more than what all others leave free, so that there is always some for an account that owes nothing. The same
- * holds for what no connection sent (advisories). Messages without room are refused: nobody took them, their senders are told.
+ * Room. An account owes no more than what all others leave free, so that there is always some for an account that owes
+ * nothing. The same holds for what no connection sent (advisories). Messages without room are refused: nobody took
+ * them, their senders are told.
  *
- * A leaf link speaks for many, carries more than requests, and is cut by a server at its other end that cannot write for long. So its
- * credit is larger, and one that floods without a pause for LEAF_FLOOD_NS is read again: its requests beyond the credit are
- * refused instead. That also ends a wait for an answer that would have to come over the link that is held back.
+ * A leaf link speaks for many, carries more than requests, and is cut by a server at its other end that cannot write
+ * for long. So its credit is larger, and one that floods without a pause for LEAF_FLOOD_NS is read again: its requests
+ * beyond the credit are refused instead. That also ends a wait for an answer that would have to come over the link that
+ * is held back.
  *
  * While many events wait, no connection is accepted (tick.c runs no command then, either).
  *
@@ -52,7 +55,7 @@ static bool floods(const plane_t *plane, const peer_t *peer) {
     return peer->flooding_ns != 0 && plane->now.mono_ns - peer->flooding_ns > LEAF_FLOOD_NS;
 }
 
-/* ---- paying ---------------------------------------------------------------------------------------------------------- */
+/* ---- paying ------------------------------------------------------------------------------------------------------ */
 
 static void let_go(plane_t *plane, peer_t *peer) {
     peer->held_back = false;
@@ -94,7 +97,7 @@ static void settle_all(plane_t *plane) {
     }
 }
 
-/* ---- owing ----------------------------------------------------------------------------------------------------------- */
+/* ---- owing ------------------------------------------------------------------------------------------------------- */
 
 static bool leaves_room(const plane_t *plane, const owed_t *owed) {
     const owed_t *all = &plane->exchange.owed;
@@ -108,7 +111,8 @@ static bool room(const plane_t *plane, const peer_t *peer) {
     if (peer == NULL) {
         return plane->inside.messages < INSIDE_MAX && leaves_room(plane, &plane->inside);
     }
-    return (peer->account == NULL || leaves_room(plane, &peer->account->owed)) && !(floods(plane, peer) && owes(plane, peer, 1));
+    return (peer->account == NULL || leaves_room(plane, &peer->account->owed))
+           && !(floods(plane, peer) && owes(plane, peer, 1));
 }
 
 bool pressure_room(plane_t *plane, const peer_t *peer) {
@@ -159,7 +163,7 @@ bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry) {
     return true;
 }
 
-/* ---- once a tick ----------------------------------------------------------------------------------------------------- */
+/* ---- once a tick ------------------------------------------------------------------------------------------------- */
 
 static void watch_listeners(plane_t *plane) {
     bool shut = event_crowded(&plane->exchange);
@@ -168,7 +172,8 @@ static void watch_listeners(plane_t *plane) {
     }
     plane->shut = shut;
     for (plane_listener_t *listener = plane->listeners; listener != NULL; listener = listener->next) {
-        status_t status = loop_change(&plane->loop, listener->listener.fd, shut ? 0 : LOOP_READ, (void *)((uintptr_t)listener | 1u));
+        status_t status =
+            loop_change(&plane->loop, listener->listener.fd, shut ? 0 : LOOP_READ, (void *)((uintptr_t)listener | 1u));
         (void)status; /* an unchanged one is asked again: accept_some looks at shut itself */
     }
 }

@@ -2,12 +2,13 @@
  *
  *     match --> plain targets, one member of each queue group --> clients, control: at once, into their queues
  *                                                             --> leaf links: gathered, one frame for each link
- *                                                             --> other accounts that import it or export a service (cross.c)
- *                                                             --> streams, consumers, ingest: last, they may publish again
+ *                                                             --> other accounts that import it or export a service
+ *                                                             (cross.c) --> streams, consumers, ingest: last, they may
+ *                                                             publish again
  *
- * Queue groups: a member here wins over members behind links; the choice is random, by weight between links. A message that came
- * over a link serves only the groups that it names (links-and-accounts.md 2.3). A message goes over a link once,
- * never back to where it came from nor to another link of the same cluster, nor from one hub of ours to another.
+ * Queue groups: a member here wins over members behind links; the choice is random, by weight between links. A message
+ * that came over a link serves only the groups that it names (links-and-accounts.md 2.3). A message goes over a link
+ * once, never back to where it came from nor to another link of the same cluster, nor from one hub of ours to another.
  */
 #include <stdlib.h>
 #include "plane/js.h"
@@ -17,9 +18,10 @@ typedef struct internals {
     uint32_t count;
 } internals_t;
 
-/* ---- clients and control ------------------------------------------------------------------------------------------- */
+/* ---- clients and control ----------------------------------------------------------------------------------------- */
 
-static bool deliver_client(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown) {
+static bool deliver_client(plane_t *plane, subscription_t *one, const publication_t *publication,
+                           const message_t *shown) {
     peer_t *peer = one->peer;
     if (LEAF_UNLIKELY(peer->state != PEER_ADMITTED || (one->flags & SUBSCRIPTION_DEAD) != 0)) {
         return false;
@@ -27,11 +29,13 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
     if (peer == publication->origin && (peer->flags & VERDICT_ECHO) == 0) {
         return false;
     }
-    if (LEAF_UNLIKELY((one->flags & SUBSCRIPTION_FILTERED) != 0) && !permissions_deliver(peer->permissions, shown->subject)) {
+    if (LEAF_UNLIKELY((one->flags & SUBSCRIPTION_FILTERED) != 0)
+        && !permissions_deliver(peer->permissions, shown->subject)) {
         return false;
     }
     outq_t *out = &peer->conn.out;
-    status_t status = emit_client_message(&out->data, shown, bytes_of(one->sid, one->sid_size), (peer->flags & VERDICT_HEADERS) != 0);
+    status_t status =
+        emit_client_message(&out->data, shown, bytes_of(one->sid, one->sid_size), (peer->flags & VERDICT_HEADERS) != 0);
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         peer_emit_failed(plane, peer, status);
         return false;
@@ -62,11 +66,13 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
 /* The C side answers these itself; without a target of their own nobody does, and that is a 503. */
 static bool answered_here(bytes_t subject) {
     return bytes_starts(subject, BYTES_LITERAL("$JS.API.CONSUMER.MSG.NEXT."))
-        || bytes_starts(subject, BYTES_LITERAL("$JS.API.DIRECT.GET."));
+           || bytes_starts(subject, BYTES_LITERAL("$JS.API.DIRECT.GET."));
 }
 
-static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication, const message_t *shown) {
-    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || ((one->flags & SUBSCRIPTION_API) != 0 && answered_here(shown->subject))) {
+static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication,
+                            const message_t *shown) {
+    if ((one->flags & SUBSCRIPTION_DEAD) != 0
+        || ((one->flags & SUBSCRIPTION_API) != 0 && answered_here(shown->subject))) {
         return false;
     }
     peer_t *origin = publication->origin;
@@ -85,11 +91,12 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
     return pressure_offer(plane, origin, entry);
 }
 
-/* ---- leaf links ------------------------------------------------------------------------------------------------------ */
+/* ---- leaf links -------------------------------------------------------------------------------------------------- */
 
 static bool leaf_takes(const peer_t *peer, const publication_t *publication) {
     const peer_t *origin = publication->origin;
-    if (peer->state != PEER_ADMITTED || peer == origin || (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_INSIDE)) != 0) {
+    if (peer->state != PEER_ADMITTED || peer == origin
+        || (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_INSIDE)) != 0) {
         return false;
     }
     if (origin != NULL && origin->kind == CONN_LEAF) {
@@ -130,7 +137,8 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
         }
     }
     outq_t *out = &peer->conn.out;
-    status_t status = emit_leaf_message(&out->data, &message, peer->queues, peer->queue_count, (peer->flags & VERDICT_HEADERS) != 0);
+    status_t status =
+        emit_leaf_message(&out->data, &message, peer->queues, peer->queue_count, (peer->flags & VERDICT_HEADERS) != 0);
     if (status == STATUS_OK) {
         status = outq_end(out);
         peer_touch(plane, peer);
@@ -139,7 +147,8 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
         peer->out_bytes += size;
         plane->stats.out_msgs++;
         plane->stats.out_bytes += size;
-        if (LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes || outq_crowded(out)) && publication->origin != NULL) {
+        if (LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes || outq_crowded(out))
+            && publication->origin != NULL) {
             peer_stall(plane, publication->origin, out);
         }
     }
@@ -148,43 +157,30 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
     }
 }
 
-/* ---- the ones inside --------------------------------------------------------------------------------------------------- */
+/* ---- the ones inside --------------------------------------------------------------------------------------------- */
 
 static void run_internal(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     if (!sink->in) {
         return;
     }
     switch ((target_kind_t)sink->target.kind) {
-    case TARGET_STREAM:
-        js_publish(plane, sink->object, publication);
-        break;
-    case TARGET_ACK:
-        js_ack(plane, sink->object, sink, publication);
-        break;
-    case TARGET_FLOW:
-        js_flow(plane, sink->object, sink, publication);
-        break;
-    case TARGET_NEXT:
-        js_next(plane, sink->object, publication);
-        break;
-    case TARGET_DIRECT:
-        js_direct(plane, sink->object, publication);
-        break;
-    case TARGET_INGEST:
-        ingest_frame(plane, sink->object, publication);
-        break;
+    case TARGET_STREAM: js_publish(plane, sink->object, publication); break;
+    case TARGET_ACK: js_ack(plane, sink->object, sink, publication); break;
+    case TARGET_FLOW: js_flow(plane, sink->object, sink, publication); break;
+    case TARGET_NEXT: js_next(plane, sink->object, publication); break;
+    case TARGET_DIRECT: js_direct(plane, sink->object, publication); break;
+    case TARGET_INGEST: ingest_frame(plane, sink->object, publication); break;
     case TARGET_CLIENT:
     case TARGET_LEAF:
     case TARGET_CONTROL:
     case TARGET_SERVICE:
     case TARGET_REPLY:
     case TARGET_SHADOW:
-    default:
-        check(false);
+    default: check(false);
     }
 }
 
-/* ---- routing ------------------------------------------------------------------------------------------------------------- */
+/* ---- routing ----------------------------------------------------------------------------------------------------- */
 
 typedef struct routing {
     plane_t *plane;
@@ -201,9 +197,9 @@ static bool offer_crossing(routing_t *routing, const route_target_t *target, con
     return cross_note(routing->plane, routing->publication, target, queue, &routing->crossings) && queue != NULL;
 }
 
-/* Not everything is for everybody's messages: a deferred one was with these already; what was imported as a stream speaks to
- * subscriptions and streams; and neither that nor what we publish to a subject of somebody's choice speaks to JetStream itself. A reply
- * that names $JS.API.STREAM.DELETE would do what its author may not. */
+/* Not everything is for everybody's messages: a deferred one was with these already; what was imported as a stream
+ * speaks to subscriptions and streams; and neither that nor what we publish to a subject of somebody's choice speaks to
+ * JetStream itself. A reply that names $JS.API.STREAM.DELETE would do what its author may not. */
 static bool is_withheld(const publication_t *publication, const route_target_t *target) {
     if ((publication->flags & PUBLICATION_INSIDE) != 0 && target->kind <= TARGET_CONTROL) {
         return true;
@@ -215,41 +211,36 @@ static bool is_withheld(const publication_t *publication, const route_target_t *
     case TARGET_CLIENT:
     case TARGET_LEAF:
     case TARGET_STREAM:
-    case TARGET_INGEST:
-        return false;
+    case TARGET_INGEST: return false;
     case TARGET_CONTROL:
     case TARGET_ACK:
     case TARGET_NEXT:
-    case TARGET_DIRECT:
-        return target_is_jetstream(target);
+    case TARGET_DIRECT: return target_is_jetstream(target);
     case TARGET_FLOW: /* a mirror of ours answers so, and nothing but the pace hangs on it */
     case TARGET_SERVICE:
     case TARGET_REPLY:
     case TARGET_SHADOW:
-    default:
-        return (publication->flags & PUBLICATION_IMPORTED) != 0;
+    default: return (publication->flags & PUBLICATION_IMPORTED) != 0;
     }
 }
 
 static bool offer_local(routing_t *routing, route_target_t *target) {
     uint32_t flags = routing->publication->flags;
     if (LEAF_LIKELY(target->kind == TARGET_CLIENT)) {
-        return (flags & PUBLICATION_INSIDE) == 0 && deliver_client(routing->plane, target->owner, routing->publication, &routing->shown);
+        return (flags & PUBLICATION_INSIDE) == 0
+               && deliver_client(routing->plane, target->owner, routing->publication, &routing->shown);
     }
     if (LEAF_UNLIKELY((flags & (PUBLICATION_INSIDE | PUBLICATION_IMPORTED | PUBLICATION_UNJUDGED)) != 0)
         && is_withheld(routing->publication, target)) {
         return false;
     }
     switch ((target_kind_t)target->kind) {
-    case TARGET_CONTROL:
-        return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
+    case TARGET_CONTROL: return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
     case TARGET_CLIENT:
-    case TARGET_LEAF:
-        return false;
+    case TARGET_LEAF: return false;
     case TARGET_SERVICE:
     case TARGET_REPLY:
-    case TARGET_SHADOW:
-        return offer_crossing(routing, target, NULL);
+    case TARGET_SHADOW: return offer_crossing(routing, target, NULL);
     case TARGET_STREAM:
     case TARGET_ACK:
     case TARGET_FLOW:
@@ -282,7 +273,8 @@ static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group)
     uint64_t total = 0;
     for (uint32_t i = 0; i < group->count; i++) {
         const route_target_t *target = group->members[i];
-        if (target->kind == TARGET_LEAF && leaf_takes(((const subscription_t *)target->owner)->peer, routing->publication)) {
+        if (target->kind == TARGET_LEAF
+            && leaf_takes(((const subscription_t *)target->owner)->peer, routing->publication)) {
             total += target->weight;
         }
     }
@@ -406,7 +398,8 @@ void publish_deferred(plane_t *plane) {
         publication_t publication = {.account = account_find(plane, entry->account), .flags = entry->flags};
         bytes_t *slices[5] = {&publication.message.subject, &publication.message.reply, &publication.message.header,
                               &publication.message.payload, &publication.shown};
-        uint32_t sizes[5] = {entry->subject_size, entry->reply_size, entry->header_size, entry->payload_size, entry->shown_size};
+        uint32_t sizes[5] = {entry->subject_size, entry->reply_size, entry->header_size, entry->payload_size,
+                             entry->shown_size};
         for (uint32_t i = 0; i < 5; i++) {
             *slices[i] = bytes_of(at, sizes[i]);
             at += sizes[i];
@@ -446,14 +439,15 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
     return routing.taken;
 }
 
-uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload) {
+uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
+                        bytes_t payload) {
     publication_t publication = {.account = account,
                                  .message = {.subject = subject, .reply = reply, .header = header, .payload = payload},
                                  .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
     return publish(plane, &publication);
 }
 
-/* ---- deliveries of consumers ---------------------------------------------------------------------------------------------- */
+/* ---- deliveries of consumers ------------------------------------------------------------------------------------- */
 
 bool peer_is_full(const plane_t *plane, peer_t *peer) {
     if (outq_pending(&peer->conn.out) <= plane->behind_bytes) {
@@ -472,10 +466,12 @@ delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_
     if (look != DELIVERED) {
         return look;
     }
-    publication_t publication = {
-        .account = account,
-        .message = {.subject = delivery->to, .reply = delivery->reply, .header = delivery->header, .payload = delivery->payload},
-        .shown = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject,
-        .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
+    publication_t publication = {.account = account,
+                                 .message = {.subject = delivery->to,
+                                             .reply = delivery->reply,
+                                             .header = delivery->header,
+                                             .payload = delivery->payload},
+                                 .shown = bytes_equal(delivery->to, delivery->subject) ? BYTES_NONE : delivery->subject,
+                                 .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED};
     return publish(plane, &publication) == 0 ? DELIVERED_NO_INTEREST : DELIVERED;
 }

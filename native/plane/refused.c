@@ -1,7 +1,9 @@
-/* refused.c: tells control what a client was refused, for the log: at most a few lines a minute for each connection, so that a client
- * which asks a million times a second costs control nothing; how many were left out comes with the next one that is told.
+/* refused.c: tells control what a client was refused, for the log: at most a few lines a minute for each connection, so
+ * that a client which asks a million times a second costs control nothing; how many were left out comes with the next
+ * one that is told.
  *
- * What does not live here: the refusal itself, and the -ERR that the client gets (dispatch_client.c, peer.c); the text of the log (control).
+ * What does not live here: the refusal itself, and the -ERR that the client gets (dispatch_client.c, peer.c); the text
+ * of the log (control).
  */
 #include "plane/core.h"
 
@@ -25,7 +27,8 @@ void peer_refused(plane_t *plane, peer_t *peer, const violation_t *what) {
         peer->refusals.left_out++;
         return;
     }
-    event_entry_t *entry = event_new(EVENT_REFUSED, front(what->subject), front(what->queue), BYTES_NONE, front(what->sid));
+    event_entry_t *entry =
+        event_new(EVENT_REFUSED, front(what->subject), front(what->queue), BYTES_NONE, front(what->sid));
     if (entry == NULL) {
         peer->refusals.left_out++;
         return;

@@ -1,17 +1,18 @@
-/* reply.c: the outstanding replies of service imports: one hash table, a list by age for each import, a list for each requester.
+/* reply.c: the outstanding replies of service imports: one hash table, a list by age for each import, a list for each
+ * requester.
  *
  *     _R_.<six of the responding account>.<six at random>  -->  requester's account and its own reply subject
  *
- * A way back ends with its answer (singleton), with an empty message (stream, chunked), with its requester, or when nothing came
- * for the export's threshold of elapsed time. An import has at most REPLIES_PER_IMPORT_MAX of them; a further one takes the
- * oldest's place, so a requester that never gets answers harms only its own import.
+ * A way back ends with its answer (singleton), with an empty message (stream, chunked), with its requester, or when
+ * nothing came for the export's threshold of elapsed time. An import has at most REPLIES_PER_IMPORT_MAX of them; a
+ * further one takes the oldest's place, so a requester that never gets answers harms only its own import.
  */
 #include <stdlib.h>
 
 #include "plane/import.h"
 
 #define BUCKETS_FIRST 256u
-#define SPARE_CAPACITY 128u              /* reply subjects up to this size use dropped rows again      */
+#define SPARE_CAPACITY 128u /* reply subjects up to this size use dropped rows again */
 #define SPARES_MAX 1024u
 
 struct replies {
@@ -58,7 +59,7 @@ void reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_SIZE]) {
     memcpy(out + REPLY_PREFIX_SIZE, reply->id, REPLY_ID_SIZE);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static bool table_open(plane_t *plane) {
     if (plane->replies != NULL) {
@@ -112,7 +113,7 @@ void replies_free(plane_t *plane) {
     plane->replies = NULL;
 }
 
-/* ---- one reply ------------------------------------------------------------------------------------------------------- */
+/* ---- one reply --------------------------------------------------------------------------------------------------- */
 
 static reply_t *row_new(replies_t *replies, uint32_t size) {
     if (size <= SPARE_CAPACITY && replies->spare != NULL) {
@@ -205,7 +206,8 @@ static bool listen_for_answers(plane_t *plane, account_t *account) {
     return sink_add(plane, account, &account->replies, TARGET_REPLY, text_bytes(&subject), account, 0) == STATUS_OK;
 }
 
-reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, account_t *responder, bytes_t to, peer_t *peer) {
+reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, account_t *responder, bytes_t to,
+                   peer_t *peer) {
     if (!table_open(plane) || !listen_for_answers(plane, responder)) {
         return NULL;
     }
@@ -248,7 +250,7 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
     return reply;
 }
 
-/* ---- many ------------------------------------------------------------------------------------------------------------ */
+/* ---- many -------------------------------------------------------------------------------------------------------- */
 
 void replies_forget_peer(plane_t *plane, peer_t *peer) {
     for (reply_t *next = peer->replies; next != NULL;) {

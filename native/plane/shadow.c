@@ -1,9 +1,10 @@
 /* shadow.c: shadows of an account's subscriptions in the domains of the accounts whose streams it imports.
  *
- * Where a subscription and an import's local subject have something in common, that common pattern, carried back to the exporter's
- * subjects, is subscribed there with the same queue group. A shadow lives as long as its subscription and its import; leaf
- * links of the exporting account are told of it like of any other interest. Shadows have no shadows: what an account
- * imports it does not pass on, as in the reference. What does not live here: the way of a message (cross.c).
+ * Where a subscription and an import's local subject have something in common, that common pattern, carried back to the
+ * exporter's subjects, is subscribed there with the same queue group. A shadow lives as long as its subscription and
+ * its import; leaf links of the exporting account are told of it like of any other interest. Shadows have no shadows:
+ * what an account imports it does not pass on, as in the reference. What does not live here: the way of a message
+ * (cross.c).
  */
 #include <stdlib.h>
 
@@ -11,7 +12,8 @@
 
 static void tell_links(plane_t *plane, const shadow_t *shadow, uint32_t before, uint32_t after) {
     if (shadow->announced) {
-        interest_change(plane, shadow->import->exporter, shadow->target.subject, shadow->target.queue, shadow->leaf, before, after);
+        interest_change(plane, shadow->import->exporter, shadow->target.subject, shadow->target.queue, shadow->leaf,
+                        before, after);
     }
 }
 
@@ -64,10 +66,8 @@ static bool casts_shadows(const route_target_t *target) {
     case TARGET_CLIENT:
     case TARGET_LEAF:
     case TARGET_STREAM:
-    case TARGET_INGEST:
-        return true;
-    case TARGET_CONTROL:
-        return (subscription_of(target)->flags & SUBSCRIPTION_API) == 0;
+    case TARGET_INGEST: return true;
+    case TARGET_CONTROL: return (subscription_of(target)->flags & SUBSCRIPTION_API) == 0;
     case TARGET_ACK:
     case TARGET_FLOW:
     case TARGET_NEXT:
@@ -75,13 +75,13 @@ static bool casts_shadows(const route_target_t *target) {
     case TARGET_SERVICE:
     case TARGET_REPLY:
     case TARGET_SHADOW:
-    default:
-        return false;
+    default: return false;
     }
 }
 
 static shadow_t **holder_of(const route_target_t *target) {
-    return target->kind <= TARGET_CONTROL ? &((subscription_t *)target->owner)->shadows : &((sink_t *)target->owner)->shadows;
+    return target->kind <= TARGET_CONTROL ? &((subscription_t *)target->owner)->shadows
+                                          : &((sink_t *)target->owner)->shadows;
 }
 
 static status_t cast(plane_t *plane, import_t *import, const route_target_t *target) {

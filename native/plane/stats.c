@@ -1,4 +1,5 @@
-/* stats.c: the plane thread's counters for other threads: copied once a tick into words that may be read at any time. */
+/* stats.c: the plane thread's counters for other threads: copied once a tick into words that may be read at any time.
+ */
 #include "plane/core.h"
 
 #define TICK_WINDOW_NS (60 * NS_PER_SECOND)

@@ -1,7 +1,7 @@
 /* stream.c: streams in the plane: their subjects, and the commands that make and end them.
  *
- * What does not live here: what a stream is asked for and what is purged (stream_jobs.c), validation (control), storage (store/),
- * consumers' commands (consumer.c).
+ * What does not live here: what a stream is asked for and what is purged (stream_jobs.c), validation (control), storage
+ * (store/), consumers' commands (consumer.c).
  */
 #include <stdlib.h>
 
@@ -11,7 +11,8 @@ stream_t *stream_find(plane_t *plane, uint64_t id) {
     return table_find(&plane->streams, id);
 }
 
-void command_done_durable(plane_t *plane, const plane_command_t *command, uint32_t which_store, uint64_t arg, bytes_t payload) {
+void command_done_durable(plane_t *plane, const plane_command_t *command, uint32_t which_store, uint64_t arg,
+                          bytes_t payload) {
     if (command->token == 0) {
         return;
     }
@@ -30,7 +31,7 @@ void command_done_durable(plane_t *plane, const plane_command_t *command, uint32
     }
 }
 
-/* ---- targets --------------------------------------------------------------------------------------------------------- */
+/* ---- targets ----------------------------------------------------------------------------------------------------- */
 
 static void drop_sinks(plane_t *plane, sink_t *sinks, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
@@ -39,12 +40,12 @@ static void drop_sinks(plane_t *plane, sink_t *sinks, uint32_t count) {
     free(sinks);
 }
 
-/* What a definition subscribes to. New targets are added before old ones are dropped, so that what stays is never unannounced to
- * leaf links; and adding is what may fail, so a refused definition leaves the old ones as they were. */
+/* What a definition subscribes to. New targets are added before old ones are dropped, so that what stays is never
+ * unannounced to leaf links; and adding is what may fail, so a refused definition leaves the old ones as they were. */
 typedef struct subscriptions {
     sink_t *subjects; /* the routing domain knows them by address: they stay where they are */
     uint32_t count;
-    bool direct[2];   /* added by this definition */
+    bool direct[2]; /* added by this definition */
 } subscriptions_t;
 
 static void subscriptions_undo(plane_t *plane, stream_t *stream, subscriptions_t *added) {
@@ -70,7 +71,8 @@ static status_t add_subjects(plane_t *plane, stream_t *stream, strings_t strings
     }
     status_t status = STATUS_OK;
     while (status == STATUS_OK && added->count < count) {
-        status = sink_add(plane, stream->account, &added->subjects[added->count], TARGET_STREAM, strings_next(&strings), stream, 0);
+        status = sink_add(plane, stream->account, &added->subjects[added->count], TARGET_STREAM, strings_next(&strings),
+                          stream, 0);
         added->count += status == STATUS_OK;
     }
     return status;
@@ -85,15 +87,16 @@ static status_t add_direct(plane_t *plane, stream_t *stream, bytes_t name, subsc
             text_add_literal(&subject, "$JS.API.DIRECT.GET.");
             text_add(&subject, name);
             text_add_literal(&subject, i == 0 ? "" : ".>");
-            status = sink_add(plane, stream->account, &stream->direct[i], TARGET_DIRECT, text_bytes(&subject), stream, 0);
+            status =
+                sink_add(plane, stream->account, &stream->direct[i], TARGET_DIRECT, text_bytes(&subject), stream, 0);
             added->direct[i] = status == STATUS_OK;
         }
     }
     return status;
 }
 
-static status_t subscriptions_add(plane_t *plane, stream_t *stream, const stream_config_t *config, bytes_t name, strings_t strings,
-                                  subscriptions_t *added) {
+static status_t subscriptions_add(plane_t *plane, stream_t *stream, const stream_config_t *config, bytes_t name,
+                                  strings_t strings, subscriptions_t *added) {
     *added = (subscriptions_t){0};
     status_t status = add_subjects(plane, stream, strings, added);
     if (status == STATUS_OK && (config->flags & STREAM_ALLOW_DIRECT) != 0) {
@@ -161,7 +164,7 @@ void stream_free(plane_t *plane, stream_t *stream) {
     free(stream);
 }
 
-/* ---- make, change, remove ------------------------------------------------------------------------------------------------ */
+/* ---- make, change, remove ---------------------------------------------------------------------------------------- */
 
 static void stream_key(uint64_t id, uint8_t key[4]) {
     store_be32(key, (uint32_t)id);
@@ -179,7 +182,8 @@ void stream_state_of(const stream_t *stream, stream_state_t *state) {
 #define LOADING_NS (5 * NS_PER_SECOND)
 
 /* A stream without messages, subjects and a place in the plane: stream_free takes it back. */
-static status_t make_stream(plane_t *plane, const plane_command_t *command, const stream_config_t *config, stream_t **out) {
+static status_t make_stream(plane_t *plane, const plane_command_t *command, const stream_config_t *config,
+                            stream_t **out) {
     account_t *account = account_find(plane, config->account);
     uint32_t which = config->storage == 1 ? STORE_MEMORY : STORE_FILE;
     if (account == NULL || plane->consume == NULL || command->target == 0 || command->target > UINT32_MAX) {
@@ -224,12 +228,14 @@ static status_t definition_read(const plane_command_t *command, definition_t *de
         transforms[i] = strings_next(&strings);
     }
     definition->subjects = strings;
-    status_t status = rewrite_new(transforms, (definition->config.flags & STREAM_REPUBLISH_HEADERS) != 0, &definition->rewrite);
+    status_t status =
+        rewrite_new(transforms, (definition->config.flags & STREAM_REPUBLISH_HEADERS) != 0, &definition->rewrite);
     return status == STATUS_OK ? texts_make(definition->name, definition->domain, definition->texts) : status;
 }
 
 /* All of it that may fail, and nothing that a stream which is there would show. */
-static status_t put_stored(plane_t *plane, const plane_command_t *command, const definition_t *definition, stream_t *stream) {
+static status_t put_stored(plane_t *plane, const plane_command_t *command, const definition_t *definition,
+                           stream_t *stream) {
     store_t *store = plane->stores[stream->which_store];
     bool fresh = stream->store == NULL;
     bool kept = command->arg == 0;
@@ -257,7 +263,8 @@ static status_t put_stored(plane_t *plane, const plane_command_t *command, const
     return status;
 }
 
-static void put_shown(plane_t *plane, const definition_t *definition, stream_t *stream, const subscriptions_t *added, bool fresh) {
+static void put_shown(plane_t *plane, const definition_t *definition, stream_t *stream, const subscriptions_t *added,
+                      bool fresh) {
     if (fresh) {
         store_stream_set_owner(stream->store, stream);
     } else {
@@ -273,7 +280,8 @@ static void put_shown(plane_t *plane, const definition_t *definition, stream_t *
     subscriptions_take(plane, stream, added);
 }
 
-/* A definition is taken as a whole or not at all: what may fail comes first, and a failure takes back what came before it. */
+/* A definition is taken as a whole or not at all: what may fail comes first, and a failure takes back what came before
+ * it. */
 static status_t put(plane_t *plane, const plane_command_t *command, const definition_t *definition, stream_t **out) {
     stream_t *stream = stream_find(plane, command->target);
     bool fresh = stream == NULL;
@@ -335,15 +343,16 @@ static void stream_remove(plane_t *plane, const plane_command_t *command, stream
     command_done_durable(plane, command, which, 0, BYTES_NONE);
 }
 
-/* ---- records of control ---------------------------------------------------------------------------------------------------------------- */
+/* ---- records of control ------------------------------------------------------------------------------------------ */
 
 static void record_change(plane_t *plane, const plane_command_t *command) {
     store_t *store = plane->stores[STORE_FILE];
     strings_t strings = strings_of(command);
     bytes_t key = strings_next(&strings);
     status_t status = store == NULL || key.size == 0 ? STATUS_INVALID
-                    : command->op == COMMAND_RECORD_PUT ? store_record_put(store, RECORD_CONTROL, key, strings_next(&strings))
-                                                        : store_record_delete(store, RECORD_CONTROL, key);
+                      : command->op == COMMAND_RECORD_PUT
+                          ? store_record_put(store, RECORD_CONTROL, key, strings_next(&strings))
+                          : store_record_delete(store, RECORD_CONTROL, key);
     if (status != STATUS_OK) {
         command_done(plane, command, status);
         return;

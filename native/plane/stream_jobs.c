@@ -1,9 +1,11 @@
-/* stream_jobs.c: the commands that ask a stream for something or take something out: its state, a message, a purge. Those that may have to
- * go through many messages or subjects are jobs (jobs.c), and their commands are completed when they are over.
+/* stream_jobs.c: the commands that ask a stream for something or take something out: its state, a message, a purge.
+ * Those that may have to go through many messages or subjects are jobs (jobs.c), and their commands are completed when
+ * they are over.
  *
- * As of when: a purge takes what was there when it began. A state has the counters of the moment when it was asked for; behind them, each
- * deleted sequence and each subject is as it was when the listing came to it, and what lived through all of it is there exactly once. So on a
- * stream that rests the three agree; the reference takes them one after the other, too, only faster.
+ * As of when: a purge takes what was there when it began. A state has the counters of the moment when it was asked for;
+ * behind them, each deleted sequence and each subject is as it was when the listing came to it, and what lived through
+ * all of it is there exactly once. So on a stream that rests the three agree; the reference takes them one after the
+ * other, too, only faster.
  *
  * What does not live here: commands that make and end streams (stream.c), direct gets (js_direct.c).
  */
@@ -22,7 +24,7 @@ static plane_command_t kept(const plane_command_t *command) {
     return copy;
 }
 
-/* ---- state ------------------------------------------------------------------------------------------------------------------ */
+/* ---- state ------------------------------------------------------------------------------------------------------- */
 
 typedef struct state_job {
     job_t job;
@@ -62,8 +64,9 @@ static bool list_subject(void *context, bytes_t subject, uint64_t count, uint64_
     uint8_t head[4], tail[8];
     little_endian(head, subject.size, 4);
     little_endian(tail, count, 8);
-    job->failed = buffer_append(&job->out, head, 4) != STATUS_OK || buffer_append(&job->out, subject.at, subject.size) != STATUS_OK
-               || buffer_append(&job->out, tail, 8) != STATUS_OK;
+    job->failed = buffer_append(&job->out, head, 4) != STATUS_OK
+                  || buffer_append(&job->out, subject.at, subject.size) != STATUS_OK
+                  || buffer_append(&job->out, tail, 8) != STATUS_OK;
     job->subjects++;
     return !job->failed;
 }
@@ -82,7 +85,8 @@ static bool state_step(plane_t *plane, job_t *base) {
     state_job_t *job = (state_job_t *)base;
     status_t status = STATUS_OK;
     if (job->deleted) {
-        status = store_deleted(base->stream->store, &job->deleted_from, job->deleted_upto, SEARCH_MESSAGES, list_deleted, job);
+        status = store_deleted(base->stream->store, &job->deleted_from, job->deleted_upto, SEARCH_MESSAGES,
+                               list_deleted, job);
         job->deleted = status == STATUS_AGAIN;
     } else if (job->walk != NULL) {
         status = store_walk_step(job->walk, SEARCH_SUBJECTS, list_subject, job);
@@ -140,7 +144,7 @@ void stream_state(plane_t *plane, const plane_command_t *command, stream_t *stre
     job_start(plane, &job->job);
 }
 
-/* ---- purge --------------------------------------------------------------------------------------------------------------------- */
+/* ---- purge ------------------------------------------------------------------------------------------------------- */
 
 typedef struct purge_job {
     job_t job;
@@ -195,7 +199,7 @@ void stream_purge(plane_t *plane, const plane_command_t *command, stream_t *stre
     job_start(plane, &job->job);
 }
 
-/* ---- one message ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one message ------------------------------------------------------------------------------------------------- */
 
 typedef struct get_job {
     job_t job;
@@ -204,12 +208,14 @@ typedef struct get_job {
     bytes_t subject; /* own copy */
 } get_job_t;
 
-static void answer_get(plane_t *plane, const plane_command_t *command, status_t status, const stored_message_t *message) {
+static void answer_get(plane_t *plane, const plane_command_t *command, status_t status,
+                       const stored_message_t *message) {
     if (status != STATUS_OK) {
         command_done(plane, command, status);
         return;
     }
-    event_entry_t *entry = event_answer(&plane->exchange, STATUS_OK, message->subject, message->header, message->payload);
+    event_entry_t *entry =
+        event_answer(&plane->exchange, STATUS_OK, message->subject, message->header, message->payload);
     if (entry != NULL) {
         entry->event.token = command->token;
         entry->event.target = command->target;
@@ -240,7 +246,8 @@ static void get_end(plane_t *plane, job_t *base, status_t status) {
     free(job);
 }
 
-static void get_by_search(plane_t *plane, const plane_command_t *command, stream_t *stream, const message_query_t *query, uint64_t from) {
+static void get_by_search(plane_t *plane, const plane_command_t *command, stream_t *stream,
+                          const message_query_t *query, uint64_t from) {
     strings_t strings = strings_of(command);
     bytes_t subject = query->mode == QUERY_START_TIME ? BYTES_NONE : strings_next(&strings);
     get_job_t *job = calloc(1, sizeof(*job));

@@ -1,4 +1,5 @@
-/* table.h: a small hash table from a 64-bit id to a pointer. Ids are given out one by one, so a multiplication spreads them. */
+/* table.h: a small hash table from a 64-bit id to a pointer. Ids are given out one by one, so a multiplication spreads
+ * them. */
 #ifndef LEAFD_PLANE_TABLE_H
 #define LEAFD_PLANE_TABLE_H
 

@@ -14,11 +14,12 @@
 #include "base/hash.h"
 #include "plane/js.h"
 
-/* ---- open and close -------------------------------------------------------------------------------------------------- */
+/* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static status_t store_start(plane_t *plane, uint32_t which, const char *directory, char *reason) {
     store_options_t options = {.directory = directory,
-                               .max_bytes = which == STORE_FILE ? plane->limits.max_file_store : plane->limits.max_memory_store,
+                               .max_bytes =
+                                   which == STORE_FILE ? plane->limits.max_file_store : plane->limits.max_memory_store,
                                .journal_size = plane->limits.journal_size,
                                .sync_interval_ns = plane->limits.sync_interval_ns,
                                .memory = which == STORE_MEMORY};
@@ -36,7 +37,8 @@ static status_t store_start(plane_t *plane, uint32_t which, const char *director
     return status;
 }
 
-status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason) {
+status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory,
+                   char *reason) {
     plane->limits = *limits;
     memory_open(plane);
     plane->next_peer = 1;
@@ -155,7 +157,7 @@ void core_close(plane_t *plane) {
     plane->memory_directory = NULL;
 }
 
-/* ---- the tick ------------------------------------------------------------------------------------------------------------ */
+/* ---- the tick ---------------------------------------------------------------------------------------------------- */
 
 void core_commands(plane_t *plane) {
     plane->waiting_commands = false;
@@ -188,8 +190,8 @@ void core_again(plane_t *plane) {
     }
 }
 
-/* Everything is held under the open batch's number. When nothing came into that batch and all before it are on disk, there is nothing
- * to wait for. */
+/* Everything is held under the open batch's number. When nothing came into that batch and all before it are on disk,
+ * there is nothing to wait for. */
 static uint64_t releasable(const store_t *store) {
     uint64_t durable = store_durable(store), open = store_batch(store);
     return store_batch_empty(store) && durable + 1 >= open ? open : durable;
@@ -310,7 +312,8 @@ static void sweep_and_flush(plane_t *plane) {
     }
 }
 
-/* Something was written behind store_tick's back (an ack into a stream, a delivery count), and no completion will wake us for it. */
+/* Something was written behind store_tick's back (an ack into a stream, a delivery count), and no completion will wake
+ * us for it. */
 static bool batch_waits(const store_t *store) {
     return store != NULL && !store_batch_empty(store) && store_durable(store) + 1 >= store_batch(store);
 }

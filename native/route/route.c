@@ -1,13 +1,13 @@
 /* route.c: a routing domain = the trie and a cache of match results keyed by subject.
  *
- * Cache: a direct-mapped table that starts small and doubles while it is crowded. An entry owns one block of memory with the subject's
- * copy, the plain targets and the groups; the block is used again by whoever takes the slot next, so a steady load allocates
- * nothing. An entry counts only while its generation is the domain's. A result over CACHE_ENTRY_MAX bytes is
- * kept too, but in one place of its own, so that a few huge fan-outs cannot fill the memory.
+ * Cache: a direct-mapped table that starts small and doubles while it is crowded. An entry owns one block of memory
+ * with the subject's copy, the plain targets and the groups; the block is used again by whoever takes the slot next, so
+ * a steady load allocates nothing. An entry counts only while its generation is the domain's. A result over
+ * CACHE_ENTRY_MAX bytes is kept too, but in one place of its own, so that a few huge fan-outs cannot fill the memory.
  *
- * A subject gets a slot when it is asked for the second time; until then its result lies in `once`. Inboxes of requests and
- * PubAcks come once and never again: letting them in threw everything else out of the table, and the table out of the
- * processor's cache (a fifth of the plane's time with unique reply subjects).
+ * A subject gets a slot when it is asked for the second time; until then its result lies in `once`. Inboxes of requests
+ * and PubAcks come once and never again: letting them in threw everything else out of the table, and the table out of
+ * the processor's cache (a fifth of the plane's time with unique reply subjects).
  */
 #include "route/route.h"
 
@@ -39,7 +39,7 @@ struct route {
     uint64_t count;
     cache_entry_t *cache;
     uint32_t cache_size;
-    uint32_t conflicts;      /* misses that threw a live result out since the last growth */
+    uint32_t conflicts; /* misses that threw a live result out since the last growth */
     cache_entry_t large;
     cache_entry_t once;
     uint16_t seen[SEEN_SIZE]; /* of subjects asked for lately: some bits of the hash */
@@ -123,12 +123,12 @@ void route_remove(route_t *route, route_target_t *target) {
 
 /* ---- matching ---------------------------------------------------------------------------------------------------- */
 
-/* Groups of the same name at several nodes are one group. Few are looked through one by one; of thousands, which one client may ask for,
- * the table tells where a name is. */
+/* Groups of the same name at several nodes are one group. Few are looked through one by one; of thousands, which one
+ * client may ask for, the table tells where a name is. */
 typedef struct gathering {
     route_group_t *groups;
     uint32_t count;
-    uint32_t *places;        /* by name: number of the group + 1; NULL when there are few */
+    uint32_t *places; /* by name: number of the group + 1; NULL when there are few */
     uint32_t mask;
 } gathering_t;
 
@@ -155,7 +155,8 @@ static route_group_t *gathered(gathering_t *gathering, const trie_group_t *sourc
         }
     } else {
         i = (uint32_t)source->hash & gathering->mask;
-        while (gathering->places[i] != 0 && !bytes_equal(gathering->groups[gathering->places[i] - 1].queue, source->queue)) {
+        while (gathering->places[i] != 0
+               && !bytes_equal(gathering->groups[gathering->places[i] - 1].queue, source->queue)) {
             i = (i + 1) & gathering->mask;
         }
         k = gathering->places[i] != 0 ? gathering->places[i] - 1 : gathering->count;

@@ -1,8 +1,9 @@
-/* route.h: one routing domain (an account): subscriptions with wildcards and queue groups, matching a published subject.
+/* route.h: one routing domain (an account): subscriptions with wildcards and queue groups, matching a published
+ * subject.
  *
- * route/ knows subjects and opaque targets; what a target is (client subscription, leaf interest, stream, consumer verb, control)
- * is plane/'s business. Matching fills a caller's array and allocates nothing; a small cache keyed by subject makes the
- * common case one hash look-up; any change of the domain empties it by raising the generation.
+ * route/ knows subjects and opaque targets; what a target is (client subscription, leaf interest, stream, consumer
+ * verb, control) is plane/'s business. Matching fills a caller's array and allocates nothing; a small cache keyed by
+ * subject makes the common case one hash look-up; any change of the domain empties it by raising the generation.
  *
  *   trie: one node a token; children in a small hash by token; '*' and '>' have slots of their own
  */
@@ -18,24 +19,24 @@ typedef struct route route_t;
 
 /* Kept by the owner, linked into the trie; address stable while inserted. subject and queue are copied by route_add. */
 typedef struct route_target {
-    uint32_t kind;              /* plane's                                                                     */
-    uint32_t weight;            /* queue members: relative weight (leaf interest counts as many), 1 for clients */
-    void *owner;                /* plane's                                                                     */
-    bytes_t subject;            /* route's copy, valid while inserted                                          */
-    bytes_t queue;              /* empty = plain                                                               */
-    void *node;                 /* route's                                                                     */
-    uint32_t slot;              /* route's                                                                     */
+    uint32_t kind;   /* plane's */
+    uint32_t weight; /* queue members: relative weight (leaf interest counts as many), 1 for clients */
+    void *owner;     /* plane's */
+    bytes_t subject; /* route's copy, valid while inserted */
+    bytes_t queue;   /* empty = plain */
+    void *node;      /* route's */
+    uint32_t slot;   /* route's */
 } route_target_t;
 
-#define ROUTE_MATCH_MAX 65536   /* targets of one publish; more is refused at subscribe time by plane's limits  */
+#define ROUTE_MATCH_MAX 65536 /* targets of one publish; more is refused at subscribe time by plane's limits */
 
-typedef struct route_group {    /* the members of one queue group that match                                   */
+typedef struct route_group { /* the members of one queue group that match */
     bytes_t queue;
     route_target_t *const *members;
     uint32_t count;
 } route_group_t;
 
-typedef struct route_match {    /* valid until the next route_add/route_remove of this domain                  */
+typedef struct route_match { /* valid until the next route_add/route_remove of this domain */
     route_target_t *const *plain;
     uint32_t plain_count;
     const route_group_t *groups;
@@ -43,12 +44,13 @@ typedef struct route_match {    /* valid until the next route_add/route_remove o
 } route_match_t;
 
 route_t *route_new(void);
-void route_free(route_t *route); /* targets are the owner's                                                     */
+void route_free(route_t *route); /* targets are the owner's */
 LEAF_MUST_USE status_t route_add(route_t *route, route_target_t *target, bytes_t subject, bytes_t queue);
 void route_remove(route_t *route, route_target_t *target);
 /* Matches a literal subject ('*' and '>' in it are ordinary tokens). Never NULL. */
 const route_match_t *route_match(route_t *route, bytes_t subject);
-/* Is that match empty because there was no memory to find it? A message that came with it would be lost without a word. */
+/* Is that match empty because there was no memory to find it? A message that came with it would be lost without a word.
+ */
 bool route_match_failed(const route_match_t *match);
 /* Is there any target whose kind is in kind_mask (1 << kind) for this subject? group empty: plain ones only. */
 bool route_interest(route_t *route, bytes_t subject, bytes_t group, uint32_t kind_mask);
@@ -56,8 +58,8 @@ bool route_interest(route_t *route, bytes_t subject, bytes_t group, uint32_t kin
 void route_each(route_t *route, bool (*visit)(void *context, route_target_t *target), void *context);
 uint64_t route_count(const route_t *route);
 uint64_t route_generation(const route_t *route);
-/* Where what matching has cost since the domain was made can be read: nodes of the trie that were looked at, and groups. What the cache
- * knew cost nothing. */
+/* Where what matching has cost since the domain was made can be read: nodes of the trie that were looked at, and
+ * groups. What the cache knew cost nothing. */
 const uint64_t *route_steps(const route_t *route);
 /* For tests: checks the structure, aborts when it is wrong. */
 void route_check(const route_t *route);

@@ -189,8 +189,8 @@ trie_node_t *trie_reach(trie_node_t *root, bytes_t pattern) {
 }
 
 void trie_prune(trie_node_t *node) {
-    while (node->parent != NULL && node->plain.count == 0 && node->group_count == 0 && node->child_count == 0 && node->star == NULL
-           && node->rest == NULL) {
+    while (node->parent != NULL && node->plain.count == 0 && node->group_count == 0 && node->child_count == 0
+           && node->star == NULL && node->rest == NULL) {
         trie_node_t *parent = node->parent;
         if (parent->star == node) {
             parent->star = NULL;

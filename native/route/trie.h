@@ -3,8 +3,8 @@
  *   one node a token:     root -- "orders" -- "*" -- ">"        plain targets and queue groups hang on the last node
  *   children of a node:   small open hash table by token; the tokens '*' and '>' have slots of their own
  *
- * A node without targets and children is freed at once, so memory follows the subscriptions. What does not live here: the
- * cache of results (route.c).
+ * A node without targets and children is freed at once, so memory follows the subscriptions. What does not live here:
+ * the cache of results (route.c).
  */
 #ifndef LEAFD_ROUTE_TRIE_H
 #define LEAFD_ROUTE_TRIE_H
@@ -12,14 +12,14 @@
 #include "route/route.h"
 
 typedef struct trie_list {
-    route_target_t **at;      /* one target: &one                                     */
+    route_target_t **at; /* one target: &one */
     route_target_t *one;
     uint32_t count;
     uint32_t capacity;
 } trie_list_t;
 
 typedef struct trie_group {
-    bytes_t queue;            /* own copy; none: the slot is free                     */
+    bytes_t queue; /* own copy; none: the slot is free */
     uint64_t hash;
     trie_list_t members;
 } trie_group_t;
@@ -27,15 +27,15 @@ typedef struct trie_group {
 typedef struct trie_node trie_node_t;
 struct trie_node {
     trie_node_t *parent;
-    trie_node_t **children;   /* open addressing, linear probing; NULL until there is one */
+    trie_node_t **children; /* open addressing, linear probing; NULL until there is one */
     trie_node_t *star;
-    trie_node_t *rest;        /* '>'                                                  */
+    trie_node_t *rest; /* '>' */
     uint32_t mask;
     uint32_t child_count;
     trie_list_t plain;
-    trie_group_t *groups;     /* open addressing by name, linear probing: somebody may have thousands */
+    trie_group_t *groups; /* open addressing by name, linear probing: somebody may have thousands */
     uint32_t group_count;
-    uint32_t group_capacity;  /* slots                                                */
+    uint32_t group_capacity; /* slots */
     uint64_t hash;
     uint32_t token_size;
     uint8_t token[];
@@ -55,7 +55,7 @@ typedef struct trie_found {
     trie_node_t **nodes;
     uint32_t count;
     uint32_t capacity;
-    uint64_t steps;           /* nodes that were looked at, ever                      */
+    uint64_t steps; /* nodes that were looked at, ever */
 } trie_found_t;
 
 /* Gathers the nodes whose patterns match the literal subject and that have targets. */

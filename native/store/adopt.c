@@ -1,6 +1,7 @@
-/* adopt.c: a start on a full disk. The journal's tail finds no room in home, so it stays in the ring, and what the process before had in
- * memory about it is made anew: notes in young, each stream's places, births and expiries. From there on all is as in a running store
- * whose keeper has no room: publishers are refused, the rest goes on, and a checkpoint ends it.
+/* adopt.c: a start on a full disk. The journal's tail finds no room in home, so it stays in the ring, and what the
+ * process before had in memory about it is made anew: notes in young, each stream's places, births and expiries. From
+ * there on all is as in a running store whose keeper has no room: publishers are refused, the rest goes on, and a
+ * checkpoint ends it.
  */
 #include <stdlib.h>
 
@@ -55,19 +56,16 @@ static status_t adopt_put(store_t *store, const op_t *op, uint64_t position) {
         }
         store->adopted.deletes++;
         return note(store, op, position);
-    case DB_EXPIRY:
-        return op->key.size == EXPIRY_KEY_SIZE ? add(&store->adopted, op, position) : STATUS_CORRUPT;
+    case DB_EXPIRY: return op->key.size == EXPIRY_KEY_SIZE ? add(&store->adopted, op, position) : STATUS_CORRUPT;
     case DB_RECORDS: {
         status_t status = newcomers_push(&store->record_ops, position);
         return status == STATUS_OK ? note(store, op, position) : status;
     }
-    case DB_ID_ORDER:
-        return STATUS_OK; /* only looked at in home */
+    case DB_ID_ORDER: return STATUS_OK; /* only looked at in home */
     case DB_META:
     case DB_HEADS:
     case DB_IDS:
-    case DB_COUNT:
-        break;
+    case DB_COUNT: break;
     }
     return note(store, op, position);
 }
@@ -109,7 +107,7 @@ status_t adopt_batches(store_t *store, uint64_t from, uint64_t to) {
     return status;
 }
 
-/* ---- a stream's part ---- */
+/* ---- a stream's part --------------------------------------------------------------------------------------------- */
 
 static status_t adopt_message(store_stream_t *stream, const op_t *op, uint64_t position) {
     message_t message;
@@ -153,7 +151,8 @@ status_t adopt_stream(store_stream_t *stream) {
         if (adopted->at[low].db == DB_MESSAGES) {
             status = adopt_message(stream, &op, position);
         } else {
-            expiry_t entry = {.expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12), .position = position};
+            expiry_t entry = {
+                .expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12), .position = position};
             status = expiries_push(&stream->expiries, entry);
         }
         if (status != STATUS_OK) {

@@ -1,5 +1,5 @@
-/* append.c: one message in. Decides in the reference's order (jetstream.md 4.2, 4.4), then writes: message, ids, expiry, source progress
- * into the open batch, head and counters for when it closes, limits last.
+/* append.c: one message in. Decides in the reference's order (jetstream.md 4.2, 4.4), then writes: message, ids,
+ * expiry, source progress into the open batch, head and counters for when it closes, limits last.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,8 @@
 
 #define HEADER_MAX 65535
 #define EVICTION_SLACK 8192 /* room for what the limits will write in the same call */
-#define RESERVE_PART 8      /* this part of the ring is left to deletions, acks and consumer states when publishers fill it */
+/* this part of the ring is left to deletions, acks and consumer states when publishers fill it */
+#define RESERVE_PART 8
 
 typedef struct entry {
     store_stream_t *stream;
@@ -50,18 +51,21 @@ static bytes_t kept_id(bytes_t id) {
 
 static uint64_t need_of(const entry_t *entry) {
     const append_t *append = entry->append;
-    uint64_t need = EVICTION_SLACK + STREAM_PROMISE + message_size(&entry->message) + 2 * (uint64_t)append->subject.size;
+    uint64_t need =
+        EVICTION_SLACK + STREAM_PROMISE + message_size(&entry->message) + 2 * (uint64_t)append->subject.size;
     need += append->msg_id.size > 0 ? dedupe_need(append->msg_id) : 0;
     need += append->due_ts != 0 ? SCHEDULE_NEED : 0;
     need += append->source_key.size > 0 ? 64 + (uint64_t)append->source_key.size : 0;
     return need;
 }
 
-/* Discard new: would the message break a limit? Being one more on a subject that is full makes room by itself (old goes, new comes). */
+/* Discard new: would the message break a limit? Being one more on a subject that is full makes room by itself (old
+ * goes, new comes). */
 static append_verdict_t discard_new(const entry_t *entry) {
     const stream_config_t *config = &entry->stream->config;
     const store_stream_t *stream = entry->stream;
-    bool subject_full = config->max_msgs_per_subject > 0 && entry->head->head.count >= (uint64_t)config->max_msgs_per_subject;
+    bool subject_full =
+        config->max_msgs_per_subject > 0 && entry->head->head.count >= (uint64_t)config->max_msgs_per_subject;
     bool per_subject = (config->flags & STREAM_DISCARD_NEW_PER_SUBJECT) != 0;
     if (per_subject && subject_full && entry->append->rollup == 0) {
         return APPEND_MAX_PER_SUBJECT;
@@ -71,7 +75,8 @@ static append_verdict_t discard_new(const entry_t *entry) {
     }
     if (config->max_bytes > 0 && stream->bytes + entry->bytes > (uint64_t)config->max_bytes) {
         found_t oldest;
-        if (!subject_full || subject_oldest(entry->stream, entry->head->head, entry->append->subject, &oldest) != STATUS_OK) {
+        if (!subject_full
+            || subject_oldest(entry->stream, entry->head->head, entry->append->subject, &oldest) != STATUS_OK) {
             return APPEND_MAX_BYTES;
         }
         if (stream_message_bytes(stream, &oldest.message) < entry->bytes) {
@@ -87,8 +92,8 @@ static uint64_t message_max(const store_t *store) {
     return batch < STORE_MESSAGE_MAX ? batch : STORE_MESSAGE_MAX;
 }
 
-/* A purge or a first sequence may put a stream at the end of its numbers. They never begin again: consumers and heads rely on it, and
- * on the number behind the last one. */
+/* A purge or a first sequence may put a stream at the end of its numbers. They never begin again: consumers and heads
+ * rely on it, and on the number behind the last one. */
 static bool in_range(uint64_t seq) {
     return seq != 0 && seq < UINT64_MAX;
 }
@@ -116,7 +121,8 @@ static bool admit(entry_t *entry, int64_t age_now, appended_t *out) {
     if (out->verdict != APPEND_STORED || !expectation_holds(stream, append, out)) {
         return false;
     }
-    if (append->msg_id.size > 0 && config->duplicate_window_ns > 0 && dedupe_find(stream, append->msg_id, age_now, &out->seq)) {
+    if (append->msg_id.size > 0 && config->duplicate_window_ns > 0
+        && dedupe_find(stream, append->msg_id, age_now, &out->seq)) {
         out->verdict = APPEND_DUPLICATE;
         return false;
     }
@@ -270,7 +276,8 @@ static void after(entry_t *entry) {
 
 /* What a rollup takes out in one step. false: there is more. */
 static bool roll(const entry_t *entry) {
-    store_purge_t purge = {.filter = entry->append->rollup == 1 ? entry->append->subject : BYTES_NONE, .below_seq = entry->seq};
+    store_purge_t purge = {.filter = entry->append->rollup == 1 ? entry->append->subject : BYTES_NONE,
+                           .below_seq = entry->seq};
     uint64_t purged;
     bool more = false;
     status_t status = store_purge(entry->stream, &purge, &purged, &more);
@@ -326,7 +333,9 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
         return out;
     }
     entry.head = head_fetch(stream, append->subject);
-    out.verdict = entry.head == NULL ? APPEND_NO_SPACE : stream->config.discard == 1 ? discard_new(&entry) : APPEND_STORED;
+    out.verdict = entry.head == NULL            ? APPEND_NO_SPACE
+                  : stream->config.discard == 1 ? discard_new(&entry)
+                                                : APPEND_STORED;
     if (out.verdict != APPEND_STORED) {
         return refuse(out.verdict);
     }

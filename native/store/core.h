@@ -1,5 +1,5 @@
-/* core.h: what the store's own files share: the two structs behind store.h's handles, and each file's inner functions, grouped by
- * the file that has them. Nobody outside native/store includes this.
+/* core.h: what the store's own files share: the two structs behind store.h's handles, and each file's inner functions,
+ * grouped by the file that has them. Nobody outside native/store includes this.
  *
  *   append, delete, purge, expire --> overlay (ops into the open batch, notes in young)
  *   read, count, subjects         --> overlay over home's snapshot
@@ -22,11 +22,14 @@
 #define STORE_ALARMS_MAX 64
 #define STORE_TOLD_MAX 64 /* a damaged message is alarmed once, not each time that it is asked for */
 #define STORE_LAST_ID_MAX 512
-#define STORE_MESSAGE_MAX (UINT32_C(32) << 20) /* of subject, header and payload; larger is refused, as by the reference     */
-#define STREAM_PROMISE 768                     /* bytes that closing a batch needs for one touched stream                    */
-#define STORE_STEP 4096                        /* messages that one step of background work removes or looks at              */
-#define LOOK_STEPS 1024                        /* what one look at every stream removes or fires, of all streams together:   */
-#define LOOK_STEPS_SCHEDULE 16                 /*   about two milliseconds; the rest has its turn behind others' messages    */
+/* of subject, header and payload; larger is refused, as by the reference */
+#define STORE_MESSAGE_MAX (UINT32_C(32) << 20)
+#define STREAM_PROMISE 768 /* bytes that closing a batch needs for one touched stream */
+#define STORE_STEP 4096    /* messages that one step of background work removes or looks at */
+/* what one look at every stream removes or fires, of all streams together: */
+#define LOOK_STEPS 1024
+/* about two milliseconds; the rest has its turn behind others' messages */
+#define LOOK_STEPS_SCHEDULE 16
 
 /* A young message: where its op is. Sequences ascend; skipped ones have no entry. */
 typedef struct place {
@@ -44,7 +47,7 @@ typedef struct places {
 typedef struct expiry {
     int64_t expires;
     uint64_t seq;      /* as in the key: perhaps with EXPIRY_SCHEDULE */
-    uint64_t position; /* of its op: behind what has gone home        */
+    uint64_t position; /* of its op: behind what has gone home */
 } expiry_t;
 
 /* Young TTL messages and schedules, a binary heap by time; what has gone home is found there by key order. */
@@ -66,7 +69,7 @@ typedef struct adopted {
     uint64_t count;
     uint64_t capacity;
     uint64_t deletes; /* of messages, in all streams */
-    uint64_t end;     /* behind the last             */
+    uint64_t end;     /* behind the last */
 } adopted_t;
 
 /* Positions of young ops. */
@@ -77,8 +80,8 @@ typedef struct newcomers {
     uint64_t boundary; /* the first so many are covered by the running checkpoint */
 } newcomers_t;
 
-/* Young-born subjects: the message ops that brought them; some may be gone again. In runs, which walk.c sorts when it needs them; no run
- * goes across what a checkpoint covers and what it does not. */
+/* Young-born subjects: the message ops that brought them; some may be gone again. In runs, which walk.c sorts when it
+ * needs them; no run goes across what a checkpoint covers and what it does not. */
 #define BIRTH_RUN 1024
 typedef struct run {
     uint64_t end; /* index behind its last; it begins where the one before ends */
@@ -115,28 +118,29 @@ struct store_stream {
     int64_t first_ts;
     int64_t first_born;
     /* batch book-keeping */
-    bool touched;         /* in the open batch                                              */
-    bool flying;          /* in the batch that is being journaled                           */
-    bool advanced;        /* in the list that store_advanced_next empties                   */
-    bool over_limit;      /* a limit was not fully enforced for lack of room: next tick     */
-    uint64_t flight_last; /* last_seq when that batch was sealed                            */
-    uint64_t swept;       /* below this the batches so far have removed everything          */
+    bool touched;         /* in the open batch */
+    bool flying;          /* in the batch that is being journaled */
+    bool advanced;        /* in the list that store_advanced_next empties */
+    bool over_limit;      /* a limit was not fully enforced for lack of room: next tick */
+    uint64_t flight_last; /* last_seq when that batch was sealed */
+    uint64_t swept;       /* below this the batches so far have removed everything */
     /* young */
-    uint64_t home_hidden_until; /* position: home's entries are an earlier stream's of this id until it is checkpointed */
+    /* position: home's entries are an earlier stream's of this id until it is checkpointed */
+    uint64_t home_hidden_until;
     places_t places;
-    uint64_t boundary; /* messages below this are covered by the running checkpoint                 */
-    uint64_t deletes[2]; /* notes of deleted messages in young: current, previous                     */
+    uint64_t boundary;   /* messages below this are covered by the running checkpoint */
+    uint64_t deletes[2]; /* notes of deleted messages in young: current, previous */
     births_t births;
     /* background work */
-    uint64_t aged;       /* below this every message was looked at for max_age and is exempt or gone */
+    uint64_t aged; /* below this every message was looked at for max_age and is exempt or gone */
     expiries_t expiries;
-    int64_t expiry_done;   /* home's expiry entries up to this (expires, seq) are done                 */
+    int64_t expiry_done; /* home's expiry entries up to this (expires, seq) are done */
     uint64_t expiry_done_seq;
-    int64_t expiry_next; /* home's next one on the age clock, INT64_MAX = none, 0 = not known          */
-    uint64_t ids_done;     /* home's id order below this is done                                         */
-    int64_t ids_next;    /* the next id's end of window on the age clock, likewise                     */
-    store_tally_t *tallies; /* counts that are to stay exact, see tally.c                                */
-    bool purged_empty; /* purged before it had a message: the reference then says first 1, not 0 */
+    int64_t expiry_next;    /* home's next one on the age clock, INT64_MAX = none, 0 = not known */
+    uint64_t ids_done;      /* home's id order below this is done */
+    int64_t ids_next;       /* the next id's end of window on the age clock, likewise */
+    store_tally_t *tallies; /* counts that are to stay exact, see tally.c */
+    bool purged_empty;      /* purged before it had a message: the reference then says first 1, not 0 */
 };
 
 typedef struct stream_list {
@@ -167,19 +171,19 @@ struct store {
     uint64_t bytes; /* of all streams */
     uint64_t messages;
     /* pipeline */
-    uint64_t first_batch;    /* number before the first one of this run                */
-    uint64_t durable;        /* batch number                                           */
-    uint64_t flight_number;  /* batch in the journal thread's hands; == durable: none   */
+    uint64_t first_batch;   /* number before the first one of this run */
+    uint64_t durable;       /* batch number */
+    uint64_t flight_number; /* batch in the journal thread's hands; == durable: none */
     uint64_t flight_end;
-    uint64_t handed;         /* position                                               */
-    uint64_t trimmed;        /* position at which the ring's memory was given back     */
-    uint64_t boundary;       /* position of the running checkpoint, 0 = none running    */
+    uint64_t handed;   /* position */
+    uint64_t trimmed;  /* position at which the ring's memory was given back */
+    uint64_t boundary; /* position of the running checkpoint, 0 = none running */
     bool boundary_sent;
-    int64_t pending_since;   /* mono ns of the oldest batch that no checkpoint covers, INT64_MAX = none */
+    int64_t pending_since; /* mono ns of the oldest batch that no checkpoint covers, INT64_MAX = none */
     int64_t now_mono;
-    int64_t background_at;   /* mono ns of the next look at every stream                                */
-    uint32_t looked;         /* where the next look begins                                              */
-    newcomers_t record_ops;  /* young ops on records, by position, for walking them in key order        */
+    int64_t background_at;  /* mono ns of the next look at every stream */
+    uint32_t looked;        /* where the next look begins */
+    newcomers_t record_ops; /* young ops on records, by position, for walking them in key order */
     /* reads */
     uint32_t cursor_stream; /* home's message cursor stands on this key, when cursor_seq != 0 */
     uint64_t cursor_seq;
@@ -202,7 +206,7 @@ struct store {
     uint64_t replayed;
 };
 
-/* ---- overlay.c: the open batch, and reading through young into home ---- */
+/* ---- overlay.c: the open batch, and reading through young into home ---------------------------------------------- */
 /* Room in the batch for `need` bytes, and in young's table for a few notes. */
 bool overlay_fits(store_t *store, uint64_t need);
 uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, bool note, uint64_t *position);
@@ -221,27 +225,29 @@ status_t list_add(stream_list_t *list, store_stream_t *stream);
 status_t lists_reserve(store_t *store, uint32_t count);
 void list_remove(stream_list_t *list, const store_stream_t *stream);
 
-/* ---- adopt.c ---- */
-/* Makes the batches in [from, to), which lie in the ring, part of young: home had no room for them when the store was opened. */
+/* ---- adopt.c ----------------------------------------------------------------------------------------------------- */
+/* Makes the batches in [from, to), which lie in the ring, part of young: home had no room for them when the store was
+ * opened. */
 LEAF_MUST_USE status_t adopt_batches(store_t *store, uint64_t from, uint64_t to);
 /* A stream's own part of that, when it is opened. */
 LEAF_MUST_USE status_t adopt_stream(store_stream_t *stream);
 void adopted_drop(store_t *store); /* the ring was freed up to somewhere */
 void adopted_free(store_t *store);
 
-/* ---- stream.c ---- */
-void stream_touch(store_stream_t *stream); /* its state changed: goes into the batch when it closes */
+/* ---- stream.c ---------------------------------------------------------------------------------------------------- */
+void stream_touch(store_stream_t *stream);  /* its state changed: goes into the batch when it closes */
 bool stream_settle(store_stream_t *stream); /* writes its state op */
 void stream_rotate(store_stream_t *stream);
 void stream_drop(store_stream_t *stream);
 void stream_release(store_stream_t *stream); /* frees it, when the store closes */
-/* Its state record; value has room for STREAM_PROMISE bytes, returns how many it took. To be read: the value behind its crc. */
+/* Its state record; value has room for STREAM_PROMISE bytes, returns how many it took. To be read: the value behind its
+ * crc. */
 void stream_state_key(store_key_t *key, uint32_t id);
 uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *value);
 status_t stream_state_read(store_stream_t *stream, bytes_t value);
 uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *message);
 
-/* ---- places.c ---- */
+/* ---- places.c ---------------------------------------------------------------------------------------------------- */
 status_t places_reserve(places_t *places);
 void places_push(places_t *places, uint64_t seq, uint64_t position);
 void places_drop_below(places_t *places, uint64_t seq);
@@ -260,26 +266,28 @@ void births_rotate(births_t *births);
 void births_drop(births_t *births);
 void births_free(births_t *births);
 
-/* ---- read.c ---- */
+/* ---- read.c ------------------------------------------------------------------------------------------------------ */
 typedef struct found {
     uint64_t seq;
     message_t message;
     bytes_t value;
     bool sound; /* its checksum was looked at and held, or its structure holds where that was enough */
 } found_t;
-/* What is stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not alarmed here). */
+/* What is stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not alarmed
+ * here). */
 status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found);
 /* The first one alive at or after from, up to upto. A corrupt one is found too (sound false). */
 status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found);
 /* The same in slices: STATUS_AGAIN with *from moved on when *budget steps (over deleted ones, too) were not enough. */
-status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget, found_t *found);
+status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
+                           found_t *found);
 /* The last one alive at or below upto. */
 status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found);
 /* The one before `message` on its subject that still lives; floor: do not go below. */
 status_t message_chain(store_stream_t *stream, const message_t *message, uint64_t floor, found_t *found);
 void found_out(const found_t *found, stored_message_t *out);
 
-/* ---- limits.c ---- */
+/* ---- limits.c ---------------------------------------------------------------------------------------------------- */
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
 /* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. */
 void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
@@ -292,36 +300,38 @@ int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
 bool first_load(store_stream_t *stream);         /* makes first_ts and first_born known; false: empty */
 status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found);
 
-/* ---- markers.c ---- */
+/* ---- markers.c --------------------------------------------------------------------------------------------------- */
 /* The message has outlived its time: it goes, or a delete marker takes its place. false: no room for that now. */
 bool marker_or_remove(store_stream_t *stream, const found_t *found);
 
-/* ---- schedules.c ---- */
+/* ---- schedules.c ------------------------------------------------------------------------------------------------- */
 #define SCHEDULE_NEED 160 /* an entry, a record */
 void schedule_write(store_stream_t *stream, uint64_t seq, int64_t due_ts, int64_t wall_now);
 void schedule_forget(store_stream_t *stream, uint64_t seq); /* its message goes */
 /* The entry (due on the age clock) has come up. false: no room now. */
 bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due);
 
-/* ---- append.c ---- */
+/* ---- append.c ---------------------------------------------------------------------------------------------------- */
 /* Into home's index by time, and into the heap. */
 void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
-/* A message of the store's own takes the place of the last one of its subject, whatever the limits say. false: no room. */
+/* A message of the store's own takes the place of the last one of its subject, whatever the limits say. false: no room.
+ */
 bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns);
 
-/* ---- dedupe.c ---- */
+/* ---- dedupe.c ---------------------------------------------------------------------------------------------------- */
 uint64_t dedupe_need(bytes_t id);
 bool dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq);
 void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born);
 void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t dedupe_deadline(store_stream_t *stream);
 
-/* ---- subjects.c ---- */
+/* ---- subjects.c -------------------------------------------------------------------------------------------------- */
 /* The head as it is now; false: no message on that subject. */
 bool head_look(store_stream_t *stream, bytes_t subject, head_t *head);
 /* The same for who goes through many: what is not in the cache does not come into it. */
 bool head_peek(store_stream_t *stream, bytes_t subject, head_t *head);
-/* The cache's entry, for a change: a zero head when there is none yet. NULL: no memory. Valid until the next call of these. */
+/* The cache's entry, for a change: a zero head when there is none yet. NULL: no memory. Valid until the next call of
+ * these. */
 head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject);
 void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */
 void heads_settle(store_t *store);                             /* changed heads into the batch */
@@ -329,15 +339,15 @@ bool filters_match(filters_t filters, bytes_t subject);
 /* Newest of the subjects that match: the highest sequence, 0 = none. */
 uint64_t subjects_last(store_stream_t *stream, bytes_t pattern);
 
-/* ---- walk.c ---- */
+/* ---- walk.c ------------------------------------------------------------------------------------------------------ */
 /* Was the subject examined already (as one that is there, or as none)? */
 bool walk_passed(const store_walk_t *walk, bytes_t subject);
 
-/* ---- tally.c ---- */
+/* ---- tally.c ----------------------------------------------------------------------------------------------------- */
 void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);
 void tallies_removed(store_stream_t *stream, const found_t *found);
 
-/* ---- store.c ---- */
+/* ---- store.c ----------------------------------------------------------------------------------------------------- */
 void store_clock(store_t *store, moment_t now);
 void store_seal(store_t *store); /* closes the open batch and hands it to the journal */
 

@@ -1,12 +1,11 @@
-/* dedupe.c: message ids and their window. An id counts for duplicate_window of elapsed time after its message, whatever became of the
- * message, and over restarts.
+/* dedupe.c: message ids and their window. An id counts for duplicate_window of elapsed time after its message, whatever
+ * became of the message, and over restarts.
  *
- * A look goes to young, then home, and the age in the record decides; so removing old ids is only housekeeping. It walks home's id order
- * from the oldest and takes out an id when it still belongs to that sequence.
+ * A look goes to young, then home, and the age in the record decides; so removing old ids is only housekeeping. It
+ * walks home's id order from the oldest and takes out an id when it still belongs to that sequence.
  */
 #include "base/check.h"
 #include "store/core.h"
-
 
 uint64_t dedupe_need(bytes_t id) {
     return 2 * (OP_HEADER_SIZE + (uint64_t)KEY_MAX + ID_FIXED_SIZE + id.size);
@@ -117,7 +116,8 @@ void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
 /* Housekeeping may be late by some seconds; it need not wake anybody for each id. */
 int64_t dedupe_deadline(store_stream_t *stream) {
     if (stream->config.duplicate_window_ns <= 0 || stream->ids_next == INT64_MAX) {
-        return INT64_MAX; /* without a window nobody moves ids_next on: a deadline in the past kept the plane awake for ever */
+        /* without a window nobody moves ids_next on: a deadline in the past kept the plane awake for ever */
+        return INT64_MAX;
     }
     return stream->ids_next + NS_PER_SECOND;
 }

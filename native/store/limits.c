@@ -1,10 +1,10 @@
-/* limits.c: messages out. One message's removal with all that hangs on it; the limits of a stream (per subject, messages, bytes) after an
- * append or an edit; max_age and per-message expiry on the age clock. Work that could be long goes in steps of a tick.
+/* limits.c: messages out. One message's removal with all that hangs on it; the limits of a stream (per subject,
+ * messages, bytes) after an append or an edit; max_age and per-message expiry on the age clock. Work that could be long
+ * goes in steps of a tick.
  */
 #include "base/check.h"
 #include "text/subject.h"
 #include "store/core.h"
-
 
 bool first_load(store_stream_t *stream) {
     found_t found;
@@ -43,7 +43,10 @@ static void write_deletion(store_stream_t *stream, const found_t *found, bool li
     store_key_t key;
     key_message(&key, stream->id, found->seq);
     if (link) {
-        message_t gone = {.flags = MESSAGE_GONE, .ts = found->message.ts, .born = found->message.born, .previous = found->message.previous};
+        message_t gone = {.flags = MESSAGE_GONE,
+                          .ts = found->message.ts,
+                          .born = found->message.born,
+                          .previous = found->message.previous};
         uint8_t *value = overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(&gone), true, NULL);
         message_write(value, key_bytes(&key), &gone);
     } else {
@@ -124,8 +127,8 @@ void message_remove(store_stream_t *stream, const found_t *found, bool oldest) {
     }
 }
 
-/* Looks from both ends at once, so the cost is twice the shorter way: forward over the stream from the head's lower bound, and back along
- * the subject's chain, whose end is known by the count. */
+/* Looks from both ends at once, so the cost is twice the shorter way: forward over the stream from the head's lower
+ * bound, and back along the subject's chain, whose end is known by the count. */
 status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found) {
     found_t back;
     uint64_t left = head.count;
@@ -206,9 +209,10 @@ uint64_t limits_enforce(store_stream_t *stream, uint64_t budget) {
     return removed;
 }
 
-/* ---- age and expiry ---- */
+/* ---- age and expiry ---------------------------------------------------------------------------------------------- */
 
-/* Walks from the oldest message on. Stamps ascend, so the first one that is young enough ends it; exempt ones are stepped over once. */
+/* Walks from the oldest message on. Stamps ascend, so the first one that is young enough ends it; exempt ones are
+ * stepped over once. */
 static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     int64_t limit = age_now - stream->config.max_age_ns;
     if (first_load(stream) && stream->aged <= stream->first_seq && stream->first_born > limit) {
@@ -305,7 +309,8 @@ static bool expire_home(store_stream_t *stream, int64_t age_now, uint32_t *steps
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     bool room = stream->config.max_age_ns <= 0 || stream->messages == 0 || expire_aged(stream, age_now, steps);
     while (*steps > 0 && stream->expiries.count > 0 && stream->expiries.at[0].expires <= age_now) {
-        /* A marker's own expiry and a schedule's next time go into this heap meanwhile, always below the root: they are still to come. */
+        /* A marker's own expiry and a schedule's next time go into this heap meanwhile, always below the root: they are
+         * still to come. */
         expiry_t first = stream->expiries.at[0];
         if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq)) {
             return false;

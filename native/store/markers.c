@@ -1,10 +1,11 @@
-/* markers.c: subject delete markers. Where time takes the last message of a subject (max_age, or the message's own time to live) and the
- * stream asks for it, an empty message with a reason takes its place, so that whoever watches the subject hears of it:
+/* markers.c: subject delete markers. Where time takes the last message of a subject (max_age, or the message's own time
+ * to live) and the stream asks for it, an empty message with a reason takes its place, so that whoever watches the
+ * subject hears of it:
  *
  *     Nats-Marker-Reason: MaxAge        Nats-TTL: the marker's own time to live        Nats-Rollup: sub
  *
- * A message that itself says that something was deleted (a marker, a purged key) leaves none behind. Nor do deletions and purges that
- * somebody asked for. Marker and removal are in one batch.
+ * A message that itself says that something was deleted (a marker, a purged key) leaves none behind. Nor do deletions
+ * and purges that somebody asked for. Marker and removal are in one batch.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,8 +16,8 @@
 #define HEADER_SIZE 128
 #define SECONDS_TEXT 32
 
-/* The value of a field of a header block, blanks before it removed. The store stands beside wire/, which has the real reader; these two
- * fields are all that it ever asks for, and only of messages that expire. */
+/* The value of a field of a header block, blanks before it removed. The store stands beside wire/, which has the real
+ * reader; these two fields are all that it ever asks for, and only of messages that expire. */
 static bool field(bytes_t header, bytes_t name, bytes_t *value) {
     const uint8_t *at = header.at;
     const uint8_t *end = header.at + header.size;
@@ -53,7 +54,8 @@ static bool says_deleted(bytes_t header) {
 static void seconds_text(int64_t seconds, char text[SECONDS_TEXT]) {
     int size;
     if (seconds >= 3600) {
-        size = snprintf(text, SECONDS_TEXT, "%" PRId64 "h%" PRId64 "m%" PRId64 "s", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        size = snprintf(text, SECONDS_TEXT, "%" PRId64 "h%" PRId64 "m%" PRId64 "s", seconds / 3600, seconds / 60 % 60,
+                        seconds % 60);
     } else if (seconds >= 60) {
         size = snprintf(text, SECONDS_TEXT, "%" PRId64 "m%" PRId64 "s", seconds / 60, seconds % 60);
     } else {
@@ -82,7 +84,8 @@ bool marker_or_remove(store_stream_t *stream, const found_t *found) {
     char life[SECONDS_TEXT];
     char header[HEADER_SIZE];
     seconds_text(seconds, life);
-    int size = snprintf(header, HEADER_SIZE, "NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %s\r\nNats-Rollup: sub\r\n\r\n", life);
+    int size = snprintf(header, HEADER_SIZE,
+                        "NATS/1.0\r\nNats-Marker-Reason: MaxAge\r\nNats-TTL: %s\r\nNats-Rollup: sub\r\n\r\n", life);
     check(size > 0 && size < HEADER_SIZE);
     return append_instead(stream, found, bytes_of(header, (uint32_t)size), seconds * NS_PER_SECOND);
 }

@@ -1,10 +1,11 @@
 /* meta.c: see meta.h.
  *
- *     one wrong bit, in key or value     found by the checksum, which covers both; all records are written anew, since a wrong key may
- *                                        stand where LMDB does not look for the right ones
- *     format or note destroyed           the start is refused. When the loss is accepted: the store's id is the journal's, and the note becomes
- *                                        the beginning of the unbroken row of batches that ends with the journal's newest. Home is further
- *                                        than that; batches may be applied again. Without such a row the journal is set aside.
+ *     one wrong bit, in key or value     found by the checksum, which covers both; all records are written anew, since
+ *                                        a wrong key may stand where LMDB does not look for the right ones
+ *     format or note destroyed           the start is refused. When the loss is accepted: the store's id is the
+ *                                        journal's, and the note becomes the beginning of the unbroken row of batches
+ *                                        that ends with the journal's newest. Home is further than that; batches may be
+ *                                        applied again. Without such a row the journal is set aside.
  *     use of the journal, clock          the start does without
  */
 #include "store/meta.h"
@@ -51,7 +52,7 @@ static bytes_t value_of(const entry_t *entry) {
     return bytes_of(entry->value, entry->value_size);
 }
 
-/* ---- looking ---- */
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 static status_t collect(env_t *env, entries_t *entries) {
     static const uint8_t lowest[] = {0};
@@ -154,7 +155,8 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
         if (meta->has[row] && (!sound || hidden(store->env, row))) {
             mended++;
             store->corrupt++;
-            store_alarm(store, ALARM_CORRUPT, 0, 0, "the record \"%s\" of data.mdb was damaged and was put right", rows[row].name);
+            store_alarm(store, ALARM_CORRUPT, 0, 0, "the record \"%s\" of data.mdb was damaged and was put right",
+                        rows[row].name);
         }
     }
     for (uint32_t i = 0; i < entries.count; i++) {
@@ -170,7 +172,7 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot read the store in", 0);
 }
 
-/* ---- without one of them ---- */
+/* ---- without one of them ----------------------------------------------------------------------------------------- */
 
 status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE]) {
     uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
@@ -184,9 +186,11 @@ static bool find_note(opening_t *opening) {
     store_t *store = opening->store;
     journal_t journal;
     journal_found_t found;
-    bool known = journal_open(&journal, store->directory, opening->store_id, &found, opening->reason, opening->reason_size) == STATUS_OK &&
-                 found == JOURNAL_SOUND &&
-                 journal_row(&journal, opening->store_id, &opening->position, &opening->number, &opening->chain);
+    bool known =
+        journal_open(&journal, store->directory, opening->store_id, &found, opening->reason, opening->reason_size)
+            == STATUS_OK
+        && found == JOURNAL_SOUND
+        && journal_row(&journal, opening->store_id, &opening->position, &opening->number, &opening->chain);
     journal_close(&journal);
     return known;
 }
@@ -213,8 +217,8 @@ status_t meta_replace(opening_t *opening, const meta_t *meta) {
     bool note = !meta->has[META_APPLIED];
     bool owned = true;
     char what[96];
-    snprintf(what, sizeof what, "the record \"%s\"%s of data.mdb is damaged", rows[format ? META_FORMAT : META_APPLIED].name,
-             format && note ? " and \"applied\"" : "");
+    snprintf(what, sizeof what, "the record \"%s\"%s of data.mdb is damaged",
+             rows[format ? META_FORMAT : META_APPLIED].name, format && note ? " and \"applied\"" : "");
     if (!opening->accepted) {
         return recover_refuse(opening, STATUS_CORRUPT, what);
     }

@@ -1,23 +1,17 @@
-/* meta.h: the few records of home that a start depends on (META of keys.h), and what becomes of a start when one is damaged. Only the files of
- * a start include it.
+/* meta.h: the few records of home that a start depends on (META of keys.h), and what becomes of a start when one is
+ * damaged. Only the files of a start include it.
  */
 #ifndef LEAFD_STORE_META_H
 #define LEAFD_STORE_META_H
 
 #include "store/recover.h"
 
-typedef enum meta_record {
-    META_FORMAT = 0,
-    META_APPLIED,
-    META_JOURNAL,
-    META_CLOCK,
-    META_COUNT
-} meta_record_t;
+typedef enum meta_record { META_FORMAT = 0, META_APPLIED, META_JOURNAL, META_CLOCK, META_COUNT } meta_record_t;
 
 typedef struct meta {
-    bool empty;             /* there is not one record: home is new */
+    bool empty; /* there is not one record: home is new */
     bool has[META_COUNT];
-    bool strange;           /* there are others, which may be one of these once */
+    bool strange; /* there are others, which may be one of these once */
 } meta_t;
 
 /* Looks at all of them before anything else of home is used. One with a wrong bit is put right and alarmed. */

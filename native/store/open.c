@@ -1,6 +1,8 @@
-/* open.c: a store's beginning and end: directory, lock, format, environment, replay, threads; and the one line that says why not.
+/* open.c: a store's beginning and end: directory, lock, format, environment, replay, threads; and the one line that
+ * says why not.
  *
- * Record META "format": format 4, store id 16. The journal carries the same id, so one is never replayed into another store.
+ * Record META "format": format 4, store id 16. The journal carries the same id, so one is never replayed into another
+ * store.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +31,8 @@ static status_t path_of(const store_t *store, const char *name, char path[4096])
     return size > 0 && size < 4096 ? STATUS_OK : STATUS_INVALID;
 }
 
-/* Names of new files are durable only when their directory is. Where it cannot be synced (some file systems) there is nothing to do. */
+/* Names of new files are durable only when their directory is. Where it cannot be synced (some file systems) there is
+ * nothing to do. */
 static void sync_names(const char *directory) {
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
@@ -65,7 +68,8 @@ static status_t make_directory(opening_t *opening) {
                 }
             } else if (errno != EEXIST) {
                 int error = errno;
-                return opening_fail(opening, error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO, "cannot make the store directory", error);
+                return opening_fail(opening, error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO,
+                                    "cannot make the store directory", error);
             }
         }
     }
@@ -87,8 +91,8 @@ static status_t lock_directory(opening_t *opening) {
         ssize_t size = pread(store->lock_fd, text, sizeof text - 1, 0);
         text[size > 0 ? size : 0] = 0;
         snprintf(opening->reason, opening->reason_size,
-                 "the store in %s is in use by process %s; stop that one or give this one another store_dir", store->directory,
-                 text[0] != 0 ? text : "(unknown)");
+                 "the store in %s is in use by process %s; stop that one or give this one another store_dir",
+                 store->directory, text[0] != 0 ? text : "(unknown)");
         return STATUS_IN_USE;
     }
     int size = snprintf(text, sizeof text, "%ld", (long)getpid());
@@ -141,9 +145,10 @@ static status_t check_format(opening_t *opening, bytes_t value) {
     }
     uint32_t format = load_be32(value.at + VALUE_CRC_SIZE);
     if (format > STORE_FORMAT && value_sound(key, value)) {
-        snprintf(opening->reason, opening->reason_size,
-                 "the store in %s has format %u, this leafd knows up to %u; run a newer leafd or give another store_dir",
-                 store->directory, format, STORE_FORMAT);
+        snprintf(
+            opening->reason, opening->reason_size,
+            "the store in %s has format %u, this leafd knows up to %u; run a newer leafd or give another store_dir",
+            store->directory, format, STORE_FORMAT);
         return STATUS_VERSION;
     }
     if (value.size != VALUE_CRC_SIZE + 4 + STORE_ID_SIZE || !value_sound(key, value)) {
@@ -159,7 +164,8 @@ static status_t read_meta(opening_t *opening, const meta_t *meta) {
     status_t status = STATUS_OK;
     if (meta->has[META_FORMAT]) {
         status = env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value);
-        status = status == STATUS_OK ? check_format(opening, value) : opening_fail(opening, status, "cannot read the store in", 0);
+        status = status == STATUS_OK ? check_format(opening, value)
+                                     : opening_fail(opening, status, "cannot read the store in", 0);
     }
     if (status == STATUS_OK) {
         status = recover_use_read(env, &opening->use, &opening->use_position);
@@ -204,8 +210,8 @@ static status_t replay_room(opening_t *opening, status_t status) {
     return status;
 }
 
-/* Applies a batch of the journal. A disk that is full leaves it, and all that follow, in the ring: they are young then, as they were before
- * the process ended, and the keeper takes them home when there is room. */
+/* Applies a batch of the journal. A disk that is full leaves it, and all that follow, in the ring: they are young then,
+ * as they were before the process ended, and the keeper takes them home when there is room. */
 static status_t replay_batch(opening_t *opening, uint32_t size) {
     store_t *store = opening->store;
     status_t status = STATUS_OK;
@@ -225,7 +231,8 @@ static status_t replay_tail(opening_t *opening) {
     status_t status = STATUS_OK;
     while (status == STATUS_OK) {
         batch_header_t header;
-        status = journal_read(&store->journal, &store->batches, opening->position, opening->number + 1, opening->chain, &header);
+        status = journal_read(&store->journal, &store->batches, opening->position, opening->number + 1, opening->chain,
+                              &header);
         if (status != STATUS_OK) {
             break;
         }
@@ -238,22 +245,23 @@ static status_t replay_tail(opening_t *opening) {
     return status == STATUS_NOT_FOUND ? salvage_tail(opening) : status;
 }
 
-/* The disk did not give a part of the journal, and something is missing: in that part, as far as anybody can know. (What it gave nothing of
- * and is not missed lies behind the end, or before the note.) */
+/* The disk did not give a part of the journal, and something is missing: in that part, as far as anybody can know.
+ * (What it gave nothing of and is not missed lies behind the end, or before the note.) */
 static bool misses_unreadable(opening_t *opening) {
     journal_t *journal = &opening->store->journal;
     uint64_t before = journal->unreadable;
     if (before == 0 || opening->accepted) {
         return false;
     }
-    bool end = journal_load(journal, &opening->store->batches, opening->position, JOURNAL_ALIGNMENT) != STATUS_OK ||
-               journal->unreadable > before;
+    bool end = journal_load(journal, &opening->store->batches, opening->position, JOURNAL_ALIGNMENT) != STATUS_OK
+               || journal->unreadable > before;
     return end || opening->unfinished || (opening->damage.seen && opening->damage.lost > 0);
 }
 
 static status_t replay(opening_t *opening) {
     store_t *store = opening->store;
-    opening->home = (keeper_mark_t){.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
+    opening->home =
+        (keeper_mark_t){.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
     opening->reason[0] = 0;
     status_t status = replay_tail(opening);
     if (status == STATUS_OK && misses_unreadable(opening)) {
@@ -273,8 +281,9 @@ static status_t replay(opening_t *opening) {
     if (opening->writing) {
         env_write_abort(store->env);
     }
-    const char *what = status == STATUS_NO_SPACE ? "make room: the disk or the map is full, and the journal cannot be replayed into"
-                                                 : "cannot replay the journal into the store in";
+    const char *what = status == STATUS_NO_SPACE
+                           ? "make room: the disk or the map is full, and the journal cannot be replayed into"
+                           : "cannot replay the journal into the store in";
     return opening->reason[0] != 0 ? status : opening_fail(opening, status, what, 0);
 }
 
@@ -308,8 +317,8 @@ static void load_clock(store_t *store) {
     bytes_t value = BYTES_NONE;
     if (overlay_young(store, DB_META, key, &value) == STATUS_OK && value.size == CLOCK_RECORD_SIZE) {
         clockwork_load(&store->clock, value.at);
-    } else if (env_get(store->env, DB_META, key, &value) == STATUS_OK && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE &&
-        value_sound(key, value)) {
+    } else if (env_get(store->env, DB_META, key, &value) == STATUS_OK
+               && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE && value_sound(key, value)) {
         clockwork_load(&store->clock, value.at + VALUE_CRC_SIZE);
     }
 }
@@ -320,8 +329,8 @@ static status_t open_home(opening_t *opening) {
     if (status != STATUS_OK) {
         return status;
     }
-    /* A memory store begins empty. So does one that power failed on while it was made: the journal comes last, and nothing was
-     * acknowledged without one. */
+    /* A memory store begins empty. So does one that power failed on while it was made: the journal comes last, and
+     * nothing was acknowledged without one. */
     if (store->options.memory || (!journal_exists(store->directory) && recover_unfinished(store->directory))) {
         empty_directory(store);
     }
@@ -333,7 +342,8 @@ static status_t open_home(opening_t *opening) {
         return status;
     }
     suspect_watch(store);
-    status = env_open(store->directory, store->sizes.map, store->options.memory, &store->env, opening->reason, opening->reason_size);
+    status = env_open(store->directory, store->sizes.map, store->options.memory, &store->env, opening->reason,
+                      opening->reason_size);
     if (status == STATUS_CORRUPT) {
         suspect_mark(store);
     }
@@ -377,8 +387,11 @@ static status_t note_use(opening_t *opening) {
         return STATUS_OK;
     }
     status_t status = recover_use_note(store->env, use, opening->position);
-    /* Without room the old word stands; a word that the store was closed holds only until the next checkpoint moves the note on. */
-    return status == STATUS_OK || status == STATUS_NO_SPACE ? STATUS_OK : opening_fail(opening, status, "cannot write to the store in", 0);
+    /* Without room the old word stands; a word that the store was closed holds only until the next checkpoint moves the
+     * note on. */
+    return status == STATUS_OK || status == STATUS_NO_SPACE
+               ? STATUS_OK
+               : opening_fail(opening, status, "cannot write to the store in", 0);
 }
 
 static status_t start(opening_t *opening) {

@@ -1,6 +1,8 @@
-/* overlay.c: ops into the open batch with their notes in young, reads through young into home, and the alarms that reads raise.
+/* overlay.c: ops into the open batch with their notes in young, reads through young into home, and the alarms that
+ * reads raise.
  *
- * Every writer asks overlay_fits first, with all it may need; after a yes nothing in here can fail, so no change is left half done.
+ * Every writer asks overlay_fits first, with all it may need; after a yes nothing in here can fail, so no change is
+ * left half done.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,8 +15,8 @@
 #define NOTE_BYTES_MIN 32u /* of what is promised to the batch, for each note that keeping the promise makes */
 
 bool overlay_fits(store_t *store, uint64_t need) {
-    /* Also for what closing the batch writes: that may not fail. Not for all of `need`: most of it is a message's own bytes, or room that
-     * is left to others, and makes no notes. */
+    /* Also for what closing the batch writes: that may not fail. Not for all of `need`: most of it is a message's own
+     * bytes, or room that is left to others, and makes no notes. */
     uint64_t notes = NOTES_FOR_ONE_CALL + store->batches.promised / NOTE_BYTES_MIN;
     if (young_reserve(&store->young, notes) != STATUS_OK) {
         return false;
@@ -94,7 +96,9 @@ status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value)
         return status;
     }
     if (!value_sound(key, stored)) {
-        uint32_t stream = key.size >= 5 && db == DB_RECORDS ? load_be32(key.at + 1) : key.size >= 4 ? load_be32(key.at) : 0;
+        uint32_t stream = key.size >= 5 && db == DB_RECORDS ? load_be32(key.at + 1)
+                          : key.size >= 4                   ? load_be32(key.at)
+                                                            : 0;
         store_corrupt(store, NULL, stream, 0, db == DB_RECORDS ? "a stored record" : "an index entry");
         return STATUS_CORRUPT;
     }
@@ -116,8 +120,8 @@ void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, c
     va_end(arguments);
 }
 
-/* Was that alarmed lately? A consumer asks again for what is pending; and an advisory that follows from an alarm may be stored in the very
- * stream whose index is damaged. */
+/* Was that alarmed lately? A consumer asks again for what is pending; and an advisory that follows from an alarm may be
+ * stored in the very stream whose index is damaged. */
 static bool told(store_t *store, uint32_t stream, uint64_t seq) {
     seq = seq > 0 ? seq : UINT64_MAX;
     for (uint32_t i = 0; i < STORE_TOLD_MAX; i++) {
@@ -140,8 +144,9 @@ void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, u
     if (again) {
         return;
     }
-    store_alarm(store, ALARM_CORRUPT, stream_id, seq, "%s of stream %u fails its checksum (sequence %llu); it is not served", what,
-                stream_id, (unsigned long long)seq);
+    store_alarm(store, ALARM_CORRUPT, stream_id, seq,
+                "%s of stream %u fails its checksum (sequence %llu); it is not served", what, stream_id,
+                (unsigned long long)seq);
 }
 
 static status_t list_reserve(stream_list_t *list, uint32_t count) {

@@ -1,5 +1,5 @@
-/* places.c: the small containers of a stream's young part: places of messages by sequence, expiry times, newly born subjects. They
- * grow by doubling and are bounded by the ops that the byte ring can hold. */
+/* places.c: the small containers of a stream's young part: places of messages by sequence, expiry times, newly born
+ * subjects. They grow by doubling and are bounded by the ops that the byte ring can hold. */
 #include <stdlib.h>
 
 #include "store/core.h"
@@ -7,7 +7,7 @@
 #define CAPACITY_MIN 64
 #define CAPACITY_KEEP 4096
 
-/* ---- places ---- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 status_t places_reserve(places_t *places) {
     uint64_t count = places->end - places->begin;
@@ -79,7 +79,7 @@ void places_drop_below(places_t *places, uint64_t seq) {
     }
 }
 
-/* ---- expiries: a binary heap, by time, then by sequence ---- */
+/* ---- expiries: a binary heap, by time, then by sequence ---------------------------------------------------------- */
 
 static bool sooner(expiry_t a, expiry_t b) {
     return a.expires != b.expires ? a.expires < b.expires : a.seq < b.seq;
@@ -147,7 +147,7 @@ void expiries_drop_below(expiries_t *expiries, uint64_t position) {
     }
 }
 
-/* ---- newcomers ---- */
+/* ---- newcomers --------------------------------------------------------------------------------------------------- */
 
 status_t newcomers_push(newcomers_t *newcomers, uint64_t position) {
     if (newcomers->count == newcomers->capacity) {
@@ -178,7 +178,7 @@ void newcomers_drop(newcomers_t *newcomers) {
     newcomers->boundary = 0;
 }
 
-/* ---- births: newcomers in runs ---- */
+/* ---- births: newcomers in runs ----------------------------------------------------------------------------------- */
 
 status_t births_push(births_t *births, uint64_t position) {
     run_t *last = births->run_count > 0 ? &births->runs[births->run_count - 1] : NULL;

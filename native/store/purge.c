@@ -4,9 +4,9 @@
 #include "text/subject.h"
 #include "store/core.h"
 
-#define PURGE_STEP 2048 /* messages that one step takes out or looks at      */
+#define PURGE_STEP 2048 /* messages that one step takes out or looks at */
 #define CHAIN_MAX 256   /* messages of one subject that are gone through back its chain */
-#define CHAIN_COST 8    /* when a step back is shorter than so many forward            */
+#define CHAIN_COST 8    /* when a step back is shorter than so many forward */
 
 status_t store_delete(store_stream_t *stream, uint64_t seq) {
     found_t found;
@@ -49,7 +49,8 @@ static status_t begin(store_stream_t *stream, store_purge_t *purge) {
     return STATUS_OK;
 }
 
-/* May another one go? Only a `keep` needs the number of those that match; one subject is through when its head says so. */
+/* May another one go? Only a `keep` needs the number of those that match; one subject is through when its head says so.
+ */
 static bool goes_on(store_stream_t *stream, const store_purge_t *purge, bool literal) {
     head_t head;
     if (purge->keep > 0 && store_tally_now(purge->tally) <= purge->keep) {
@@ -73,14 +74,15 @@ static status_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_
     return STATUS_AGAIN;
 }
 
-/* One subject with few messages, wide apart: its chain knows them all. STATUS_AGAIN: no room in the batch; STATUS_NOT_FOUND: not such a
- * subject, or its chain is broken. */
+/* One subject with few messages, wide apart: its chain knows them all. STATUS_AGAIN: no room in the batch;
+ * STATUS_NOT_FOUND: not such a subject, or its chain is broken. */
 static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
     uint64_t seqs[CHAIN_MAX];
     uint32_t count = 0;
     head_t head;
     found_t found;
-    if (!head_look(stream, purge->filter, &head) || head.count > CHAIN_MAX || head.last - head.first < head.count * CHAIN_COST) {
+    if (!head_look(stream, purge->filter, &head) || head.count > CHAIN_MAX
+        || head.last - head.first < head.count * CHAIN_COST) {
         return STATUS_NOT_FOUND;
     }
     status_t status = message_find(stream, head.last, false, &found);
@@ -147,7 +149,8 @@ status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *pur
     store_purge_end(purge);
     bool all = takes_all(purge);
     stream->purged_empty = stream->purged_empty || (all && stream->last_seq == 0);
-    if (all && purge->keep == 0 && purge->below_seq > stream->last_seq + 1 && overlay_fits(stream->store, REMOVAL_NEED)) {
+    if (all && purge->keep == 0 && purge->below_seq > stream->last_seq + 1
+        && overlay_fits(stream->store, REMOVAL_NEED)) {
         /* Beyond the end: the stream goes on at that sequence, as the reference does. */
         stream_touch(stream);
         stream->last_seq = purge->below_seq - 1;

@@ -1,5 +1,5 @@
-/* read.c: messages by sequence: one, the next, the one before, the one before on its subject; by time; what is deleted. Young first, then
- * home through the one kept cursor. Does not change anything; subjects.c has what goes by subject.
+/* read.c: messages by sequence: one, the next, the one before, the one before on its subject; by time; what is deleted.
+ * Young first, then home through the one kept cursor. Does not change anything; subjects.c has what goes by subject.
  *
  *     sequences   first_seq ............ young's first ............ last_seq
  *                 |---- home (cursor) ---|---- places -> ops ------|
@@ -13,7 +13,8 @@
 static status_t deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {
     op_t op;
     uint64_t position;
-    if (stream->deletes[0] + stream->deletes[1] == 0 || !young_find(&stream->store->young, DB_MESSAGES, key, &op, &position)) {
+    if (stream->deletes[0] + stream->deletes[1] == 0
+        || !young_find(&stream->store->young, DB_MESSAGES, key, &op, &position)) {
         return STATUS_AGAIN;
     }
     if (position < stream->home_hidden_until) {
@@ -33,7 +34,8 @@ static status_t take(found_t *found, uint64_t seq, bytes_t key, bytes_t value, b
     return found->sound ? STATUS_OK : STATUS_CORRUPT;
 }
 
-/* A link that a deletion left. Its checksum is looked at, so that a flipped bit cannot make a message vanish silently. */
+/* A link that a deletion left. Its checksum is looked at, so that a flipped bit cannot make a message vanish silently.
+ */
 static bool is_link(bytes_t key, bytes_t value) {
     return value.size > VALUE_CRC_SIZE && (value.at[VALUE_CRC_SIZE] & MESSAGE_GONE) != 0 && value_sound(key, value);
 }
@@ -102,7 +104,8 @@ static status_t home_step(store_stream_t *stream, uint64_t from, uint64_t *seq, 
     return STATUS_OK;
 }
 
-static status_t next_home(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget, found_t *found) {
+static status_t next_home(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
+                          found_t *found) {
     while (*from <= upto) {
         uint64_t seq = 0;
         bytes_t key = BYTES_NONE;
@@ -152,7 +155,8 @@ static status_t next_young(store_stream_t *stream, uint64_t *from, uint64_t upto
     return STATUS_NOT_FOUND;
 }
 
-status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget, found_t *found) {
+status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
+                           found_t *found) {
     *from = *from < stream->first_seq ? stream->first_seq : *from;
     upto = upto > stream->last_seq ? stream->last_seq : upto;
     if (*from > upto || stream->messages == 0) {
@@ -298,7 +302,8 @@ static bool narrow(store_stream_t *stream, filters_t filters, uint64_t *from, ui
     return *from <= *upto;
 }
 
-status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget, stored_message_t *out) {
+status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
+                    stored_message_t *out) {
     uint64_t last = upto;
     if (!narrow(stream, filters, from, &last)) {
         return STATUS_NOT_FOUND;
@@ -343,8 +348,8 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq) {
     return *seq <= stream->last_seq ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
-status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget, bool (*visit)(void *context, uint64_t seq),
-                       void *context) {
+status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,
+                       bool (*visit)(void *context, uint64_t seq), void *context) {
     upto = upto > stream->last_seq ? stream->last_seq : upto;
     *from = *from < stream->first_seq ? stream->first_seq : *from;
     uint32_t looks = budget; /* apart from visits: a row of links that is longer than the budget must still end */

@@ -1,16 +1,19 @@
 /* rebuild.c: what a salvaged journal says, brought into home when a batch before it is lost.
  *
- * A batch's effects are absolute and count on those before it: heads and counters would speak of messages that are lost. So behind a hole
- * only messages and removals are taken from the batches, and what is derived from them is counted again as they come:
+ * A batch's effects are absolute and count on those before it: heads and counters would speak of messages that are
+ * lost. So behind a hole only messages and removals are taken from the batches, and what is derived from them is
+ * counted again as they come:
  *
  *     messages put, removed, swept     one by one: the head of the subject, its chain, the stream's counters
  *     heads                            not taken
- *     state of a stream                last sequence, stamps and last id are taken (no sequence is given out twice), the first
- *                                      sequence sweeps what lies below it; messages, bytes and subjects are counted
+ *     state of a stream                last sequence, stamps and last id are taken (no sequence is given out twice),
+ *                                      the first sequence sweeps what lies below it; messages, bytes and subjects are
+ *                                      counted
  *     all else                         as it is
  *
- * A gap in the sequences of a stream just behind a hole is what the hole held of it (or what was skipped or removed there): it is named
- * in an alarm and counted as corrupt. A removal that was in the hole is undone: the message is there again.
+ * A gap in the sequences of a stream just behind a hole is what the hole held of it (or what was skipped or removed
+ * there): it is named in an alarm and counted as corrupt. A removal that was in the hole is undone: the message is
+ * there again.
  */
 #include <stdlib.h>
 
@@ -74,7 +77,7 @@ static uint8_t *scratch(rebuild_t *rebuild, uint64_t size) {
     return rebuild->scratch;
 }
 
-/* ---- streams ---- */
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
 
 static status_t stream_of(rebuild_t *rebuild, uint32_t id, rebuilt_t **out) {
     for (uint32_t i = 0; i < rebuild->count; i++) {
@@ -123,7 +126,8 @@ static void forget_stream(rebuild_t *rebuild, uint32_t id) {
     }
 }
 
-/* Sequences up to `upto` are accounted for; what lies between them and the last one is missing when a hole came in between. */
+/* Sequences up to `upto` are accounted for; what lies between them and the last one is missing when a hole came in
+ * between. */
 static void compare(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t next) {
     const store_stream_t *stream = rebuilt->stream;
     if (rebuilt->hole != rebuild->holes && next > stream->last_seq + 1) {
@@ -144,12 +148,13 @@ static void tell_lost(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     if (rebuild->alarms < STREAM_ALARMS_MAX) {
         rebuild->alarms++;
         store_alarm(rebuild->store, ALARM_CORRUPT, rebuilt->stream->id, from,
-                    "messages %llu to %llu of stream %u were in a damaged part of the journal: they are lost, or had been removed",
+                    "messages %llu to %llu of stream %u were in a damaged part of the journal: they are lost, or had "
+                    "been removed",
                     (unsigned long long)from, (unsigned long long)rebuilt->lost_upto, rebuilt->stream->id);
     }
 }
 
-/* ---- heads ---- */
+/* ---- heads ------------------------------------------------------------------------------------------------------- */
 
 static status_t head_get(rebuild_t *rebuild, uint32_t id, bytes_t subject, head_t *head) {
     store_key_t key;
@@ -158,8 +163,9 @@ static status_t head_get(rebuild_t *rebuild, uint32_t id, bytes_t subject, head_
     *head = (head_t){0};
     key_text(&key, id, subject);
     status_t status = env_write_get(rebuild->env, DB_HEADS, key_bytes(&key), &value);
-    if (status == STATUS_OK &&
-        (!value_sound(key_bytes(&key), value) || !head_read(key_bytes(&key), value, &text, head) || !bytes_equal(text, subject))) {
+    if (status == STATUS_OK
+        && (!value_sound(key_bytes(&key), value) || !head_read(key_bytes(&key), value, &text, head)
+            || !bytes_equal(text, subject))) {
         *head = (head_t){0};
     }
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
@@ -180,7 +186,7 @@ static status_t head_put(rebuild_t *rebuild, uint32_t id, bytes_t subject, head_
     return env_write_put(rebuild->env, DB_HEADS, key_bytes(&key), bytes_of(value, size));
 }
 
-/* ---- messages ---- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static status_t message_get(rebuild_t *rebuild, uint32_t id, uint64_t seq, message_t *message) {
     store_key_t key;
@@ -294,8 +300,10 @@ static status_t sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t from, uin
         bytes_t found = BYTES_NONE;
         key_message(&key, rebuilt->stream->id, seq);
         status_t status = env_write_seek(rebuild->env, DB_MESSAGES, key_bytes(&key), &found);
-        if (status == STATUS_NOT_FOUND || (status == STATUS_OK && (found.size != MESSAGE_KEY_SIZE || memcmp(found.at, end.at, 4) != 0 ||
-                                                                   load_be64(found.at + 4) >= to))) {
+        if (status == STATUS_NOT_FOUND
+            || (status == STATUS_OK
+                && (found.size != MESSAGE_KEY_SIZE || memcmp(found.at, end.at, 4) != 0
+                    || load_be64(found.at + 4) >= to))) {
             break;
         }
         if (status == STATUS_OK) {
@@ -312,16 +320,13 @@ static status_t sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t from, uin
     return raw_range(rebuild, &op);
 }
 
-/* ---- ops ---- */
+/* ---- ops --------------------------------------------------------------------------------------------------------- */
 
 static status_t raw(rebuild_t *rebuild, const op_t *op) {
     switch ((op_kind_in_batch_t)op->kind) {
-    case OP_PUT:
-        return env_write_put(rebuild->env, (store_db_t)op->db, op->key, op->value);
-    case OP_DELETE:
-        return env_write_delete(rebuild->env, (store_db_t)op->db, op->key);
-    case OP_DELETE_RANGE:
-        return raw_range(rebuild, op);
+    case OP_PUT: return env_write_put(rebuild->env, (store_db_t)op->db, op->key, op->value);
+    case OP_DELETE: return env_write_delete(rebuild->env, (store_db_t)op->db, op->key);
+    case OP_DELETE_RANGE: return raw_range(rebuild, op);
     }
     return STATUS_CORRUPT;
 }
@@ -339,7 +344,8 @@ static status_t take_message(rebuild_t *rebuild, const op_t *op) {
     }
     uint64_t seq = load_be64(op->key.at + 4);
     if (op->kind == OP_DELETE_RANGE) {
-        return op->value.size == MESSAGE_KEY_SIZE ? sweep(rebuild, rebuilt, seq, load_be64(op->value.at + 4)) : STATUS_CORRUPT;
+        return op->value.size == MESSAGE_KEY_SIZE ? sweep(rebuild, rebuilt, seq, load_be64(op->value.at + 4))
+                                                  : STATUS_CORRUPT;
     }
     message_t message;
     if (op->kind == OP_PUT && !message_read(op->value, &message)) {
@@ -408,8 +414,8 @@ status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, uint32_t size) 
     return batch_each(batch, size, 0, take, rebuild);
 }
 
-/* Only puts prove themselves. Without a sound structure it is not even sure that what looks like an op is one (a payload may hold anything),
- * so only what stands before the damage is taken, and of that what concerns messages. */
+/* Only puts prove themselves. Without a sound structure it is not even sure that what looks like an op is one (a
+ * payload may hold anything), so only what stands before the damage is taken, and of that what concerns messages. */
 status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, bool whole) {
     uint32_t offset = BATCH_HEADER_SIZE;
     status_t status = STATUS_OK;
@@ -421,7 +427,8 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
         }
         if (sound && (whole || op.db == DB_MESSAGES || is_state(&op))) {
             rebuilt_t *rebuilt = NULL;
-            if (op.db == DB_MESSAGES && op.key.size == MESSAGE_KEY_SIZE && stream_of(rebuild, load_be32(op.key.at), &rebuilt) == STATUS_OK) {
+            if (op.db == DB_MESSAGES && op.key.size == MESSAGE_KEY_SIZE
+                && stream_of(rebuild, load_be32(op.key.at), &rebuilt) == STATUS_OK) {
                 rebuilt->hole = 0; /* any gap in here may be damage */
             }
             status = take(rebuild, &op, 0);
@@ -431,7 +438,7 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static status_t finish_stream(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     store_stream_t *stream = rebuilt->stream;
@@ -469,10 +476,13 @@ static void check_definition(rebuild_t *rebuild, uint32_t id) {
     bytes_t value = BYTES_NONE;
     store_be32(at, id);
     key_record(&key, RECORD_STREAM, bytes_of(at, sizeof at));
-    if (env_write_get(rebuild->env, DB_RECORDS, key_bytes(&key), &value) == STATUS_NOT_FOUND && rebuild->alarms < STREAM_ALARMS_MAX) {
+    if (env_write_get(rebuild->env, DB_RECORDS, key_bytes(&key), &value) == STATUS_NOT_FOUND
+        && rebuild->alarms < STREAM_ALARMS_MAX) {
         rebuild->alarms++;
         store_alarm(rebuild->store, ALARM_CORRUPT, id, 0,
-                    "the definition of stream %u was in a damaged part of the journal and is lost: its messages are kept, but not served", id);
+                    "the definition of stream %u was in a damaged part of the journal and is lost: its messages are "
+                    "kept, but not served",
+                    id);
     }
 }
 

@@ -1,4 +1,5 @@
-/* records.c: the small durable records that others keep here (definitions, consumer states, pendings, control's own). */
+/* records.c: the small durable records that others keep here (definitions, consumer states, pendings, control's own).
+ */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -10,7 +11,8 @@ static bool fits_key(bytes_t key) {
 
 bool store_record_fits(store_t *store, bytes_t value) {
     const uint64_t stream = 8192;
-    return value.size <= STORE_RECORD_MAX && overlay_fits(store, op_size(KEY_MAX, VALUE_CRC_SIZE) + value.size + stream);
+    return value.size <= STORE_RECORD_MAX
+           && overlay_fits(store, op_size(KEY_MAX, VALUE_CRC_SIZE) + value.size + stream);
 }
 
 status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value) {
@@ -68,7 +70,7 @@ status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *v
     return overlay_get(store, DB_RECORDS, key_bytes(&full), value);
 }
 
-/* ---- in key order: home's cursor merged with young's puts ---- */
+/* ---- in key order: home's cursor merged with young's puts -------------------------------------------------------- */
 
 static int compare(bytes_t a, bytes_t b) {
     uint32_t size = a.size < b.size ? a.size : b.size;

@@ -1,17 +1,18 @@
 /* recover.c: at the start, a journal that is missing, not sound, or not the one that home's note speaks of.
  *
- * Home notes how far batches were applied ("applied", keeper.c) and how the journal was used ("journal", here). From both follows what a
- * lost journal may have held:
+ * Home notes how far batches were applied ("applied", keeper.c) and how the journal was used ("journal", here). From
+ * both follows what a lost journal may have held:
  *
  *     note at the first batch, never used    nothing: the store was being made when power failed       make it
- *     closed in order, at the note           nothing: home has it all                                  make it, with a warning
+ *     closed in order, at the note           nothing: home has it all                                  make it, with a
+ *                                                                                                      warning
  *     anything else                          what was acknowledged since the last checkpoint           refuse
  *
- * A journal whose first block is damaged is recognized by its batches: one of them continues the note (position, number, chain). Then
- * the block is written anew and replay goes on.
+ * A journal whose first block is damaged is recognized by its batches: one of them continues the note (position,
+ * number, chain). Then the block is written anew and replay goes on.
  *
- * The operator's way past a refusal is an empty file "accept-loss" in the store directory: the next start goes on without what is lost
- * and removes the file. What was there is kept as journal.damaged-TIME, at most KEPT_MAX of them.
+ * The operator's way past a refusal is an empty file "accept-loss" in the store directory: the next start goes on
+ * without what is lost and removes the file. What was there is kept as journal.damaged-TIME, at most KEPT_MAX of them.
  */
 #include "store/recover.h"
 
@@ -35,7 +36,7 @@
 static const char use_name[] = "journal";
 static const char accept_name[] = "accept-loss";
 
-/* ---- how the journal was used ---- */
+/* ---- how the journal was used ------------------------------------------------------------------------------------ */
 
 status_t recover_use_read(env_t *env, journal_use_t *use, uint64_t *position) {
     bytes_t key = bytes_of(use_name, sizeof use_name - 1);
@@ -73,7 +74,7 @@ status_t recover_use_note(env_t *env, journal_use_t use, uint64_t position) {
     return env_write_commit(env);
 }
 
-/* ---- files ---- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static bool path_in(const opening_t *opening, const char *name, char path[4096]) {
     int size = snprintf(path, 4096, "%s/%s", opening->store->directory, name);
@@ -86,7 +87,8 @@ static bool there(const opening_t *opening, const char *name) {
     return path_in(opening, name, path) && stat(path, &stat_) == 0;
 }
 
-/* Removes the oldest of those that are kept until one more may come. Names end in a time, so their order is that of time. */
+/* Removes the oldest of those that are kept until one more may come. Names end in a time, so their order is that of
+ * time. */
 static void make_place(const opening_t *opening) {
     for (;;) {
         char oldest[NAME_SIZE] = "";
@@ -111,7 +113,8 @@ static void make_place(const opening_t *opening) {
     }
 }
 
-/* The file "journal" gets a name under which it is kept; name is empty when there was none. The wall clock only names it. */
+/* The file "journal" gets a name under which it is kept; name is empty when there was none. The wall clock only names
+ * it. */
 static status_t set_aside(opening_t *opening, char name[NAME_SIZE]) {
     char from[4096];
     char to[4096];
@@ -131,18 +134,20 @@ static status_t set_aside(opening_t *opening, char name[NAME_SIZE]) {
 }
 
 static void warn(opening_t *opening, const char *what, const char *kept) {
-    store_alarm(opening->store, ALARM_CORRUPT, 0, 0, "%s%s%s", what, kept[0] != 0 ? "; what was there is kept as " : "", kept);
+    store_alarm(opening->store, ALARM_CORRUPT, 0, 0, "%s%s%s", what, kept[0] != 0 ? "; what was there is kept as " : "",
+                kept);
 }
 
 status_t recover_refuse(opening_t *opening, status_t status, const char *what) {
     snprintf(opening->reason, opening->reason_size,
-             "%s in %s: what was acknowledged since the last checkpoint may be lost; put the file back, or accept the loss with an empty "
+             "%s in %s: what was acknowledged since the last checkpoint may be lost; put the file back, or accept the "
+             "loss with an empty "
              "file %s/%s and start again",
              what, opening->store->directory, opening->store->directory, accept_name);
     return status;
 }
 
-/* ---- decisions ---- */
+/* ---- decisions --------------------------------------------------------------------------------------------------- */
 
 bool recover_unfinished(const char *directory) {
     static const uint8_t zeros[64];
@@ -188,22 +193,14 @@ status_t recover_home(opening_t *opening) {
 
 static const char *complaint_of(journal_found_t found) {
     switch (found) {
-    case JOURNAL_ABSENT:
-        return "the journal is missing";
-    case JOURNAL_BLANK:
-        return "the journal's first block is empty";
-    case JOURNAL_STRANGE:
-        return "the file \"journal\" is not a journal of leafd";
-    case JOURNAL_HEADLESS:
-        return "the journal's first block is damaged";
-    case JOURNAL_UNREADABLE:
-        return "the journal's first block cannot be read";
-    case JOURNAL_FOREIGN:
-        return "the journal belongs to another store";
-    case JOURNAL_SHORT:
-        return "the journal is shorter than its first block says";
-    default:
-        return "the journal cannot be used";
+    case JOURNAL_ABSENT: return "the journal is missing";
+    case JOURNAL_BLANK: return "the journal's first block is empty";
+    case JOURNAL_STRANGE: return "the file \"journal\" is not a journal of leafd";
+    case JOURNAL_HEADLESS: return "the journal's first block is damaged";
+    case JOURNAL_UNREADABLE: return "the journal's first block cannot be read";
+    case JOURNAL_FOREIGN: return "the journal belongs to another store";
+    case JOURNAL_SHORT: return "the journal is shorter than its first block says";
+    default: return "the journal cannot be used";
     }
 }
 
@@ -229,22 +226,26 @@ static status_t make_anew(opening_t *opening, const char *why) {
 
 /* A first block that is blank or damaged is of this store's journal when a batch in the file continues home's note. */
 static bool recognized(opening_t *opening, journal_found_t found) {
-    bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS || found == JOURNAL_UNREADABLE ||
-                    found == JOURNAL_NEWER;
-    return headless && journal_continues(&opening->store->journal, opening->position, opening->number, opening->chain, opening->store_id);
+    bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS
+                    || found == JOURNAL_UNREADABLE || found == JOURNAL_NEWER;
+    return headless
+           && journal_continues(&opening->store->journal, opening->position, opening->number, opening->chain,
+                                opening->store_id);
 }
 
 status_t recover_journal(opening_t *opening) {
     store_t *store = opening->store;
     journal_found_t found = JOURNAL_SOUND;
-    status_t status = journal_open(&store->journal, store->directory, opening->store_id, &found, opening->reason, opening->reason_size);
+    status_t status = journal_open(&store->journal, store->directory, opening->store_id, &found, opening->reason,
+                                   opening->reason_size);
     if (status != STATUS_OK || (found == JOURNAL_SOUND && !opening->distrusted)) {
         return status;
     }
     if (opening->distrusted) {
         return make_anew(opening, "the journal cannot be told from another store's and was made anew");
     }
-    bool unmade = opening->number == 0 && opening->use == USE_UNKNOWN && (found == JOURNAL_ABSENT || found == JOURNAL_BLANK);
+    bool unmade =
+        opening->number == 0 && opening->use == USE_UNKNOWN && (found == JOURNAL_ABSENT || found == JOURNAL_BLANK);
     if (unmade) {
         journal_close(&store->journal);
         return make(opening);
@@ -253,7 +254,8 @@ status_t recover_journal(opening_t *opening) {
         status = journal_head_again(&store->journal, opening->store_id);
         if (status == STATUS_OK) {
             store->corrupt++;
-            warn(opening, "the journal's first block was damaged; its batches say whose it is, and it was written anew", "");
+            warn(opening, "the journal's first block was damaged; its batches say whose it is, and it was written anew",
+                 "");
             return STATUS_OK;
         }
         return opening_fail(opening, status, "cannot write the journal's first block in", 0);
@@ -261,21 +263,28 @@ status_t recover_journal(opening_t *opening) {
     if (found == JOURNAL_NEWER) {
         journal_close(&store->journal);
         snprintf(opening->reason, opening->reason_size,
-                 "the journal in %s was written by a newer leafd; run that version or use another store directory", store->directory);
+                 "the journal in %s was written by a newer leafd; run that version or use another store directory",
+                 store->directory);
         return STATUS_VERSION;
     }
     if (opening->use == USE_CLOSED && opening->use_position == opening->position && found != JOURNAL_FOREIGN) {
-        return make_anew(opening, "the journal is missing or damaged and was made anew; the store was closed in order, so nothing is lost");
+        return make_anew(
+            opening,
+            "the journal is missing or damaged and was made anew; the store was closed in order, so nothing is lost");
     }
     if (opening->accepted && found == JOURNAL_SHORT && journal_lengthen(&store->journal)) {
         store->corrupt++;
-        warn(opening, "the journal was cut short and the loss is accepted: what is left of it is used; what was acknowledged behind its "
-                      "end is lost, and removals there are undone", "");
+        warn(opening,
+             "the journal was cut short and the loss is accepted: what is left of it is used; what was acknowledged "
+             "behind its "
+             "end is lost, and removals there are undone",
+             "");
         return STATUS_OK;
     }
     if (opening->accepted) {
         store->corrupt++;
-        return make_anew(opening, "the journal is missing or damaged and the loss is accepted: what was acknowledged since the last checkpoint "
+        return make_anew(opening, "the journal is missing or damaged and the loss is accepted: what was acknowledged "
+                                  "since the last checkpoint "
                                   "is lost");
     }
     journal_close(&store->journal);
@@ -286,15 +295,17 @@ static void say_damage(opening_t *opening, const char *kept) {
     const damage_t *damage = &opening->damage;
     const char *as = kept[0] != 0 ? "; what was there is kept as " : "";
     if (damage->what != NULL) {
-        store_alarm(opening->store, ALARM_CORRUPT, 0, 0, "%s; the loss of what was acknowledged since the last checkpoint is accepted%s%s",
-                    damage->what, as, kept);
+        store_alarm(opening->store, ALARM_CORRUPT, 0, 0,
+                    "%s; the loss of what was acknowledged since the last checkpoint is accepted%s%s", damage->what, as,
+                    kept);
         return;
     }
     store_alarm(opening->store, ALARM_CORRUPT, 0, 0,
-                "the journal is damaged from batch %llu on (position %llu): %llu batches were repaired and lost nothing, %llu lost all or part"
+                "the journal is damaged from batch %llu on (position %llu): %llu batches were repaired and lost "
+                "nothing, %llu lost all or part"
                 "%s%s",
-                (unsigned long long)damage->number, (unsigned long long)damage->position, (unsigned long long)damage->repaired,
-                (unsigned long long)damage->lost, as, kept);
+                (unsigned long long)damage->number, (unsigned long long)damage->position,
+                (unsigned long long)damage->repaired, (unsigned long long)damage->lost, as, kept);
 }
 
 /* Home has everything now, so that it can do without the file for a moment. */
@@ -306,8 +317,8 @@ status_t recover_keep(opening_t *opening) {
     if (!opening->damage.seen) {
         return STATUS_OK;
     }
-    bool fits = statvfs(store->directory, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize > 2 * size &&
-                (room.f_files == 0 || room.f_favail > 0); /* some file systems do not count files */
+    bool fits = statvfs(store->directory, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize > 2 * size
+                && (room.f_files == 0 || room.f_favail > 0); /* some file systems do not count files */
     status_t status = fits ? recover_use_note(store->env, USE_CLOSED, opening->position) : STATUS_OK;
     if (fits && status == STATUS_OK) {
         opening->use = USE_CLOSED;
@@ -316,8 +327,8 @@ status_t recover_keep(opening_t *opening) {
         status = set_aside(opening, name);
         opening->made = true;
         if (status == STATUS_OK) {
-            status = journal_make(&store->journal, store->directory, size, opening->store_id, opening->position, opening->reason,
-                                  opening->reason_size);
+            status = journal_make(&store->journal, store->directory, size, opening->store_id, opening->position,
+                                  opening->reason, opening->reason_size);
         }
     }
     say_damage(opening, name);

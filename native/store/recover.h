@@ -1,19 +1,20 @@
-/* recover.h: what a start shares between its files: open.c goes through the steps, recover.c decides about a journal that is not as home
- * expects it. Only these two include it.
+/* recover.h: what a start shares between its files: open.c goes through the steps, recover.c decides about a journal
+ * that is not as home expects it. Only these two include it.
  */
 #ifndef LEAFD_STORE_RECOVER_H
 #define LEAFD_STORE_RECOVER_H
 
 #include "store/core.h"
 
-#define RECOVER_FIRST_POSITION UINT64_C(65536) /* of a store's first batch: a multiple of every alignment; 0 means "none" in places */
+/* of a store's first batch: a multiple of every alignment; 0 means "none" in places */
+#define RECOVER_FIRST_POSITION UINT64_C(65536)
 
 /* Record META "journal": how the journal was used last. */
 typedef enum journal_use {
     USE_UNKNOWN = 0,      /* no record: an older leafd's store, or one whose journal never came to be */
     USE_SYNCED = 1,       /* in use, since `use_position` every batch on disk before it is acknowledged */
-    USE_AT_INTERVALS = 2, /* in use, with a sync interval                                             */
-    USE_CLOSED = 3,       /* closed in order: home has everything before `use_position`               */
+    USE_AT_INTERVALS = 2, /* in use, with a sync interval */
+    USE_CLOSED = 3,       /* closed in order: home has everything before `use_position` */
 } journal_use_t;
 
 /* What was found wrong in the journal's tail. */
@@ -21,9 +22,9 @@ typedef struct damage {
     bool seen;
     uint64_t position; /* of the first batch that was */
     uint64_t number;
-    uint64_t lost;     /* batches */
+    uint64_t lost; /* batches */
     uint64_t repaired;
-    const char *what;  /* NULL: batches were damaged */
+    const char *what; /* NULL: batches were damaged */
 } damage_t;
 
 typedef struct opening {
@@ -39,11 +40,12 @@ typedef struct opening {
     damage_t damage;
     journal_use_t use;
     uint64_t use_position;
-    bool accepted; /* the operator's word that a loss is accepted, see recover.c */
+    bool accepted;   /* the operator's word that a loss is accepted, see recover.c */
     bool unfinished; /* behind replay's end something was begun that is not whole */
     bool distrusted; /* the journal that is there is not this home's: it is set aside */
-    bool made;     /* the journal, by this start */
-    keeper_mark_t home; /* the note as it was before replay; all that home has, when it had no room for the rest (no_room) */
+    bool made;       /* the journal, by this start */
+    /* the note as it was before replay; all that home has, when it had no room for the rest (no_room) */
+    keeper_mark_t home;
     bool no_room;
 } opening_t;
 
@@ -55,8 +57,8 @@ LEAF_MUST_USE status_t recover_use_read(env_t *env, journal_use_t *use, uint64_t
 /* A transaction of its own. */
 LEAF_MUST_USE status_t recover_use_note(env_t *env, journal_use_t use, uint64_t position);
 
-/* There is a file of LMDB's in directory, but power failed while it was made: LMDB writes both its first pages unsynced and
- * refuses a file that lacks one of them. Nothing was ever committed to it. */
+/* There is a file of LMDB's in directory, but power failed while it was made: LMDB writes both its first pages unsynced
+ * and refuses a file that lacks one of them. Nothing was ever committed to it. */
 bool recover_unfinished(const char *directory);
 /* Before home is opened: refuses one that is gone where its journal is left. */
 LEAF_MUST_USE status_t recover_home(opening_t *opening);

@@ -1,25 +1,31 @@
-/* salvage.c: what lies behind the end of replay: nothing, a write that power cut short, or damage to what was acknowledged.
+/* salvage.c: what lies behind the end of replay: nothing, a write that power cut short, or damage to what was
+ * acknowledged.
  *
- * Replay ends at the first batch that is not valid. What was being written when power failed looks like that, and so does a flipped bit in
- * a batch that had been on disk for long. A batch says of itself only that it is whole; but each batch's witness (batch.h) says up to
- * where the journal was on disk when that batch was written, and the mark of the end says it of the last one:
+ * Replay ends at the first batch that is not valid. What was being written when power failed looks like that, and so
+ * does a flipped bit in a batch that had been on disk for long. A batch says of itself only that it is whole; but each
+ * batch's witness (batch.h) says up to where the journal was on disk when that batch was written, and the mark of the
+ * end says it of the last one:
  *
- *      ... valid | E ........ | B, whole, witness says "on disk up to D"                   a power cut may lose anything not yet synced,
- *                                                                                          in any order: what lies at or behind D
- *      D <= E    nothing behind E was promised: the tail was torn, and is dropped          one unfinished write, or several batches
- *                                                                                          between two syncs at intervals
+ *      ... valid | E ........ | B, whole, witness says "on disk up to D"                   a power cut may lose
+ *                                                                                          anything not yet synced, in
+ *                                                                                          any order: what lies at or
+ *                                                                                          behind D
+ *      D <= E    nothing behind E was promised: the tail was torn, and is dropped          one unfinished write, or
+ *                                                                                          several batches between two
+ *                                                                                          syncs at intervals
  *      D >  E    what stands from E to D was on disk: it is DAMAGED                        alarm
  *
- * Positions never come twice, so what earlier laps left cannot be taken for B; the store id in the witness is known to nobody but the
- * files, so a payload cannot hold a forged one. Batches count only with a whole checksum.
+ * Positions never come twice, so what earlier laps left cannot be taken for B; the store id in the witness is known to
+ * nobody but the files, so a payload cannot hold a forged one. Batches count only with a whole checksum.
  *
  * From E to D:
- *     one wrong bit        found by the checksum (CRC32C has no two single bits alike within a batch), put right: nothing is lost
+ *     one wrong bit        found by the checksum (CRC32C has no two single bits alike within a batch), put right:
+ *                          nothing is lost
  *     a header destroyed   its fields follow from the batches beside it
  *     anything else        ops whose own checksum holds are taken; the rest of the batch is lost
  *     whole batches        taken, by rebuild.c once something before them is lost
- * From D on batches are taken as long as they are whole and chained, as in replay; a last batch with one wrong bit is put right, too (a torn
- * one does not become whole by any one bit).
+ * From D on batches are taken as long as they are whole and chained, as in replay; a last batch with one wrong bit is
+ * put right, too (a torn one does not become whole by any one bit).
  *
  * Not told apart without a witness: journals that an older leafd wrote.
  */
@@ -37,19 +43,19 @@ typedef struct survey {
     opening_t *opening;
     store_t *store;
     const batches_t *batches;
-    rebuild_t *rebuild;    /* once something is lost */
-    uint64_t limit;        /* no batch can reach beyond it */
-    uint64_t proven;       /* D */
-    uint64_t end_number;   /* of the batch that belongs at D, when end_known */
+    rebuild_t *rebuild;  /* once something is lost */
+    uint64_t limit;      /* no batch can reach beyond it */
+    uint64_t proven;     /* D */
+    uint64_t end_number; /* of the batch that belongs at D, when end_known */
     uint32_t end_chain;
     bool end_known;
     bool interesting;
     bool home_is_older;
-    bool last_known;       /* the batch that home's note speaks of is there */
-    uint64_t newest;       /* number, of those before the note */
+    bool last_known; /* the batch that home's note speaks of is there */
+    uint64_t newest; /* number, of those before the note */
     /* the walk */
     uint64_t position;
-    uint64_t number;       /* expected at position */
+    uint64_t number; /* expected at position */
     uint32_t chain;
     bool chain_known;
 } survey_t;
@@ -62,16 +68,17 @@ static uint64_t padded(const survey_t *survey, uint32_t size) {
     return batch_padded(survey->batches, size);
 }
 
-/* ---- looking ---- */
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 static bool shaped(const survey_t *survey, uint64_t position, batch_header_t *header) {
-    return batch_header_read(batches_at(survey->batches, position), header) && header->position == position &&
-           header->size <= batch_max(survey) && position + padded(survey, header->size) <= survey->limit;
+    return batch_header_read(batches_at(survey->batches, position), header) && header->position == position
+           && header->size <= batch_max(survey) && position + padded(survey, header->size) <= survey->limit;
 }
 
 static bool whole(const survey_t *survey, uint64_t position, batch_header_t *header) {
     const uint8_t *batch = batches_at(survey->batches, position);
-    return shaped(survey, position, header) && header->format <= STORE_FORMAT && batch_crc(batch, header->size) == header->crc;
+    return shaped(survey, position, header) && header->format <= STORE_FORMAT
+           && batch_crc(batch, header->size) == header->crc;
 }
 
 /* Enough of the expected header that a batch was begun there. */
@@ -94,7 +101,8 @@ static void look_at_block(survey_t *survey, uint64_t position) {
         survey->interesting = true;
         return;
     }
-    if (!batch_header_read(at, &header) || header.position % survey->batches->size != position % survey->batches->size) {
+    if (!batch_header_read(at, &header)
+        || header.position % survey->batches->size != position % survey->batches->size) {
         return;
     }
     survey->interesting |= header.position >= survey->position;
@@ -130,9 +138,9 @@ static bool ended_here(const survey_t *survey) {
     const uint8_t *block = batches_at(survey->batches, survey->position);
     uint64_t number = 0;
     uint32_t chain = 0;
-    return journal_load(&survey->store->journal, survey->batches, survey->position, JOURNAL_ALIGNMENT) == STATUS_OK &&
-           mark_read(block, survey->position, survey->opening->store_id, &number, &chain) && number == survey->number &&
-           chain == survey->chain;
+    return journal_load(&survey->store->journal, survey->batches, survey->position, JOURNAL_ALIGNMENT) == STATUS_OK
+           && mark_read(block, survey->position, survey->opening->store_id, &number, &chain) && number == survey->number
+           && chain == survey->chain;
 }
 
 static void believe(survey_t *survey, uint64_t durable, uint64_t at, uint64_t number, uint32_t chain) {
@@ -153,17 +161,20 @@ static void prove(survey_t *survey) {
         uint32_t chain;
         if (mark_read(block, at, survey->opening->store_id, &number, &chain)) {
             believe(survey, at, at, number, chain);
-        } else if (whole(survey, at, &header) && witness_read(block, header.size, survey->opening->store_id, &durable) && durable <= at) {
+        } else if (whole(survey, at, &header) && witness_read(block, header.size, survey->opening->store_id, &durable)
+                   && durable <= at) {
             believe(survey, durable, at, header.number, header.chain);
-        } else if (batch_header_read(block, &header) && header.position >= survey->limit && header.size <= batch_max(survey) &&
-                   header.position % survey->batches->size == at % survey->batches->size &&
-                   batch_crc(block, header.size) == header.crc && witness_read(block, header.size, survey->opening->store_id, &durable)) {
+        } else if (batch_header_read(block, &header) && header.position >= survey->limit
+                   && header.size <= batch_max(survey)
+                   && header.position % survey->batches->size == at % survey->batches->size
+                   && batch_crc(block, header.size) == header.crc
+                   && witness_read(block, header.size, survey->opening->store_id, &durable)) {
             survey->home_is_older = true;
         }
     }
 }
 
-/* ---- repairing ---- */
+/* ---- repairing --------------------------------------------------------------------------------------------------- */
 
 /* The size of a batch by its ops alone, up to its witness; 0: they are not sound in structure. */
 static uint32_t measure(const survey_t *survey, uint64_t position, uint32_t *count) {
@@ -175,7 +186,8 @@ static uint32_t measure(const survey_t *survey, uint64_t position, uint32_t *cou
     while (op_next(batch, (uint32_t)room, &offset, &op)) {
         uint64_t durable;
         ++*count;
-        if (op.kind == OP_DELETE && op.db == DB_META && witness_read(batch, offset, survey->opening->store_id, &durable)) {
+        if (op.kind == OP_DELETE && op.db == DB_META
+            && witness_read(batch, offset, survey->opening->store_id, &durable)) {
             return offset;
         }
     }
@@ -198,8 +210,8 @@ static bool every_op_sound(const survey_t *survey, uint64_t position, uint32_t s
     return true;
 }
 
-/* Finds the one bit whose change explains the difference between the checksum that is and the one that should be, by stepping the
- * difference back through the register. Bits are counted from the end of what is summed. */
+/* Finds the one bit whose change explains the difference between the checksum that is and the one that should be, by
+ * stepping the difference back through the register. Bits are counted from the end of what is summed. */
 static bool flip_wrong_bit(uint8_t *batch, uint32_t size, uint32_t difference) {
     const uint32_t polynomial = UINT32_C(0x82f63b78);
     uint64_t bits = (uint64_t)(size - 8) * 8;
@@ -217,7 +229,8 @@ static bool flip_wrong_bit(uint8_t *batch, uint32_t size, uint32_t difference) {
 /* Is it the batch that belongs there, when its size is taken for this one? Then it is put right in memory. */
 static bool repair_as(const survey_t *survey, batch_header_t header, uint32_t size, bool bit) {
     uint8_t *batch = batches_at(survey->batches, header.position);
-    if (size < BATCH_HEADER_SIZE + WITNESS_SIZE || size > batch_max(survey) || header.position + padded(survey, size) > survey->limit) {
+    if (size < BATCH_HEADER_SIZE + WITNESS_SIZE || size > batch_max(survey)
+        || header.position + padded(survey, size) > survey->limit) {
         return false;
     }
     header.size = size;
@@ -251,14 +264,18 @@ static bool repair(const survey_t *survey) {
     uint32_t count;
     uint32_t measured = measure(survey, survey->position, &count);
     uint32_t said = load_be32(batch + 24);
-    batch_header_t header = {.position = survey->position, .number = survey->number, .crc = load_be32(batch + 4),
+    batch_header_t header = {.position = survey->position,
+                             .number = survey->number,
+                             .crc = load_be32(batch + 4),
                              .chain = survey->chain_known ? survey->chain : load_be32(batch + 28),
-                             .count = load_be32(batch + 32), .format = STORE_FORMAT};
+                             .count = load_be32(batch + 32),
+                             .format = STORE_FORMAT};
     bool done = (measured != 0 && repair_as(survey, header, measured, true)) || repair_as(survey, header, said, true);
     for (uint32_t bit = 0; !done && bit < 32; bit++) {
         done = repair_as(survey, header, said ^ (UINT32_C(1) << bit), false);
     }
-    if (!done && measured != 0 && count <= UINT32_MAX / 2) { /* a header destroyed: the batch behind it knows the checksum */
+    /* a header destroyed: the batch behind it knows the checksum */
+    if (!done && measured != 0 && count <= UINT32_MAX / 2) {
         batch_header_t next;
         uint64_t behind = survey->position + padded(survey, measured);
         if (behind < survey->limit && whole(survey, behind, &next)) {
@@ -273,7 +290,7 @@ static bool repair(const survey_t *survey) {
     return done;
 }
 
-/* ---- walking ---- */
+/* ---- walking ----------------------------------------------------------------------------------------------------- */
 
 static status_t begin_writing(survey_t *survey) {
     status_t status = survey->opening->writing ? STATUS_OK : env_write_begin(survey->store->env);
@@ -297,7 +314,8 @@ static status_t apply(survey_t *survey, const batch_header_t *header) {
 }
 
 static bool fits_here(const survey_t *survey, const batch_header_t *header) {
-    return survey->chain_known ? header->number == survey->number && header->chain == survey->chain : header->number >= survey->number;
+    return survey->chain_known ? header->number == survey->number && header->chain == survey->chain
+                               : header->number >= survey->number;
 }
 
 static void note_damage(survey_t *survey, uint64_t lost) {
@@ -354,7 +372,8 @@ static void say_unfinished(const survey_t *survey) {
     if (survey->position + BATCH_HEADER_SIZE < survey->limit && resembles(survey, survey->position)) {
         survey->opening->unfinished = true;
         store_alarm(survey->store, ALARM_IO, 0, 0,
-                    "the journal's last write (batch %llu) is not whole and was dropped: it was cut short before anything in it was acknowledged, "
+                    "the journal's last write (batch %llu) is not whole and was dropped: it was cut short before "
+                    "anything in it was acknowledged, "
                     "unless it was damaged since",
                     (unsigned long long)survey->number);
     }
@@ -380,23 +399,25 @@ static status_t walk(survey_t *survey) {
     return status;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static status_t distrust(opening_t *opening, const char *what) {
     if (opening->accepted) {
-        opening->damage = (damage_t){.seen = true, .position = opening->position, .number = opening->number + 1, .what = what};
+        opening->damage =
+            (damage_t){.seen = true, .position = opening->position, .number = opening->number + 1, .what = what};
         opening->store->corrupt++;
         return STATUS_OK;
     }
     return recover_refuse(opening, STATUS_CORRUPT, what);
 }
 
-/* Replay found nothing at the note: does the journal know the batch that was applied last? (One that was applied before its sync may be
- * missing after a power cut, so only those count that were written since every batch is synced.) */
+/* Replay found nothing at the note: does the journal know the batch that was applied last? (One that was applied before
+ * its sync may be missing after a power cut, so only those count that were written since every batch is synced.) */
 static bool is_older_copy(const survey_t *survey) {
     const opening_t *opening = survey->opening;
-    return opening->position == opening->home.position && survey->proven <= opening->position && opening->use == USE_SYNCED &&
-           opening->position > opening->use_position && opening->number > 0 && survey->store->journal.origin != opening->position && !survey->last_known;
+    return opening->position == opening->home.position && survey->proven <= opening->position
+           && opening->use == USE_SYNCED && opening->position > opening->use_position && opening->number > 0
+           && survey->store->journal.origin != opening->position && !survey->last_known;
 }
 
 status_t salvage_tail(opening_t *opening) {
@@ -411,7 +432,8 @@ status_t salvage_tail(opening_t *opening) {
                        .chain = opening->chain,
                        .chain_known = true};
     /* Home has it all, the journal is new, or its end is known: the ring need not be read. */
-    if ((opening->use == USE_CLOSED && opening->use_position == opening->position) || opening->made || ended_here(&survey)) {
+    if ((opening->use == USE_CLOSED && opening->use_position == opening->position) || opening->made
+        || ended_here(&survey)) {
         return STATUS_OK;
     }
     status_t status = look(&survey);
@@ -428,7 +450,8 @@ status_t salvage_tail(opening_t *opening) {
         note_damage(&survey, 1);
     }
     if (status == STATUS_OK && opening->no_room) {
-        return survey.proven > opening->position ? STATUS_NO_SPACE : STATUS_OK; /* what is damaged can only be put right at home */
+        /* what is damaged can only be put right at home */
+        return survey.proven > opening->position ? STATUS_NO_SPACE : STATUS_OK;
     }
     if (status == STATUS_OK && survey.interesting) {
         status = walk(&survey);

@@ -1,11 +1,13 @@
-/* salvage.h: between salvage.c, which finds out what a damaged journal still proves, and rebuild.c, which brings it into home. */
+/* salvage.h: between salvage.c, which finds out what a damaged journal still proves, and rebuild.c, which brings it
+ * into home. */
 #ifndef LEAFD_STORE_SALVAGE_H
 #define LEAFD_STORE_SALVAGE_H
 
 #include "store/recover.h"
 
-/* Behind replay's end: damage is told from a torn tail, repaired where one bit is wrong, and what is proven behind it is applied. In
- * the write transaction, which it begins when replay has not. Moves opening's position on; opening->damage says what there was. */
+/* Behind replay's end: damage is told from a torn tail, repaired where one bit is wrong, and what is proven behind it
+ * is applied. In the write transaction, which it begins when replay has not. Moves opening's position on;
+ * opening->damage says what there was. */
 LEAF_MUST_USE status_t salvage_tail(opening_t *opening);
 
 typedef struct rebuild rebuild_t;
@@ -15,7 +17,8 @@ void rebuild_free(rebuild_t *rebuild);
 void rebuild_hole(rebuild_t *rebuild);
 /* A sound batch behind a hole. */
 LEAF_MUST_USE status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, uint32_t size);
-/* A damaged batch: the ops in [BATCH_HEADER_SIZE, end) whose own checksum holds. whole: its structure is sound up to the end. */
+/* A damaged batch: the ops in [BATCH_HEADER_SIZE, end) whose own checksum holds. whole: its structure is sound up to
+ * the end. */
 LEAF_MUST_USE status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, bool whole);
 /* Writes the streams' states, and raises the alarms of what they lost. */
 LEAF_MUST_USE status_t rebuild_end(rebuild_t *rebuild);

@@ -1,11 +1,11 @@
-/* schedules.c: messages that are to do something at a time, perhaps again and again. Here: when, durably. What they do is the plane's
- * (store_hooks_t.due); how their patterns read is the plane's, too.
+/* schedules.c: messages that are to do something at a time, perhaps again and again. Here: when, durably. What they do
+ * is the plane's (store_hooks_t.due); how their patterns read is the plane's, too.
  *
  *     EXPIRY          (stream, due, seq | EXPIRY_SCHEDULE)    wakes, in one order with times to live
  *     RECORD_SCHEDULE (stream, seq) -> due, due as wall ns    says which of the entries is in force
  *
- * due is on the age clock: a step of the wall clock fires nothing early. An entry that is not in force (its message is gone, or has been
- * given another time) is passed over when it comes up, so that replacing a time costs no search.
+ * due is on the age clock: a step of the wall clock fires nothing early. An entry that is not in force (its message is
+ * gone, or has been given another time) is passed over when it comes up, so that replacing a time costs no search.
  */
 #include "base/check.h"
 #include "store/core.h"
@@ -24,7 +24,8 @@ static bool record_read(store_stream_t *stream, uint64_t seq, int64_t *due, int6
     store_key_t key;
     bytes_t value = BYTES_NONE;
     record_key(&key, stream, seq);
-    if (overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_OK || value.size != RECORD_SIZE - VALUE_CRC_SIZE) {
+    if (overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_OK
+        || value.size != RECORD_SIZE - VALUE_CRC_SIZE) {
         return false;
     }
     *due = (int64_t)load_be64(value.at);

@@ -1,5 +1,6 @@
-/* store.c: the pipeline. One store_tick: what came back from the journal and the keeper, background work, then the open batch is closed and
- * handed over when the journal is idle; when enough is young, a checkpoint is begun at that batch's end.
+/* store.c: the pipeline. One store_tick: what came back from the journal and the keeper, background work, then the open
+ * batch is closed and handed over when the journal is idle; when enough is young, a checkpoint is begun at that batch's
+ * end.
  *
  * store_open and store_close are in open.c.
  */
@@ -10,25 +11,27 @@
 #include "base/check.h"
 #include "disk/space.h"
 
-#define CHECKPOINT_NS (5 * NS_PER_SECOND) /* the oldest young batch waits no longer        */
-#define CHECKPOINT_PART 8                 /* a checkpoint begins when the ring is 1/8 full: CPU and rate are the same from
-                                             1/3 to 1/24, and replay after a kill is the shorter the earlier */
+#define CHECKPOINT_NS (5 * NS_PER_SECOND) /* the oldest young batch waits no longer */
+/* a checkpoint begins when the ring is 1/8 full: CPU and rate are the same from 1/3 to 1/24, and replay after a kill is
+ * the shorter the earlier */
+#define CHECKPOINT_PART 8
 #define CHECKPOINT_SHORT_NS (200 * NS_PER_MS)
 #define CHECKPOINT_MIN (UINT64_C(64) << 10)
-#define HAND_BYTES (UINT64_C(256) << 10)  /* the keeper is woken for so much, not for each batch */
+#define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
 #define TRIM_BYTES (UINT64_C(1) << 20)
-#define BACKGROUND_NS (100 * NS_PER_MS)   /* how soon after appends deadlines are looked at */
-#define POLL_NS (50 * NS_PER_MS)          /* a memory store's keeper is asked so often      */
+#define BACKGROUND_NS (100 * NS_PER_MS) /* how soon after appends deadlines are looked at */
+#define POLL_NS (50 * NS_PER_MS)        /* a memory store's keeper is asked so often */
 
 void store_clock(store_t *store, moment_t now) {
     int64_t step = clockwork_advance(&store->clock, now);
     store->now_mono = now.mono_ns;
     if (step != 0) {
-        store_alarm(store, ALARM_CLOCK, 0, 0, "the wall clock stepped by %lld ms; ages go on by elapsed time", (long long)(step / NS_PER_MS));
+        store_alarm(store, ALARM_CLOCK, 0, 0, "the wall clock stepped by %lld ms; ages go on by elapsed time",
+                    (long long)(step / NS_PER_MS));
     }
 }
 
-/* ---- closing a batch ---- */
+/* ---- closing a batch --------------------------------------------------------------------------------------------- */
 
 static void keep_clock(store_t *store) {
     static const char name[] = "clock";
@@ -67,7 +70,7 @@ void store_seal(store_t *store) {
     keeper_seal(&store->keeper, store->flight_end);
 }
 
-/* ---- completions ---- */
+/* ---- completions ------------------------------------------------------------------------------------------------- */
 
 static void advance_visible(store_t *store) {
     for (uint32_t i = 0; i < store->flying.count; i++) {
@@ -101,18 +104,20 @@ static void take_durable(store_t *store) {
     }
 }
 
-/* Idle: the ring's memory goes back. Not at every checkpoint: faulting it in again costs 0.15 us a message, a third of an append. */
+/* Idle: the ring's memory goes back. Not at every checkpoint: faulting it in again costs 0.15 us a message, a third of
+ * an append. */
 static void trim(store_t *store) {
     uint64_t position = store->boundary;
-    if (store->batches.begin != position || !batch_is_empty(&store->batches) || position - store->trimmed < TRIM_BYTES) {
+    if (store->batches.begin != position || !batch_is_empty(&store->batches)
+        || position - store->trimmed < TRIM_BYTES) {
         return;
     }
     batches_trim(&store->batches, position > store->batches.size ? position - store->batches.size : 0, position);
     store->trimmed = position;
 }
 
-/* The keeper has committed in the middle of a checkpoint for lack of room. The newer snapshot serves as well (the memtable is asked first),
- * and LMDB may use again what only the older one could see. */
+/* The keeper has committed in the middle of a checkpoint for lack of room. The newer snapshot serves as well (the
+ * memtable is asked first), and LMDB may use again what only the older one could see. */
 static void take_pieces(store_t *store) {
     uint64_t pieces = atomic_load_explicit(&store->keeper.pieces, memory_order_acquire);
     if (pieces != store->pieces && env_renew(store->env) == STATUS_OK) {
@@ -121,15 +126,16 @@ static void take_pieces(store_t *store) {
     }
 }
 
-/* Home takes no more writes since one of them failed, and is likely to take them when it was opened again. Between two ticks nobody holds
- * anything of it. The memtable has all that home may lack. */
+/* Home takes no more writes since one of them failed, and is likely to take them when it was opened again. Between two
+ * ticks nobody holds anything of it. The memtable has all that home may lack. */
 static void take_parked(store_t *store) {
     if (!atomic_load_explicit(&store->keeper.parked, memory_order_acquire)) {
         return;
     }
     bool unreadable = env_reopen(store->env) != STATUS_OK;
     if (unreadable && !store->unreadable) {
-        store_alarm(store, ALARM_IO, 0, 0, "what is stored in %s cannot be opened again: it is not served until it can", store->directory);
+        store_alarm(store, ALARM_IO, 0, 0, "what is stored in %s cannot be opened again: it is not served until it can",
+                    store->directory);
     }
     store->unreadable = unreadable;
     store->cursor_seq = 0;
@@ -162,12 +168,13 @@ static void space_alarm(store_t *store, bool limit) {
     if (!store->space_trouble) {
         store_alarm(store, ALARM_DISK_OK, 0, 0, "%s has room again", store->directory);
     } else if (limit) {
-        store_alarm(store, ALARM_DISK_FULL, 0, 0, "%s has reached its limit: publishers are refused until something is removed",
-                    store->directory);
-    } else {
         store_alarm(store, ALARM_DISK_FULL, 0, 0,
-                    "the disk of %s is full (%llu MB free): publishers are refused until there is room again, all else goes on",
-                    store->directory, (unsigned long long)free_mb);
+                    "%s has reached its limit: publishers are refused until something is removed", store->directory);
+    } else {
+        store_alarm(
+            store, ALARM_DISK_FULL, 0, 0,
+            "the disk of %s is full (%llu MB free): publishers are refused until there is room again, all else goes on",
+            store->directory, (unsigned long long)free_mb);
     }
 }
 
@@ -180,16 +187,18 @@ static void take_trouble(store_t *store) {
     bool tight = store->admits < (store->space_trouble ? SPACE_RESUME : SPACE_STOP);
     if ((space || tight) != store->space_trouble) {
         store->space_trouble = space || tight;
-        space_alarm(store, !space && atomic_load_explicit(&store->keeper.short_by, memory_order_relaxed) == SPACE_LIMIT);
+        space_alarm(store,
+                    !space && atomic_load_explicit(&store->keeper.short_by, memory_order_relaxed) == SPACE_LIMIT);
     }
     if (io != store->io_trouble) {
         store->io_trouble = io;
         store_alarm(store, io ? ALARM_IO : ALARM_DISK_OK, 0, 0,
-                    io ? "writing to %s fails: publishers are refused, it is tried again" : "writing to %s works again", store->directory);
+                    io ? "writing to %s fails: publishers are refused, it is tried again" : "writing to %s works again",
+                    store->directory);
     }
 }
 
-/* ---- background ---- */
+/* ---- background -------------------------------------------------------------------------------------------------- */
 
 /* However much is due, and in however many streams: so much of it, and then everybody else's messages before more. */
 static void background(store_t *store) {
@@ -217,7 +226,8 @@ static void background(store_t *store) {
         next = deadline < next ? deadline : next;
     }
     next = clockwork_mono_at(&store->clock, next);
-    /* What is due and found no room is tried again soon, not at once: the plane would go round at full speed until there is some. */
+    /* What is due and found no room is tried again soon, not at once: the plane would go round at full speed until
+     * there is some. */
     int64_t soonest = room ? store->now_mono : store->now_mono + BACKGROUND_NS;
     store->background_at = next > soonest ? next : soonest;
 }
@@ -301,7 +311,7 @@ int64_t store_next_deadline(const store_t *store) {
     return deadline;
 }
 
-/* ---- looks ---- */
+/* ---- looks ------------------------------------------------------------------------------------------------------- */
 
 int store_wake_fd(const store_t *store) {
     return store->options.memory ? -1 : store->keeper.plane_fd;

@@ -1,22 +1,24 @@
-/* store.h: what the plane and the consumers may ask of the store. Streams, their messages, small durable records, one open batch.
+/* store.h: what the plane and the consumers may ask of the store. Streams, their messages, small durable records, one
+ * open batch.
  *
- * Theory. The plane thread calls everything here; the store owns two threads of its own (journal, keeper), reached by rings. Each
- * change goes into the OPEN BATCH as key/value effects and is visible to reads of this thread at once (the young overlay), but
- * "durable" and visible to consumers only when its batch has come back from the journal:
+ * Theory. The plane thread calls everything here; the store owns two threads of its own (journal, keeper), reached by
+ * rings. Each change goes into the OPEN BATCH as key/value effects and is visible to reads of this thread at once (the
+ * young overlay), but "durable" and visible to consumers only when its batch has come back from the journal:
  *
  *      append, delete, record_put ...          open batch N
  *      store_tick                              journal idle? batch N --> journal thread (one write, one fdatasync)
  *      store_tick (later)                      N durable: store_durable() == N, store_advanced_next() names streams
  *      keeper thread                           applies durable batches to LMDB, commits at a checkpoint, young shrinks
  *
- * What waits for durability (acks, API replies) is kept by plane/ under the batch number that store_batch() gave at the time
- * of the change. The store sends nothing to anybody.
+ * What waits for durability (acks, API replies) is kept by plane/ under the batch number that store_batch() gave at the
+ * time of the change. The store sends nothing to anybody.
  *
- * Changes that find no room in the ring of batches say STATUS_FULL (appends: APPEND_NO_SPACE) and have done nothing. Publishers
- * are refused while an eighth of the ring is left, so deletions and records meet that only when the disk has refused all for long.
+ * Changes that find no room in the ring of batches say STATUS_FULL (appends: APPEND_NO_SPACE) and have done nothing.
+ * Publishers are refused while an eighth of the ring is left, so deletions and records meet that only when the disk has
+ * refused all for long.
  *
- * Two stores may live in a process (file and memory streams): the memory one has no journal; its batches are durable at once.
- * Times come in as moment_t; the store asks no clock. A stamp never runs backwards within a stream.
+ * Two stores may live in a process (file and memory streams): the memory one has no journal; its batches are durable at
+ * once. Times come in as moment_t; the store asks no clock. A stamp never runs backwards within a stream.
  */
 #ifndef LEAFD_STORE_STORE_H
 #define LEAFD_STORE_STORE_H
@@ -33,15 +35,16 @@ typedef struct store store_t;
 typedef struct store_stream store_stream_t;
 
 typedef struct store_options {
-    const char *directory;     /* made when missing (0700); holds the journal, the LMDB environment and a lock file   */
-    uint64_t max_bytes;        /* of messages; the map is this plus index overhead plus a reserve for deletions       */
-    uint64_t journal_size;     /* 0 = STORE_JOURNAL_SIZE; ignored for a memory store                                  */
-    int64_t sync_interval_ns;  /* 0 = durable before acknowledged                                                     */
-    bool memory;               /* environment on tmpfs, no journal, no sync, emptied at open                          */
+    const char *directory;    /* made when missing (0700); holds the journal, the LMDB environment and a lock file */
+    uint64_t max_bytes;       /* of messages; the map is this plus index overhead plus a reserve for deletions */
+    uint64_t journal_size;    /* 0 = STORE_JOURNAL_SIZE; ignored for a memory store */
+    int64_t sync_interval_ns; /* 0 = durable before acknowledged */
+    bool memory;              /* environment on tmpfs, no journal, no sync, emptied at open */
 } store_options_t;
 
-/* Opens or makes a store and replays the journal's valid tail. On failure *out is NULL and reason (size reason_size) says what
- * is wrong, where, and what to do: STATUS_IN_USE, STATUS_VERSION, STATUS_CORRUPT, STATUS_IO, STATUS_NO_SPACE, STATUS_NO_MEMORY. */
+/* Opens or makes a store and replays the journal's valid tail. On failure *out is NULL and reason (size reason_size)
+ * says what is wrong, where, and what to do: STATUS_IN_USE, STATUS_VERSION, STATUS_CORRUPT, STATUS_IO, STATUS_NO_SPACE,
+ * STATUS_NO_MEMORY. */
 LEAF_MUST_USE status_t store_open(const store_options_t *options, store_t **out, char *reason, size_t reason_size);
 /* Makes everything durable, checkpoints, ends the threads, frees. NULL is fine. */
 void store_close(store_t *store);
@@ -53,29 +56,30 @@ typedef struct store_hooks {
     void (*appended)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject);
     /* A message left: deleted, purged, expired, evicted by a limit. */
     void (*removed)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject);
-    /* A message's schedule is due (append_t.due_ts; due_ts says when it was meant to be). What it does to the stream is in one batch with
-     * the end of this due time. true: done, perhaps with a new time (store_schedule). false: not now, it is asked again in a second. */
+    /* A message's schedule is due (append_t.due_ts; due_ts says when it was meant to be). What it does to the stream is
+     * in one batch with the end of this due time. true: done, perhaps with a new time (store_schedule). false: not now,
+     * it is asked again in a second. */
     bool (*due)(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts);
     void *due_context;
 } store_hooks_t;
 void store_set_hooks(store_t *store, store_hooks_t hooks);
 
-/* ---- tick ---------------------------------------------------------------------------------------------------------- */
+/* ---- tick -------------------------------------------------------------------------------------------------------- */
 
 /* Hands the open batch over when the journal is idle, takes completions and checkpoints, expires what is due (a bounded
  * amount), renews the read snapshot. Slices and views given out before become invalid. */
 void store_tick(store_t *store, moment_t now);
-int store_wake_fd(const store_t *store);          /* readable when a completion waits (-1: memory store)                 */
-int64_t store_next_deadline(const store_t *store); /* mono ns of the next expiry or checkpoint, INT64_MAX = none          */
-uint64_t store_batch(const store_t *store);       /* number of the open batch                                            */
+int store_wake_fd(const store_t *store);           /* readable when a completion waits (-1: memory store) */
+int64_t store_next_deadline(const store_t *store); /* mono ns of the next expiry or checkpoint, INT64_MAX = none */
+uint64_t store_batch(const store_t *store);        /* number of the open batch */
 bool store_batch_empty(const store_t *store);
-uint64_t store_durable(const store_t *store);     /* every batch up to this number is on disk                            */
-bool store_room(const store_t *store);            /* false: the journal lags; stop reading from publishers               */
+uint64_t store_durable(const store_t *store); /* every batch up to this number is on disk */
+bool store_room(const store_t *store);        /* false: the journal lags; stop reading from publishers */
 /* Streams whose visible end moved since the last call to this; NULL when no more. */
 store_stream_t *store_advanced_next(store_t *store);
 
 typedef struct store_alarm {
-    uint32_t code;             /* ALARM_* of abi.h                                                                       */
+    uint32_t code; /* ALARM_* of abi.h */
     uint32_t stream;
     uint64_t seq;
     char text[256];
@@ -83,64 +87,65 @@ typedef struct store_alarm {
 /* false: none left. Bounded; when it overflows the newest are counted in stats, not kept. */
 bool store_alarm_next(store_t *store, store_alarm_t *alarm);
 
-void store_stats(const store_t *store, plane_stats_t *stats); /* fills in the store's members, adds to what is there      */
+void store_stats(const store_t *store, plane_stats_t *stats); /* fills in the store's members, adds to what is there */
 
-/* ---- streams --------------------------------------------------------------------------------------------------------- */
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
 
 /* New or stored: an id with stored state gets that state back; otherwise empty at config->first_seq. */
 LEAF_MUST_USE status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *config, moment_t now,
                                          store_stream_t **out);
 /* New limits; what is over them goes at once, in bounded steps of store_tick when it is much. */
 void store_stream_configure(store_stream_t *stream, const stream_config_t *config, moment_t now);
-/* Everything of the stream goes: messages, heads, dedupe ids, records with its id as prefix. The handle is dead after it. */
+/* Everything of the stream goes: messages, heads, dedupe ids, records with its id as prefix. The handle is dead after
+ * it. */
 LEAF_MUST_USE status_t store_stream_remove(store_stream_t *stream);
 uint32_t store_stream_id(const store_stream_t *stream);
 store_t *store_stream_store(const store_stream_t *stream);
 const stream_config_t *store_stream_config(const store_stream_t *stream);
 /* Counters now (open batch included). deleted_count and subjects are exact. */
 void store_stream_state(const store_stream_t *stream, stream_state_t *out);
-uint64_t store_stream_visible(const store_stream_t *stream); /* last sequence that is durable                           */
-void store_stream_set_owner(store_stream_t *stream, void *owner); /* plane's pointer back                                 */
+uint64_t store_stream_visible(const store_stream_t *stream);      /* last sequence that is durable */
+void store_stream_set_owner(store_stream_t *stream, void *owner); /* plane's pointer back */
 void *store_stream_owner(const store_stream_t *stream);
 
-/* ---- writing ---------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 typedef enum append_verdict {
     APPEND_STORED = 0,
-    APPEND_DUPLICATE,          /* seq = the first one's                                                    */
-    APPEND_SKIPPED,            /* a sequence was taken, nothing stored (interest without a consumer)       */
-    APPEND_WRONG_LAST_SEQ,     /* seq = the actual one                          10071                      */
-    APPEND_WRONG_LAST_MSG_ID,  /* last_msg_id = the actual one                  10070                      */
-    APPEND_TOO_LARGE,          /* max_msg_size                                  10054                      */
-    APPEND_HEADER_TOO_LARGE,   /*                                               10097                      */
-    APPEND_MAX_MSGS,           /* maximum messages exceeded                     10077                      */
+    APPEND_DUPLICATE,         /* seq = the first one's */
+    APPEND_SKIPPED,           /* a sequence was taken, nothing stored (interest without a consumer) */
+    APPEND_WRONG_LAST_SEQ,    /* seq = the actual one                          10071 */
+    APPEND_WRONG_LAST_MSG_ID, /* last_msg_id = the actual one                  10070 */
+    APPEND_TOO_LARGE,         /* max_msg_size                                  10054 */
+    APPEND_HEADER_TOO_LARGE,  /*                                               10097 */
+    APPEND_MAX_MSGS,          /* maximum messages exceeded                     10077 */
     APPEND_MAX_BYTES,
     APPEND_MAX_PER_SUBJECT,
-    APPEND_SEALED,             /*                                               10109                      */
-    APPEND_NO_SPACE,           /* store limit, disk or map full                 10023                      */
-    APPEND_NO_ROLLUP,          /* rollup not permitted                          10111                      */
-    APPEND_OUT_OF_ORDER,       /* a mirror's sequence not above the last                                   */
+    APPEND_SEALED,       /*                                               10109 */
+    APPEND_NO_SPACE,     /* store limit, disk or map full                 10023 */
+    APPEND_NO_ROLLUP,    /* rollup not permitted                          10111 */
+    APPEND_OUT_OF_ORDER, /* a mirror's sequence not above the last */
 } append_verdict_t;
 
 typedef struct append {
     bytes_t subject;
-    bytes_t header;            /* as it is to be stored                                                     */
+    bytes_t header; /* as it is to be stored */
     bytes_t payload;
-    bytes_t msg_id;            /* Nats-Msg-Id; empty = no dedupe                                            */
+    bytes_t msg_id; /* Nats-Msg-Id; empty = no dedupe */
     bool has_expected_last_seq;
     bool has_expected_subject_seq;
     bool has_expected_msg_id;
     uint64_t expected_last_seq;
     uint64_t expected_subject_seq;
-    bytes_t expected_subject;  /* empty: the message's own; may have wildcards                              */
+    bytes_t expected_subject; /* empty: the message's own; may have wildcards */
     bytes_t expected_msg_id;
-    uint8_t rollup;            /* 0 none, 1 sub, 2 all                                                      */
-    bool skip;                 /* take a sequence, store nothing                                            */
-    uint64_t force_seq;        /* mirrors: the origin's sequence; 0 = next. Gaps are filled as deleted      */
-    int64_t force_ts;          /* mirrors: the origin's stamp; 0 = now                                      */
-    int64_t expires_ts;        /* Nats-TTL: wall ns, 0 = none, -1 = never (exempt from max_age)             */
-    int64_t due_ts;            /* a schedule: wall ns of the first time, 0 = none                           */
-    bytes_t source_key;        /* sources: stored with the message in the same batch, see RECORD_SOURCE     */
+    uint8_t rollup;     /* 0 none, 1 sub, 2 all */
+    bool skip;          /* take a sequence, store nothing */
+    uint64_t force_seq; /* mirrors: the origin's sequence; 0 = next. Gaps are filled as deleted */
+    int64_t force_ts;   /* mirrors: the origin's stamp; 0 = now */
+    int64_t expires_ts; /* Nats-TTL: wall ns, 0 = none, -1 = never (exempt from max_age) */
+    int64_t due_ts;     /* a schedule: wall ns of the first time, 0 = none */
+    bytes_t source_key; /* sources: stored with the message in the same batch, see RECORD_SOURCE */
     uint64_t source_seq;
 } append_t;
 
@@ -148,23 +153,25 @@ typedef struct appended {
     append_verdict_t verdict;
     uint64_t seq;
     int64_t ts;
-    bytes_t last_msg_id;       /* valid until the next call                                                 */
-    uint8_t rolling;           /* the rollup (1 sub, 2 all) was only begun: store_purge of the subject or of all,
-                                  below seq, has to come to its end before anybody is told that it is done  */
+    bytes_t last_msg_id; /* valid until the next call */
+    /* the rollup (1 sub, 2 all) was only begun: store_purge of the subject or of all, below seq, has to come to its end
+     * before anybody is told that it is done */
+    uint8_t rolling;
 } appended_t;
 
 /* Evaluates in the reference's order (jetstream.md 4.2) and appends to the open batch. Never fails half. */
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now);
 
-/* Only from inside the hook `due`, for that message: the schedule's next time, as wall ns. Waits for as long as lies between now and
- * then, whatever the wall clock does meanwhile. STATUS_NOT_FOUND: the message is gone. */
+/* Only from inside the hook `due`, for that message: the schedule's next time, as wall ns. Waits for as long as lies
+ * between now and then, whatever the wall clock does meanwhile. STATUS_NOT_FOUND: the message is gone. */
 LEAF_MUST_USE status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now);
-LEAF_MUST_USE status_t store_delete(store_stream_t *stream, uint64_t seq); /* STATUS_NOT_FOUND; STATUS_FULL: no room, later       */
-/* A purge, begun with zeros behind `keep`. It takes what is there at its first step; with `keep`, what is older than the newest `keep`
- * at its last. */
+/* STATUS_NOT_FOUND; STATUS_FULL: no room, later */
+LEAF_MUST_USE status_t store_delete(store_stream_t *stream, uint64_t seq);
+/* A purge, begun with zeros behind `keep`. It takes what is there at its first step; with `keep`, what is older than
+ * the newest `keep` at its last. */
 typedef struct store_purge {
-    bytes_t filter;            /* the caller's, until the end; empty = all                                  */
-    uint64_t below_seq;        /* 0 = no bound                                                              */
+    bytes_t filter;     /* the caller's, until the end; empty = all */
+    uint64_t below_seq; /* 0 = no bound */
     uint64_t keep;
     bool begun;
     uint64_t at;
@@ -176,81 +183,88 @@ LEAF_MUST_USE status_t store_purge(store_stream_t *stream, store_purge_t *purge,
 /* Whenever no further step is to come, before the stream goes. */
 void store_purge_end(store_purge_t *purge);
 
-/* ---- reading ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct stored_message {
     uint64_t seq;
     int64_t ts;
-    bytes_t subject;           /* slices valid until the next store_tick or write to this store             */
+    bytes_t subject; /* slices valid until the next store_tick or write to this store */
     bytes_t header;
     bytes_t payload;
 } stored_message_t;
 
-typedef struct filters {       /* none = everything                                                         */
+typedef struct filters { /* none = everything */
     const bytes_t *patterns;
     uint32_t count;
 } filters_t;
 
 /* STATUS_NOT_FOUND: deleted or never there. STATUS_CORRUPT: failed its checksum (counted, alarmed, never served). */
 LEAF_MUST_USE status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out);
-/* First message at or after *from that matches; looks at most `budget` messages: STATUS_AGAIN with *from moved on when that
- * was not enough, STATUS_NOT_FOUND when there is none up to `upto`. Corrupt ones are stepped over (alarmed). */
-LEAF_MUST_USE status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
-                                  stored_message_t *out);
-/* Newest message at or below `upto` whose subject matches (wildcards). Looks at every subject when it must: see store_newest. */
-LEAF_MUST_USE status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out);
-LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq); /* first with stamp >= ts     */
+/* First message at or after *from that matches; looks at most `budget` messages: STATUS_AGAIN with *from moved on when
+ * that was not enough, STATUS_NOT_FOUND when there is none up to `upto`. Corrupt ones are stepped over (alarmed). */
+LEAF_MUST_USE status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
+                                  uint32_t budget, stored_message_t *out);
+/* Newest message at or below `upto` whose subject matches (wildcards). Looks at every subject when it must: see
+ * store_newest. */
+LEAF_MUST_USE status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto,
+                                             stored_message_t *out);
+/* first with stamp >= ts */
+LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq);
 
-/* What goes through many subjects or messages comes in slices, which may lie ticks apart, with whatever is written in between.
- * budget: about so many steps over a message. What was opened has to be closed before its stream goes. NULL: no memory. */
+/* What goes through many subjects or messages comes in slices, which may lie ticks apart, with whatever is written in
+ * between. budget: about so many steps over a message. What was opened has to be closed before its stream goes. NULL:
+ * no memory. */
 
-/* Distinct subjects that match the pattern, in byte order (very long ones: in the order of their keys); false from visit ends it. Each is
- * given once, with its numbers at that moment; one that lives all the while is not missed. STATUS_AGAIN: there are more. */
+/* Distinct subjects that match the pattern, in byte order (very long ones: in the order of their keys); false from
+ * visit ends it. Each is given once, with its numbers at that moment; one that lives all the while is not missed.
+ * STATUS_AGAIN: there are more. */
 typedef bool (*subject_visit_t)(void *context, bytes_t subject, uint64_t count, uint64_t last_seq);
 typedef struct store_walk store_walk_t;
 store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern);
 LEAF_MUST_USE status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context);
-void store_walk_close(store_walk_t *walk); /* NULL is fine                                                                */
+void store_walk_close(store_walk_t *walk); /* NULL is fine */
 /* All at once. */
 LEAF_MUST_USE status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context);
 
-/* Exact number of messages at or after `from` that match. Once a step said true, store_tally_now is right at every moment until the
- * tally is closed. */
+/* Exact number of messages at or after `from` that match. Once a step said true, store_tally_now is right at every
+ * moment until the tally is closed. */
 typedef struct store_tally store_tally_t;
 store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint64_t from);
 bool store_tally_step(store_tally_t *tally, uint32_t budget);
 uint64_t store_tally_now(const store_tally_t *tally);
-void store_tally_close(store_tally_t *tally); /* NULL is fine                                                             */
-uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from); /* all at once                             */
+void store_tally_close(store_tally_t *tally);                                   /* NULL is fine */
+uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from); /* all at once */
 
-/* The sequence of the newest message that matches, among those at or below the `upto` of each call: none that was there all the while is
- * newer. (It may have gone since it was looked at.) Begun with zeros, ended by store_newest_end. */
+/* The sequence of the newest message that matches, among those at or below the `upto` of each call: none that was there
+ * all the while is newer. (It may have gone since it was looked at.) Begun with zeros, ended by store_newest_end. */
 typedef struct store_newest {
     bool begun;
     uint64_t seq;
     store_walk_t *walk;
 } store_newest_t;
-LEAF_MUST_USE status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget,
-                                    uint64_t *seq);
+LEAF_MUST_USE status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto,
+                                    uint32_t budget, uint64_t *seq);
 void store_newest_end(store_newest_t *newest);
 /* The newest of one subject at or below upto, back along its chain. *at: 0 at first, then as it was left. */
-LEAF_MUST_USE status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t budget, uint64_t *at);
+LEAF_MUST_USE status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t budget,
+                                       uint64_t *at);
 
 /* Deleted sequences in [*from, upto], ascending, in slices as above; false from visit ends it. */
 LEAF_MUST_USE status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,
                                      bool (*visit)(void *context, uint64_t seq), void *context);
 
-/* ---- small durable records --------------------------------------------------------------------------------------------- */
+/* ---- small durable records --------------------------------------------------------------------------------------- */
 
-/* kind: RECORD_* of abi.h, or one of these, which stay inside C. Keys that belong to a stream begin with its id (4 bytes BE). */
-#define RECORD_CONSUMER_STATE 10   /* key = stream id, consumer id                                                        */
-#define RECORD_CONSUMER_PENDING 11 /* key = stream id, consumer id, stream seq (8 BE)                                     */
+/* kind: RECORD_* of abi.h, or one of these, which stay inside C. Keys that belong to a stream begin with its id (4
+ * bytes BE). */
+#define RECORD_CONSUMER_STATE 10   /* key = stream id, consumer id */
+#define RECORD_CONSUMER_PENDING 11 /* key = stream id, consumer id, stream seq (8 BE) */
 
 #define STORE_RECORD_MAX (UINT32_C(32) << 20)
 LEAF_MUST_USE status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value);
 /* Is there room now for a record with this value, and for the opening and the removal of a stream beside it? */
 bool store_record_fits(store_t *store, bytes_t value);
-LEAF_MUST_USE status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key);     /* missing is fine             */
+LEAF_MUST_USE status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key); /* missing is fine */
 LEAF_MUST_USE status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefix);
 /* Overlay included. *value valid until the next store_tick or write. */
 LEAF_MUST_USE status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value);

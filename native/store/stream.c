@@ -1,7 +1,7 @@
 /* stream.c: a stream's life (open, configure, remove), its counters, and its state record.
  *
- * Record RECORD_STATE, key = stream id (after crc 4): first 8, last 8, messages 8, bytes 8, subjects 8, last ts 8, last born 8,
- * last message id size 2, last message id. Absolute, one per touched stream and batch.
+ * Record RECORD_STATE, key = stream id (after crc 4): first 8, last 8, messages 8, bytes 8, subjects 8, last ts 8, last
+ * born 8, last message id size 2, last message id. Absolute, one per touched stream and batch.
  */
 #include <stdlib.h>
 
@@ -11,7 +11,8 @@
 
 #define STATE_FIXED_SIZE (VALUE_CRC_SIZE + 7 * 8 + 2)
 
-_Static_assert(STREAM_PROMISE >= OP_HEADER_SIZE + 5 + STATE_FIXED_SIZE + STORE_LAST_ID_MAX + OP_HEADER_SIZE + 2 * MESSAGE_KEY_SIZE,
+_Static_assert(STREAM_PROMISE
+                   >= OP_HEADER_SIZE + 5 + STATE_FIXED_SIZE + STORE_LAST_ID_MAX + OP_HEADER_SIZE + 2 * MESSAGE_KEY_SIZE,
                "closing a batch writes a state and a range for each touched stream");
 
 uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *message) {
@@ -29,7 +30,7 @@ void stream_state_key(store_key_t *key, uint32_t id) {
 }
 
 uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *value) {
-    const uint64_t numbers[] = {stream->first_seq, stream->last_seq,           stream->messages,           stream->bytes,
+    const uint64_t numbers[] = {stream->first_seq, stream->last_seq,          stream->messages,           stream->bytes,
                                 stream->subjects,  (uint64_t)stream->last_ts, (uint64_t)stream->last_born};
     for (uint32_t i = 0; i < 7; i++) {
         store_be64(value + VALUE_CRC_SIZE + (size_t)8 * i, numbers[i]);
@@ -42,7 +43,8 @@ uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *
 
 status_t stream_state_read(store_stream_t *stream, bytes_t value) {
     const uint32_t fixed = STATE_FIXED_SIZE - VALUE_CRC_SIZE;
-    if (value.size < fixed || load_be16(value.at + fixed - 2) != value.size - fixed || value.size - fixed > STORE_LAST_ID_MAX) {
+    if (value.size < fixed || load_be16(value.at + fixed - 2) != value.size - fixed
+        || value.size - fixed > STORE_LAST_ID_MAX) {
         return STATUS_CORRUPT;
     }
     stream->first_seq = load_be64(value.at);
@@ -80,7 +82,8 @@ bool stream_settle(store_stream_t *stream) {
     store_key_t key;
     stream_state_key(&key, stream->id);
     check(young_reserve(&store->young, 2) == STATUS_OK);
-    uint8_t *value = overlay_put(store, DB_RECORDS, key_bytes(&key), STATE_FIXED_SIZE + stream->last_id_size, true, NULL);
+    uint8_t *value =
+        overlay_put(store, DB_RECORDS, key_bytes(&key), STATE_FIXED_SIZE + stream->last_id_size, true, NULL);
     (void)stream_state_write(stream, key_bytes(&key), value);
     return true;
 }
@@ -104,7 +107,7 @@ void stream_drop(store_stream_t *stream) {
     }
 }
 
-/* ---- life ---- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void stream_free(store_stream_t *stream) {
     free(stream->places.at);
@@ -126,7 +129,8 @@ static status_t stream_load(store_stream_t *stream, bool *stored) {
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *config, moment_t now, store_stream_t **out) {
+status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *config, moment_t now,
+                           store_stream_t **out) {
     *out = NULL;
     store_clock(store, now);
     for (uint32_t i = 0; i < store->streams.count; i++) {
@@ -192,8 +196,8 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     (void)limits_expire(stream, stream->store->clock.age, &steps); /* or with the next tick */
 }
 
-static const uint32_t stream_record_kinds[] = {RECORD_STREAM, RECORD_CONSUMER, RECORD_SOURCE, RECORD_CONSUMER_STATE,
-                                               RECORD_CONSUMER_PENDING, RECORD_SCHEDULE};
+static const uint32_t stream_record_kinds[] = {RECORD_STREAM,         RECORD_CONSUMER,         RECORD_SOURCE,
+                                               RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING, RECORD_SCHEDULE};
 static const store_db_t stream_dbs[] = {DB_MESSAGES, DB_HEADS, DB_IDS, DB_ID_ORDER, DB_EXPIRY};
 
 status_t store_stream_remove(store_stream_t *stream) {
@@ -235,7 +239,7 @@ void stream_release(store_stream_t *stream) {
     stream_free(stream);
 }
 
-/* ---- looks ---- */
+/* ---- looks ------------------------------------------------------------------------------------------------------- */
 
 uint32_t store_stream_id(const store_stream_t *stream) {
     return stream->id;

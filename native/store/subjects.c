@@ -1,5 +1,5 @@
-/* subjects.c: what goes by subject: heads read through cache, young and home; the newest message of a subject or pattern. Heads change in
- * append.c and limits.c through head_change. All subjects in order: walk.c; counts: tally.c.
+/* subjects.c: what goes by subject: heads read through cache, young and home; the newest message of a subject or
+ * pattern. Heads change in append.c and limits.c through head_change. All subjects in order: walk.c; counts: tally.c.
  */
 #include "base/check.h"
 #include "text/subject.h"
@@ -78,7 +78,8 @@ void head_change(store_stream_t *stream, head_entry_t *entry) {
 }
 
 void heads_settle(store_t *store) {
-    for (head_entry_t *entry = heads_take_dirty(&store->heads); entry != NULL; entry = heads_take_dirty(&store->heads)) {
+    for (head_entry_t *entry = heads_take_dirty(&store->heads); entry != NULL;
+         entry = heads_take_dirty(&store->heads)) {
         bytes_t subject = head_subject(entry);
         store->batches.promised -= head_promise(subject);
         store_key_t key;
@@ -103,14 +104,14 @@ bool filters_match(filters_t filters, bytes_t subject) {
     return filters.count == 0;
 }
 
-/* ---- the newest ---- */
+/* ---- the newest -------------------------------------------------------------------------------------------------- */
 
 static bool matches_all(bytes_t pattern) {
     return pattern.size == 0 || (pattern.size == 1 && pattern.at[0] == '>');
 }
 
-/* *at is the sequence to look at next. The one that stood there may have gone since, without a link if it was its subject's newest: then
- * from the head again. */
+/* *at is the sequence to look at next. The one that stood there may have gone since, without a link if it was its
+ * subject's newest: then from the head again. */
 status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t budget, uint64_t *at) {
     head_t head;
     if (!head_look(stream, subject, &head)) {
@@ -122,7 +123,8 @@ status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto,
         if (*at == head.last && *at <= upto) {
             return STATUS_OK; /* whatever its checksum says: whoever reads it is told */
         }
-        status_t status = *at < head.first || *at < stream->first_seq ? STATUS_NOT_FOUND : message_find(stream, *at, false, &found);
+        status_t status =
+            *at < head.first || *at < stream->first_seq ? STATUS_NOT_FOUND : message_find(stream, *at, false, &found);
         if (status == STATUS_NOT_FOUND && step == 0 && *at != head.last) {
             *at = head.last;
             continue;
@@ -179,7 +181,8 @@ static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t up
     return STATUS_AGAIN;
 }
 
-status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget, uint64_t *seq) {
+status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget,
+                      uint64_t *seq) {
     if (!matches_all(pattern) && !subject_has_wildcard(pattern)) {
         status_t status = store_newest_of(stream, pattern, upto, budget, &newest->seq);
         *seq = newest->seq;

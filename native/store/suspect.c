@@ -1,14 +1,17 @@
 /* suspect.c: see suspect.h.
  *
- * Values have checksums, LMDB's pages have none: it follows a damaged page to wherever that points, and the process ends by SIGSEGV, by
- * SIGBUS or by an assertion of LMDB's. Without a word, and again at every start. So the end says a word and leaves an empty file
- * "data.mdb.suspect"; and the next start reads every page itself (pages.c) before LMDB does:
+ * Values have checksums, LMDB's pages have none: it follows a damaged page to wherever that points, and the process
+ * ends by SIGSEGV, by SIGBUS or by an assertion of LMDB's. Without a word, and again at every start. So the end says a
+ * word and leaves an empty file "data.mdb.suspect"; and the next start reads every page itself (pages.c) before LMDB
+ * does:
  *
  *     sound                 the file is removed, the start goes on
- *     damaged               the start is refused, unless the loss is accepted: then data.mdb is kept as data.mdb.damaged and the store
- *                           begins empty (the journal without data.mdb is set aside by recover.c)
+ *     damaged               the start is refused, unless the loss is accepted: then data.mdb is kept as
+ *                           data.mdb.damaged and the store begins empty (the journal without data.mdb is set aside by
+ *                           recover.c)
  *
- * A small store is looked at in every start. Damage that has ended nothing yet is alarmed, and what can be read is served.
+ * A small store is looked at in every start. Damage that has ended nothing yet is alarmed, and what can be read is
+ * served.
  */
 #include "store/suspect.h"
 
@@ -45,7 +48,7 @@ void suspect_mark(const store_t *store) {
     }
 }
 
-/* ---- the end of a process ---- */
+/* ---- the end of a process ---------------------------------------------------------------------------------------- */
 
 static const int faults[] = {SIGSEGV, SIGBUS, SIGABRT};
 #define FAULTS (sizeof faults / sizeof *faults)
@@ -53,9 +56,11 @@ static const int faults[] = {SIGSEGV, SIGBUS, SIGABRT};
 static struct sigaction before[FAULTS];
 static char watched[4096]; /* the mark's path; empty: no store is watched */
 
-/* Nothing but what a signal handler may call. What came before the watch (a core dump, a sanitizer's report) comes after it. */
+/* Nothing but what a signal handler may call. What came before the watch (a core dump, a sanitizer's report) comes
+ * after it. */
 static void on_fault(int number) {
-    static const char text[] = "leafd: the process ends by a fault or an assertion; damage in the store's data.mdb can cause one, so the next start "
+    static const char text[] = "leafd: the process ends by a fault or an assertion; damage in the store's data.mdb can "
+                               "cause one, so the next start "
                                "reads all of that file before it is used\n";
     ssize_t done = write(STDERR_FILENO, text, sizeof text - 1);
     (void)done;
@@ -92,7 +97,7 @@ void suspect_unwatch(const store_t *store) {
     watched[0] = 0;
 }
 
-/* ---- a start ---- */
+/* ---- a start ----------------------------------------------------------------------------------------------------- */
 
 static status_t accept_loss(opening_t *opening, const char *home, const char *mark, const char *what) {
     char kept[4096];
@@ -102,7 +107,9 @@ static status_t accept_loss(opening_t *opening, const char *home, const char *ma
     (void)unlink(mark);
     opening->store->corrupt++;
     store_alarm(opening->store, ALARM_CORRUPT, 0, 0,
-                "data.mdb is damaged (%s) and the loss is accepted: the store begins empty; what was there is kept as data.mdb.damaged", what);
+                "data.mdb is damaged (%s) and the loss is accepted: the store begins empty; what was there is kept as "
+                "data.mdb.damaged",
+                what);
     return STATUS_OK;
 }
 
@@ -112,8 +119,8 @@ status_t suspect_look(opening_t *opening) {
     char mark[4096];
     char what[256];
     struct stat file;
-    if (store->options.memory || !path_of(store, home_name, home) || !path_of(store, mark_name, mark) || stat(home, &file) != 0 ||
-        file.st_size == 0) {
+    if (store->options.memory || !path_of(store, home_name, home) || !path_of(store, mark_name, mark)
+        || stat(home, &file) != 0 || file.st_size == 0) {
         return STATUS_OK;
     }
     bool suspect = access(mark, F_OK) == 0 || pages_cut_short(home);
@@ -133,13 +140,16 @@ status_t suspect_look(opening_t *opening) {
     }
     if (suspect) {
         snprintf(opening->reason, opening->reason_size,
-                 "data.mdb in %s is damaged (%s): restore the directory from a backup, or accept the loss of all that is stored with an empty "
+                 "data.mdb in %s is damaged (%s): restore the directory from a backup, or accept the loss of all that "
+                 "is stored with an empty "
                  "file %s/accept-loss and start again",
                  store->directory, what, store->directory);
         return status;
     }
     store->corrupt++;
     store_alarm(store, ALARM_CORRUPT, 0, 0,
-                "data.mdb is damaged (%s): messages may be missing, and LMDB may end the process; restore the directory from a backup", what);
+                "data.mdb is damaged (%s): messages may be missing, and LMDB may end the process; restore the "
+                "directory from a backup",
+                what);
     return STATUS_OK;
 }

@@ -1,5 +1,5 @@
-/* suspect.h: a data.mdb that may be damaged in its structure: what makes it suspect, and what a start does about it. Only the files of a
- * start include it.
+/* suspect.h: a data.mdb that may be damaged in its structure: what makes it suspect, and what a start does about it.
+ * Only the files of a start include it.
  */
 #ifndef LEAFD_STORE_SUSPECT_H
 #define LEAFD_STORE_SUSPECT_H

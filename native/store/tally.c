@@ -1,15 +1,18 @@
 /* tally.c: how many messages match, counted in slices and exact all the while.
  *
- * A tally knows which part of the stream it has counted; what enters or leaves that part meanwhile is told to it (tallies_appended,
- * tallies_removed) and changes its number, what enters or leaves the rest will be met, or not, when the count comes there. So the number is
- * that of the moment at which the last slice ends, and stays that of "now" until the tally is closed. Ways to count, cheapest first:
+ * A tally knows which part of the stream it has counted; what enters or leaves that part meanwhile is told to it
+ * (tallies_appended, tallies_removed) and changes its number, what enters or leaves the rest will be met, or not, when
+ * the count comes there. So the number is that of the moment at which the last slice ends, and stays that of "now"
+ * until the tally is closed. Ways to count, cheapest first:
  *
  *     TOTAL    everything, from the first on: the stream's own counter
  *     CHAIN    one subject's messages, back along their chain, when that is much shorter than the stretch
  *     WALK     the heads of all matching subjects: the number from the first on
- *     AFTER    the messages from `from` to the end as it was         BEFORE   those below `from`, to take off the walk's number
+ *     AFTER    the messages from `from` to the end as it was         BEFORE   those below `from`, to take off the
+ *                                                                             walk's number
  *
- * A message that fails its checksum is counted by its head and by the stream's counter, not by a scan; nobody can deliver it.
+ * A message that fails its checksum is counted by its head and by the stream's counter, not by a scan; nobody can
+ * deliver it.
  */
 #include <stdlib.h>
 
@@ -17,30 +20,30 @@
 #include "text/subject.h"
 #include "store/core.h"
 
-#define CHAIN_COST 4      /* a step back on a chain costs about so many steps forward      */
-#define WALK_COST 4       /* and a look at a head so many                                  */
-#define WALK_ALWAYS 4096  /* subjects: so few are always walked, to know whether all match */
+#define CHAIN_COST 4     /* a step back on a chain costs about so many steps forward */
+#define WALK_COST 4      /* and a look at a head so many */
+#define WALK_ALWAYS 4096 /* subjects: so few are always walked, to know whether all match */
 
 typedef enum tally_way { TALLY_CHAIN, TALLY_WALK, TALLY_AFTER, TALLY_BEFORE, TALLY_TOTAL } tally_way_t;
 
 struct store_tally {
     store_tally_t *next;
     store_stream_t *stream;
-    filters_t filters; /* own copies; none = everything                                      */
+    filters_t filters; /* own copies; none = everything */
     uint64_t from;
     tally_way_t way;
-    bool walked;         /* `all` is known                                                      */
-    uint32_t which;      /* the filter that is walked: a subject counts for its first match     */
+    bool walked;    /* `all` is known */
+    uint32_t which; /* the filter that is walked: a subject counts for its first match */
     store_walk_t *walk;
-    uint64_t all;        /* messages that match, of the subjects that were walked               */
-    uint64_t counted;    /* in the part that was scanned, or on the chain                       */
-    uint64_t begin;      /* the scan's part is [begin, at) and, for AFTER, what is above upto   */
-    uint64_t at;         /* CHAIN: the next one to look at; what is above it was counted        */
+    uint64_t all;     /* messages that match, of the subjects that were walked */
+    uint64_t counted; /* in the part that was scanned, or on the chain */
+    uint64_t begin;   /* the scan's part is [begin, at) and, for AFTER, what is above upto */
+    uint64_t at;      /* CHAIN: the next one to look at; what is above it was counted */
     uint64_t upto;
     bytes_t patterns[];
 };
 
-/* ---- what happens meanwhile ---- */
+/* ---- what happens meanwhile -------------------------------------------------------------------------------------- */
 
 static bool was_walked(const store_tally_t *tally, bytes_t subject) {
     if (tally->walked) {
@@ -92,11 +95,20 @@ void tallies_removed(store_stream_t *stream, const found_t *found) {
     }
 }
 
-/* ---- ways ---- */
+/* ---- ways -------------------------------------------------------------------------------------------------------- */
 
 static void scan(store_tally_t *tally, tally_way_t way, uint64_t begin, uint64_t upto) {
-    *tally = (store_tally_t){.next = tally->next, .stream = tally->stream, .filters = tally->filters, .from = tally->from, .way = way,
-                             .walked = tally->walked, .which = tally->which, .all = tally->all, .begin = begin, .at = begin, .upto = upto};
+    *tally = (store_tally_t){.next = tally->next,
+                             .stream = tally->stream,
+                             .filters = tally->filters,
+                             .from = tally->from,
+                             .way = way,
+                             .walked = tally->walked,
+                             .which = tally->which,
+                             .all = tally->all,
+                             .begin = begin,
+                             .at = begin,
+                             .upto = upto};
 }
 
 /* The stretch from `from` to the end is known to hold so many. */
@@ -116,7 +128,8 @@ static void choose_scan(store_tally_t *tally) {
     uint64_t before = tally->from - stream->first_seq;
     bool total = tally->filters.count == 0;
     uint64_t all = total ? stream->messages : tally->all;
-    if ((total || tally->walked) && all == stream->messages && stream->messages == stream->last_seq - stream->first_seq + 1) {
+    if ((total || tally->walked) && all == stream->messages
+        && stream->messages == stream->last_seq - stream->first_seq + 1) {
         settle(tally, stretch(tally)); /* every message counts, none is missing */
     } else if ((total || tally->walked) && all == 0) {
         settle(tally, 0);
@@ -165,13 +178,14 @@ static void choose(store_tally_t *tally) {
     }
 }
 
-/* ---- slices ---- */
+/* ---- slices ------------------------------------------------------------------------------------------------------ */
 
 static bool step_chain(store_tally_t *tally, uint32_t budget) {
     store_stream_t *stream = tally->stream;
     for (uint32_t step = 0; step < budget / CHAIN_COST + 1; step++) {
         found_t found;
-        if (tally->at < tally->from || tally->at < stream->first_seq || message_find(stream, tally->at, false, &found) != STATUS_OK) {
+        if (tally->at < tally->from || tally->at < stream->first_seq
+            || message_find(stream, tally->at, false, &found) != STATUS_OK) {
             settle(tally, tally->counted);
             return true;
         }
@@ -232,14 +246,10 @@ static bool step_scan(store_tally_t *tally, uint32_t budget) {
 
 bool store_tally_step(store_tally_t *tally, uint32_t budget) {
     switch (tally->way) {
-    case TALLY_CHAIN:
-        return step_chain(tally, budget);
-    case TALLY_WALK:
-        return tally->walked || step_walk(tally, budget);
-    case TALLY_TOTAL:
-        return true;
-    default:
-        return step_scan(tally, budget);
+    case TALLY_CHAIN: return step_chain(tally, budget);
+    case TALLY_WALK: return tally->walked || step_walk(tally, budget);
+    case TALLY_TOTAL: return true;
+    default: return step_scan(tally, budget);
     }
 }
 
@@ -247,16 +257,13 @@ uint64_t store_tally_now(const store_tally_t *tally) {
     uint64_t all = tally->filters.count == 0 ? tally->stream->messages : tally->all;
     switch (tally->way) {
     case TALLY_WALK:
-    case TALLY_TOTAL:
-        return all;
-    case TALLY_BEFORE:
-        return all > tally->counted ? all - tally->counted : 0;
-    default:
-        return tally->counted;
+    case TALLY_TOTAL: return all;
+    case TALLY_BEFORE: return all > tally->counted ? all - tally->counted : 0;
+    default: return tally->counted;
     }
 }
 
-/* ---- life ---- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint64_t from) {
     uint64_t size = 0;
@@ -280,7 +287,9 @@ store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint6
         tally->patterns[i] = bytes_of(text, pattern.size);
         text += pattern.size;
     }
-    *tally = (store_tally_t){.next = stream->tallies, .stream = stream, .filters = {.patterns = tally->patterns, .count = filters.count},
+    *tally = (store_tally_t){.next = stream->tallies,
+                             .stream = stream,
+                             .filters = {.patterns = tally->patterns, .count = filters.count},
                              .from = from};
     stream->tallies = tally;
     choose(tally);

@@ -4,13 +4,14 @@
  *     run of newcomers, sorted ----------------+--> merge --> examined one by one --> visit, when it matches and lives
  *     run of newcomers, sorted ----------------+
  *
- * Between two slices there is only `after`: the place in the order of the last subject that was examined. Subjects born young and subjects
- * in home are one set at any moment (a checkpoint moves some from the runs into home), so what lies behind `after` is always complete: a
- * subject that lives through the whole walk is visited exactly once, with its numbers at that moment. What is born or dies meanwhile behind
- * `after` is seen, what does so before it is not; who needs the sum of one moment (tally.c) asks walk_passed.
+ * Between two slices there is only `after`: the place in the order of the last subject that was examined. Subjects born
+ * young and subjects in home are one set at any moment (a checkpoint moves some from the runs into home), so what lies
+ * behind `after` is always complete: a subject that lives through the whole walk is visited exactly once, with its
+ * numbers at that moment. What is born or dies meanwhile behind `after` is seen, what does so before it is not; who
+ * needs the sum of one moment (tally.c) asks walk_passed.
  *
- * The order is that of home's keys: bytes, and for subjects too long for a key their cut form. Newcomers are sorted by runs of BIRTH_RUN,
- * when a walk first needs them, so that neither a publish nor a slice pays for more than a few runs.
+ * The order is that of home's keys: bytes, and for subjects too long for a key their cut form. Newcomers are sorted by
+ * runs of BIRTH_RUN, when a walk first needs them, so that neither a publish nor a slice pays for more than a few runs.
  */
 #include <stdlib.h>
 
@@ -29,25 +30,25 @@ typedef struct branch {
 
 struct store_walk {
     store_stream_t *stream;
-    bytes_t pattern; /* own, behind the struct                                   */
-    bytes_t prefix;  /* every match begins with it; short enough for a key       */
+    bytes_t pattern; /* own, behind the struct */
+    bytes_t prefix;  /* every match begins with it; short enough for a key */
     bool all;
     bool literal;
     bool over;
-    bool moved; /* `after` counts                                           */
+    bool moved; /* `after` counts */
     uint32_t after_size;
     uint8_t after[KEY_TEXT_MAX];
-    branch_t *branches; /* a binary heap by subject                                 */
+    branch_t *branches; /* a binary heap by subject */
     uint32_t branch_count;
     uint32_t branch_capacity;
-    bool home_open; /* the cursor stands on `home_key`                          */
+    bool home_open; /* the cursor stands on `home_key` */
     bytes_t home_key;
     bytes_t home_value;
     bytes_t home_subject;
     head_t home_head;
 };
 
-/* ---- order ---- */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
 static int bytes_compare(bytes_t a, bytes_t b) {
     uint32_t size = a.size < b.size ? a.size : b.size;
@@ -84,7 +85,8 @@ static bytes_t literal_prefix(bytes_t pattern) {
 static bool lies_ahead(const store_walk_t *walk, bytes_t subject) {
     store_key_t room;
     bytes_t order = order_of(subject, &room);
-    return walk->moved ? bytes_compare(order, bytes_of(walk->after, walk->after_size)) > 0 : bytes_compare(order, walk->prefix) >= 0;
+    return walk->moved ? bytes_compare(order, bytes_of(walk->after, walk->after_size)) > 0
+                       : bytes_compare(order, walk->prefix) >= 0;
 }
 
 static void remember(store_walk_t *walk, bytes_t subject) {
@@ -102,7 +104,7 @@ bool walk_passed(const store_walk_t *walk, bytes_t subject) {
     return walk->over || (walk->moved && !lies_ahead(walk, subject));
 }
 
-/* ---- newcomers ---- */
+/* ---- newcomers --------------------------------------------------------------------------------------------------- */
 
 static bytes_t born_subject(const store_stream_t *stream, uint64_t index) {
     op_t op;
@@ -157,7 +159,8 @@ static void branch_sink(store_walk_t *walk, uint32_t i) {
         if (child >= walk->branch_count) {
             break;
         }
-        if (child + 1 < walk->branch_count && subject_compare(walk->branches[child + 1].subject, walk->branches[child].subject) < 0) {
+        if (child + 1 < walk->branch_count
+            && subject_compare(walk->branches[child + 1].subject, walk->branches[child].subject) < 0) {
             child++;
         }
         if (subject_compare(walk->branches[child].subject, moving.subject) >= 0) {
@@ -226,7 +229,7 @@ static status_t open_branches(store_walk_t *walk) {
     return STATUS_OK;
 }
 
-/* ---- home ---- */
+/* ---- home -------------------------------------------------------------------------------------------------------- */
 
 /* Takes in what the cursor stands on; what cannot be read as a head is stepped over. */
 static void home_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
@@ -269,7 +272,7 @@ static void home_open(store_walk_t *walk) {
     }
 }
 
-/* ---- the walk ---- */
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
 static bool lives(const store_walk_t *walk, bytes_t subject, bool from_home, head_t *head) {
     store_stream_t *stream = walk->stream;

@@ -11,7 +11,8 @@ bool decimal_parse_upto(bytes_t text, uint64_t most, uint64_t *out) {
         if (digit > 9) {
             return false;
         }
-        over = over || __builtin_mul_overflow(value, (uint64_t)10, &value) || __builtin_add_overflow(value, (uint64_t)digit, &value);
+        over = over || __builtin_mul_overflow(value, (uint64_t)10, &value)
+               || __builtin_add_overflow(value, (uint64_t)digit, &value);
         over = over || value > most;
     }
     *out = over ? most : value;
@@ -25,7 +26,8 @@ bool decimal_parse(bytes_t text, uint64_t *out) {
     }
     for (uint32_t i = 0; i < text.size; i++) {
         uint8_t digit = (uint8_t)(text.at[i] - '0');
-        if (digit > 9 || __builtin_mul_overflow(value, (uint64_t)10, &value) || __builtin_add_overflow(value, (uint64_t)digit, &value)) {
+        if (digit > 9 || __builtin_mul_overflow(value, (uint64_t)10, &value)
+            || __builtin_add_overflow(value, (uint64_t)digit, &value)) {
             return false;
         }
     }

@@ -1,5 +1,6 @@
-/* decimal.h: whole numbers in decimal digits, read and written without the C library's formats, which cost more than the delivery of the
- * message they stand in. What does not live here: numbers of JSON with their fractions (text/json.h), durations (text/duration.h).
+/* decimal.h: whole numbers in decimal digits, read and written without the C library's formats, which cost more than
+ * the delivery of the message they stand in. What does not live here: numbers of JSON with their fractions
+ * (text/json.h), durations (text/duration.h).
  */
 #ifndef LEAFD_TEXT_DECIMAL_H
 #define LEAFD_TEXT_DECIMAL_H
@@ -8,8 +9,8 @@
 
 #include "base/bytes.h"
 
-#define DECIMAL_MAX 20u                  /* digits of UINT64_MAX                                       */
-#define DECIMAL_SHORT_MAX 9u             /* digits that always fit 32 bits                             */
+#define DECIMAL_MAX 20u      /* digits of UINT64_MAX */
+#define DECIMAL_SHORT_MAX 9u /* digits that always fit 32 bits */
 
 /* Digits alone, at least one. false: something else, or more than 64 bits hold. */
 bool decimal_parse(bytes_t text, uint64_t *out);
@@ -17,7 +18,8 @@ bool decimal_parse(bytes_t text, uint64_t *out);
 bool decimal_parse_upto(bytes_t text, uint64_t most, uint64_t *out);
 /* Digits with or without a '-' before them. */
 bool decimal_parse_signed(bytes_t text, int64_t *out);
-/* Cuts the digits off the front of *text, at most `max` of them, at most DECIMAL_SHORT_MAX. Returns how many there were. */
+/* Cuts the digits off the front of *text, at most `max` of them, at most DECIMAL_SHORT_MAX. Returns how many there
+ * were. */
 uint32_t decimal_take(bytes_t *text, uint32_t max, uint32_t *out);
 
 /* One to DECIMAL_SHORT_MAX digits: nothing can overflow, which is for the sizes on every message's line. */
@@ -37,10 +39,12 @@ static inline bool decimal_parse_short(bytes_t text, uint32_t *out) {
     return true;
 }
 
-/* Writes up to DECIMAL_MAX digits to `to`, where the caller has seen to the room; returns what is behind them. Two digits a division. */
+/* Writes up to DECIMAL_MAX digits to `to`, where the caller has seen to the room; returns what is behind them. Two
+ * digits a division. */
 static inline uint8_t *decimal_write(uint8_t *to, uint64_t value) {
-    static const char pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354"
-                                "55565758596061626364656667686970717273747576777879808182838485868788899091929394959697989900";
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354"
+        "55565758596061626364656667686970717273747576777879808182838485868788899091929394959697989900";
     uint8_t digits[DECIMAL_MAX];
     uint8_t *at = digits + DECIMAL_MAX;
     while (value >= 100) {

@@ -1,6 +1,7 @@
-/* dry_run.c: messages that only ask which way they would go (Nats-Trace-Dest with Nats-Trace-Only): tracing does not exist here yet, and
- * such a message must all the same do nothing. As in the reference, Nats-Trace-Only counts only beside a destination, names are compared
- * as they are spelled, and 1, true and on mean yes. What does not live here: traces.
+/* dry_run.c: messages that only ask which way they would go (Nats-Trace-Dest with Nats-Trace-Only): tracing does not
+ * exist here yet, and such a message must all the same do nothing. As in the reference, Nats-Trace-Only counts only
+ * beside a destination, names are compared as they are spelled, and 1, true and on mean yes. What does not live here:
+ * traces.
  */
 #include "text/dry_run.h"
 
@@ -16,9 +17,11 @@ bool is_dry_run(bytes_t header) {
     static const char only[] = "Nats-Trace-Only";
     bytes_t value;
     /* Nearly no message has it: one search of the bytes, before they are read line by line. */
-    if (memmem(header.at, header.size, only, sizeof(only) - 1) == NULL || !headers_find(header, BYTES_LITERAL("Nats-Trace-Only"), &value)
+    if (memmem(header.at, header.size, only, sizeof(only) - 1) == NULL
+        || !headers_find(header, BYTES_LITERAL("Nats-Trace-Only"), &value)
         || !(says(value, "1") || says(value, "true") || says(value, "on"))) {
         return false;
     }
-    return headers_find(header, BYTES_LITERAL("Nats-Trace-Dest"), &value) && value.size != 0 && !says(value, "trace disabled");
+    return headers_find(header, BYTES_LITERAL("Nats-Trace-Dest"), &value) && value.size != 0
+           && !says(value, "trace disabled");
 }

@@ -1,4 +1,5 @@
-/* dry_run.h: messages that only ask which way they would go (Nats-Trace-Dest with Nats-Trace-Only): they are neither delivered nor stored. */
+/* dry_run.h: messages that only ask which way they would go (Nats-Trace-Dest with Nats-Trace-Only): they are neither
+ * delivered nor stored. */
 #ifndef LEAFD_TEXT_DRY_RUN_H
 #define LEAFD_TEXT_DRY_RUN_H
 

@@ -11,8 +11,8 @@ typedef struct unit {
 } unit_t;
 
 static const unit_t units[] = {
-    {"ns", 1},         {"us", 1000},          {"\xc2\xb5s", 1000},     {"\xce\xbcs", 1000},
-    {"ms", 1000000},   {"s", 1000000000},     {"m", 60000000000},      {"h", 3600000000000},
+    {"ns", 1},       {"us", 1000},      {"\xc2\xb5s", 1000}, {"\xce\xbcs", 1000},
+    {"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000},  {"h", 3600000000000},
 };
 
 static const unit_t *unit_find(bytes_t name) {
@@ -26,7 +26,8 @@ static bool is_digit(uint8_t c) {
     return c >= '0' && c <= '9';
 }
 
-/* One number with its unit; `total` grows by it. Digits of the fraction beyond what 64 bits hold are dropped, as Go does. */
+/* One number with its unit; `total` grows by it. Digits of the fraction beyond what 64 bits hold are dropped, as Go
+ * does. */
 static bool element(const uint8_t **cursor, const uint8_t *end, uint64_t *total) {
     const uint8_t *at = *cursor;
     uint64_t whole = 0, fraction = 0;

@@ -118,7 +118,8 @@ static status_t copy_kept(buffer_t *out, bytes_t block, bool (*drop)(bytes_t nam
     return status == STATUS_OK ? buffer_append(out, crlf.at, crlf.size) : status;
 }
 
-status_t headers_copy_without(buffer_t *out, bytes_t block, bool (*drop)(bytes_t name), bool strip_status, bool *empty) {
+status_t headers_copy_without(buffer_t *out, bytes_t block, bool (*drop)(bytes_t name), bool strip_status,
+                              bool *empty) {
     uint64_t before = out->size;
     *empty = true;
     status_t status = copy_kept(out, block, drop, strip_status, empty);

@@ -1,5 +1,6 @@
-/* headers.h: the "NATS/1.0" header block: find, iterate, append, strip. Blocks are not validated by the broker; a block that
- * does not look like one has no fields. Names compare case-sensitively, as the reference does for its own headers. */
+/* headers.h: the "NATS/1.0" header block: find, iterate, append, strip. Blocks are not validated by the broker; a block
+ * that does not look like one has no fields. Names compare case-sensitively, as the reference does for its own headers.
+ */
 #ifndef LEAFD_TEXT_HEADERS_H
 #define LEAFD_TEXT_HEADERS_H
 
@@ -17,8 +18,8 @@ bool headers_has_prefix(bytes_t block, bytes_t prefix);
  * strip_status. Appends nothing when no field is left and *empty is set. */
 LEAF_MUST_USE status_t headers_copy_without(buffer_t *out, bytes_t block, bool (*drop)(bytes_t name), bool strip_status,
                                             bool *empty);
-/* Adds "name: value\r\n" before the closing blank line of the block that ends at out's end (starts one when block_start ==
- * size). */
+/* Adds "name: value\r\n" before the closing blank line of the block that ends at out's end (starts one when block_start
+ * == size). */
 LEAF_MUST_USE status_t headers_append(buffer_t *out, uint64_t block_start, bytes_t name, bytes_t value);
 
 #endif

@@ -17,8 +17,8 @@ static bool fail_at_end(reader_t *reader) {
     return false;
 }
 
-/* Of the character here, when it is a whole one of more than one byte; else 0. The error text goes into a header: whatever could
- * end a line there must not get through. */
+/* Of the character here, when it is a whole one of more than one byte; else 0. The error text goes into a header:
+ * whatever could end a line there must not get through. */
 static int utf8_size(const reader_t *reader) {
     uint8_t c = *reader->at;
     int size = c < 0xc2 || c >= 0xf5 ? 0 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
@@ -54,7 +54,8 @@ static bool fail(reader_t *reader, const char *where) {
 }
 
 static void skip_blanks(reader_t *reader) {
-    while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\t' || *reader->at == '\r' || *reader->at == '\n')) {
+    while (reader->at < reader->end
+           && (*reader->at == ' ' || *reader->at == '\t' || *reader->at == '\r' || *reader->at == '\n')) {
         reader->at++;
     }
 }
@@ -151,7 +152,8 @@ static bool read_members(reader_t *reader, bool object) {
     for (;;) {
         skip_blanks(reader);
         if (object) {
-            if (reader->at >= reader->end || *reader->at != '"') return fail(reader, "looking for beginning of object key string");
+            if (reader->at >= reader->end || *reader->at != '"')
+                return fail(reader, "looking for beginning of object key string");
             if (!read_string(reader)) return false;
             skip_blanks(reader);
             if (reader->at >= reader->end || *reader->at != ':') return fail(reader, "after object key");

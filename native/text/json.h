@@ -1,6 +1,6 @@
-/* json.h: reading the small JSON objects that clients send on the hot path: pull requests and -NAK options. Checks the whole
- * text first and words errors as the reference server's JSON library does, because clients are shown them; then walks the
- * object's own fields. Allocates nothing. */
+/* json.h: reading the small JSON objects that clients send on the hot path: pull requests and -NAK options. Checks the
+ * whole text first and words errors as the reference server's JSON library does, because clients are shown them; then
+ * walks the object's own fields. Allocates nothing. */
 #ifndef LEAFD_TEXT_JSON_H
 #define LEAFD_TEXT_JSON_H
 
@@ -17,7 +17,7 @@ typedef enum json_kind { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_OB
 
 typedef struct json_field {
     bytes_t name;  /* between the quotes, escapes as they are */
-    bytes_t value; /* raw; of a string: between the quotes    */
+    bytes_t value; /* raw; of a string: between the quotes */
     json_kind_t kind;
 } json_field_t;
 

@@ -1,4 +1,5 @@
-/* rewrite.c: both patterns are walked token by token over the texts as they came; wildcards' values are slices of the subject. */
+/* rewrite.c: both patterns are walked token by token over the texts as they came; wildcards' values are slices of the
+ * subject. */
 #include "text/rewrite.h"
 
 #include "text/tokens.h"
@@ -47,7 +48,8 @@ static uint32_t count_wildcards(bytes_t pattern, bool *rest) {
 status_t rewrite_make(rewrite_t *rewrite, bytes_t from, bytes_t to, bytes_t order) {
     bool from_rest, to_rest;
     uint32_t count = count_wildcards(from, &from_rest);
-    if (from.size == 0 || to.size == 0 || count != order.size || count_wildcards(to, &to_rest) != count || from_rest != to_rest) {
+    if (from.size == 0 || to.size == 0 || count != order.size || count_wildcards(to, &to_rest) != count
+        || from_rest != to_rest) {
         return STATUS_INVALID;
     }
     *rewrite = (rewrite_t){.from = from, .to = to, .count = count, .same = bytes_equal(from, to)};

@@ -9,7 +9,7 @@ typedef struct decoding {
     uint8_t *out;
     uint32_t out_size;
     uint32_t written;
-    uint32_t offset; /* of the last copy, 0 = none yet   */
+    uint32_t offset; /* of the last copy, 0 = none yet */
 } decoding_t;
 
 /* count little-endian bytes, at most 4. */
@@ -95,8 +95,7 @@ static bool element(decoding_t *decoding) {
         return false;
     }
     switch (tag & 3u) {
-    case 0:
-        return literal(decoding, tag);
+    case 0: return literal(decoding, tag);
     case 1: {
         if (!take_number(decoding, 1, &offset)) {
             return false;
@@ -105,8 +104,7 @@ static bool element(decoding_t *decoding) {
         uint32_t length = (tag >> 2) & 7u;
         return offset == 0 ? repeat(decoding, length) : copy(decoding, offset, length + 4);
     }
-    default:
-        return take_number(decoding, (tag & 3u) == 2 ? 2 : 4, &offset) && copy(decoding, offset, 1 + (tag >> 2));
+    default: return take_number(decoding, (tag & 3u) == 2 ? 2 : 4, &offset) && copy(decoding, offset, 1 + (tag >> 2));
     }
 }
 

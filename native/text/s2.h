@@ -7,8 +7,9 @@
  *     10  copy      length-1 in the upper 6 bits, offset of 2 bytes
  *     11  copy      likewise, offset of 4 bytes
  *
- * A copy may overlap what it writes. What does not live here: the chunks around a block and their checksums, which Python
- * takes apart (agent/leafd/jetstream/s2.py); compression: raw chunks are S2, too, and the only ones that we write.
+ * A copy may overlap what it writes. What does not live here: the chunks around a block and their checksums, which
+ * Python takes apart (agent/leafd/jetstream/s2.py); compression: raw chunks are S2, too, and the only ones that we
+ * write.
  */
 #ifndef LEAFD_TEXT_S2_H
 #define LEAFD_TEXT_S2_H

@@ -1,9 +1,9 @@
-/* schedule.c: see schedule.h. As nats-server reads them, odd corners too: six cron fields, names of months and days, "N/step" goes to the
- * field's end, day of month and day of week are both wanted when one of them has a star and else either. A cron pattern that is not due
- * within five years is none.
+/* schedule.c: see schedule.h. As nats-server reads them, odd corners too: six cron fields, names of months and days,
+ * "N/step" goes to the field's end, day of month and day of week are both wanted when one of them has a star and else
+ * either. A cron pattern that is not due within five years is none.
  *
- * Theory of the search: a candidate second goes forward, field by field from the month down; a field that does not match is stepped until it
- * does, everything below it begins anew, and a wrap of a field starts over from the top.
+ * Theory of the search: a candidate second goes forward, field by field from the month down; a field that does not
+ * match is stepped until it does, everything below it begins anew, and a wrap of a field starts over from the top.
  */
 #include "text/schedule.h"
 
@@ -24,14 +24,16 @@ typedef struct field {
     const char *const *names; /* three letters each, beginning at low; NULL = none */
 } field_t;
 
-static const char *const month_names[] = {"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"};
+static const char *const month_names[] = {"jan", "feb", "mar", "apr", "may", "jun",
+                                          "jul", "aug", "sep", "oct", "nov", "dec"};
 static const char *const day_names[] = {"sun", "mon", "tue", "wed", "thu", "fri", "sat"};
 
 enum { SECOND, MINUTE, HOUR, DAY, MONTH, WEEKDAY, FIELDS };
 
-static const field_t fields[FIELDS] = {{0, 59, NULL}, {0, 59, NULL}, {0, 23, NULL}, {1, 31, NULL}, {1, 12, month_names}, {0, 6, day_names}};
+static const field_t fields[FIELDS] = {{0, 59, NULL}, {0, 59, NULL},        {0, 23, NULL},
+                                       {1, 31, NULL}, {1, 12, month_names}, {0, 6, day_names}};
 
-/* ---- reading ----------------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Cuts the text off at the separator; the rest is behind it. false: there was none, *part is all. */
 static bool split(bytes_t text, char separator, bytes_t *part, bytes_t *rest) {
@@ -115,7 +117,8 @@ static bool read_field(const field_t *field, bytes_t text, uint64_t *bits) {
 
 /* A field of nothing but commas has no values, and the search would go through five years of seconds to say so. */
 static bool can_match(const uint64_t bits[FIELDS]) {
-    return (bits[SECOND] & ~STAR) != 0 && (bits[MINUTE] & ~STAR) != 0 && (bits[HOUR] & ~STAR) != 0 && (bits[MONTH] & ~STAR) != 0;
+    return (bits[SECOND] & ~STAR) != 0 && (bits[MINUTE] & ~STAR) != 0 && (bits[HOUR] & ~STAR) != 0
+           && (bits[MONTH] & ~STAR) != 0;
 }
 
 static bool blank(uint8_t c) {
@@ -143,7 +146,7 @@ static bool read_cron(bytes_t text, uint64_t bits[FIELDS]) {
     }
 }
 
-/* ---- searching ------------------------------------------------------------------------------------------------------------------ */
+/* ---- searching --------------------------------------------------------------------------------------------------- */
 
 typedef struct local {
     int64_t year, month, day, hour, minute, second, weekday;
@@ -169,7 +172,8 @@ static void move_to(search_t *search, int64_t at) {
     local->second = second % 60;
 }
 
-/* A day of any number goes on into the months behind. Of a local time that the zone has twice or not at all, one of the readings. */
+/* A day of any number goes on into the months behind. Of a local time that the zone has twice or not at all, one of the
+ * readings. */
 static void move_to_date(search_t *search, int64_t year, int64_t month, int64_t day, int64_t second) {
     year += month > 12;
     month -= month > 12 ? 12 : 0;
@@ -263,14 +267,15 @@ static bool cron_next(const uint64_t bits[FIELDS], const zone_t *zone, int64_t b
     return false;
 }
 
-/* ---- patterns --------------------------------------------------------------------------------------------------------------------- */
+/* ---- patterns ---------------------------------------------------------------------------------------------------- */
 
 static bytes_t cron_of(bytes_t pattern) {
     static const struct {
         const char *name;
         const char *cron;
-    } names[] = {{"@yearly", "0 0 0 1 1 *"}, {"@annually", "0 0 0 1 1 *"}, {"@monthly", "0 0 0 1 * *"}, {"@weekly", "0 0 0 * * 0"},
-                 {"@daily", "0 0 0 * * *"},  {"@midnight", "0 0 0 * * *"}, {"@hourly", "0 0 * * * *"}};
+    } names[] = {{"@yearly", "0 0 0 1 1 *"}, {"@annually", "0 0 0 1 1 *"}, {"@monthly", "0 0 0 1 * *"},
+                 {"@weekly", "0 0 0 * * 0"}, {"@daily", "0 0 0 * * *"},    {"@midnight", "0 0 0 * * *"},
+                 {"@hourly", "0 0 * * * *"}};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         if (bytes_equal(pattern, bytes_of(names[i].name, (uint32_t)strlen(names[i].name)))) {
             return bytes_of(names[i].cron, (uint32_t)strlen(names[i].cron));
@@ -284,7 +289,8 @@ static int64_t rounded(int64_t ns) {
     return half - (half % NS_PER_SECOND + NS_PER_SECOND) % NS_PER_SECOND;
 }
 
-bool schedule_next(bytes_t pattern, const zone_t *zone, int64_t base_ns, int64_t now_ns, int64_t *next_ns, bool *repeats) {
+bool schedule_next(bytes_t pattern, const zone_t *zone, int64_t base_ns, int64_t now_ns, int64_t *next_ns,
+                   bool *repeats) {
     int64_t every;
     uint64_t bits[FIELDS];
     *repeats = false;
@@ -292,7 +298,8 @@ bool schedule_next(bytes_t pattern, const zone_t *zone, int64_t base_ns, int64_t
         return zone == NULL && time_parse(bytes_after(pattern, 4), next_ns);
     }
     *repeats = true;
-    /* It fires on elapsed time, never early; so a base that lies ahead tells that the wall clock was set back meanwhile. */
+    /* It fires on elapsed time, never early; so a base that lies ahead tells that the wall clock was set back
+     * meanwhile. */
     base_ns = base_ns > now_ns + STEPPED_NS ? now_ns : base_ns;
     if (bytes_starts(pattern, BYTES_LITERAL("@every "))) {
         if (zone != NULL || duration_parse(bytes_after(pattern, 7), &every) != STATUS_OK || every < NS_PER_SECOND) {

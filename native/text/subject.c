@@ -1,7 +1,7 @@
 /* subject.c: subjects as values. All walks are token by token over the bytes as they came; nothing is copied.
  *
- * As the reference does: a published subject with an empty token ("a..b", ".a", "a.") matches no pattern at all, and control
- * bytes other than the ones that end a word on the wire are ordinary bytes.
+ * As the reference does: a published subject with an empty token ("a..b", ".a", "a.") matches no pattern at all, and
+ * control bytes other than the ones that end a word on the wire are ordinary bytes.
  */
 #include "text/subject.h"
 

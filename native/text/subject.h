@@ -1,7 +1,7 @@
 /* subject.h: the NATS subject as a value: validate, compare, match. Knows no subscriptions and no accounts.
  *
- * A subject is tokens joined by '.'; in a subscription a whole token '*' matches one token and a last token '>' matches one
- * or more. In a published subject '*' and '>' are ordinary bytes.
+ * A subject is tokens joined by '.'; in a subscription a whole token '*' matches one token and a last token '>' matches
+ * one or more. In a published subject '*' and '>' are ordinary bytes.
  */
 #ifndef LEAFD_TEXT_SUBJECT_H
 #define LEAFD_TEXT_SUBJECT_H
@@ -21,8 +21,8 @@ bool subject_has_wildcard(bytes_t pattern);
 uint32_t subject_token_count(bytes_t subject);
 /* Token number i (0-based), BYTES_NONE when there are fewer. */
 bytes_t subject_token(bytes_t subject, uint32_t i);
-/* Does the literal subject match the pattern? Every token of `literal` is taken as is ('*' is no wildcard there); a literal
- * with an empty token matches nothing. */
+/* Does the literal subject match the pattern? Every token of `literal` is taken as is ('*' is no wildcard there); a
+ * literal with an empty token matches nothing. */
 bool subject_matches(bytes_t literal, bytes_t pattern);
 /* Is every subject that `inner` matches matched by `outer` too? */
 bool subject_is_subset(bytes_t inner, bytes_t outer);

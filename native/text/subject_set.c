@@ -1,13 +1,15 @@
-/* subject_set.c: see subject_set.h. What does not live here: what a pattern means (subject.c); patterns that come and go (route/). */
+/* subject_set.c: see subject_set.h. What does not live here: what a pattern means (subject.c); patterns that come and
+ * go (route/). */
 #include "text/subject_set.h"
 
 #include <stdlib.h>
 
 #include "text/subject.h"
 
-/* ---- order ----------------------------------------------------------------------------------------------------------- */
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
-/* The end of a token sorts before every byte of one, so that a token's patterns are not parted by those of a longer token. */
+/* The end of a token sorts before every byte of one, so that a token's patterns are not parted by those of a longer
+ * token. */
 static uint32_t rank(uint8_t c) {
     return c == '.' ? 0 : c + 1u;
 }
@@ -46,7 +48,7 @@ subject_set_t subject_set_make(bytes_t *at, uint32_t count) {
     return set;
 }
 
-/* ---- ranges ------------------------------------------------------------------------------------------------------------ */
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
 /* Patterns [from, to) that begin alike; their next token begins at `depth`. Those that have none come first. */
 typedef struct range {
@@ -120,7 +122,7 @@ static bool has_rest(const subject_set_t *set, range_t range) {
     return narrow(set, range, BYTES_LITERAL(">"), &rest);
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------------- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 /* literal: a '>' at the end of the subject is a token as any other. No token of it is empty. */
 static bool covered(const subject_set_t *set, range_t range, bytes_t left, bool literal) {
@@ -156,7 +158,8 @@ static bool any_collided(const subject_set_t *set, range_t range, bytes_t left) 
         bytes_t pattern = set->at[from];
         bytes_t rest = bytes_of(pattern.at + range.depth, pattern.size - range.depth);
         bytes_t token = next_token(&rest);
-        range_t below = {.from = from, .to = bisect(set, from + 1, range, token, 0), .depth = range.depth + token.size + 1};
+        range_t below = {
+            .from = from, .to = bisect(set, from + 1, range, token, 0), .depth = range.depth + token.size + 1};
         if (left.at == NULL ? has_end(set, below) : collided(set, below, left)) {
             return true;
         }
@@ -179,7 +182,8 @@ static bool collided(const subject_set_t *set, range_t range, bytes_t left) {
             return set->at[range.to - 1].size >= range.depth;
         }
         range_t below;
-        if (narrow(set, range, BYTES_LITERAL("*"), &below) && (last ? has_end(set, below) : collided(set, below, left))) {
+        if (narrow(set, range, BYTES_LITERAL("*"), &below)
+            && (last ? has_end(set, below) : collided(set, below, left))) {
             return true;
         }
         if (!narrow(set, range, token, &range)) {

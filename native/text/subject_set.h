@@ -1,10 +1,11 @@
 /* subject_set.h: many subject patterns, asked whether one of them matches, covers or overlaps a subject.
  *
- * The answers are those of asking each pattern in turn (subject.h). Up to SUBJECT_SET_SMALL patterns that is how they are found;
- * more are sorted by tokens, so that the patterns with the same first tokens stand side by side: the array is a trie without nodes,
- * and each token of the subject narrows a range of it by bisection.
+ * The answers are those of asking each pattern in turn (subject.h). Up to SUBJECT_SET_SMALL patterns that is how they
+ * are found; more are sorted by tokens, so that the patterns with the same first tokens stand side by side: the array
+ * is a trie without nodes, and each token of the subject narrows a range of it by bisection.
  *
- *     a.*   a.*.c   a.b   a.b.>   b.>          range of "a": 0..3    of "a.b": 2..3    "a.b" itself is the first of that
+ *     a.*   a.*.c   a.b   a.b.>   b.>          range of "a": 0..3    of "a.b": 2..3    "a.b" itself is the first of
+ *                                                                                      that
  *
  * The caller owns the array and the bytes, and leaves both alone while the set is used.
  */

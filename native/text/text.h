@@ -1,15 +1,16 @@
 /* text.h: short texts composed on the stack: subjects, header lines, answers, "-ERR" lines.
  *
- * What does not fit is no text: text_bytes() is empty then, and an empty subject goes nowhere; nobody ever sees a shorter one. Only what
- * people read may be cut, and says so: text_shown(). What does not live here: texts without a bound (base/buffer.h).
+ * What does not fit is no text: text_bytes() is empty then, and an empty subject goes nowhere; nobody ever sees a
+ * shorter one. Only what people read may be cut, and says so: text_shown(). What does not live here: texts without a
+ * bound (base/buffer.h).
  */
 #ifndef LEAFD_TEXT_TEXT_H
 #define LEAFD_TEXT_TEXT_H
 
 #include "base/bytes.h"
 
-#define SUBJECT_BYTES_MAX 4096u          /* of anything we compose                                     */
-#define TEXT_OVER UINT32_MAX             /* a size: more was added than there is room for              */
+#define SUBJECT_BYTES_MAX 4096u /* of anything we compose */
+#define TEXT_OVER UINT32_MAX    /* a size: more was added than there is room for */
 
 typedef struct text {
     uint32_t size;
@@ -19,7 +20,7 @@ typedef struct text {
 void text_add(text_t *text, bytes_t part);
 void text_add_literal(text_t *text, const char *part);
 void text_add_number(text_t *text, uint64_t number);
-void text_add_escaped(text_t *text, bytes_t raw); /* as inside of a JSON string                                */
+void text_add_escaped(text_t *text, bytes_t raw); /* as inside of a JSON string */
 
 static inline bool text_is_over(const text_t *text) {
     return text->size > sizeof(text->at);

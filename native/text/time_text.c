@@ -1,5 +1,5 @@
-/* time_text.c: see the header. Days are counted in the proleptic Gregorian calendar from 1970-01-01; no library call, because
- * timegm and strftime know neither nanoseconds nor a buffer that is not a string. */
+/* time_text.c: see the header. Days are counted in the proleptic Gregorian calendar from 1970-01-01; no library call,
+ * because timegm and strftime know neither nanoseconds nor a buffer that is not a string. */
 #include "text/time_text.h"
 
 #include "base/clock.h"
@@ -104,7 +104,8 @@ static bool take_zone(bytes_t *text, int64_t *seconds) {
     }
     bool east = take(text, '+');
     int64_t hour, minute;
-    if ((!east && !take(text, '-')) || !take_number(text, 2, &hour) || !take(text, ':') || !take_number(text, 2, &minute)) {
+    if ((!east && !take(text, '-')) || !take_number(text, 2, &hour) || !take(text, ':')
+        || !take_number(text, 2, &minute)) {
         return false;
     }
     if (hour > 23 || minute > 59) {
@@ -127,7 +128,8 @@ bool time_parse(bytes_t text, int64_t *ns) {
     if (!take_zone(&text, &zone) || text.size != 0) {
         return false;
     }
-    if (year < 1678 || year > 2261 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 59) {
+    if (year < 1678 || year > 2261 || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59
+        || second > 59) {
         return false;
     }
     int64_t days = days_from_date(year, month, day), same_year, same_month, same_day;

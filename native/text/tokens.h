@@ -1,4 +1,5 @@
-/* tokens.h: the one walk over the tokens of a subject or a pattern. Nothing is copied: tokens are slices of what is walked over.
+/* tokens.h: the one walk over the tokens of a subject or a pattern. Nothing is copied: tokens are slices of what is
+ * walked over.
  *
  *     "a.b.c"   a, b, c            "a..b"   a, (empty), b            "a."   a, (empty)            ""   no token at all
  *

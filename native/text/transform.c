@@ -1,7 +1,9 @@
-/* transform.c: compiling a transform: a destination becomes a row of pieces, one a token. Running it is transform_apply.c's.
+/* transform.c: compiling a transform: a destination becomes a row of pieces, one a token. Running it is
+ * transform_apply.c's.
  *
- * Finding a function in a token is as loose as the reference's search with regular expressions is: a call may stand behind other text
- * in its braces ("{{x{{wildcard(1)}}"), its arguments reach to the last parenthesis that braces follow.
+ * Finding a function in a token is as loose as the reference's search with regular expressions is: a call may stand
+ * behind other text in its braces ("{{x{{wildcard(1)}}"), its arguments reach to the last parenthesis that braces
+ * follow.
  */
 #include <stdlib.h>
 
@@ -10,7 +12,7 @@
 #include "text/tokens.h"
 #include "text/transform_private.h"
 
-/* ---- texts ---------------------------------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
 
 static bool is_space(uint8_t c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\f' || c == '\r';
@@ -94,7 +96,7 @@ static bool argument_number(bytes_t argument, int64_t *out) {
     return parse_number(argument, out);
 }
 
-/* ---- compiling ------------------------------------------------------------------------------------------------------- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 /* Where wildcard number `index` stands in the subject. */
 static status_t place_token(const transform_t *transform, piece_t *piece, int64_t index) {
@@ -166,7 +168,8 @@ static status_t compile_cut(const transform_t *transform, piece_t *piece, bytes_
         return STATUS_INVALID;
     }
     bytes_t second = next_argument(&arguments, &more);
-    if (more || !argument_number(first, &index) || !argument_number(second, &number) || number < INT32_MIN || number > INT32_MAX) {
+    if (more || !argument_number(first, &index) || !argument_number(second, &number) || number < INT32_MIN
+        || number > INT32_MAX) {
         return STATUS_INVALID;
     }
     piece->number = (int32_t)number;
@@ -181,7 +184,8 @@ static status_t compile_split(const transform_t *transform, piece_t *piece, byte
         return STATUS_INVALID;
     }
     piece->text = next_argument(&arguments, &more);
-    if (more || !argument_number(first, &index) || (piece->text.size != 0 && memchr(piece->text.at, ' ', piece->text.size) != NULL)) {
+    if (more || !argument_number(first, &index)
+        || (piece->text.size != 0 && memchr(piece->text.at, ' ', piece->text.size) != NULL)) {
         return STATUS_INVALID;
     }
     return compile_index(transform, piece, index);
@@ -276,7 +280,8 @@ static status_t compile_destination(transform_t *transform, bool rest) {
         if (status != STATUS_OK) {
             return status;
         }
-        bool needs_wildcards = piece->kind >= PIECE_WILDCARD && piece->kind != PIECE_PARTITION && piece->kind != PIECE_RANDOM;
+        bool needs_wildcards =
+            piece->kind >= PIECE_WILDCARD && piece->kind != PIECE_PARTITION && piece->kind != PIECE_RANDOM;
         if (needs_wildcards && transform->wildcards == 0 && !rest) {
             return STATUS_INVALID;
         }

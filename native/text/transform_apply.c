@@ -1,5 +1,5 @@
-/* transform_apply.c: running a compiled transform: the subject is cut into as many tokens as the source has, and piece after piece
- * written. Nothing is allocated; what does not fit the caller's buffer is told, not written.
+/* transform_apply.c: running a compiled transform: the subject is cut into as many tokens as the source has, and piece
+ * after piece written. Nothing is allocated; what does not fit the caller's buffer is told, not written.
  */
 #include "text/subject.h"
 #include "text/tokens.h"
@@ -115,23 +115,12 @@ static void put_cut(writer_t *writer, const piece_t *piece, bytes_t token) {
     uint32_t size = (uint32_t)piece->number;
     uint32_t odd = token.size % size;
     switch (piece->kind) {
-    case PIECE_SPLIT_FROM_LEFT:
-        put_slices(writer, token, size, token.size - size);
-        return;
-    case PIECE_SPLIT_FROM_RIGHT:
-        put_slices(writer, token, token.size - size, size);
-        return;
-    case PIECE_SLICE_FROM_LEFT:
-        put_slices(writer, token, size, size);
-        return;
-    case PIECE_SLICE_FROM_RIGHT:
-        put_slices(writer, token, odd == 0 ? size : odd, size);
-        return;
-    case PIECE_RIGHT:
-        put(writer, bytes_after(token, token.size - size));
-        return;
-    default:
-        put(writer, bytes_of(token.at, size));
+    case PIECE_SPLIT_FROM_LEFT: put_slices(writer, token, size, token.size - size); return;
+    case PIECE_SPLIT_FROM_RIGHT: put_slices(writer, token, token.size - size, size); return;
+    case PIECE_SLICE_FROM_LEFT: put_slices(writer, token, size, size); return;
+    case PIECE_SLICE_FROM_RIGHT: put_slices(writer, token, odd == 0 ? size : odd, size); return;
+    case PIECE_RIGHT: put(writer, bytes_after(token, token.size - size)); return;
+    default: put(writer, bytes_of(token.at, size));
     }
 }
 
@@ -185,36 +174,24 @@ static void put_split(writer_t *writer, bytes_t separator, bytes_t token) {
 
 static void put_piece(writer_t *writer, const piece_t *piece, const cut_t *cut, uint64_t *random) {
     switch (piece->kind) {
-    case PIECE_LITERAL:
-        put(writer, piece->text);
-        return;
-    case PIECE_REST:
-        put(writer, cut->rest);
-        return;
-    case PIECE_WILDCARD:
-        put(writer, cut->token[piece->tokens[0]]);
-        return;
-    case PIECE_PARTITION:
-        put_partition(writer, piece, cut);
-        return;
-    case PIECE_RANDOM:
-        put_random(writer, piece->number, random);
-        return;
-    case PIECE_SPLIT:
-        put_split(writer, piece->text, cut->token[piece->tokens[0]]);
-        return;
+    case PIECE_LITERAL: put(writer, piece->text); return;
+    case PIECE_REST: put(writer, cut->rest); return;
+    case PIECE_WILDCARD: put(writer, cut->token[piece->tokens[0]]); return;
+    case PIECE_PARTITION: put_partition(writer, piece, cut); return;
+    case PIECE_RANDOM: put_random(writer, piece->number, random); return;
+    case PIECE_SPLIT: put_split(writer, piece->text, cut->token[piece->tokens[0]]); return;
     case PIECE_SPLIT_FROM_LEFT:
     case PIECE_SPLIT_FROM_RIGHT:
     case PIECE_SLICE_FROM_LEFT:
     case PIECE_SLICE_FROM_RIGHT:
     case PIECE_RIGHT:
     case PIECE_LEFT:
-    default:
-        put_cut(writer, piece, cut->token[piece->tokens[0]]);
+    default: put_cut(writer, piece, cut->token[piece->tokens[0]]);
     }
 }
 
-status_t transform_apply(const transform_t *transform, bytes_t subject, uint64_t random, uint8_t *out, uint32_t max, uint32_t *size) {
+status_t transform_apply(const transform_t *transform, bytes_t subject, uint64_t random, uint8_t *out, uint32_t max,
+                         uint32_t *size) {
     writer_t writer = {.at = out, .max = max};
     if (transform->everything) {
         put(&writer, subject);

@@ -22,15 +22,15 @@ typedef enum piece_kind {
 typedef struct piece {
     piece_kind_t kind;
     int32_t number;
-    bytes_t text;       /* a literal, or where split() splits */
-    uint32_t *tokens;   /* own memory: positions in the subject */
+    bytes_t text;     /* a literal, or where split() splits */
+    uint32_t *tokens; /* own memory: positions in the subject */
     uint32_t count;
 } piece_t;
 
 struct transform {
-    bytes_t source;     /* own copies */
+    bytes_t source; /* own copies */
     bytes_t destination;
-    bool everything;    /* ">" to ">": any subject stays as it is */
+    bool everything; /* ">" to ">": any subject stays as it is */
     uint32_t source_count;
     uint32_t piece_count;
     uint32_t wildcards;

@@ -3,7 +3,8 @@
  *     header 44 | block with 4-byte times, passed over | header 44 | transitions 8 each | their types 1 each
  *     | types: offset 4, daylight 1, name 1 | names, leap seconds, indicators: unused | \n POSIX rule \n
  *
- * Behind the last transition the rule counts: "CET-1CEST,M3.5.0,M10.5.0/3" (POSIX TZ, in the rule's own signs: west is positive).
+ * Behind the last transition the rule counts: "CET-1CEST,M3.5.0,M10.5.0/3" (POSIX TZ, in the rule's own signs: west is
+ * positive).
  */
 #include "text/zone.h"
 
@@ -41,7 +42,7 @@ struct zone {
     rule_t rule;
 };
 
-/* ---- the rule ------------------------------------------------------------------------------------------------------------- */
+/* ---- the rule ---------------------------------------------------------------------------------------------------- */
 
 static bool take(bytes_t *text, char c) {
     if (text->size == 0 || text->at[0] != (uint8_t)c) {
@@ -171,7 +172,7 @@ static int64_t rule_offset(const rule_t *rule, int64_t at) {
     return daylight ? rule->daylight_offset : rule->standard_offset;
 }
 
-/* ---- the file -------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 typedef struct counts {
     uint64_t indicators, standards, leaps, times, types, names;
@@ -188,8 +189,8 @@ static bool counts_read(bytes_t file, uint64_t at, counts_t *counts) {
 }
 
 static uint64_t block_size(const counts_t *counts, uint64_t time_size) {
-    return counts->times * (time_size + 1) + counts->types * 6 + counts->names + counts->leaps * (time_size + 4) + counts->standards
-           + counts->indicators;
+    return counts->times * (time_size + 1) + counts->types * 6 + counts->names + counts->leaps * (time_size + 4)
+           + counts->standards + counts->indicators;
 }
 
 static bool zone_read(zone_t *zone, bytes_t file) {

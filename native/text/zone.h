@@ -1,4 +1,5 @@
-/* zone.h: time zones by their IANA names ("Europe/Berlin"), from the system's database: how far a zone is from UTC at a moment. */
+/* zone.h: time zones by their IANA names ("Europe/Berlin"), from the system's database: how far a zone is from UTC at a
+ * moment. */
 #ifndef LEAFD_TEXT_ZONE_H
 #define LEAFD_TEXT_ZONE_H
 
@@ -8,7 +9,8 @@
 
 typedef struct zone zone_t;
 
-/* Reads a file: for what happens seldom. The caller frees. NULL: no such zone (or no memory). "UTC" needs no database. */
+/* Reads a file: for what happens seldom. The caller frees. NULL: no such zone (or no memory). "UTC" needs no database.
+ */
 zone_t *zone_open(bytes_t name);
 void zone_close(zone_t *zone); /* NULL is fine */
 /* Seconds east of UTC at that moment (Unix seconds). NULL is UTC. */

@@ -41,7 +41,8 @@ status_t archive_read(bytes_t from, archive_entry_t *entry, uint64_t *used) {
             return status;
         }
     }
-    if (numbers[NAME] > ARCHIVE_NAME_MAX || numbers[HEADER] > INT64_MAX || numbers[PAYLOAD] > INT64_MAX - numbers[HEADER]) {
+    if (numbers[NAME] > ARCHIVE_NAME_MAX || numbers[HEADER] > INT64_MAX
+        || numbers[PAYLOAD] > INT64_MAX - numbers[HEADER]) {
         return STATUS_CORRUPT;
     }
     *entry = (archive_entry_t){.seq = numbers[SEQUENCE],

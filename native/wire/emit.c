@@ -102,7 +102,8 @@ status_t emit_client_message(buffer_t *out, const message_t *message, bytes_t si
     return STATUS_OK;
 }
 
-status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_t *queues, uint32_t queue_count, bool headers) {
+status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_t *queues, uint32_t queue_count,
+                           bool headers) {
     bytes_t header = headers ? message->header : BYTES_NONE;
     uint64_t bound = tail_bound(message);
     for (uint32_t i = 0; i < queue_count; i++) {
@@ -133,7 +134,8 @@ status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_
 }
 
 /* LS+ and LS-: name, subject, [queue, [weight]]. */
-static status_t emit_leaf_interest(buffer_t *out, const char *name, bytes_t subject, bytes_t queue, const uint32_t *weight) {
+static status_t emit_leaf_interest(buffer_t *out, const char *name, bytes_t subject, bytes_t queue,
+                                   const uint32_t *weight) {
     uint8_t *to;
     status_t status = buffer_reserve(out, (uint64_t)subject.size + queue.size + 16 + DECIMAL_MAX, &to);
     if (status != STATUS_OK) {

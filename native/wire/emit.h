@@ -17,8 +17,8 @@ typedef struct message {
 /* MSG or HMSG for a client subscription. A receiver without header support gets MSG without the header bytes. */
 LEAF_MUST_USE status_t emit_client_message(buffer_t *out, const message_t *message, bytes_t sid, bool headers);
 /* LMSG or HMSG for a leaf link; queues: groups of which the receiver must serve one member each. */
-LEAF_MUST_USE status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_t *queues, uint32_t queue_count,
-                                         bool headers);
+LEAF_MUST_USE status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_t *queues,
+                                         uint32_t queue_count, bool headers);
 LEAF_MUST_USE status_t emit_leaf_sub(buffer_t *out, bytes_t subject, bytes_t queue, uint32_t weight);
 LEAF_MUST_USE status_t emit_leaf_unsub(buffer_t *out, bytes_t subject, bytes_t queue);
 LEAF_MUST_USE status_t emit_err(buffer_t *out, bytes_t text); /* -ERR 'text' */

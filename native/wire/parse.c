@@ -1,15 +1,15 @@
 /* parse.c: one op at a time off the front of the input.
  *
- * The hot lines (PUB, HPUB, LMSG, HMSG) are recognised by one 4-byte comparison and cut into words in a single pass that
- * looks at 16 bytes a step; other ops go through the table of rows. There is no state but how far a line without its end has been
- * searched: a call with more bytes starts at the op's first byte again, at most once a line and once a payload.
+ * The hot lines (PUB, HPUB, LMSG, HMSG) are recognised by one 4-byte comparison and cut into words in a single pass
+ * that looks at 16 bytes a step; other ops go through the table of rows. There is no state but how far a line without
+ * its end has been searched: a call with more bytes starts at the op's first byte again, at most once a line and once a
+ * payload.
  *
- * Answers to odd lines follow nats-server 2.15.1, which was asked: an op name may be wrong from its first byte on, whole line
- * or not; PING,
- * PONG and +OK ignore the rest of their line; a line ends at LF with or without CR; CR inside a line separates words; numbers
- * have one to nine digits; the control-line limit counts from the first argument to before the CRLF, blanks included.
- * Deliberately different: PING with an endless tail is cut off at the control-line limit too, a sid is at most
- * SID_MAX bytes, and the client's verbs are unknown on a leaf link.
+ * Answers to odd lines follow nats-server 2.15.1, which was asked: an op name may be wrong from its first byte on,
+ * whole line or not; PING, PONG and +OK ignore the rest of their line; a line ends at LF with or without CR; CR inside
+ * a line separates words; numbers have one to nine digits; the control-line limit counts from the first argument to
+ * before the CRLF, blanks included. Deliberately different: PING with an endless tail is cut off at the control-line
+ * limit too, a sid is at most SID_MAX bytes, and the client's verbs are unknown on a leaf link.
  */
 #include "wire/parse.h"
 
@@ -27,9 +27,9 @@
 #define STEP 16
 
 typedef enum rest_rule {
-    REST_WORDS = 0,  /* a blank must follow the name                          */
-    REST_TEXT_BLANK, /* the same, and the rest of the line is one text        */
-    REST_TEXT,       /* the rest is one text, blanks before it are skipped    */
+    REST_WORDS = 0,  /* a blank must follow the name */
+    REST_TEXT_BLANK, /* the same, and the rest of the line is one text */
+    REST_TEXT,       /* the rest is one text, blanks before it are skipped */
     REST_IGNORED,
 } rest_rule_t;
 
@@ -174,7 +174,8 @@ static uint32_t skip_blanks(bytes_t input, uint32_t at) {
 }
 
 /* Is the line that ends before `end` (offset behind LF; or the input's end, no LF yet) longer than allowed? */
-static inline bool over_limit(const wire_parser_t *parser, bytes_t input, uint32_t name_size, uint32_t end, bool whole) {
+static inline bool over_limit(const wire_parser_t *parser, bytes_t input, uint32_t name_size, uint32_t end,
+                              bool whole) {
     if (LEAF_LIKELY(end - name_size <= parser->max_control_line)) {
         return false;
     }
@@ -228,8 +229,8 @@ static inline wire_verdict_t take_payload(wire_parser_t *parser, bytes_t input, 
 }
 
 /* PUB subject [reply] size; HPUB subject [reply] header-size size */
-static inline wire_verdict_t act_publish(wire_parser_t *parser, bytes_t input, const words_t *words, op_t *op, uint32_t *used,
-                                         wire_error_t *error) {
+static inline wire_verdict_t act_publish(wire_parser_t *parser, bytes_t input, const words_t *words, op_t *op,
+                                         uint32_t *used, wire_error_t *error) {
     bool with_header = op->kind == OP_HPUB;
     uint32_t numbers = with_header ? 2 : 1;
     if (words->count < numbers + 1 || words->count > numbers + 2) {
@@ -251,8 +252,8 @@ static inline wire_verdict_t act_publish(wire_parser_t *parser, bytes_t input, c
 }
 
 /* subject [reply] n.. | subject + reply queue.. n.. | subject '|' queue.. n.. ; n..: [header-size] size */
-static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, const words_t *words, op_t *op, uint32_t *used,
-                                       wire_error_t *error) {
+static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, const words_t *words, op_t *op,
+                                       uint32_t *used, wire_error_t *error) {
     bool with_header = op->kind == OP_LEAF_HMSG;
     uint32_t numbers = with_header ? 2 : 1;
     if (words->count < numbers + 1 || words->count > WORDS_MAX) {
@@ -341,10 +342,11 @@ static bool act_line(const words_t *words, op_t *op) {
 }
 
 /* A line of words, its name recognised. */
-static inline wire_verdict_t parse_words(wire_parser_t *parser, bytes_t input, op_kind_t kind, uint32_t name_size, op_t *op,
-                                         uint32_t *used, wire_error_t *error) {
+static inline wire_verdict_t parse_words(wire_parser_t *parser, bytes_t input, op_kind_t kind, uint32_t name_size,
+                                         op_t *op, uint32_t *used, wire_error_t *error) {
     words_t words;
-    if (parser->searched > name_size && memchr(input.at + parser->searched, '\n', input.size - parser->searched) == NULL) {
+    if (parser->searched > name_size
+        && memchr(input.at + parser->searched, '\n', input.size - parser->searched) == NULL) {
         return line_more(parser, input, name_size, error);
     }
     if (LEAF_UNLIKELY(!cut_words(input, name_size, &words))) {

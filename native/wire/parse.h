@@ -19,10 +19,10 @@ typedef enum wire_verdict { WIRE_OP = 1, WIRE_MORE = 0, WIRE_BAD = -1 } wire_ver
 
 typedef enum wire_error {
     WIRE_ERROR_NONE = 0,
-    WIRE_ERROR_UNKNOWN_OPERATION, /* "Unknown Protocol Operation"        */
+    WIRE_ERROR_UNKNOWN_OPERATION, /* "Unknown Protocol Operation" */
     WIRE_ERROR_SILENT,            /* closed without a word: bad PUB/SUB arguments, as the reference does */
-    WIRE_ERROR_MAX_PAYLOAD,       /* "Maximum Payload Violation"         */
-    WIRE_ERROR_MAX_CONTROL_LINE,  /* "maximum control line exceeded"     */
+    WIRE_ERROR_MAX_PAYLOAD,       /* "Maximum Payload Violation" */
+    WIRE_ERROR_MAX_CONTROL_LINE,  /* "maximum control line exceeded" */
 } wire_error_t;
 
 typedef struct wire_parser {
@@ -30,9 +30,10 @@ typedef struct wire_parser {
     uint32_t max_payload;
     uint32_t max_control_line;
     uint32_t searched; /* bytes of the pending line already looked at: a slow-drip peer costs no rescans */
-    uint32_t need;     /* WIRE_MORE: at least this many bytes in all before it is worth calling again;
-                        * MAX_PAYLOAD: as many were announced                                                */
-    bool headers;      /* HPUB/HMSG allowed: off for a client until its CONNECT says so, on for a leaf   */
+    /* WIRE_MORE: at least this many bytes in all before it is worth calling again; MAX_PAYLOAD: as many were announced
+ */
+    uint32_t need;
+    bool headers; /* HPUB/HMSG allowed: off for a client until its CONNECT says so, on for a leaf */
 } wire_parser_t;
 
 void wire_parser_init(wire_parser_t *parser, wire_kind_t kind, uint32_t max_payload, uint32_t max_control_line);

@@ -1,8 +1,11 @@
-/* store_bench.c: what one message costs in the store alone, thread by thread. Not a test: it prints, it promises nothing.
+/* store_bench.c: what one message costs in the store alone, thread by thread. Not a test: it prints, it promises
+ * nothing.
  *
- *   store_bench <directory> [messages 2000000] [in flight 4000] [payload 128] [subjects 1] [ids 0|1] [streams 1] [max msgs 0]
+ *   store_bench <directory> [messages 2000000] [in flight 4000] [payload 128] [subjects 1] [ids 0|1] [streams 1] [max
+ *   msgs 0]
  *
- * Appends as the plane does (a burst, a tick, sleep on the wake fd when everything is in flight), then reads all back in order.
+ * Appends as the plane does (a burst, a tick, sleep on the wake fd when everything is in flight), then reads all back
+ * in order.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -43,8 +46,11 @@ typedef struct bench {
 } bench_t;
 
 static bool open_streams(bench_t *bench) {
-    stream_config_t config = {.max_msg_size = -1, .max_msgs = bench->max_msgs > 0 ? bench->max_msgs : -1, .max_bytes = -1,
-                              .max_msgs_per_subject = -1, .duplicate_window_ns = 120 * NS_PER_SECOND};
+    stream_config_t config = {.max_msg_size = -1,
+                              .max_msgs = bench->max_msgs > 0 ? bench->max_msgs : -1,
+                              .max_bytes = -1,
+                              .max_msgs_per_subject = -1,
+                              .duplicate_window_ns = 120 * NS_PER_SECOND};
     for (uint32_t i = 0; i < bench->streams; i++) {
         if (store_stream_open(bench->store, i + 1, &config, clock_now(), &bench->stream[i]) != STATUS_OK) {
             return false;
@@ -62,7 +68,8 @@ static void burst(bench_t *bench) {
     while (bench->sent < bench->total && bench->sent - bench->done < bench->window && store_room(bench->store)) {
         unsigned long long n = bench->sent;
         int size = snprintf(subject, sizeof subject, "events.box.%llu", n % bench->subjects);
-        append_t append = {.subject = bytes_of(subject, (uint32_t)size), .payload = bytes_of(bench->payload, (uint32_t)bench->size)};
+        append_t append = {.subject = bytes_of(subject, (uint32_t)size),
+                           .payload = bytes_of(bench->payload, (uint32_t)bench->size)};
         if (bench->ids != 0) {
             append.msg_id = bytes_of(id, (uint32_t)snprintf(id, sizeof id, "id-%llu", n));
         }
@@ -105,11 +112,11 @@ static void report_appends(bench_t *bench) {
     store_stats(bench->store, &stats);
     double n = (double)bench->total;
     double data = n * (double)bench->size;
-    printf("append %.0f msgs/s; CPU us a message: append %.3f, plane %.3f, journal and keeper %.3f\n", n / wall, bench->spent / n * 1e6,
-           thread / n * 1e6, (process - thread) / n * 1e6);
+    printf("append %.0f msgs/s; CPU us a message: append %.3f, plane %.3f, journal and keeper %.3f\n", n / wall,
+           bench->spent / n * 1e6, thread / n * 1e6, (process - thread) / n * 1e6);
     printf("%llu batches, %llu checkpoints, refused %llu; disk %.2f x payload, journal %.2f x\n",
-           (unsigned long long)stats.journal_batches, (unsigned long long)stats.checkpoints, (unsigned long long)bench->refused,
-           (double)stats.disk_bytes / data, (double)stats.journal_bytes / data);
+           (unsigned long long)stats.journal_batches, (unsigned long long)stats.checkpoints,
+           (unsigned long long)bench->refused, (double)stats.disk_bytes / data, (double)stats.journal_bytes / data);
 }
 
 static void report_reads(bench_t *bench) {
@@ -131,7 +138,9 @@ static void report_reads(bench_t *bench) {
 
 int main(int count, char **arguments) {
     if (count < 2) {
-        fprintf(stderr, "usage: store_bench <directory> [messages] [in flight] [payload] [subjects] [ids] [streams] [max msgs]\n");
+        fprintf(
+            stderr,
+            "usage: store_bench <directory> [messages] [in flight] [payload] [subjects] [ids] [streams] [max msgs]\n");
         return 2;
     }
     bench_t bench = {.total = number(count, arguments, 2, 2000000),
@@ -146,7 +155,8 @@ int main(int count, char **arguments) {
     store_options_t options = {.directory = arguments[1], .max_bytes = UINT64_C(100) << 30};
     char reason[512] = "the streams cannot be opened";
     double wall = seconds(CLOCK_MONOTONIC);
-    if (bench.payload == NULL || store_open(&options, &bench.store, reason, sizeof reason) != STATUS_OK || !open_streams(&bench)) {
+    if (bench.payload == NULL || store_open(&options, &bench.store, reason, sizeof reason) != STATUS_OK
+        || !open_streams(&bench)) {
         fprintf(stderr, "%s\n", reason);
         return 1;
     }

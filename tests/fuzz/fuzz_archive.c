@@ -1,5 +1,5 @@
-/* Invariant: any bytes are an entry, the beginning of one, or none; slices lie inside; what is an entry is one again when it is
- * written, and says the same; with less of its bytes it asks for more and never says anything else. */
+/* Invariant: any bytes are an entry, the beginning of one, or none; slices lie inside; what is an entry is one again
+ * when it is written, and says the same; with less of its bytes it asks for more and never says anything else. */
 #include <stddef.h>
 
 #include "base/check.h"
@@ -33,7 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check(out.size <= used); /* numbers may have been written longer than they need */
     check(archive_read(bytes_of(out.at, (uint32_t)out.size), &again, &used_again) == STATUS_OK);
     check(used_again == out.size && again.seq == entry.seq && again.ts == entry.ts);
-    check(bytes_equal(again.name, entry.name) && bytes_equal(again.header, entry.header) && bytes_equal(again.payload, entry.payload));
+    check(bytes_equal(again.name, entry.name) && bytes_equal(again.header, entry.header)
+          && bytes_equal(again.payload, entry.payload));
     check(archive_read(bytes_of(data, (uint32_t)used - 1), &again, &used_again) == STATUS_AGAIN);
     buffer_free(&out);
     return 0;

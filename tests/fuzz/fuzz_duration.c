@@ -1,4 +1,5 @@
-/* Invariant: a text is a duration or is refused; a duration is written so that it reads as itself again. The same for times. */
+/* Invariant: a text is a duration or is refused; a duration is written so that it reads as itself again. The same for
+ * times. */
 #include <stddef.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static void written_reads_again(int64_t ns) {
     check(duration_parse(bytes_of(text, length), &again) == STATUS_OK && again == ns);
 }
 
-#define TIME_MIN (INT64_C(-9214560000) * 1000000000) /* 1678; a whole year below the first that does not fit */
+#define TIME_MIN (INT64_C(-9214560000) * 1000000000)    /* 1678; a whole year below the first that does not fit */
 #define TIME_MAX (INT64_C(9214646400) * 1000000000 - 1) /* the end of 2261 */
 
 static void time_reads_again(int64_t ns) {

@@ -1,5 +1,5 @@
-/* Invariant: for any bytes as a block, every field that is walked over is found by its name (the first of that name); a copy
- * without "Nats-" fields has none and has all the others; a field added to a copy is there and changes no other.
+/* Invariant: for any bytes as a block, every field that is walked over is found by its name (the first of that name); a
+ * copy without "Nats-" fields has none and has all the others; a field added to a copy is there and changes no other.
  */
 #include <stddef.h>
 #include <string.h>

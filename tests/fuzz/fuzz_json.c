@@ -1,5 +1,5 @@
-/* Invariant: any text is JSON or is refused with a reason; an object's fields can be walked to the end, each inside the text, found by
- * its name in any case, and a number that reads as an integer is written of digits alone.
+/* Invariant: any text is JSON or is refused with a reason; an object's fields can be walked to the end, each inside the
+ * text, found by its name in any case, and a number that reads as an integer is written of digits alone.
  */
 #include <stddef.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void inside(bytes_t outer, bytes_t part) {
-    check(part.size == 0 || (part.at >= outer.at && part.size <= outer.size && part.at - outer.at <= outer.size - part.size));
+    check(part.size == 0
+          || (part.at >= outer.at && part.size <= outer.size && part.at - outer.at <= outer.size - part.size));
 }
 
 static void look_at(bytes_t text, const json_field_t *field) {

@@ -1,5 +1,6 @@
-/* Invariant: however the same bytes are cut into pieces, the parser reads the same ops and ends the same way; every slice lies
- * inside the input; every call that is no WIRE_MORE makes progress (all of this is checked in wire_transcript.h).
+/* Invariant: however the same bytes are cut into pieces, the parser reads the same ops and ends the same way; every
+ * slice lies inside the input; every call that is no WIRE_MORE makes progress (all of this is checked in
+ * wire_transcript.h).
  *
  * First byte of the input: bit 0 = leaf, bits 1.. = size of the pieces. */
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* Invariant: a text is a pattern of scheduled messages or is refused, in bounded time; what is due next lies ahead, or is of the past
- * only when it does not repeat; the same question has the same answer. A zone's name that says "/" or ".." opens no file elsewhere.
+/* Invariant: a text is a pattern of scheduled messages or is refused, in bounded time; what is due next lies ahead, or
+ * is of the past only when it does not repeat; the same question has the same answer. A zone's name that says "/" or
+ * ".." opens no file elsewhere.
  *
  * Input: 8 bytes of time, one byte of zone, the pattern.
  */
@@ -11,10 +12,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define BASE_MIN (INT64_C(-2208988800) * 1000000000) /* 1900 */
+#define BASE_MIN (INT64_C(-2208988800) * 1000000000)  /* 1900 */
 #define BASE_SPAN (UINT64_C(9467539200) * 1000000000) /* to 2200 */
 
-static const char *const zones[] = {"UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "../../../etc/passwd", ""};
+static const char *const zones[] = {
+    "UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "../../../etc/passwd", ""};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint64_t raw;

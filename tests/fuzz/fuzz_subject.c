@@ -1,5 +1,6 @@
-/* Invariant: for any two subjects, if a is a subset of b then whatever literal matches a matches b; if a literal matches both
- * they collide; tokens joined by dots give the subject again. Input: three subjects with a line feed between them.
+/* Invariant: for any two subjects, if a is a subset of b then whatever literal matches a matches b; if a literal
+ * matches both they collide; tokens joined by dots give the subject again. Input: three subjects with a line feed
+ * between them.
  */
 #include <stddef.h>
 #include <string.h>

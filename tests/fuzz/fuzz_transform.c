@@ -1,6 +1,6 @@
-/* Invariant: any source and destination compile or are refused; a compiled transform renames a literal subject within the buffer it is
- * given, the same way each time, and only subjects that its source matches. Input: source, destination and subject with a line feed
- * between them.
+/* Invariant: any source and destination compile or are refused; a compiled transform renames a literal subject within
+ * the buffer it is given, the same way each time, and only subjects that its source matches. Input: source, destination
+ * and subject with a line feed between them.
  */
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* consume_rig.h: a world for the tests of consume/: one fake store, one stream, fake time, and an outside that writes down what
- * comes out, as one line of text each:
+/* consume_rig.h: a world for the tests of consume/: one fake store, one stream, fake time, and an outside that writes
+ * down what comes out, as one line of text each:
  *
  *     inbox <- subject | reply | header | payload          a delivery
  *     inbox <* reply | header                              a status
@@ -29,14 +29,14 @@ typedef struct rig {
     moment_t now;
     char *lines[RIG_LINES_MAX];
     uint32_t line_count, line_next;
-    char interest[8][64];   /* subjects somebody listens to; "*" = all  */
-    char groups[8][64];     /* with which queue group, "" = none        */
-    char full[64];          /* a receiver that takes no more             */
-    uint32_t full_after;    /* and takes so many before                  */
+    char interest[8][64];               /* subjects somebody listens to; "*" = all */
+    char groups[8][64];                 /* with which queue group, "" = none */
+    char full[64];                      /* a receiver that takes no more */
+    uint32_t full_after;                /* and takes so many before */
     delivered_t (*receive)(bytes_t to); /* what a receiver says to a message; NULL = by the fields above */
-    bool quiet;             /* do not write down, only count             */
+    bool quiet;                         /* do not write down, only count */
     uint64_t deliveries;
-    uint32_t questions;     /* how often interest was asked for      */
+    uint32_t questions; /* how often interest was asked for */
 } rig_t;
 
 static rig_t rig;
@@ -75,7 +75,8 @@ HELPER bool rig_interest(void *context, uint32_t account, bytes_t subject, bytes
     rig.questions++;
     for (int i = 0; i < 8; i++) {
         if (rig.interest[i][0] == 0) continue;
-        bool same = rig.interest[i][0] == '*' || bytes_equal(subject, bytes_of(rig.interest[i], (uint32_t)strlen(rig.interest[i])));
+        bool same = rig.interest[i][0] == '*'
+                    || bytes_equal(subject, bytes_of(rig.interest[i], (uint32_t)strlen(rig.interest[i])));
         if (same && bytes_equal(group, bytes_of(rig.groups[i], (uint32_t)strlen(rig.groups[i])))) return true;
     }
     return false;
@@ -87,14 +88,15 @@ HELPER delivered_t rig_deliver(void *context, const delivery_t *delivery) {
         delivered_t said = rig.receive(delivery->to);
         if (said != DELIVERED) return said;
     }
-    if (rig.full[0] && bytes_equal(delivery->to, bytes_of(rig.full, (uint32_t)strlen(rig.full))) && rig.full_after-- == 0) {
+    if (rig.full[0] && bytes_equal(delivery->to, bytes_of(rig.full, (uint32_t)strlen(rig.full)))
+        && rig.full_after-- == 0) {
         rig.full_after = 0;
         return DELIVERED_FULL;
     }
     rig.deliveries++;
     if (!rig.quiet) {
-        rig_note("%.*s <- %.*s | %.*s | %.*s | %.*s", SHOWN(delivery->to), SHOWN(delivery->subject), SHOWN(delivery->reply),
-                 SHOWN(delivery->header), SHOWN(delivery->payload));
+        rig_note("%.*s <- %.*s | %.*s | %.*s | %.*s", SHOWN(delivery->to), SHOWN(delivery->subject),
+                 SHOWN(delivery->reply), SHOWN(delivery->header), SHOWN(delivery->payload));
     }
     return DELIVERED;
 }
@@ -105,12 +107,13 @@ HELPER void rig_status(void *context, uint32_t account, bytes_t to, bytes_t repl
     rig_note("%.*s <* %.*s | %.*s", SHOWN(to), SHOWN(reply), SHOWN(header));
 }
 
-HELPER void rig_advise(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text) {
+HELPER void rig_advise(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers,
+                       bytes_t text) {
     (void)context;
     (void)consumer;
     rig_note("advisory %u %llu %llu %llu %lld %.*s", advisory, (unsigned long long)numbers->stream_seq,
-             (unsigned long long)numbers->consumer_seq, (unsigned long long)numbers->deliveries, (long long)numbers->ack_time_ns,
-             SHOWN(text));
+             (unsigned long long)numbers->consumer_seq, (unsigned long long)numbers->deliveries,
+             (long long)numbers->ack_time_ns, SHOWN(text));
 }
 
 HELPER void rig_gone(void *context, uint32_t stream, uint32_t consumer) {
@@ -119,7 +122,12 @@ HELPER void rig_gone(void *context, uint32_t stream, uint32_t consumer) {
 }
 
 HELPER void rig_consume_start(void) {
-    consume_out_t out = {.deliver = rig_deliver, .status = rig_status, .interest = rig_interest, .exact_interest = rig_interest, .advise = rig_advise, .gone = rig_gone};
+    consume_out_t out = {.deliver = rig_deliver,
+                         .status = rig_status,
+                         .interest = rig_interest,
+                         .exact_interest = rig_interest,
+                         .advise = rig_advise,
+                         .gone = rig_gone};
     rig.consume = consume_new(&out);
     check(rig.consume);
     store_set_hooks(rig.store, consume_store_hooks(rig.consume));
@@ -174,6 +182,12 @@ HELPER consumer_t *rig_add(const consumer_setup_t *setup) {
     consumer_t *consumer;
     check(consumer_add(rig.consume, rig.stream, setup, false, rig.now, &consumer) == STATUS_OK);
     return consumer;
+}
+
+/* Consumer "c" with the rig's defaults. */
+HELPER consumer_t *rig_add_plain(void) {
+    consumer_setup_t setup = rig_setup("c");
+    return rig_add(&setup);
 }
 
 HELPER consumer_t *rig_load(const consumer_setup_t *setup) {
@@ -246,19 +260,20 @@ HELPER void rig_skip(void) {
     rig.line_next = rig.line_count;
 }
 
-#define EXPECT(line)                                     \
-    do {                                                 \
-        const char *rig_line = rig_next();               \
-        CHECK_TEXT(line, rig_line, strlen(rig_line));    \
+#define EXPECT(line)                                                                                                   \
+    do {                                                                                                               \
+        const char *rig_line = rig_next();                                                                             \
+        CHECK_TEXT(line, rig_line, strlen(rig_line));                                                                  \
     } while (0)
 #define EXPECT_NOTHING() EXPECT("")
 
-/* "inbox <- subject | $JS.ACK.S.<name>.<deliveries>.<seq>.<cseq>" at the start of the next line; the stamp is not compared. */
-#define EXPECT_DELIVERY(start)                                                                             \
-    do {                                                                                                   \
-        const char *rig_line = rig_next();                                                                 \
-        size_t rig_size = strlen(start);                                                                   \
-        CHECK_BYTES(start, rig_size, rig_line, strlen(rig_line) < rig_size ? strlen(rig_line) : rig_size); \
+/* "inbox <- subject | $JS.ACK.S.<name>.<deliveries>.<seq>.<cseq>" at the start of the next line; the stamp is not
+ * compared. */
+#define EXPECT_DELIVERY(start)                                                                                         \
+    do {                                                                                                               \
+        const char *rig_line = rig_next();                                                                             \
+        size_t rig_size = strlen(start);                                                                               \
+        CHECK_BYTES(start, rig_size, rig_line, strlen(rig_line) < rig_size ? strlen(rig_line) : rig_size);             \
     } while (0)
 
 #endif

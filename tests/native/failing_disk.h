@@ -1,13 +1,15 @@
-/* failing_disk.h: a disk whose writes, syncs or reads fail as a test says. Stands between the program and the C library, LMDB's calls
- * included, for a store's two files.
+/* failing_disk.h: a disk whose writes, syncs or reads fail as a test says. Stands between the program and the C
+ * library, LMDB's calls included, for a store's two files.
  *
- *     failing_disk((failing_t){.files = FAIL_HOME, .calls = FAIL_SYNC, .error = EIO, .from = 3})     from the third call on, for good
+ *     failing_disk((failing_t){.files = FAIL_HOME, .calls = FAIL_SYNC, .error = EIO, .from = 3})     from the third
+ *                                                                                                    call on, for good
  *     failing_disk((failing_t){ ..., .times = 1})                                                    that call alone
- *     failing_disk((failing_t){ ..., .begin = 4096, .end = 8192})                                    calls that touch these bytes
+ *     failing_disk((failing_t){ ..., .begin = 4096, .end = 8192})                                    calls that touch
+ *                                                                                                    these bytes
  *     failing_disk((failing_t){0})                                                                   it works again
  *
- * failing_disk_count() says how many calls would have been such ones: a test goes on until its n-th was not reached. What LMDB reads
- * through its map is not seen here.
+ * failing_disk_count() says how many calls would have been such ones: a test goes on until its n-th was not reached.
+ * What LMDB reads through its map is not seen here.
  */
 #ifndef LEAFD_TESTS_FAILING_DISK_H
 #define LEAFD_TESTS_FAILING_DISK_H
@@ -29,10 +31,10 @@ typedef struct failing {
     int files;
     int calls;
     int error;
-    unsigned from;  /* 0 and 1: the first      */
-    unsigned times; /* 0: for good             */
+    unsigned from;  /* 0 and 1: the first */
+    unsigned times; /* 0: for good */
     int64_t begin;
-    int64_t end;    /* 0: wherever             */
+    int64_t end; /* 0: wherever */
 } failing_t;
 
 static struct {
@@ -55,7 +57,7 @@ static inline unsigned failing_disk_count(void) {
     return count;
 }
 
-#define FAILING_REAL(result, name, ...) ((result(*)(__VA_ARGS__))(uintptr_t)dlsym(RTLD_NEXT, name))
+#define FAILING_REAL(result, name, ...) ((result (*)(__VA_ARGS__))(uintptr_t)dlsym(RTLD_NEXT, name))
 
 static int failing_file(int fd) {
     char link[32];

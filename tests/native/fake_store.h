@@ -1,9 +1,9 @@
-/* fake_store.h: store.h's functions over plain arrays, for the tests of consume/. Include it in exactly one file of a test program:
- * it defines the functions themselves, so that the linker has no reason to take the real ones.
+/* fake_store.h: store.h's functions over plain arrays, for the tests of consume/. Include it in exactly one file of a
+ * test program: it defines the functions themselves, so that the linker has no reason to take the real ones.
  *
- * Dumb on purpose, but strict where the real one is: a slice that was given out is freed at the next write or tick, so that
- * AddressSanitizer finds whoever keeps one too long. What becomes visible, and which calls fail, is the test's to say. That it answers
- * as the store does is test_fake_store.c's promise.
+ * Dumb on purpose, but strict where the real one is: a slice that was given out is freed at the next write or tick, so
+ * that AddressSanitizer finds whoever keeps one too long. What becomes visible, and which calls fail, is the test's to
+ * say. That it answers as the store does is test_fake_store.c's promise.
  */
 #ifndef LEAFD_TESTS_FAKE_STORE_H
 #define LEAFD_TESTS_FAKE_STORE_H
@@ -54,9 +54,9 @@ struct store {
     uint32_t record_count, record_capacity;
     uint8_t *scratch[FAKE_SCRATCH_MAX];
     uint32_t scratch_count;
-    uint32_t record_writes; /* puts and deletes so far                */
-    uint32_t fail_in;       /* the n-th record write from now fails   */
-    bool full;              /* no room for a deletion                 */
+    uint32_t record_writes; /* puts and deletes so far */
+    uint32_t fail_in;       /* the n-th record write from now fails */
+    bool full;              /* no room for a deletion */
     uint32_t stream_count;
     store_stream_t *streams[8];
 };
@@ -68,7 +68,8 @@ HELPER void fake_invalidate(store_t *store) {
 
 HELPER bytes_t fake_lend(store_t *store, const void *at, uint32_t size) {
     if (size == 0) return BYTES_NONE;
-    if (store->scratch_count == FAKE_SCRATCH_MAX) { /* only reads since the last write: the oldest have been looked at */
+    /* only reads since the last write: the oldest have been looked at */
+    if (store->scratch_count == FAKE_SCRATCH_MAX) {
         for (uint32_t i = 0; i < FAKE_SCRATCH_MAX / 2; i++) free(store->scratch[i]);
         memmove(store->scratch, store->scratch + FAKE_SCRATCH_MAX / 2, FAKE_SCRATCH_MAX / 2 * sizeof *store->scratch);
         store->scratch_count = FAKE_SCRATCH_MAX / 2;
@@ -127,7 +128,8 @@ HELPER void *fake_copy(const void *at, size_t size) {
     return copy;
 }
 
-HELPER uint64_t fake_append(store_stream_t *stream, const char *subject, const char *header, const char *payload, int64_t ts) {
+HELPER uint64_t fake_append(store_stream_t *stream, const char *subject, const char *header, const char *payload,
+                            int64_t ts) {
     fake_invalidate(stream->store);
     uint64_t seq = ++stream->last;
     check(seq < FAKE_MESSAGES_MAX);
@@ -141,7 +143,8 @@ HELPER uint64_t fake_append(store_stream_t *stream, const char *subject, const c
     message->payload = fake_copy(payload, strlen(payload));
     if (!stream->hold) stream->visible = seq;
     store_hooks_t hooks = stream->store->hooks;
-    if (hooks.appended) hooks.appended(hooks.context, stream, seq, bytes_of(message->subject, (uint32_t)strlen(subject)));
+    if (hooks.appended)
+        hooks.appended(hooks.context, stream, seq, bytes_of(message->subject, (uint32_t)strlen(subject)));
     return seq;
 }
 
@@ -149,7 +152,7 @@ HELPER void fake_show(store_stream_t *stream) {
     stream->visible = stream->last;
 }
 
-/* ---- store.h ---- */
+/* ---- store.h ----------------------------------------------------------------------------------------------------- */
 
 void store_set_hooks(store_t *store, store_hooks_t hooks) {
     store->hooks = hooks;
@@ -191,7 +194,8 @@ status_t store_delete(store_stream_t *stream, uint64_t seq) {
     fake_message_t gone = stream->messages[seq];
     stream->messages[seq] = (fake_message_t){0};
     store_hooks_t hooks = stream->store->hooks;
-    if (hooks.removed) hooks.removed(hooks.context, stream, seq, bytes_of(gone.subject, (uint32_t)strlen(gone.subject)));
+    if (hooks.removed)
+        hooks.removed(hooks.context, stream, seq, bytes_of(gone.subject, (uint32_t)strlen(gone.subject)));
     fake_message_free(&gone);
     return STATUS_OK;
 }
@@ -208,7 +212,8 @@ HELPER void fake_fill(store_stream_t *stream, uint64_t seq, stored_message_t *ou
 HELPER bool fake_matches(const fake_message_t *message, filters_t filters) {
     if (!message->there) return false;
     for (uint32_t i = 0; i < filters.count; i++) {
-        if (subject_matches(bytes_of(message->subject, (uint32_t)strlen(message->subject)), filters.patterns[i])) return true;
+        if (subject_matches(bytes_of(message->subject, (uint32_t)strlen(message->subject)), filters.patterns[i]))
+            return true;
     }
     return filters.count == 0;
 }
@@ -219,7 +224,8 @@ status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out)
     return STATUS_OK;
 }
 
-status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget, stored_message_t *out) {
+status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
+                    stored_message_t *out) {
     uint64_t end = upto < stream->last ? upto : stream->last;
     for (uint64_t seq = *from > 0 ? *from : 1; seq <= end; seq++) {
         if (budget-- == 0) {
@@ -253,7 +259,8 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq) {
 
 uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
     uint64_t count = 0;
-    for (uint64_t seq = from > 0 ? from : 1; seq <= stream->last; seq++) count += fake_matches(&stream->messages[seq], filters);
+    for (uint64_t seq = from > 0 ? from : 1; seq <= stream->last; seq++)
+        count += fake_matches(&stream->messages[seq], filters);
     return count;
 }
 
@@ -303,14 +310,17 @@ status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t
     check(all);
     uint64_t found = 0;
     for (uint64_t seq = 1; seq <= stream->last; seq++) {
-        if (fake_matches(&stream->messages[seq], filters)) all[found++] = (fake_subject_t){stream->messages[seq].subject, seq};
+        if (fake_matches(&stream->messages[seq], filters))
+            all[found++] = (fake_subject_t){stream->messages[seq].subject, seq};
     }
     qsort(all, found, sizeof *all, fake_subject_order);
     uint64_t count = 0;
     for (uint64_t i = 0; i < found; i++) {
         count++;
         if (i + 1 < found && strcmp(all[i].subject, all[i + 1].subject) == 0) continue;
-        if (!visit(context, bytes_of((const uint8_t *)all[i].subject, (uint32_t)strlen(all[i].subject)), count, all[i].seq)) break;
+        if (!visit(context, bytes_of((const uint8_t *)all[i].subject, (uint32_t)strlen(all[i].subject)), count,
+                   all[i].seq))
+            break;
         count = 0;
     }
     free(all);
@@ -326,7 +336,8 @@ struct store_walk {
 store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {
     store_walk_t *walk = malloc(sizeof *walk);
     check(walk);
-    *walk = (store_walk_t){.stream = stream, .pattern = strndup((const char *)pattern.at, pattern.size), .steps = stream->tally_steps};
+    *walk = (store_walk_t){
+        .stream = stream, .pattern = strndup((const char *)pattern.at, pattern.size), .steps = stream->tally_steps};
     return walk;
 }
 
@@ -341,7 +352,8 @@ void store_walk_close(store_walk_t *walk) {
     free(walk);
 }
 
-status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget, uint64_t *seq) {
+status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget,
+                      uint64_t *seq) {
     (void)budget;
     stored_message_t message;
     if (newest->seq++ < stream->tally_steps) return STATUS_AGAIN;
@@ -354,7 +366,7 @@ void store_newest_end(store_newest_t *newest) {
     *newest = (store_newest_t){0};
 }
 
-/* ---- records ---- */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 HELPER int fake_compare(const fake_record_t *record, uint32_t kind, bytes_t key) {
     if (record->kind != kind) return record->kind < kind ? -1 : 1;
@@ -388,11 +400,13 @@ status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t va
             store->records = realloc(store->records, store->record_capacity * sizeof *store->records);
             check(store->records);
         }
-        memmove(store->records + place + 1, store->records + place, (store->record_count - place) * sizeof *store->records);
+        memmove(store->records + place + 1, store->records + place,
+                (store->record_count - place) * sizeof *store->records);
         store->record_count++;
     }
     fake_record_t *record = &store->records[place];
-    *record = (fake_record_t){.kind = kind, .key_size = key.size, .value_size = value.size, .value = fake_copy(value.at, value.size)};
+    *record = (fake_record_t){
+        .kind = kind, .key_size = key.size, .value_size = value.size, .value = fake_copy(value.at, value.size)};
     check(key.size <= sizeof record->key);
     memcpy(record->key, key.at, key.size);
     return STATUS_OK;
@@ -408,7 +422,8 @@ status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key) {
     fake_invalidate(store);
     if (fake_fails(store)) return STATUS_FULL;
     uint32_t place = fake_place(store, kind, key);
-    if (place < store->record_count && fake_compare(&store->records[place], kind, key) == 0) fake_record_drop(store, place);
+    if (place < store->record_count && fake_compare(&store->records[place], kind, key) == 0)
+        fake_record_drop(store, place);
     return STATUS_OK;
 }
 
@@ -436,8 +451,10 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
                            bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
     for (uint32_t i = 0; i < store->record_count; i++) {
         const fake_record_t *record = &store->records[i];
-        if (!fake_has_prefix(record, kind, prefix) || (after.size > 0 && fake_compare(record, kind, after) <= 0)) continue;
-        if (!visit(context, bytes_of(record->key, record->key_size), bytes_of(record->value, record->value_size))) break;
+        if (!fake_has_prefix(record, kind, prefix) || (after.size > 0 && fake_compare(record, kind, after) <= 0))
+            continue;
+        if (!visit(context, bytes_of(record->key, record->key_size), bytes_of(record->value, record->value_size)))
+            break;
     }
     return STATUS_OK;
 }

@@ -1,7 +1,8 @@
-/* full_disk.h: a disk that is full for LMDB's file, whenever a test says so. Stands between the program and the C library, LMDB's calls
- * included, and refuses with ENOSPC what would need a block that the file does not have.
+/* full_disk.h: a disk that is full for LMDB's file, whenever a test says so. Stands between the program and the C
+ * library, LMDB's calls included, and refuses with ENOSPC what would need a block that the file does not have.
  *
- *     full_disk(FULL_BLOCKS)    writes go up to what fallocate gave before, or the file's size; it gives nothing, statvfs says 0 bytes free
+ *     full_disk(FULL_BLOCKS)    writes go up to what fallocate gave before, or the file's size; it gives nothing,
+ *                               statvfs says 0 bytes free
  *     full_disk(FULL_GROWTH)    the same, but what fallocate gave does not count
  *     full_disk(FULL_ALL)       no write at all: worse than a disk can be that keeps what it reserved
  *     full_disk(FULL_OFF)
@@ -29,8 +30,8 @@ typedef enum full_disk {
 } full_disk_t;
 
 static _Atomic int full_disk_mode;
-static _Atomic int full_disk_refused; /* calls, since it was set last */
-static _Atomic int64_t full_disk_end;      /* of the file, when it was seen first                     */
+static _Atomic int full_disk_refused;      /* calls, since it was set last */
+static _Atomic int64_t full_disk_end;      /* of the file, when it was seen first */
 static _Atomic int64_t full_disk_reserved; /* end of what fallocate gave, for a test of one store to reset */
 
 static inline void full_disk(full_disk_t mode) {
@@ -39,7 +40,7 @@ static inline void full_disk(full_disk_t mode) {
     atomic_store(&full_disk_mode, (int)mode);
 }
 
-#define FULL_DISK_REAL(result, name, ...) ((result(*)(__VA_ARGS__))(uintptr_t)dlsym(RTLD_NEXT, name))
+#define FULL_DISK_REAL(result, name, ...) ((result (*)(__VA_ARGS__))(uintptr_t)dlsym(RTLD_NEXT, name))
 
 static bool full_disk_home(int fd) {
     char link[32];
@@ -89,7 +90,8 @@ ssize_t full_disk_writev(int fd, const struct iovec *parts, int count) {
     return FULL_DISK_REAL(ssize_t, "writev", int, const struct iovec *, int)(fd, parts, count);
 }
 
-int full_disk_fallocate(int fd, int mode, long offset, long size) __asm__("fallocate64"); /* as our own files are compiled */
+/* as our own files are compiled */
+int full_disk_fallocate(int fd, int mode, long offset, long size) __asm__("fallocate64");
 int full_disk_fallocate(int fd, int mode, long offset, long size) {
     if (full_disk_refuses(fd, INT64_MAX)) {
         return -1;

@@ -101,19 +101,25 @@ static inline const char *rig_heard(peer_t *peer) {
     return rig_out;
 }
 
-#define RIG_HEARD(expected, peer)                                                                        \
-    do {                                                                                                 \
-        const char *rig_heard_text = rig_heard(peer);                                                    \
-        CHECK_TEXT(expected, rig_heard_text, strlen(rig_heard_text));                                    \
+#define RIG_HEARD(expected, peer)                                                                                      \
+    do {                                                                                                               \
+        const char *rig_heard_text = rig_heard(peer);                                                                  \
+        CHECK_TEXT(expected, rig_heard_text, strlen(rig_heard_text));                                                  \
     } while (0)
 
-static inline peer_t *rig_admit(plane_t *plane, uint32_t op, uint32_t kind, conn_verdict_t verdict, const rig_strings_t *strings) {
+static inline peer_t *rig_admit(plane_t *plane, uint32_t op, uint32_t kind, conn_verdict_t verdict,
+                                const rig_strings_t *strings) {
     peer_t *peer = peer_new(plane, -1, kind, 1, rig_text("test:1"));
     CHECK(peer != NULL);
     rig_say(plane, peer, "CONNECT {}\r\n");
     CHECK(peer->state == PEER_WAITING);
-    rig_run(plane, (plane_command_t){.op = op, .account = rig_admits_to, .target = peer->id, .body = (const uint8_t *)&verdict,
-                                     .body_size = sizeof(verdict)}, strings);
+    rig_run(plane,
+            (plane_command_t){.op = op,
+                              .account = rig_admits_to,
+                              .target = peer->id,
+                              .body = (const uint8_t *)&verdict,
+                              .body_size = sizeof(verdict)},
+            strings);
     CHECK(peer->state == PEER_ADMITTED);
     core_settle(plane);
     return peer;
@@ -142,14 +148,18 @@ static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *clust
         if (lists != NULL && lists[i] != NULL) rig_pack(&strings, lists[i]);
         rig_pack(&strings, "");
     }
-    return rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, (conn_verdict_t){.flags = flags | VERDICT_HEADERS}, &strings);
+    return rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, (conn_verdict_t){.flags = flags | VERDICT_HEADERS},
+                     &strings);
 }
 
-/* The next event of that kind, others before it are dropped; false: there is none. Control is done with each when the next one is asked for. */
+/* The next event of that kind, others before it are dropped; false: there is none. Control is done with each when the
+ * next one is asked for. */
 static inline bool rig_event(plane_t *plane, uint32_t kind, plane_event_t *event) {
     for (;;) {
         if (plane->exchange.polled_first != NULL) {
-            exchange_repay(&plane->exchange, plane->exchange.polled_first->event.kind == EVENT_MESSAGE ? plane->exchange.polled_first->token : 0);
+            exchange_repay(&plane->exchange, plane->exchange.polled_first->event.kind == EVENT_MESSAGE
+                                                 ? plane->exchange.polled_first->token
+                                                 : 0);
             exchange_release(&plane->exchange, 1);
         }
         if (exchange_poll(&plane->exchange, event, 1) == 0) return false;

@@ -1,16 +1,17 @@
-/* powercut.h: what a disk may hold after a power cut. A recorder stands between the program and the C library, LMDB's calls included,
- * and notes each write and each sync of a store's two files; from its notes images are built that a cut at a given moment may leave.
+/* powercut.h: what a disk may hold after a power cut. A recorder stands between the program and the C library, LMDB's
+ * calls included, and notes each write and each sync of a store's two files; from its notes images are built that a cut
+ * at a given moment may leave.
  *
  *     powercut_record(directory)     from now on; what the files hold already counts as durable
  *     powercut_note(kind, value)     the test's own marks, in the same order as the writes
  *     powercut_stop()                ends it, and proves that the notes tell all that is in the files
  *     powercut_image(cut, plan, to)  the files as a cut behind `cut` notes may leave them
  *
- * The model of the disk. A sector of 512 bytes is written whole or not at all. A write is durable when a sync of its file began behind
- * it and has ended, or when it went through an O_DSYNC descriptor and has ended; O_DIRECT alone promises nothing. Any sector of a
- * file may hold, of the writes that are not durable, the first n in their order, and each sector has an n of its own. A
- * file's size lies between its durable one and the newest. A name is durable when its directory was synced. Nothing is really
- * synced here, so the disk of the machine that runs this has no say.
+ * The model of the disk. A sector of 512 bytes is written whole or not at all. A write is durable when a sync of its
+ * file began behind it and has ended, or when it went through an O_DSYNC descriptor and has ended; O_DIRECT alone
+ * promises nothing. Any sector of a file may hold, of the writes that are not durable, the first n in their order, and
+ * each sector has an n of its own. A file's size lies between its durable one and the newest. A name is durable when
+ * its directory was synced. Nothing is really synced here, so the disk of the machine that runs this has no say.
  *
  * One recording at a time; the recorded threads may be any number.
  */
@@ -68,21 +69,21 @@ typedef struct powercut {
 
 /* How the sectors that are not durable come out. */
 typedef enum powercut_plan {
-    PLAN_NONE,        /* only what is durable                           */
-    PLAN_ALL,         /* everything                                     */
-    PLAN_SECTORS,     /* each sector by chance                          */
-    PLAN_PAGES,       /* each 4 KiB by chance                           */
-    PLAN_IN_ORDER,    /* writes up to one, and that one torn            */
-    PLAN_ALL_BUT_ONE, /* one sector of one write is missing             */
-    PLAN_ONE_FILE,    /* all of one file, nothing of the other          */
-    PLAN_RARE,        /* few sectors                                    */
+    PLAN_NONE,        /* only what is durable */
+    PLAN_ALL,         /* everything */
+    PLAN_SECTORS,     /* each sector by chance */
+    PLAN_PAGES,       /* each 4 KiB by chance */
+    PLAN_IN_ORDER,    /* writes up to one, and that one torn */
+    PLAN_ALL_BUT_ONE, /* one sector of one write is missing */
+    PLAN_ONE_FILE,    /* all of one file, nothing of the other */
+    PLAN_RARE,        /* few sectors */
     PLAN_COUNT,
 } powercut_plan_t;
 
 static powercut_t powercut = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static const char *const powercut_names[POWERCUT_FILES] = {"data.mdb", "journal"};
 
-/* ---- the recorder ---- */
+/* ---- the recorder ------------------------------------------------------------------------------------------------ */
 
 static powercut_note_t *powercut_add(uint32_t kind, uint32_t file) {
     if (powercut.count == POWERCUT_NOTES_MAX) {
@@ -151,10 +152,11 @@ static void powercut_written(int fd, int file, const struct iovec *parts, int co
     }
 }
 
-#define POWERCUT_REAL(result, name, ...) ((result(*)(__VA_ARGS__))(uintptr_t)dlsym(RTLD_NEXT, name))
+#define POWERCUT_REAL(result, name, ...) ((result (*)(__VA_ARGS__))(uintptr_t)dlsym(RTLD_NEXT, name))
 
 static ssize_t powercut_pwrite(int fd, const void *at, size_t size, int64_t offset) {
-    ssize_t (*real)(int, const void *, size_t, int64_t) = POWERCUT_REAL(ssize_t, "pwrite64", int, const void *, size_t, int64_t);
+    ssize_t (*real)(int, const void *, size_t, int64_t) =
+        POWERCUT_REAL(ssize_t, "pwrite64", int, const void *, size_t, int64_t);
     pthread_mutex_lock(&powercut.lock);
     int file = powercut.on ? powercut_which(fd) : -1;
     ssize_t done = real(fd, at, size, offset);
@@ -172,8 +174,8 @@ static int powercut_sync(int fd) {
     pthread_mutex_lock(&powercut.lock);
     int file = powercut.on ? powercut_which(fd) : -1;
     uint64_t covers = powercut.count;
-    if (powercut.on && file < 0 && fstat(fd, &stat) == 0 && S_ISDIR(stat.st_mode) && powercut_path(fd, path) &&
-        strcmp(path, powercut.directory) == 0) {
+    if (powercut.on && file < 0 && fstat(fd, &stat) == 0 && S_ISDIR(stat.st_mode) && powercut_path(fd, path)
+        && strcmp(path, powercut.directory) == 0) {
         powercut_add(NOTE_NAMES, 0);
     }
     pthread_mutex_unlock(&powercut.lock);
@@ -243,7 +245,7 @@ int powercut_shim_fallocate64(int fd, int64_t offset, int64_t size) {
     return powercut_allocate(fd, offset, size);
 }
 
-/* ---- beginning and end of a recording ---- */
+/* ---- beginning and end of a recording ---------------------------------------------------------------------------- */
 
 /* The file's bytes in memory that the caller frees; NULL: there is no such file. */
 static uint8_t *powercut_load(const char *directory, int file, uint64_t *size) {
@@ -293,7 +295,7 @@ static void powercut_record(const char *directory) {
     pthread_mutex_unlock(&powercut.lock);
 }
 
-/* ---- images ---- */
+/* ---- images ------------------------------------------------------------------------------------------------------ */
 
 typedef struct powercut_chance {
     uint64_t state;
@@ -314,13 +316,13 @@ typedef struct powercut_build {
     uint64_t pivot_sector; /* of that write */
     uint64_t salt;
     int file;
-    bool whole_file;       /* PLAN_ONE_FILE: is it this one */
+    bool whole_file; /* PLAN_ONE_FILE: is it this one */
     uint8_t *bytes;
-    uint64_t *durable;     /* a sector: behind its last durable note */
-    bool *stopped;         /* a sector: a write was lost, later ones are too */
+    uint64_t *durable; /* a sector: behind its last durable note */
+    bool *stopped;     /* a sector: a write was lost, later ones are too */
     uint64_t size_durable;
     uint64_t size_newest;
-    uint64_t reached;      /* end of the last sector that came out */
+    uint64_t reached; /* end of the last sector that came out */
 } powercut_build_t;
 
 static uint64_t powercut_end(const powercut_note_t *note) {
@@ -363,22 +365,17 @@ static bool powercut_comes_out(powercut_build_t *build, uint64_t index, uint64_t
     const powercut_note_t *note = &powercut.notes[index];
     uint64_t nth = sector - note->offset / POWERCUT_SECTOR;
     switch (build->plan) {
-    case PLAN_ALL:
-        return true;
-    case PLAN_SECTORS:
-        return powercut_next(build->chance) % 2 != 0;
-    case PLAN_RARE:
-        return powercut_next(build->chance) % 8 == 0;
-    case PLAN_PAGES:
-        return ((sector / 8 + build->salt) * UINT64_C(0x9e3779b97f4a7c15) >> 40) % 2 != 0;
+    case PLAN_ALL: return true;
+    case PLAN_SECTORS: return powercut_next(build->chance) % 2 != 0;
+    case PLAN_RARE: return powercut_next(build->chance) % 8 == 0;
+    case PLAN_PAGES: return ((sector / 8 + build->salt) * UINT64_C(0x9e3779b97f4a7c15) >> 40) % 2 != 0;
     case PLAN_IN_ORDER:
-        return index < build->pivot || (index == build->pivot && (build->salt % 2 != 0 ? nth < build->pivot_sector : nth >= build->pivot_sector));
-    case PLAN_ALL_BUT_ONE:
-        return index != build->pivot || nth != build->pivot_sector;
-    case PLAN_ONE_FILE:
-        return build->whole_file;
-    default:
-        return false;
+        return index < build->pivot
+               || (index == build->pivot
+                   && (build->salt % 2 != 0 ? nth < build->pivot_sector : nth >= build->pivot_sector));
+    case PLAN_ALL_BUT_ONE: return index != build->pivot || nth != build->pivot_sector;
+    case PLAN_ONE_FILE: return build->whole_file;
+    default: return false;
     }
 }
 
@@ -402,12 +399,9 @@ static void powercut_apply(powercut_build_t *build, uint64_t index) {
 
 static uint64_t powercut_size(powercut_build_t *build) {
     switch (build->plan) {
-    case PLAN_NONE:
-        return build->size_durable;
-    case PLAN_ALL:
-        return build->size_newest;
-    default:
-        break;
+    case PLAN_NONE: return build->size_durable;
+    case PLAN_ALL: return build->size_newest;
+    default: break;
     }
     uint64_t reached = build->reached > build->size_durable ? build->reached : build->size_durable;
     uint64_t sizes[3] = {build->size_durable, build->size_newest, reached};
@@ -488,7 +482,8 @@ static void powercut_image(uint64_t cut, powercut_plan_t plan, powercut_chance_t
     powercut_build_t shared = {.cut = cut, .plan = plan, .chance = chance, .salt = powercut_next(chance)};
     uint64_t chosen = powercut_next(chance) % POWERCUT_FILES;
     shared.pivot = powercut_pivot(cut, chance);
-    shared.pivot_sector = powercut.count > 0 ? powercut_next(chance) % (powercut.notes[shared.pivot].size / POWERCUT_SECTOR + 1) : 0;
+    shared.pivot_sector =
+        powercut.count > 0 ? powercut_next(chance) % (powercut.notes[shared.pivot].size / POWERCUT_SECTOR + 1) : 0;
     for (int file = 0; file < POWERCUT_FILES; file++) {
         powercut_build_t build = shared;
         uint64_t size = 0;

@@ -1,7 +1,7 @@
 /* store_rig.h: a store in a directory of its own, with a clock that the test turns, for the C tests of native/store.
  *
- * rig_crash is a kill -9 without a process: what the files hold at that moment is copied and opened elsewhere, nothing is closed
- * first. The copy is what the page cache has, which is what survives a killed process.
+ * rig_crash is a kill -9 without a process: what the files hold at that moment is copied and opened elsewhere, nothing
+ * is closed first. The copy is what the page cache has, which is what survives a killed process.
  */
 #ifndef LEAFD_TESTS_STORE_RIG_H
 #define LEAFD_TESTS_STORE_RIG_H
@@ -32,7 +32,7 @@ typedef struct rig {
     store_options_t options;
 } rig_t;
 
-/* ---- files of the store's directory ---- */
+/* ---- files of the store's directory ------------------------------------------------------------------------------ */
 
 static inline void rig_path(const rig_t *rig, const char *name, char path[RIG_PATH]) {
     snprintf(path, RIG_PATH, "%s/%s", rig->directory, name);
@@ -105,7 +105,7 @@ static inline void rig_copy_file(const char *from_directory, const char *to_dire
     close(out);
 }
 
-/* ---- a store's life ---- */
+/* ---- a store's life ---------------------------------------------------------------------------------------------- */
 
 /* A start that may be refused. */
 static inline status_t rig_try(rig_t *rig, char reason[RIG_REASON]) {
@@ -183,8 +183,8 @@ static inline void rig_pass(rig_t *rig, int64_t ns) {
     rig->now.wall_ns += ns;
 }
 
-/* For waits that only a broken store does not end: a disk that many share takes seconds for what is done in microseconds else, and a number
- * of rounds is no time. */
+/* For waits that only a broken store does not end: a disk that many share takes seconds for what is done in
+ * microseconds else, and a number of rounds is no time. */
 static inline bool rig_patient(int64_t *until) {
     struct timespec at;
     CHECK(clock_gettime(CLOCK_MONOTONIC, &at) == 0);
@@ -249,8 +249,12 @@ static inline void rig_crash(rig_t *rig) {
 }
 
 static inline stream_config_t rig_config(void) {
-    return (stream_config_t){.max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1,
-                             .duplicate_window_ns = 120 * NS_PER_SECOND, .flags = STREAM_ALLOW_ROLLUP};
+    return (stream_config_t){.max_msg_size = -1,
+                             .max_msgs = -1,
+                             .max_bytes = -1,
+                             .max_msgs_per_subject = -1,
+                             .duplicate_window_ns = 120 * NS_PER_SECOND,
+                             .flags = STREAM_ALLOW_ROLLUP};
 }
 
 static inline store_stream_t *rig_stream(rig_t *rig, uint32_t id, stream_config_t config) {

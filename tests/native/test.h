@@ -25,65 +25,66 @@ static unsigned test_failed_count;
 static unsigned test_passed_count;
 
 /* Ends the running promise as failed. */
-#define FAIL(...)                                                \
-    do {                                                         \
-        fprintf(stderr, "  %s:%d: ", __FILE__, __LINE__);        \
-        fprintf(stderr, __VA_ARGS__);                            \
-        fputc('\n', stderr);                                     \
-        longjmp(test_escape, 1);                                 \
+#define FAIL(...)                                                                                                      \
+    do {                                                                                                               \
+        fprintf(stderr, "  %s:%d: ", __FILE__, __LINE__);                                                              \
+        fprintf(stderr, __VA_ARGS__);                                                                                  \
+        fputc('\n', stderr);                                                                                           \
+        longjmp(test_escape, 1);                                                                                       \
     } while (0)
 
-#define CHECK(condition)                                         \
-    do {                                                         \
-        if (!(condition)) FAIL("not so: %s", #condition);        \
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) FAIL("not so: %s", #condition);                                                              \
     } while (0)
 
-#define CHECK_EQ_U64(expected, real)                                                                              \
-    do {                                                                                                          \
-        uint64_t test_expected = (uint64_t)(expected), test_real = (uint64_t)(real);                              \
-        if (test_expected != test_real)                                                                           \
-            FAIL("%s: expected %" PRIu64 ", is %" PRIu64, #real, test_expected, test_real);                       \
+#define CHECK_EQ_U64(expected, real)                                                                                   \
+    do {                                                                                                               \
+        uint64_t test_expected = (uint64_t)(expected), test_real = (uint64_t)(real);                                   \
+        if (test_expected != test_real)                                                                                \
+            FAIL("%s: expected %" PRIu64 ", is %" PRIu64, #real, test_expected, test_real);                            \
     } while (0)
 
-#define CHECK_EQ_I64(expected, real)                                                                              \
-    do {                                                                                                          \
-        int64_t test_expected = (int64_t)(expected), test_real = (int64_t)(real);                                 \
-        if (test_expected != test_real)                                                                           \
-            FAIL("%s: expected %" PRId64 ", is %" PRId64, #real, test_expected, test_real);                       \
+#define CHECK_EQ_I64(expected, real)                                                                                   \
+    do {                                                                                                               \
+        int64_t test_expected = (int64_t)(expected), test_real = (int64_t)(real);                                      \
+        if (test_expected != test_real)                                                                                \
+            FAIL("%s: expected %" PRId64 ", is %" PRId64, #real, test_expected, test_real);                            \
     } while (0)
 
 /* Two runs of bytes, told apart by their first difference. */
-#define CHECK_BYTES(expected, expected_size, real, real_size)                                                     \
-    do {                                                                                                          \
-        const uint8_t *test_left = (const uint8_t *)(expected), *test_right = (const uint8_t *)(real);            \
-        size_t test_left_size = (size_t)(expected_size), test_right_size = (size_t)(real_size);                   \
-        size_t test_same = 0;                                                                                     \
-        while (test_same < test_left_size && test_same < test_right_size                                          \
-               && test_left[test_same] == test_right[test_same]) test_same++;                                     \
-        if (test_left_size != test_right_size || test_same != test_left_size)                                     \
-            FAIL("%s: differs at byte %zu (expected %zu bytes \"%.*s\", is %zu bytes \"%.*s\")", #real, test_same, \
-                 test_left_size, (int)(test_left_size < 200 ? test_left_size : 200), (const char *)test_left,     \
-                 test_right_size, (int)(test_right_size < 200 ? test_right_size : 200), (const char *)test_right); \
+#define CHECK_BYTES(expected, expected_size, real, real_size)                                                          \
+    do {                                                                                                               \
+        const uint8_t *test_left = (const uint8_t *)(expected), *test_right = (const uint8_t *)(real);                 \
+        size_t test_left_size = (size_t)(expected_size), test_right_size = (size_t)(real_size);                        \
+        size_t test_same = 0;                                                                                          \
+        while (test_same < test_left_size && test_same < test_right_size                                               \
+               && test_left[test_same] == test_right[test_same])                                                       \
+            test_same++;                                                                                               \
+        if (test_left_size != test_right_size || test_same != test_left_size)                                          \
+            FAIL("%s: differs at byte %zu (expected %zu bytes \"%.*s\", is %zu bytes \"%.*s\")", #real, test_same,     \
+                 test_left_size, (int)(test_left_size < 200 ? test_left_size : 200), (const char *)test_left,          \
+                 test_right_size, (int)(test_right_size < 200 ? test_right_size : 200), (const char *)test_right);     \
     } while (0)
 
 /* A C string on the left, bytes on the right. */
 #define CHECK_TEXT(expected, real, real_size) CHECK_BYTES(expected, strlen(expected), real, real_size)
 
-#define RUN(promise, function)                                   \
-    do {                                                         \
-        if (setjmp(test_escape) == 0) {                          \
-            function();                                          \
-            test_passed_count++;                                 \
-            printf("ok      %s\n", promise);                     \
-        } else {                                                 \
-            test_failed_count++;                                 \
-            printf("FAILED  %s\n", promise);                     \
-        }                                                        \
-        fflush(stdout);                                          \
+#define RUN(promise, function)                                                                                         \
+    do {                                                                                                               \
+        if (setjmp(test_escape) == 0) {                                                                                \
+            function();                                                                                                \
+            test_passed_count++;                                                                                       \
+            printf("ok      %s\n", promise);                                                                           \
+        } else {                                                                                                       \
+            test_failed_count++;                                                                                       \
+            printf("FAILED  %s\n", promise);                                                                           \
+        }                                                                                                              \
+        fflush(stdout);                                                                                                \
     } while (0)
 
 /* What main returns; prints the closing line that tests/run adds up. */
-#define TEST_RESULT()                                                                                             \
+#define TEST_RESULT()                                                                                                  \
     (printf("%u passed, %u failed\n", test_passed_count, test_failed_count), test_failed_count == 0 ? 0 : 1)
 
 #endif

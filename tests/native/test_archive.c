@@ -8,7 +8,8 @@
 static void bytes_by_hand(void) {
     buffer_t out;
     buffer_init(&out, 1 << 20);
-    CHECK_EQ_I64(STATUS_OK, archive_write(&out, 300, -2, BYTES_LITERAL("s.a"), BYTES_LITERAL("h"), BYTES_LITERAL("pp")));
+    CHECK_EQ_I64(STATUS_OK,
+                 archive_write(&out, 300, -2, BYTES_LITERAL("s.a"), BYTES_LITERAL("h"), BYTES_LITERAL("pp")));
     CHECK_BYTES("\x03\x03\xac\x02\x01\x02s.ahpp", 12, out.at, out.size);
     out.size = 0;
     CHECK_EQ_I64(STATUS_OK, archive_write(&out, 0, 0, BYTES_NONE, BYTES_NONE, BYTES_NONE));
@@ -22,7 +23,8 @@ static void there_and_back(void) {
     for (uint32_t i = 0; i < 6; i++) {
         buffer_t out;
         buffer_init(&out, 1 << 20);
-        CHECK_EQ_I64(STATUS_OK, archive_write(&out, seqs[i], times[i], BYTES_LITERAL("subject"), BYTES_LITERAL("head"), BYTES_LITERAL("body")));
+        CHECK_EQ_I64(STATUS_OK, archive_write(&out, seqs[i], times[i], BYTES_LITERAL("subject"), BYTES_LITERAL("head"),
+                                              BYTES_LITERAL("body")));
         uint8_t *exact = malloc(out.size);
         memcpy(exact, out.at, out.size);
         archive_entry_t entry;

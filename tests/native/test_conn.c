@@ -1,5 +1,5 @@
-/* test_conn.c: a connection over a socket pair: input in any pieces, messages larger than the scratch buffer, verdicts, write
- * backlog. */
+/* test_conn.c: a connection over a socket pair: input in any pieces, messages larger than the scratch buffer, verdicts,
+ * write backlog. */
 #include "net/conn.h"
 
 #include <errno.h>
@@ -265,10 +265,12 @@ int main(void) {
     RUN("input that waits is acted upon in parts without being moved", parts_stay_where_they_are);
     RUN("messages of any size, larger than the scratch buffer too, arrive whole", any_size_arrives_whole);
     RUN("what a peer announces and does not send takes no memory", an_announced_op_costs_what_arrived);
-    RUN("a peer that may not send much yet is read no further, and refused when its line does not end", a_lowered_read_max_holds);
+    RUN("a peer that may not send much yet is read no further, and refused when its line does not end",
+        a_lowered_read_max_holds);
     RUN("a message that never ends is refused at the bound", an_op_without_end_is_refused);
     RUN("a peer that went away is noticed by reading and by writing, without a signal", a_gone_peer_is_closed);
-    RUN("a backlog goes out as the socket takes it, and then writing is not asked about any more", backlog_waits_for_the_socket);
+    RUN("a backlog goes out as the socket takes it, and then writing is not asked about any more",
+        backlog_waits_for_the_socket);
     RUN("a connection that waits for a verdict is not reported", a_paused_connection_is_not_reported);
     return TEST_RESULT();
 }

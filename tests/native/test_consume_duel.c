@@ -1,8 +1,9 @@
-/* test_consume_duel.c: seeded duels of a pull consumer with a dumb model of section 5.9 of the protocol: plain arrays, searched from
- * the start. Every delivery (which message, which count, which consumer sequence), every floor and every count must agree.
+/* test_consume_duel.c: seeded duels of a pull consumer with a dumb model of section 5.9 of the protocol: plain arrays,
+ * searched from the start. Every delivery (which message, which count, which consumer sequence), every floor and every
+ * count must agree.
  *
- * The second duel crashes the process at any moment and asks only for what is promised then: what was acknowledged never comes
- * again, what was not always does.
+ * The second duel crashes the process at any moment and asks only for what is promised then: what was acknowledged
+ * never comes again, what was not always does.
  */
 #include "consume_rig.h"
 
@@ -39,7 +40,7 @@ static uint64_t random_below(uint64_t limit) {
     return (seed >> 33) % limit;
 }
 
-/* ---- the model ---- */
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 
 static model_row_t *model_find(uint64_t seq) {
     for (uint32_t i = 0; i < model.count; i++) {
@@ -138,16 +139,18 @@ static bool model_deliver(void) {
     }
     if (seq == 0) {
         if (model.count >= model.max_pending) return false;
-        while (model.cursor <= model.last && !(model.there[model.cursor] && model.matches[model.cursor])) model.cursor++;
+        while (model.cursor <= model.last && !(model.there[model.cursor] && model.matches[model.cursor]))
+            model.cursor++;
         if (model.cursor > model.last) return false;
         seq = model.cursor++;
         model.delivered = seq;
-        model.rows[model.count++] =
-            (model_row_t){.seq = seq, .consumer_seq = model.next_sequence, .due = model.time + model.wait, .deliveries = 1};
+        model.rows[model.count++] = (model_row_t){
+            .seq = seq, .consumer_seq = model.next_sequence, .due = model.time + model.wait, .deliveries = 1};
     }
     char line[128];
-    (void)snprintf(line, sizeof line, "in <- m | $JS.ACK.S.c.%u.%llu.%llu.%lld.%llu |  | x", deliveries, (unsigned long long)seq,
-                   (unsigned long long)model.next_sequence, (long long)(WALL_START + (int64_t)seq), (unsigned long long)model_left());
+    (void)snprintf(line, sizeof line, "in <- m | $JS.ACK.S.c.%u.%llu.%llu.%lld.%llu |  | x", deliveries,
+                   (unsigned long long)seq, (unsigned long long)model.next_sequence,
+                   (long long)(WALL_START + (int64_t)seq), (unsigned long long)model_left());
     model.next_sequence++;
     const char *real = rig_next();
     while (strncmp(real, "advisory", 8) == 0) real = rig_next();
@@ -155,7 +158,7 @@ static bool model_deliver(void) {
     return true;
 }
 
-/* ---- steps ---- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static void pass(int64_t seconds) {
     for (int64_t i = 0; i < seconds; i++) {
@@ -281,7 +284,7 @@ static void duel(void) {
     }
 }
 
-/* ---- crashes ---- */
+/* ---- crashes ----------------------------------------------------------------------------------------------------- */
 
 static void drain(bool acknowledged[]) {
     char inbox[] = "in";

@@ -1,5 +1,6 @@
-/* test_consume_line.c: who is served next of many pull requests: a duel with the plain rule, an array whose head goes to the end when it was
- * served, said that it is full, or is passed over because it had said so; and what finding the next one costs. */
+/* test_consume_line.c: who is served next of many pull requests: a duel with the plain rule, an array whose head goes
+ * to the end when it was served, said that it is full, or is passed over because it had said so; and what finding the
+ * next one costs. */
 #include "consume_rig.h"
 #include "consume/private.h"
 
@@ -114,7 +115,8 @@ static void ask(consumer_t *consumer) {
     char inbox[8], body[64];
     (void)snprintf(inbox, sizeof inbox, "r%u", name);
     bool tiny = random_below(5) == 0;
-    (void)snprintf(body, sizeof body, "{\"batch\":%u,\"expires\":%u000000000%s}", left, seconds, tiny ? ",\"max_bytes\":1" : "");
+    (void)snprintf(body, sizeof body, "{\"batch\":%u,\"expires\":%u000000000%s}", left, seconds,
+                   tiny ? ",\"max_bytes\":1" : "");
     model.line[model.count++] =
         (waiting_t){.name = name, .left = left, .expires_ns = rig.now.mono_ns + seconds * SECOND, .tiny = tiny};
     consumer_pull(consumer, text(inbox), text(body), rig.now);

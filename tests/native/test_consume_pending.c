@@ -167,7 +167,8 @@ static void queue_stays_small(void) {
 static void million(void) {
     pending_init(&pending);
     uint32_t row;
-    for (uint64_t seq = 1; seq <= 1000000; seq++) CHECK_EQ_I64(STATUS_OK, pending_add(&pending, seq * 3, seq, 0, 1, &row));
+    for (uint64_t seq = 1; seq <= 1000000; seq++)
+        CHECK_EQ_I64(STATUS_OK, pending_add(&pending, seq * 3, seq, 0, 1, &row));
     for (uint64_t seq = 1000000; seq > 1; seq--) pending_remove(&pending, pending_find(&pending, seq * 3));
     CHECK_EQ_U64(1, pending.count);
     CHECK_EQ_U64(3, pending_row(&pending, pending.head)->seq);

@@ -1,17 +1,11 @@
-/* test_consume_pull.c: what a pull request gets: messages, statuses, limits. Expected texts are what nats-server 2.15.1 answered to
- * the same requests. */
+/* test_consume_pull.c: what a pull request gets. Expected texts are what nats-server 2.15.1 answered to the same. */
 #include "consume_rig.h"
-
-static consumer_t *a_consumer(void) {
-    consumer_setup_t setup = rig_setup("c");
-    return rig_add(&setup);
-}
 
 static void delivers_in_order(void) {
     rig_start(0);
     rig_publish("s.1", "one");
     rig_publish("s.2", "two");
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_pull(consumer, "in", "{\"batch\":2}");
     EXPECT("in <- s.1 | $JS.ACK.S.c.1.1.1.1700000000000000001.1 |  | one");
     EXPECT("in <- s.2 | $JS.ACK.S.c.1.2.2.1700000000000000002.0 |  | two");
@@ -27,7 +21,7 @@ static void delivers_in_order(void) {
 
 static void waits_for_messages(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_pull(consumer, "in", "");
     EXPECT_NOTHING();
     CHECK_EQ_U64(1, rig_state(consumer).waiting);
@@ -40,7 +34,7 @@ static void waits_for_messages(void) {
 static void invisible_waits(void) {
     rig_start(0);
     rig.stream->hold = true;
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish("s", "x");
     rig_pull(consumer, "in", "1");
     EXPECT_NOTHING();
@@ -54,10 +48,11 @@ static void plain_bodies(void) {
     static const struct {
         const char *body;
         int messages;
-    } cases[] = {{"", 1}, {"  ", 1}, {"3", 3}, {"+2", 2}, {" 2\n", 2}, {"0", 1}, {"-3", 1}, {"x", 1}, {"2.5", 1}, {"{}", 1}, {"{\"batch\":0}", 1}};
+    } cases[] = {{"", 1},   {"  ", 1}, {"3", 3},   {"+2", 2}, {" 2\n", 2},         {"0", 1},
+                 {"-3", 1}, {"x", 1},  {"2.5", 1}, {"{}", 1}, {"{\"batch\":0}", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rig_start(0);
-        consumer_t *consumer = a_consumer();
+        consumer_t *consumer = rig_add_plain();
         rig_publish_many("s", 5);
         rig_pull(consumer, "in", cases[i].body);
         CHECK_EQ_U64(cases[i].messages, rig.deliveries);
@@ -72,7 +67,8 @@ static void bad_requests(void) {
         {"{\"batch\":\"x\"}", "json: cannot unmarshal string into Go struct field .batch of type int"},
         {"{\"batch\":1.5}", "json: cannot unmarshal number 1.5 into Go struct field .batch of type int"},
         {"{\"batch\":1e2}", "json: cannot unmarshal number 1e2 into Go struct field .batch of type int"},
-        {"{\"batch\":99999999999999999999}", "json: cannot unmarshal number 99999999999999999999 into Go struct field .batch of type int"},
+        {"{\"batch\":99999999999999999999}",
+         "json: cannot unmarshal number 99999999999999999999 into Go struct field .batch of type int"},
         {"{\"batch\":true}", "json: cannot unmarshal bool into Go struct field .batch of type int"},
         {"{\"batch\":[1]}", "json: cannot unmarshal array into Go struct field .batch of type int"},
         {"{\"batch\":{}}", "json: cannot unmarshal object into Go struct field .batch of type int"},
@@ -102,7 +98,7 @@ static void bad_requests(void) {
         {"{\"priority\":-1}", "Priority must be between 0 and 9"},
     };
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish("s", "x");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[300];
@@ -115,7 +111,7 @@ static void bad_requests(void) {
 
 static void lenient_requests(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish_many("s", 9);
     rig_pull(consumer, "in", "{\"BATCH\":2,\"unknown\":{\"a\":[1,\"\\u00e9\"]}}");
     CHECK_EQ_U64(2, rig.deliveries);
@@ -128,7 +124,7 @@ static void lenient_requests(void) {
 
 static void no_wait_empty(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_pull(consumer, "in", "{\"batch\":5,\"no_wait\":true}");
     EXPECT("in <*  | NATS/1.0 404 No Messages~~");
     EXPECT_NOTHING();
@@ -136,7 +132,7 @@ static void no_wait_empty(void) {
 
 static void no_wait_partial(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish("s", "x");
     rig_pull(consumer, "in", "{\"batch\":5,\"no_wait\":true}");
     EXPECT_DELIVERY("in <- s | $JS.ACK.S.c.1.1.1");
@@ -146,7 +142,7 @@ static void no_wait_partial(void) {
 
 static void no_wait_full(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish_many("s", 2);
     rig_pull(consumer, "in", "{\"batch\":2,\"no_wait\":true}");
     EXPECT_DELIVERY("in <- s");
@@ -156,7 +152,7 @@ static void no_wait_full(void) {
 
 static void no_wait_with_expiry(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_pull(consumer, "in", "{\"batch\":5,\"no_wait\":true,\"expires\":2000000000}");
     EXPECT_NOTHING();
     rig_pass(SECOND);
@@ -192,7 +188,7 @@ static void requests_pending(void) {
     rig_pull(consumer, "b", "{\"batch\":1,\"no_wait\":true}");
     EXPECT("b <*  | NATS/1.0 408 Requests Pending~~");
     rig_start(0);
-    consumer = a_consumer();
+    consumer = rig_add_plain();
     rig_pull(consumer, "a", "10");
     rig_pull(consumer, "b", "{\"batch\":1,\"no_wait\":true,\"expires\":100000000}");
     EXPECT_NOTHING(); /* nothing is there at all: it waits */
@@ -201,7 +197,7 @@ static void requests_pending(void) {
 
 static void timeout(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish_many("s", 2);
     rig_pull(consumer, "in", "{\"batch\":5,\"expires\":1500000000,\"max_bytes\":1000}");
     rig_skip();
@@ -214,7 +210,7 @@ static void timeout(void) {
 
 static void expired_at_once(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish("s", "x");
     rig_pull(consumer, "in", "{\"expires\":-5}");
     EXPECT("in <*  | NATS/1.0 408 Request Timeout~Nats-Pending-Messages: 0~Nats-Pending-Bytes: 0~~");
@@ -223,7 +219,7 @@ static void expired_at_once(void) {
 
 static void heartbeats(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish_many("s", 2);
     rig_pull(consumer, "in", "{\"batch\":5,\"expires\":1500000000,\"idle_heartbeat\":600000000}");
     rig_skip();
@@ -240,7 +236,7 @@ static void heartbeats(void) {
 
 static void heartbeat_restarts(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_pull(consumer, "in", "{\"batch\":5,\"expires\":9000000000,\"idle_heartbeat\":1000000000}");
     rig_pass(900 * NS_PER_MS);
     rig_publish("s", "x");
@@ -254,7 +250,7 @@ static void heartbeat_restarts(void) {
 
 static void max_bytes(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish_many("s", 9);
     rig_pull(consumer, "in", "{\"batch\":5,\"max_bytes\":20}");
     EXPECT("in <*  | NATS/1.0 409 Message Size Exceeds MaxBytes~Nats-Pending-Messages: 5~Nats-Pending-Bytes: 20~~");
@@ -349,7 +345,7 @@ static void long_line_empties(void) {
 
 static void usual_line(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     for (uint32_t i = 0; i < 512; i++) rig_pull(consumer, i == 400 ? "gone" : "here", "1");
     (void)strcpy(rig.interest[0], "here");
     rig_pull(consumer, "here", "1");
@@ -393,7 +389,7 @@ static void push_refuses(void) {
 
 static void round_robin(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_pull(consumer, "a", "2");
     rig_pull(consumer, "b", "3");
     rig_publish_many("s", 5);
@@ -407,7 +403,7 @@ static void round_robin(void) {
 
 static void lost_interest(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_pull(consumer, "a", "2");
     rig_pull(consumer, "b", "2");
     (void)strcpy(rig.interest[0], "b");
@@ -422,7 +418,7 @@ static void lost_interest(void) {
 
 static void no_message_is_lost_to_nobody(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish("s", "x");
     rig.interest[0][0] = 0;
     rig_pull(consumer, "a", "2");
@@ -438,7 +434,7 @@ static void no_message_is_lost_to_nobody(void) {
 
 static void full_receiver(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     (void)strcpy(rig.full, "a");
     rig.full_after = 1;
     rig_publish_many("s", 5);
@@ -457,7 +453,7 @@ static void full_receiver(void) {
 
 static void ends(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_pull(consumer, "a", "{\"batch\":3,\"max_bytes\":9}");
     consume_shutdown(rig.consume, rig.now);
     EXPECT("a <*  | NATS/1.0 409 Server Shutdown~Nats-Pending-Messages: 3~Nats-Pending-Bytes: 9~~");
@@ -465,7 +461,7 @@ static void ends(void) {
     consumer_remove(consumer, rig.now);
     EXPECT("b <*  | NATS/1.0 409 Consumer Deleted~~");
     CHECK(consume_find(rig.consume, STREAM_ID, CONSUMER_ID) == NULL);
-    consumer = a_consumer();
+    consumer = rig_add_plain();
     rig_pull(consumer, "c", "1");
     consume_stream_removed(rig.consume, STREAM_ID, rig.now);
     EXPECT("c <*  | NATS/1.0 409 Consumer Deleted~~");
@@ -512,7 +508,7 @@ static void ephemeral_goes(void) {
 
 static void paused(void) {
     rig_start(0);
-    consumer_t *consumer = a_consumer();
+    consumer_t *consumer = rig_add_plain();
     rig_publish_many("s", 2);
     consumer_pause(consumer, rig.now.wall_ns + 10 * SECOND, rig.now);
     rig_pull(consumer, "in", "{\"no_wait\":true}");
@@ -539,7 +535,7 @@ static void paused(void) {
 
 static void fair_among_consumers(void) {
     rig_start(0);
-    consumer_t *first = a_consumer();
+    consumer_t *first = rig_add_plain();
     consumer_setup_t setup = rig_setup("d");
     setup.id = CONSUMER_ID + 1;
     setup.config.max_ack_pending = -1;
@@ -567,7 +563,7 @@ int main(void) {
     RUN("a message that is not durable yet is not delivered", invisible_waits);
     RUN("an empty body, a number or anything unknown is a batch size as the reference reads it", plain_bodies);
     RUN("a bad request is told why in the reference's words", bad_requests);
-    RUN("unknown members, null and other cases of letters are taken; without a reply nothing happens", lenient_requests);
+    RUN("unknown members, null and other letter cases are taken; without a reply nothing happens", lenient_requests);
     RUN("no_wait with nothing there ends with 404 at once", no_wait_empty);
     RUN("no_wait that gets less than asked for ends with 404", no_wait_partial);
     RUN("no_wait that is filled gets no status", no_wait_full);

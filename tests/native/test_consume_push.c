@@ -1,4 +1,5 @@
-/* test_consume_push.c: interest, deliver groups, heartbeats, flow control, the rate limit, replay at the original pace. */
+/* test_consume_push.c: interest, deliver groups, heartbeats, flow control, the rate limit, replay at the original pace.
+ */
 #include "consume_rig.h"
 
 static consumer_setup_t push_setup(void) {
@@ -102,7 +103,8 @@ static char megabyte[1 << 19];
 static bytes_t flow_id(const char *line) {
     static const char start[] = "d <* $JS.FC.S.p.";
     CHECK_BYTES(start, sizeof start - 1, line, sizeof start - 1);
-    CHECK_TEXT(" | NATS/1.0 100 FlowControl Request~~", line + sizeof start - 1 + 4, strlen(line + sizeof start - 1 + 4));
+    CHECK_TEXT(" | NATS/1.0 100 FlowControl Request~~", line + sizeof start - 1 + 4,
+               strlen(line + sizeof start - 1 + 4));
     return bytes_of(line + sizeof start - 1, 4);
 }
 
@@ -124,7 +126,8 @@ static void flow_control(void) {
     rig_pass(1001 * NS_PER_MS);
     char expected[200];
     (void)snprintf(expected, sizeof expected,
-                   "d <*  | NATS/1.0 100 Idle Heartbeat~Nats-Last-Consumer: 4~Nats-Last-Stream: 4~Nats-Consumer-Stalled: $JS.FC.S.p.%.*s~~",
+                   "d <*  | NATS/1.0 100 Idle Heartbeat~Nats-Last-Consumer: 4~Nats-Last-Stream: "
+                   "4~Nats-Consumer-Stalled: $JS.FC.S.p.%.*s~~",
                    SHOWN(id));
     EXPECT(expected);
     consumer_flow_reply(consumer, text("nope"), BYTES_NONE, rig.now);
@@ -159,7 +162,8 @@ static void flow_control_acks(void) {
     EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.3.3.");
     bytes_t id = flow_id(rig_next()); /* because max_ack_pending is reached */
     EXPECT_NOTHING();
-    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2\r\n\r\n"), rig.now);
+    consumer_flow_reply(consumer, id, text("NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 2\r\n\r\n"),
+                        rig.now);
     rig_run();
     consumer_state_t state = rig_state(consumer);
     CHECK_EQ_U64(2, state.floor_stream);
@@ -170,7 +174,8 @@ static void flow_control_acks(void) {
     consumer_ack(consumer, 5, 5, 1, text("+ACK"), text("_R"), rig.now, &(bool){false});
     CHECK_EQ_U64(2, rig_state(consumer).floor_stream);
     rig_pass(SECOND);
-    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat~Nats-Last-Consumer: 5~Nats-Last-Stream: 5~Nats-Consumer-Stalled");
+    EXPECT_DELIVERY(
+        "d <*  | NATS/1.0 100 Idle Heartbeat~Nats-Last-Consumer: 5~Nats-Last-Stream: 5~Nats-Consumer-Stalled");
 }
 
 static void heartbeat_asks(void) {

@@ -210,7 +210,8 @@ static void interrupted_sweep(void) {
     rig_run();
     bytes_t value;
     static const uint8_t key[] = {0, 0, 0, STREAM_ID, 0xff, 0xff, 0xff, 0xff};
-    CHECK_EQ_I64(STATUS_NOT_FOUND, store_record_get(rig.store, RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value));
+    CHECK_EQ_I64(STATUS_NOT_FOUND,
+                 store_record_get(rig.store, RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value));
 }
 
 static void full_store(uint8_t retention) {
@@ -253,7 +254,8 @@ static void full_store_sweep(void) {
     CHECK_EQ_U64(0, stored());
 }
 
-/* A consumer with all of three messages delivered and settled, the first one acknowledged while the store was full; then the process dies. */
+/* A consumer with all of three messages delivered and settled, the first one acknowledged while the store was full;
+ * then the process dies. */
 static consumer_t *die_full(uint32_t fail_in) {
     rig_start(WORK_QUEUE);
     consumer_setup_t setup = rig_setup("a");

@@ -1,4 +1,5 @@
-/* test_consume_state.c: what a consumer leaves in the store, and what it knows after the process died and started again. */
+/* test_consume_state.c: what a consumer leaves in the store, and what it knows after the process died and started
+ * again. */
 #include "consume_rig.h"
 
 static uint32_t records(uint32_t kind) {
@@ -284,7 +285,8 @@ static void removal_cleans(void) {
     rig_pull(consumer, "in", "3");
     rig_pass(2 * SECOND);
     CHECK_EQ_U64(4, rig.store->record_count);
-    CHECK_EQ_I64(STATUS_OK, store_delete(rig.stream, 1)); /* the store is in the middle of it when we hear that: the record goes later */
+    /* the store is in the middle of it when we hear that: the record goes later */
+    CHECK_EQ_I64(STATUS_OK, store_delete(rig.stream, 1));
     rig_run();
     CHECK_EQ_U64(2, records(RECORD_CONSUMER_PENDING));
     consumer_remove(consumer, rig.now);

@@ -1,5 +1,5 @@
-/* test_consume_store.c: consumers over the real store: kill -9 in the midst, removal from inside the store's own tick, and counts
- * that stay exact whatever leaves the stream. What a consumer does otherwise is tested over the fake store.
+/* test_consume_store.c: consumers over the real store: kill -9 in the midst, removal from inside the store's own tick,
+ * and counts that stay exact whatever leaves the stream. What a consumer does otherwise is tested over the fake store.
  */
 #include "consume/consume.h"
 #include "store_rig.h"
@@ -16,7 +16,8 @@ static consumer_setup_t setup;
 static consumer_t *consumer;
 static uint64_t seed;
 
-/* What came out, as the test wants it: how often each message was delivered since the last look, and how many were terminated. */
+/* What came out, as the test wants it: how often each message was delivered since the last look, and how many were
+ * terminated. */
 static uint32_t delivered[MESSAGES_MAX];
 static uint64_t consumer_seq[MESSAGES_MAX];
 static uint32_t terminated, deliveries;
@@ -58,7 +59,12 @@ static uint64_t random_below(uint64_t limit) {
 }
 
 static void attach(bool loading) {
-    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .exact_interest = interest, .advise = advise, .gone = gone};
+    static const consume_out_t out = {.deliver = deliver,
+                                      .status = status,
+                                      .interest = interest,
+                                      .exact_interest = interest,
+                                      .advise = advise,
+                                      .gone = gone};
     consume = consume_new(&out);
     CHECK(consume != NULL);
     store_set_hooks(rig.store, consume_store_hooks(consume));
@@ -99,7 +105,8 @@ static void tick(bool durable) {
         rig_sync(&rig);
     } else {
         store_tick(rig.store, rig.now);
-        while (store_advanced_next(rig.store)) {}
+        while (store_advanced_next(rig.store)) {
+        }
     }
     consume_advanced(consume, stream);
     again = true;
@@ -114,7 +121,8 @@ static void kill_and_start(void) {
 
 static void publish(const char *subject, int count) {
     for (int i = 0; i < count; i++) {
-        append_t append = {.subject = bytes_of(subject, (uint32_t)strlen(subject)), .payload = BYTES_LITERAL("payload")};
+        append_t append = {.subject = bytes_of(subject, (uint32_t)strlen(subject)),
+                           .payload = BYTES_LITERAL("payload")};
         CHECK_EQ_U64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
     }
 }
@@ -126,7 +134,8 @@ static void pull(const char *body) {
 
 static bool ack(uint64_t seq, const char *body) {
     bool answer;
-    consumer_ack(consumer, seq, consumer_seq[seq], 1, bytes_of(body, (uint32_t)strlen(body)), BYTES_LITERAL("r"), rig.now, &answer);
+    consumer_ack(consumer, seq, consumer_seq[seq], 1, bytes_of(body, (uint32_t)strlen(body)), BYTES_LITERAL("r"),
+                 rig.now, &answer);
     return answer;
 }
 
@@ -262,7 +271,9 @@ static void crashes(void) {
             uint64_t seq = 1 + random_below(last + 1);
             switch (random_below(8)) {
             case 0: publish("s.a", (int)random_below(5)); break;
-            case 1: consumer_pull(consumer, BYTES_LITERAL("in"), BYTES_LITERAL("{\"batch\":5,\"expires\":1}"), rig.now); break;
+            case 1:
+                consumer_pull(consumer, BYTES_LITERAL("in"), BYTES_LITERAL("{\"batch\":5,\"expires\":1}"), rig.now);
+                break;
             case 2:
             case 3:
             case 4: acknowledged[seq] |= seq <= last && ack(seq, "+ACK"); break;
@@ -329,7 +340,8 @@ static void flip_payload(void) {
     snprintf(path, sizeof path, "%s/data.mdb", rig.directory);
     int fd = open(path, O_RDWR);
     ssize_t size = pread(fd, file, sizeof file, 0), at = -1;
-    for (ssize_t i = 0; i + 10 <= size; i++) at = memcmp(file + i, "UNREADABLE", 10) == 0 || memcmp(file + i, "TNREADABLE", 10) == 0 ? i : at;
+    for (ssize_t i = 0; i + 10 <= size; i++)
+        at = memcmp(file + i, "UNREADABLE", 10) == 0 || memcmp(file + i, "TNREADABLE", 10) == 0 ? i : at;
     CHECK(at > 0);
     file[at] ^= 1;
     CHECK_EQ_I64(1, pwrite(fd, file + at, 1, at));
@@ -371,7 +383,8 @@ int main(void) {
     RUN("messages that expire inside the store's tick leave pending, and their records go", age_takes_pending);
     RUN("the number pending is exact whatever leaves the stream", counts_stay_exact);
     RUN("kill -9 at any moment: what was durably acknowledged never comes again, the rest always does", crashes);
-    RUN("a pending message that cannot be read stays pending, is alarmed once and tried again", unreadable_stays_pending);
+    RUN("a pending message that cannot be read stays pending, is alarmed once and tried again",
+        unreadable_stays_pending);
     RUN("an orderly stop keeps what is in flight", stop_keeps_all);
     return TEST_RESULT();
 }

@@ -1,6 +1,6 @@
-/* test_consume_survey.c: a consumer that begins with the last of every subject, in a stream of so many subjects that finding them takes many
- * steps, over the real store: what is published and deleted between the steps neither goes missing nor comes twice, and what it says is left is
- * what it delivers.
+/* test_consume_survey.c: a consumer that begins with the last of every subject, in a stream of so many subjects that
+ * finding them takes many steps, over the real store: what is published and deleted between the steps neither goes
+ * missing nor comes twice, and what it says is left is what it delivers.
  */
 #include <stdlib.h>
 
@@ -67,20 +67,33 @@ static void delete(uint64_t seq) {
 }
 
 static consumer_setup_t setup_of(uint8_t policy, const filters_t filters) {
-    return (consumer_setup_t){.stream_id = 1, .id = 2, .stream_name = BYTES_LITERAL("S"), .name = BYTES_LITERAL("c"), .filters = filters,
-                              .config = {.ack_policy = ACK_NONE, .max_deliver = -1, .flags = CONSUMER_DURABLE, .deliver_policy = policy,
+    return (consumer_setup_t){.stream_id = 1,
+                              .id = 2,
+                              .stream_name = BYTES_LITERAL("S"),
+                              .name = BYTES_LITERAL("c"),
+                              .filters = filters,
+                              .config = {.ack_policy = ACK_NONE,
+                                         .max_deliver = -1,
+                                         .flags = CONSUMER_DURABLE,
+                                         .deliver_policy = policy,
                                          .ack_wait_ns = 30 * NS_PER_SECOND}};
 }
 
 static void begin(uint8_t policy, const filters_t filters) {
-    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .exact_interest = interest, .advise = advise, .gone = gone};
+    static const consume_out_t out = {.deliver = deliver,
+                                      .status = status,
+                                      .interest = interest,
+                                      .exact_interest = interest,
+                                      .advise = advise,
+                                      .gone = gone};
     memset(alive, 0, sizeof alive);
     memset(came, 0, sizeof came);
     last_seq = deliveries = previous = 0;
     rig = (rig_t){0};
     rig_open(&rig);
     stream = rig_stream(&rig, 1, rig_config());
-    for (uint32_t i = 0; i < SUBJECTS; i++) publish((uint32_t)(i * UINT64_C(7919) % SUBJECTS)); /* the order of subjects is not that of messages */
+    /* the order of subjects is not that of messages */
+    for (uint32_t i = 0; i < SUBJECTS; i++) publish((uint32_t)(i * UINT64_C(7919) % SUBJECTS));
     for (uint32_t i = 0; i < 3000; i++) publish(i * 3);
     rig_sync(&rig);
     consume = consume_new(&out);
@@ -174,7 +187,8 @@ static void last_of_all(void) {
     end();
 }
 
-/* Killed while it still looks, it begins anew; and a consumer that goes while it looks leaves nothing (AddressSanitizer). */
+/* Killed while it still looks, it begins anew; and a consumer that goes while it looks leaves nothing
+ * (AddressSanitizer). */
 static void goes_in_the_middle(void) {
     begin(DELIVER_LAST_PER_SUBJECT, (filters_t){0});
     CHECK(!consumer_counted(consumer));
@@ -182,7 +196,12 @@ static void goes_in_the_middle(void) {
     rig_sync(&rig);
     consume_free(consume);
     rig_crash(&rig);
-    static const consume_out_t out = {.deliver = deliver, .status = status, .interest = interest, .exact_interest = interest, .advise = advise, .gone = gone};
+    static const consume_out_t out = {.deliver = deliver,
+                                      .status = status,
+                                      .interest = interest,
+                                      .exact_interest = interest,
+                                      .advise = advise,
+                                      .gone = gone};
     consume = consume_new(&out);
     store_set_hooks(rig.store, consume_store_hooks(consume));
     stream = rig_stream(&rig, 1, rig_config());
@@ -200,7 +219,8 @@ static void goes_in_the_middle(void) {
 }
 
 int main(void) {
-    RUN("the last of each subject, found in steps while the stream changes, is what is left and what comes", last_of_each);
+    RUN("the last of each subject, found in steps while the stream changes, is what is left and what comes",
+        last_of_each);
     RUN("what is published after the last of each were found comes behind them", last_of_each_undisturbed);
     RUN("the last of a pattern, found in steps or not at all", last_of_all);
     RUN("a consumer that is killed or removed while it looks begins anew or leaves nothing", goes_in_the_middle);

@@ -1,4 +1,5 @@
-/* test_decimal.c: whole numbers in digits, both ways. Written ones are held against printf, read ones against the bounds of their types. */
+/* test_decimal.c: whole numbers in digits, both ways. Written ones are held against printf, read ones against the
+ * bounds of their types. */
 #include "text/decimal.h"
 
 #include "test.h"
@@ -19,7 +20,8 @@ static void same_as_printf(uint64_t value) {
 }
 
 static void written(void) {
-    static const uint64_t values[] = {0, 9, 10, 99, 100, 101, 999, 1000, 65535, UINT32_MAX, 1700000000000000001, UINT64_MAX};
+    static const uint64_t values[] = {0,         9, 10, 99, 100, 101, 999, 1000, 65535, UINT32_MAX, 1700000000000000001,
+                                      UINT64_MAX};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         same_as_printf(values[i]);
     }

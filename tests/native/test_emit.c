@@ -1,5 +1,5 @@
-/* test_emit.c: frames byte for byte as nats-server 2.15.1 sends them, all or nothing at a buffer's bound, and readable for the
- * parser. */
+/* test_emit.c: frames byte for byte as nats-server 2.15.1 sends them, all or nothing at a buffer's bound, and readable
+ * for the parser. */
 #include "wire/emit.h"
 
 #include <stdlib.h>
@@ -11,18 +11,19 @@ static bytes_t text(const char *c) {
     return bytes_of(c, (uint32_t)strlen(c));
 }
 
-#define EMITTED(expected, call)                                                                                                  \
-    do {                                                                                                                         \
-        buffer_t out;                                                                                                            \
-        buffer_init(&out, 1 << 20);                                                                                              \
-        CHECK_EQ_I64(STATUS_OK, call);                                                                                           \
-        CHECK_TEXT(expected, out.at, out.size);                                                                                  \
-        buffer_free(&out);                                                                                                       \
+#define EMITTED(expected, call)                                                                                        \
+    do {                                                                                                               \
+        buffer_t out;                                                                                                  \
+        buffer_init(&out, 1 << 20);                                                                                    \
+        CHECK_EQ_I64(STATUS_OK, call);                                                                                 \
+        CHECK_TEXT(expected, out.at, out.size);                                                                        \
+        buffer_free(&out);                                                                                             \
     } while (0)
 
 static void client_frames(void) {
     message_t plain = {.subject = text("foo"), .payload = text("ab")};
-    message_t full = {.subject = text("foo"), .reply = text("bar"), .header = text("NATS/1.0\r\n\r\n"), .payload = text("ab")};
+    message_t full = {
+        .subject = text("foo"), .reply = text("bar"), .header = text("NATS/1.0\r\n\r\n"), .payload = text("ab")};
     message_t empty = {.subject = text("foo")};
     EMITTED("MSG foo 1 2\r\nab\r\n", emit_client_message(&out, &plain, text("1"), true));
     EMITTED("MSG foo 1 2\r\nab\r\n", emit_client_message(&out, &plain, text("1"), false));
@@ -34,7 +35,8 @@ static void client_frames(void) {
 static void leaf_frames(void) {
     message_t plain = {.subject = text("foo"), .payload = text("ab")};
     message_t reply = {.subject = text("foo"), .reply = text("bar"), .payload = text("ab")};
-    message_t full = {.subject = text("foo"), .reply = text("bar"), .header = text("NATS/1.0\r\n\r\n"), .payload = text("ab")};
+    message_t full = {
+        .subject = text("foo"), .reply = text("bar"), .header = text("NATS/1.0\r\n\r\n"), .payload = text("ab")};
     bytes_t queues[2] = {text("q1"), text("q2")};
     EMITTED("LMSG foo 2\r\nab\r\n", emit_leaf_message(&out, &plain, NULL, 0, true));
     EMITTED("LMSG foo bar 2\r\nab\r\n", emit_leaf_message(&out, &reply, NULL, 0, true));

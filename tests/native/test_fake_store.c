@@ -1,8 +1,8 @@
-/* test_fake_store.c: the contract of fake_store.h: random work on the fake and on the real store, and everything that can be asked of
- * both is the same. So a test of consume/ that passes over the fake says something about the store.
+/* test_fake_store.c: the contract of fake_store.h: random work on the fake and on the real store, and everything that
+ * can be asked of both is the same. So a test of consume/ that passes over the fake says something about the store.
  *
- * Both stand in this one program: the fake's functions get names of their own before its header is read, and its structs are the
- * only bodies that this file knows of types which are opaque to it otherwise.
+ * Both stand in this one program: the fake's functions get names of their own before its header is read, and its
+ * structs are the only bodies that this file knows of types which are opaque to it otherwise.
  */
 #include "store_rig.h"
 
@@ -83,12 +83,12 @@ static uint64_t below(uint64_t n) {
     return random_state % n;
 }
 
-#define SAY(side, ...)                                                                                                \
-    do {                                                                                                              \
-        size_t left = SEEN_MAX - seen_size[side];                                                                     \
-        int said = snprintf(seen[side] + seen_size[side], left, __VA_ARGS__);                                         \
-        CHECK(said >= 0 && (size_t)said < left);                                                                      \
-        seen_size[side] += (size_t)said;                                                                              \
+#define SAY(side, ...)                                                                                                 \
+    do {                                                                                                               \
+        size_t left = SEEN_MAX - seen_size[side];                                                                      \
+        int said = snprintf(seen[side] + seen_size[side], left, __VA_ARGS__);                                          \
+        CHECK(said >= 0 && (size_t)said < left);                                                                       \
+        seen_size[side] += (size_t)said;                                                                               \
     } while (0)
 
 static void same(void) {
@@ -102,11 +102,12 @@ static void say_message(int side, status_t status, const stored_message_t *messa
         return;
     }
     SAY(side, "%" PRIu64 " %" PRId64 " %.*s|%.*s|%.*s\n", message->seq, message->ts, (int)message->subject.size,
-        (const char *)message->subject.at, (int)message->header.size, message->header.size ? (const char *)message->header.at : "",
-        (int)message->payload.size, message->payload.size ? (const char *)message->payload.at : "");
+        (const char *)message->subject.at, (int)message->header.size,
+        message->header.size ? (const char *)message->header.at : "", (int)message->payload.size,
+        message->payload.size ? (const char *)message->payload.at : "");
 }
 
-/* ---- the hooks: both stores tell of each message that comes and goes ---- */
+/* ---- the hooks: both stores tell of each message that comes and goes --------------------------------------------- */
 
 static int sides[2] = {0, 1};
 
@@ -120,13 +121,15 @@ static void on_removed(void *context, store_stream_t *stream, uint64_t seq, byte
     SAY(*(int *)context, "-%" PRIu64 " %.*s\n", seq, (int)subject.size, (const char *)subject.at);
 }
 
-/* ---- changes ---- */
+/* ---- changes ----------------------------------------------------------------------------------------------------- */
 
 static const char *const tokens[] = {"a", "b", "cc", "d"};
 
 static void random_subject(char *out, size_t size) {
-    if (below(3) == 0) snprintf(out, size, "%s", tokens[below(4)]);
-    else snprintf(out, size, "%s.%s", tokens[below(4)], tokens[below(4)]);
+    if (below(3) == 0)
+        snprintf(out, size, "%s", tokens[below(4)]);
+    else
+        snprintf(out, size, "%s.%s", tokens[below(4)], tokens[below(4)]);
 }
 
 static void append_both(void) {
@@ -170,10 +173,11 @@ static void record_both(void) {
     }
 }
 
-/* ---- questions ---- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 static bool say_subject(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
-    SAY(*(int *)context, "subject %.*s %" PRIu64 " %" PRIu64 "\n", (int)subject.size, (const char *)subject.at, count, last_seq);
+    SAY(*(int *)context, "subject %.*s %" PRIu64 " %" PRIu64 "\n", (int)subject.size, (const char *)subject.at, count,
+        last_seq);
     return true;
 }
 
@@ -201,19 +205,23 @@ static void ask_messages(bytes_t pattern, filters_t filters) {
     say_message(1, fake_store_read(fake_stream, seq, &message), &message);
     uint64_t from = seq;
     status_t status;
-    while ((status = store_next(real_stream, filters, &from, upto, 3, &message)) == STATUS_AGAIN) {}
+    while ((status = store_next(real_stream, filters, &from, upto, 3, &message)) == STATUS_AGAIN) {
+    }
     say_message(0, status, &message);
     from = seq;
-    while ((status = fake_store_next(fake_stream, filters, &from, upto, 3, &message)) == STATUS_AGAIN) {}
+    while ((status = fake_store_next(fake_stream, filters, &from, upto, 3, &message)) == STATUS_AGAIN) {
+    }
     say_message(1, status, &message);
     say_message(0, store_last_by_subject(real_stream, pattern, upto, &message), &message);
     say_message(1, fake_store_last_by_subject(fake_stream, pattern, upto, &message), &message);
     store_newest_t search = {0};
-    while ((status = store_newest(real_stream, &search, pattern, upto, 3, &seq)) == STATUS_AGAIN) {}
+    while ((status = store_newest(real_stream, &search, pattern, upto, 3, &seq)) == STATUS_AGAIN) {
+    }
     store_newest_end(&search);
     SAY(0, "newest %d %" PRIu64 "\n", (int)status, status == STATUS_OK ? seq : 0);
     search = (store_newest_t){0};
-    while ((status = fake_store_newest(fake_stream, &search, pattern, upto, 3, &seq)) == STATUS_AGAIN) {}
+    while ((status = fake_store_newest(fake_stream, &search, pattern, upto, 3, &seq)) == STATUS_AGAIN) {
+    }
     fake_store_newest_end(&search);
     SAY(1, "newest %d %" PRIu64 "\n", (int)status, status == STATUS_OK ? seq : 0);
 }
@@ -235,10 +243,12 @@ static void ask_counts(bytes_t pattern, filters_t filters) {
     SAY(1, "subjects %d\n", (int)fake_store_subjects(fake_stream, pattern, say_subject, &sides[1]));
     same();
     store_walk_t *walk = store_walk_open(real_stream, pattern);
-    while (store_walk_step(walk, 2, say_subject, &sides[0]) == STATUS_AGAIN) {}
+    while (store_walk_step(walk, 2, say_subject, &sides[0]) == STATUS_AGAIN) {
+    }
     store_walk_close(walk);
     walk = fake_store_walk_open(fake_stream, pattern);
-    while (fake_store_walk_step(walk, 2, say_subject, &sides[1]) == STATUS_AGAIN) {}
+    while (fake_store_walk_step(walk, 2, say_subject, &sides[1]) == STATUS_AGAIN) {
+    }
     fake_store_walk_close(walk);
 }
 
@@ -248,11 +258,14 @@ static void ask_records(void) {
     key[5] = (uint8_t)below(4);
     for (uint32_t kind = RECORD_CONSUMER_STATE; kind <= RECORD_CONSUMER_PENDING; kind++) {
         bytes_t value;
-        bytes_t whole = bytes_of(key, 6), prefix = bytes_of(key, 4 + (uint32_t)below(2)), after = below(2) == 0 ? BYTES_NONE : whole;
+        bytes_t whole = bytes_of(key, 6), prefix = bytes_of(key, 4 + (uint32_t)below(2)),
+                after = below(2) == 0 ? BYTES_NONE : whole;
         status_t status = store_record_get(rig.store, kind, whole, &value);
-        SAY(0, "get %d %.*s\n", (int)status, status == STATUS_OK ? (int)value.size : 0, status == STATUS_OK ? (const char *)value.at : "");
+        SAY(0, "get %d %.*s\n", (int)status, status == STATUS_OK ? (int)value.size : 0,
+            status == STATUS_OK ? (const char *)value.at : "");
         status = fake_store_record_get(fake, kind, whole, &value);
-        SAY(1, "get %d %.*s\n", (int)status, status == STATUS_OK ? (int)value.size : 0, status == STATUS_OK ? (const char *)value.at : "");
+        SAY(1, "get %d %.*s\n", (int)status, status == STATUS_OK ? (int)value.size : 0,
+            status == STATUS_OK ? (const char *)value.at : "");
         SAY(0, "each %d\n", (int)store_record_each(rig.store, kind, prefix, after, say_record, &sides[0]));
         SAY(1, "each %d\n", (int)fake_store_record_each(fake, kind, prefix, after, say_record, &sides[1]));
         same();
@@ -273,7 +286,7 @@ static void ask_everything(void) {
     ask_records();
 }
 
-/* ---- the duel ---- */
+/* ---- the duel ---------------------------------------------------------------------------------------------------- */
 
 static void settle_both(void) {
     rig_sync(&rig);
@@ -307,10 +320,14 @@ static void alike_in_everything(void) {
         ask_everything();
         for (int i = 0; i < STEPS; i++) {
             uint64_t what = below(10);
-            if (what < 5) append_both();
-            else if (what < 7) delete_both();
-            else if (what < 9) record_both();
-            else settle_both();
+            if (what < 5)
+                append_both();
+            else if (what < 7)
+                delete_both();
+            else if (what < 9)
+                record_both();
+            else
+                settle_both();
             same();
             if (below(4) == 0) ask_everything();
         }
@@ -327,12 +344,17 @@ static void tallies_keep_count(void) {
     bytes_t pattern = text("a.>");
     filters_t filters = {.patterns = &pattern, .count = 1};
     for (int i = 0; i < 50; i++) append_both();
-    store_tally_t *real = store_tally_open(real_stream, filters, 7), *other = fake_store_tally_open(fake_stream, filters, 7);
-    while (!store_tally_step(real, 5)) {}
-    while (!fake_store_tally_step(other, 5)) {}
+    store_tally_t *real = store_tally_open(real_stream, filters, 7),
+                  *other = fake_store_tally_open(fake_stream, filters, 7);
+    while (!store_tally_step(real, 5)) {
+    }
+    while (!fake_store_tally_step(other, 5)) {
+    }
     for (int i = 0; i < 100; i++) {
-        if (below(2) == 0) append_both();
-        else delete_both();
+        if (below(2) == 0)
+            append_both();
+        else
+            delete_both();
         SAY(0, "tally %" PRIu64 "\n", store_tally_now(real));
         SAY(1, "tally %" PRIu64 "\n", fake_store_tally_now(other));
         same();

@@ -110,7 +110,8 @@ static void copy_is_all_or_nothing(void) {
         status_t status = headers_copy_without(&out, text(block), drop_nats, false, &empty);
         CHECK(status == STATUS_OK || out.size == 1);
         CHECK(status
-              == (max >= 1 + strlen(block) - strlen("Nats-Msg-Id: abc\r\nNats-Rollup: sub\r\n") ? STATUS_OK : STATUS_FULL));
+              == (max >= 1 + strlen(block) - strlen("Nats-Msg-Id: abc\r\nNats-Rollup: sub\r\n") ? STATUS_OK
+                                                                                                : STATUS_FULL));
         buffer_free(&out);
     }
 }

@@ -150,7 +150,8 @@ static void a_broken_listener_says_so(void) {
 int main(void) {
     RUN("a connection is taken non-blocking, without delay, with its peer's address", takes_what_waits);
     RUN("a dialled socket gets the same options", adopts_what_was_dialled);
-    RUN("without descriptors a connection is refused, and the listener works again when there are some", no_descriptors_left);
+    RUN("without descriptors a connection is refused, and the listener works again when there are some",
+        no_descriptors_left);
     RUN("a listener that is none says so instead of going round", a_broken_listener_says_so);
     return TEST_RESULT();
 }

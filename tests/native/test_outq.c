@@ -265,8 +265,10 @@ static void memory_follows_use(void) {
 
 int main(void) {
     RUN("without a backlog urgent frames keep their place in the order", in_order_without_backlog);
-    RUN("an urgent frame overtakes a backlog at the next frame boundary, whatever is under way", urgent_overtakes_a_backlog);
-    RUN("an urgent frame waits for the end of a long frame and no longer", urgent_waits_for_the_end_of_a_long_frame_only);
+    RUN("an urgent frame overtakes a backlog at the next frame boundary, whatever is under way",
+        urgent_overtakes_a_backlog);
+    RUN("an urgent frame waits for the end of a long frame and no longer",
+        urgent_waits_for_the_end_of_a_long_frame_only);
     RUN("a frame that must stay in order does", ordered_stays_behind);
     RUN("random frames through a random socket arrive once and whole, data in order", random_duel);
     RUN("more than max_pending waiting is a slow consumer", slow_consumer_by_bytes);

@@ -1,5 +1,5 @@
-/* test_parse.c: what the parser makes of lines, as nats-server 2.15.1 answered to the same bytes; each row whole, in pieces, with
- * more behind it, and ending at the end of the readable memory. */
+/* test_parse.c: what the parser makes of lines, as nats-server 2.15.1 answered to the same bytes; each row whole, in
+ * pieces, with more behind it, and ending at the end of the readable memory. */
 #include "wire/parse.h"
 
 #include <sys/mman.h>
@@ -23,7 +23,8 @@ static const row_t client_rows[] = {
     {"PUB\tfoo\t \tbar\t02\r\nab\r\n", "PUB subject=foo reply=bar payload=ab\nend\n"},
     {"PUB foo 0\n\r\n", "PUB subject=foo\nend\n"},
     {"PUB telemetry.station.0001.temperature _INBOX.abcdefghijklmnop.1 16\r\n0123456789abcdef\r\nPING\r\n",
-     "PUB subject=telemetry.station.0001.temperature reply=_INBOX.abcdefghijklmnop.1 payload=0123456789abcdef\nPING\nend\n"},
+     "PUB subject=telemetry.station.0001.temperature reply=_INBOX.abcdefghijklmnop.1 "
+     "payload=0123456789abcdef\nPING\nend\n"},
     {"PUB foo 2\r\n\r\n\r\n", "PUB subject=foo payload=\r\n\nend\n"},
     {"PUB foo 2\r\nabc\r\n", "bad: unknown operation\n"},
     {"PUB foo 2\r\nab\n", "bad: unknown operation\n"},
@@ -48,7 +49,8 @@ static const row_t client_rows[] = {
     {"PUBfoo 2\r\n", "bad: unknown operation\n"},
     {"PUB foo\001bar 2\r\nab\r\n", "PUB subject=foo\001bar payload=ab\nend\n"},
     {"HPUB foo 12 14\r\nNATS/1.0\r\n\r\nab\r\n", "HPUB subject=foo header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
-    {"hpub foo r 12 14\r\nNATS/1.0\r\n\r\nab\r\n", "HPUB subject=foo reply=r header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
+    {"hpub foo r 12 14\r\nNATS/1.0\r\n\r\nab\r\n",
+     "HPUB subject=foo reply=r header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
     {"HPUB foo 12 12\r\nNATS/1.0\r\n\r\n\r\n", "HPUB subject=foo header=NATS/1.0\r\n\r\n\nend\n"},
     {"HPUB foo 0 2\r\nab\r\n", "HPUB subject=foo payload=ab\nend\n"},
     {"HPUB foo 15 14\r\n", "bad: silent\n"},
@@ -77,7 +79,8 @@ static const row_t client_rows[] = {
     {"-ERR 'x y'\r\n", "ERR body=x y\nend\n"},
     {"-ERR x\r\n", "ERR body=x\nend\n"},
     {"-ERR\r\n", "bad: unknown operation\n"},
-    {"CONNECT {}\r\nconnect\t{\"a\":1}\r\nCONNECT{}\r\n", "CONNECT body={}\nCONNECT body={\"a\":1}\nCONNECT body={}\nend\n"},
+    {"CONNECT {}\r\nconnect\t{\"a\":1}\r\nCONNECT{}\r\n",
+     "CONNECT body={}\nCONNECT body={\"a\":1}\nCONNECT body={}\nend\n"},
     {"CONNECT\r\n", "CONNECT\nend\n"},
     {"INFO {}\r\n", "INFO body={}\nend\n"},
     {"", "end\n"},
@@ -113,7 +116,8 @@ static const row_t leaf_rows[] = {
     {"LMSG foo\r\n", "bad: silent\n"},
     {"LMSG foo 1048577\r\n", "bad: max payload\n"},
     {"HMSG foo 12 14\r\nNATS/1.0\r\n\r\nab\r\n", "HMSG subject=foo header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
-    {"HMSG foo bar 12 14\r\nNATS/1.0\r\n\r\nab\r\n", "HMSG subject=foo reply=bar header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
+    {"HMSG foo bar 12 14\r\nNATS/1.0\r\n\r\nab\r\n",
+     "HMSG subject=foo reply=bar header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
     {"HMSG foo + bar q1 12 14\r\nNATS/1.0\r\n\r\nab\r\n",
      "HMSG subject=foo reply=bar for=q1 header=NATS/1.0\r\n\r\n payload=ab\nend\n"},
     {"HMSG foo | q1 q2 12 14\r\nNATS/1.0\r\n\r\nab\r\n",

@@ -1,5 +1,6 @@
-/* test_plane_backup.c: messages and positions out of one stream and into another, through the core: what comes out goes in and is the
- * same, a run may be cut anywhere, and what cannot be stored is told. The journal's thread is real, so "until" loops wait for it. */
+/* test_plane_backup.c: messages and positions out of one stream and into another, through the core: what comes out goes
+ * in and is the same, a run may be cut anywhere, and what cannot be stored is told. The journal's thread is real, so
+ * "until" loops wait for it. */
 #include "plane_rig.h"
 #include "wire/archive.h"
 
@@ -30,21 +31,33 @@ static plane_event_t done(plane_t *plane) {
 }
 
 static void put_stream(plane_t *plane, uint64_t id, const char *name, const char *subject, int32_t max_msg_size) {
-    stream_config_t config = {.account = RIG_ACCOUNT, .max_msg_size = max_msg_size, .max_msgs = -1, .max_bytes = -1,
-                              .max_msgs_per_subject = -1, .duplicate_window_ns = 120 * NS_PER_SECOND, .flags = STREAM_ALLOW_TTL};
+    stream_config_t config = {.account = RIG_ACCOUNT,
+                              .max_msg_size = max_msg_size,
+                              .max_msgs = -1,
+                              .max_bytes = -1,
+                              .max_msgs_per_subject = -1,
+                              .duplicate_window_ns = 120 * NS_PER_SECOND,
+                              .flags = STREAM_ALLOW_TTL};
     rig_strings_t strings = {.size = 0};
     rig_pack(&strings, name);
     rig_pack(&strings, "{}");
     for (int i = 0; i < 5; i++) rig_pack(&strings, ""); /* no domain, no transform, nothing published again */
     if (subject[0] != 0) rig_pack(&strings, subject);
-    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = id, .token = 1,
-                                     .body = (const uint8_t *)&config, .body_size = sizeof(config)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_STREAM_PUT,
+                              .account = RIG_ACCOUNT,
+                              .target = id,
+                              .token = 1,
+                              .body = (const uint8_t *)&config,
+                              .body_size = sizeof(config)},
+            &strings);
     CHECK_EQ_I64(STATUS_OK, done(plane).status);
 }
 
 static void publish_one(plane_t *plane, peer_t *peer, const char *text) {
     rig_say(plane, peer, text);
-    rig_run(plane, (plane_command_t){.op = COMMAND_RECORD_PUT, .token = 2}, &(rig_strings_t){.at = {1, 0, 0, 0, 'k', 1, 0, 0, 0, 'v'}, .size = 10});
+    rig_run(plane, (plane_command_t){.op = COMMAND_RECORD_PUT, .token = 2},
+            &(rig_strings_t){.at = {1, 0, 0, 0, 'k', 1, 0, 0, 0, 'v'}, .size = 10});
     CHECK_EQ_I64(STATUS_OK, done(plane).status); /* in the same batch: the message is on disk */
 }
 
@@ -53,7 +66,9 @@ static uint32_t export_all(plane_t *plane, uint64_t id, uint64_t last) {
     uint32_t size = 0;
     uint64_t from = 1;
     while (from != 0) {
-        rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_EXPORT, .target = id, .token = 3, .arg = from, .arg2 = last}, NULL);
+        rig_run(plane,
+                (plane_command_t){.op = COMMAND_STREAM_EXPORT, .target = id, .token = 3, .arg = from, .arg2 = last},
+                NULL);
         plane_event_t event = done(plane);
         CHECK_EQ_I64(STATUS_OK, event.status);
         CHECK(size + event.payload_size <= sizeof(taken));
@@ -65,7 +80,10 @@ static uint32_t export_all(plane_t *plane, uint64_t id, uint64_t last) {
 }
 
 static plane_event_t import(plane_t *plane, uint64_t id, const void *entries, uint32_t size) {
-    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_IMPORT, .target = id, .token = 4, .body = entries, .body_size = size}, NULL);
+    rig_run(
+        plane,
+        (plane_command_t){.op = COMMAND_STREAM_IMPORT, .target = id, .token = 4, .body = entries, .body_size = size},
+        NULL);
     return done(plane);
 }
 
@@ -144,7 +162,8 @@ static void cut_anywhere(void) {
     close_and_remove(plane);
 }
 
-static void refused(plane_t *plane, const char *reason, uint64_t seq, bytes_t subject, bytes_t header, bytes_t payload) {
+static void refused(plane_t *plane, const char *reason, uint64_t seq, bytes_t subject, bytes_t header,
+                    bytes_t payload) {
     buffer_t out;
     buffer_init(&out, 1 << 20);
     CHECK_EQ_I64(STATUS_OK, archive_write(&out, seq, 1700000000, subject, header, payload));
@@ -183,8 +202,11 @@ static void from_headers(void) {
     bytes_t none = BYTES_NONE, a = BYTES_LITERAL("a");
     int64_t now = plane->now.wall_ns;
     CHECK_EQ_I64(STATUS_OK, archive_write(&out, 1, now, a, BYTES_LITERAL("NATS/1.0\r\nNats-Msg-Id: id\r\n\r\n"), none));
-    CHECK_EQ_I64(STATUS_OK, archive_write(&out, 2, now - 9 * NS_PER_SECOND, a, BYTES_LITERAL("NATS/1.0\r\nNats-TTL: 5s\r\n\r\n"), none));
-    CHECK_EQ_I64(STATUS_OK, archive_write(&out, 3, now, a, BYTES_LITERAL("NATS/1.0\r\nNats-Stream-Source: O:x 77 > > o.a\r\n\r\n"), none));
+    CHECK_EQ_I64(STATUS_OK, archive_write(&out, 2, now - 9 * NS_PER_SECOND, a,
+                                          BYTES_LITERAL("NATS/1.0\r\nNats-TTL: 5s\r\n\r\n"), none));
+    CHECK_EQ_I64(
+        STATUS_OK,
+        archive_write(&out, 3, now, a, BYTES_LITERAL("NATS/1.0\r\nNats-Stream-Source: O:x 77 > > o.a\r\n\r\n"), none));
     CHECK_EQ_I64(STATUS_OK, import(plane, 2, out.at, (uint32_t)out.size).status);
     buffer_free(&out);
     stream_t *stream = stream_find(plane, 2);
@@ -192,7 +214,8 @@ static void from_headers(void) {
     append_t again = {.subject = a, .msg_id = BYTES_LITERAL("id")};
     CHECK_EQ_I64(APPEND_DUPLICATE, store_append(stream->store, &again, plane->now).verdict);
     bytes_t value;
-    CHECK_EQ_I64(STATUS_OK, store_record_get(plane->stores[STORE_FILE], RECORD_SOURCE, BYTES_LITERAL("\0\0\0\2O:x > >"), &value));
+    CHECK_EQ_I64(STATUS_OK,
+                 store_record_get(plane->stores[STORE_FILE], RECORD_SOURCE, BYTES_LITERAL("\0\0\0\2O:x > >"), &value));
     CHECK_EQ_U64(77, load_be64(value.at));
     close_and_remove(plane);
 }
@@ -206,16 +229,29 @@ static void positions(void) {
         pending_entry_t rows[2];
     } body;
     memset(&body, 0, sizeof(body));
-    body.config = (consumer_config_t){.account = RIG_ACCOUNT, .flags = CONSUMER_DURABLE, .ack_policy = ACK_EXPLICIT, .max_deliver = -1,
-                                      .ack_wait_ns = 30 * NS_PER_SECOND, .max_ack_pending = 1000, .max_waiting = 512};
-    body.state = (consumer_state_t){.delivered_consumer = 9, .delivered_stream = 3, .floor_consumer = 6, .floor_stream = 1};
+    body.config = (consumer_config_t){.account = RIG_ACCOUNT,
+                                      .flags = CONSUMER_DURABLE,
+                                      .ack_policy = ACK_EXPLICIT,
+                                      .max_deliver = -1,
+                                      .ack_wait_ns = 30 * NS_PER_SECOND,
+                                      .max_ack_pending = 1000,
+                                      .max_waiting = 512};
+    body.state =
+        (consumer_state_t){.delivered_consumer = 9, .delivered_stream = 3, .floor_consumer = 6, .floor_stream = 1};
     body.rows[0] = (pending_entry_t){2, 7, plane->now.wall_ns - NS_PER_SECOND, 3};
     body.rows[1] = (pending_entry_t){3, 8, plane->now.wall_ns, 1}; /* deleted */
     rig_strings_t strings = {.size = 0};
     const char *parts[] = {"C", "{}", "", "", ""};
     for (int i = 0; i < 5; i++) rig_pack(&strings, parts[i]);
-    rig_run(plane, (plane_command_t){.op = COMMAND_CONSUMER_IMPORT, .account = RIG_ACCOUNT, .target = 1, .arg = 1, .token = 6,
-                                     .body = (const uint8_t *)&body, .body_size = sizeof(body)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_CONSUMER_IMPORT,
+                              .account = RIG_ACCOUNT,
+                              .target = 1,
+                              .arg = 1,
+                              .token = 6,
+                              .body = (const uint8_t *)&body,
+                              .body_size = sizeof(body)},
+            &strings);
     CHECK_EQ_I64(STATUS_OK, done(plane).status);
     rig_run(plane, (plane_command_t){.op = COMMAND_CONSUMER_EXPORT, .target = 1, .arg = 1, .token = 7}, NULL);
     plane_event_t event = done(plane);
@@ -231,10 +267,18 @@ static void positions(void) {
     CHECK_EQ_U64(2, row.stream_seq);
     CHECK_EQ_U64(7, row.consumer_seq);
     CHECK_EQ_U64(3, row.deliveries);
-    CHECK(row.delivered_ts <= plane->now.wall_ns - NS_PER_SECOND + NS_PER_MS && row.delivered_ts > plane->now.wall_ns - 20 * NS_PER_SECOND);
+    CHECK(row.delivered_ts <= plane->now.wall_ns - NS_PER_SECOND + NS_PER_MS
+          && row.delivered_ts > plane->now.wall_ns - 20 * NS_PER_SECOND);
     body.rows[1].stream_seq = 1;
-    rig_run(plane, (plane_command_t){.op = COMMAND_CONSUMER_IMPORT, .account = RIG_ACCOUNT, .target = 1, .arg = 2, .token = 6,
-                                     .body = (const uint8_t *)&body, .body_size = sizeof(body)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_CONSUMER_IMPORT,
+                              .account = RIG_ACCOUNT,
+                              .target = 1,
+                              .arg = 2,
+                              .token = 6,
+                              .body = (const uint8_t *)&body,
+                              .body_size = sizeof(body)},
+            &strings);
     CHECK_EQ_I64(STATUS_INVALID, done(plane).status);
     close_and_remove(plane);
 }

@@ -99,8 +99,9 @@ static void mapped_by_weight(void) {
 }
 
 static void mappings_are_replaced_whole(void) {
-    static const char *const first[] = {"a", "b", "100", "", "c", "d", "100", "", NULL}, *const second[] = {"c", "e", "100", "", NULL},
-                      *const bad[] = {"a", "x.$1", "100", "", NULL}, *const none[] = {NULL};
+    static const char *const first[] = {"a", "b", "100", "", "c", "d", "100", "", NULL},
+                             *const second[] = {"c", "e", "100", "", NULL},
+                             *const bad[] = {"a", "x.$1", "100", "", NULL}, *const none[] = {NULL};
     plane_t *plane = rig_open(NULL, "");
     peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", NULL);
     (void)rig_heard(leaf);
@@ -135,14 +136,19 @@ static void own_messages_only_with_echo(void) {
 static void permissions(void) {
     plane_t *plane = rig_open(NULL, "");
     static const char *const lists[4] = {"ok.>", "ok.no", "in.>", "in.secret"};
-    peer_t *a = rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS, .response_max = 1, .response_ttl_ns = NS_PER_SECOND}, lists);
+    peer_t *a = rig_client_with(
+        plane, (conn_verdict_t){.flags = RIG_FLAGS, .response_max = 1, .response_ttl_ns = NS_PER_SECOND}, lists);
     peer_t *b = rig_client(plane);
     rig_feed(plane, b, "SUB > 1\r\n");
-    rig_feed(plane, a, "PUB ok.a 1\r\nx\r\nPUB ok.no 1\r\nx\r\nPUB other 1\r\nx\r\nSUB out 1\r\nSUB in.secret 2\r\nSUB in.> 3\r\n");
+    rig_feed(
+        plane, a,
+        "PUB ok.a 1\r\nx\r\nPUB ok.no 1\r\nx\r\nPUB other 1\r\nx\r\nSUB out 1\r\nSUB in.secret 2\r\nSUB in.> 3\r\n");
     RIG_HEARD("MSG ok.a 1 1\r\nx\r\n", b);
-    RIG_HEARD("-ERR 'Permissions Violation for Publish to \"ok.no\"'\r\n-ERR 'Permissions Violation for Publish to \"other\"'\r\n"
+    RIG_HEARD("-ERR 'Permissions Violation for Publish to \"ok.no\"'\r\n-ERR 'Permissions Violation for Publish to "
+              "\"other\"'\r\n"
               "-ERR 'Permissions Violation for Subscription to \"out\"'\r\n"
-              "-ERR 'Permissions Violation for Subscription to \"in.secret\"'\r\n", a);
+              "-ERR 'Permissions Violation for Subscription to \"in.secret\"'\r\n",
+              a);
     rig_feed(plane, b, "UNSUB 1\r\nSUB _R 2\r\nPUB in.secret 1\r\ns\r\nPUB in.x _R 1\r\nq\r\n");
     RIG_HEARD("MSG in.x 3 _R 1\r\nq\r\n", a);
     rig_feed(plane, a, "PUB _R 1\r\n1\r\nPUB _R 1\r\n2\r\n");
@@ -232,7 +238,8 @@ static peer_t *stranger(plane_t *plane, uint32_t kind) {
 static void first_byte_decides(void) {
     plane_t *plane = rig_open(NULL, "");
     plane_event_t event;
-    static const char *const first[] = {"P", "PUB a 1048576\r\nxx", "SUB a 1\r\n", "PING\r\n", "-", "+", "I", "x", "\r\n"};
+    static const char *const first[] = {"P",   "PUB a 1048576\r\nxx", "SUB a 1\r\n", "PING\r\n", "-", "+", "I", "x",
+                                        "\r\n"};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
         peer_t *peer = stranger(plane, CONN_CLIENT);
         rig_say(plane, peer, first[i]);
@@ -295,8 +302,11 @@ static void control_hears(void) {
     rig_pack(&strings, "_I");
     rig_pack(&strings, "");
     rig_pack(&strings, "");
-    rig_run(plane, (plane_command_t){.op = COMMAND_PUBLISH, .account = RIG_ACCOUNT, .token = 5, .body = (const uint8_t *)"ok",
-                                     .body_size = 2}, &strings);
+    rig_run(
+        plane,
+        (plane_command_t){
+            .op = COMMAND_PUBLISH, .account = RIG_ACCOUNT, .token = 5, .body = (const uint8_t *)"ok", .body_size = 2},
+        &strings);
     RIG_HEARD("MSG _I 1 2\r\nok\r\n", a);
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_EQ_U64(1, event.arg);
@@ -316,15 +326,22 @@ static void second_connect(void) {
     rig_close(plane);
 }
 
-static uint64_t change_rights(plane_t *plane, const peer_t *peer, conn_verdict_t verdict, const char *const lists[4], int32_t *status) {
+static uint64_t change_rights(plane_t *plane, const peer_t *peer, conn_verdict_t verdict, const char *const lists[4],
+                              int32_t *status) {
     rig_strings_t strings = {.size = 0};
     rig_pack(&strings, "INFO {}\r\n");
     for (uint32_t i = 0; i < 4; i++) {
         if (lists[i] != NULL) rig_pack(&strings, lists[i]);
         rig_pack(&strings, "");
     }
-    rig_run(plane, (plane_command_t){.op = COMMAND_RIGHTS, .account = RIG_ACCOUNT, .target = peer->id, .token = 5,
-                                     .body = (const uint8_t *)&verdict, .body_size = sizeof(verdict)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_RIGHTS,
+                              .account = RIG_ACCOUNT,
+                              .target = peer->id,
+                              .token = 5,
+                              .body = (const uint8_t *)&verdict,
+                              .body_size = sizeof(verdict)},
+            &strings);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     *status = event.status;
@@ -344,8 +361,10 @@ static void other_rights(void) {
     rig_feed(plane, b, "PUB s.no 1\r\nx\r\nPUB s.yes 1\r\ny\r\n");
     RIG_HEARD("MSG s.yes 2 1\r\ny\r\n", a);
     rig_feed(plane, a, "PUB p.no 1\r\nx\r\nSUB s.no 4\r\nSUB u 5\r\n");
-    RIG_HEARD("-ERR 'Permissions Violation for Publish to \"p.no\"'\r\n-ERR 'Permissions Violation for Subscription to \"s.no\"'\r\n"
-              "-ERR 'maximum subscriptions exceeded'\r\n", a);
+    RIG_HEARD("-ERR 'Permissions Violation for Publish to \"p.no\"'\r\n-ERR 'Permissions Violation for Subscription to "
+              "\"s.no\"'\r\n"
+              "-ERR 'maximum subscriptions exceeded'\r\n",
+              a);
     CHECK_EQ_U64(0, change_rights(plane, a, verdict, all, &status));
     rig_feed(plane, b, "PUB s.no 1\r\nz\r\n");
     RIG_HEARD("MSG s.no 2 1\r\nz\r\n", a);
@@ -484,15 +503,20 @@ int main(void) {
     RUN("who publishes to a crowded queue is not read for a moment", fast_producer);
     RUN("who answers no ping is closed as stale", silent_client);
     RUN("protocol errors are answered as the reference does and close", protocol_errors);
-    RUN("whoever does not begin with CONNECT is control's to refuse at the first byte, or closed on the leaf port", first_byte_decides);
+    RUN("whoever does not begin with CONNECT is control's to refuse at the first byte, or closed on the leaf port",
+        first_byte_decides);
     RUN("before the login one line of 4 KB, or of max_control_line, is all that is read", strangers_send_little);
     RUN("one read of a publisher does not cut off a reader with many subscriptions, nor hold the others up",
         one_read_of_a_publisher_does_not_cut_off_who_reads);
     RUN("control hears its subjects, publishes, learns how many took it, and stops hearing", control_hears);
-    RUN("whoever had many subscriptions leaves in slices, and nothing is delivered to it meanwhile", many_subscriptions_leave_in_slices);
+    RUN("whoever had many subscriptions leaves in slices, and nothing is delivered to it meanwhile",
+        many_subscriptions_leave_in_slices);
     RUN("a second CONNECT drops subscriptions and waits for a verdict", second_connect);
-    RUN("changed rights hold at once: subscriptions go or are filtered, limits count, too many subscriptions end it", other_rights);
-    RUN("whoever cannot be given changed rights is closed, and a login that is under way is left to its verdict", rights_that_cannot_change);
-    RUN("who introduces himself anew with thousands of subscriptions loses them in slices, and holds nobody up", introduced_again);
+    RUN("changed rights hold at once: subscriptions go or are filtered, limits count, too many subscriptions end it",
+        other_rights);
+    RUN("whoever cannot be given changed rights is closed, and a login that is under way is left to its verdict",
+        rights_that_cannot_change);
+    RUN("who introduces himself anew with thousands of subscriptions loses them in slices, and holds nobody up",
+        introduced_again);
     return TEST_RESULT();
 }

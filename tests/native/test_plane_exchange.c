@@ -1,4 +1,5 @@
-/* test_plane_exchange.c: the rings between control and plane, with both sides running (worth most under ThreadSanitizer). */
+/* test_plane_exchange.c: the rings between control and plane, with both sides running (worth most under
+ * ThreadSanitizer). */
 #include "plane/exchange.h"
 
 #include <pthread.h>
@@ -19,9 +20,11 @@ static void *plane_side(void *argument) {
             event_pump(exchange);
             continue;
         }
-        bool whole = entry->command.token == next && entry->command.body_size == next % 100
-                  && (entry->command.body_size == 0 || entry->command.body[entry->command.body_size - 1] == (uint8_t)next);
-        event_entry_t *event = event_new(EVENT_DONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, bytes_of(entry->command.body, entry->command.body_size));
+        bool whole =
+            entry->command.token == next && entry->command.body_size == next % 100
+            && (entry->command.body_size == 0 || entry->command.body[entry->command.body_size - 1] == (uint8_t)next);
+        event_entry_t *event = event_new(EVENT_DONE, BYTES_NONE, BYTES_NONE, BYTES_NONE,
+                                         bytes_of(entry->command.body, entry->command.body_size));
         event->event.token = entry->command.token;
         event->event.status = whole ? 0 : -1;
         exchange_done(exchange, entry);
@@ -140,7 +143,8 @@ static void paid_in_any_order(void) {
     uint64_t seed = 7, bytes = 0;
     for (uint32_t round = 0; round < 100; round++) {
         for (uint32_t i = 0; i < 1000; i++) {
-            event_entry_t *entry = event_new(EVENT_MESSAGE, BYTES_NONE, BYTES_NONE, BYTES_NONE, bytes_of("0123456789", i % 10));
+            event_entry_t *entry =
+                event_new(EVENT_MESSAGE, BYTES_NONE, BYTES_NONE, BYTES_NONE, bytes_of("0123456789", i % 10));
             bytes = entry->size - i % 10;
             CHECK(event_offer(&exchange, entry, i + 1, 2 * i));
             CHECK_EQ_U64(1, exchange_poll(&exchange, &event, 1));
@@ -208,8 +212,8 @@ static void held_until_its_batch(void) {
         for (uint32_t i = 0; i < burst; i++, pushed++) {
             uint32_t size = (uint32_t)(pushed % sizeof(payload));
             memset(payload, (int)(pushed & 0xff), sizeof(payload));
-            CHECK_EQ_I64(STATUS_OK, held_message(&held, pushed / 50, (uint32_t)pushed, 0, bytes_of(payload, size), BYTES_NONE,
-                                                 BYTES_NONE, bytes_of(payload, 3)));
+            CHECK_EQ_I64(STATUS_OK, held_message(&held, pushed / 50, (uint32_t)pushed, 0, bytes_of(payload, size),
+                                                 BYTES_NONE, BYTES_NONE, bytes_of(payload, 3)));
         }
         uint64_t durable = (uint64_t)(seed >> 45) % (pushed / 50 + 1);
         const held_entry_t *entry;
@@ -251,7 +255,8 @@ static void table_duel(void) {
 
 int main(void) {
     RUN("every command arrives whole and in order, and so does its completion", every_command_is_answered);
-    RUN("when control does not keep up messages are dropped and counted, nothing else is", messages_may_go_completions_never);
+    RUN("when control does not keep up messages are dropped and counted, nothing else is",
+        messages_may_go_completions_never);
     RUN("events of connections come before messages, which keep a quarter of each turn", connections_come_first);
     RUN("a message is owed for until its own token comes back, once, in whatever order", paid_in_any_order);
     RUN("what is no message of a subscription is paid by its release", released_is_paid);

@@ -1,5 +1,5 @@
-/* test_plane_held.c: the queue of what waits for the disk against a plain array: what comes out is what went in, in that order, whatever
- * the sizes. */
+/* test_plane_held.c: the queue of what waits for the disk against a plain array: what comes out is what went in, in
+ * that order, whatever the sizes. */
 #include "plane/held.h"
 
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static uint32_t random_below(uint32_t bound) {
 
 /* batch: also what tells the entries apart. */
 static void push(held_t *held, uint64_t batch, uint32_t size) {
-    CHECK_EQ_I64(STATUS_OK, held_message(held, batch, 1, 0, BYTES_LITERAL("s"), BYTES_NONE, BYTES_NONE, bytes_of(payload, size)));
+    CHECK_EQ_I64(STATUS_OK,
+                 held_message(held, batch, 1, 0, BYTES_LITERAL("s"), BYTES_NONE, BYTES_NONE, bytes_of(payload, size)));
 }
 
 static void take(held_t *held, uint64_t batch, uint32_t size) {

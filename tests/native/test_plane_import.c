@@ -1,5 +1,5 @@
-/* test_plane_import.c: what accounts take from each other, and what is left behind of it: nothing. The messages' texts are in
- * tests/wire; here it is about time, bounds, links, circles and changes (links-and-accounts 4). */
+/* test_plane_import.c: what accounts take from each other, and what is left behind of it: nothing. The messages' texts
+ * are in tests/wire; here it is about time, bounds, links, circles and changes (links-and-accounts 4). */
 #include "plane/import.h"
 
 #include "plane_rig.h"
@@ -51,10 +51,16 @@ static void import_all(plane_t *plane, uint32_t importer, const line_t *lines) {
         rig_pack(&strings, line->local);
         uint32_t wildcards = (uint32_t)strlen(line->order);
         rig_pack(&strings, line->order);
-        for (uint32_t i = 0; i < wildcards; i++) strings.at[strings.size - wildcards + i] = (uint8_t)(line->order[i] - '0');
+        for (uint32_t i = 0; i < wildcards; i++)
+            strings.at[strings.size - wildcards + i] = (uint8_t)(line->order[i] - '0');
     }
-    rig_run(plane, (plane_command_t){.op = COMMAND_IMPORTS, .account = importer, .token = 7, .body = (const uint8_t *)rows,
-                                     .body_size = count * (uint32_t)sizeof(*rows)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_IMPORTS,
+                              .account = importer,
+                              .token = 7,
+                              .body = (const uint8_t *)rows,
+                              .body_size = count * (uint32_t)sizeof(*rows)},
+            &strings);
     core_settle(plane);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
@@ -218,7 +224,8 @@ static void shadows_follow_subscriptions(void) {
     /* A link that comes later is told of what is there. */
     peer_t *late = new_leaf(plane, E, 0, "two");
     const char *heard = rig_heard(late);
-    CHECK(strstr(heard, "LS+ str.> w 1\r\n") != NULL && strstr(heard, "LS+ str.b\r\n") != NULL && strstr(heard, "str.a") == NULL);
+    CHECK(strstr(heard, "LS+ str.> w 1\r\n") != NULL && strstr(heard, "LS+ str.b\r\n") != NULL
+          && strstr(heard, "str.a") == NULL);
     rig_close(plane);
 }
 
@@ -287,7 +294,8 @@ static void changes_keep_what_stays(void) {
     static const line_t both[] = {{E, IMPORT_SERVICE, RESPONSE_STREAM, "svc", "local", ""},
                                   {E, IMPORT_STREAM, 0, "str.>", "from.str.>", "0"},
                                   {0}};
-    static const line_t renamed[] = {{E, IMPORT_STREAM, 0, "str.>", "new.>", "0"}, {E, IMPORT_SERVICE, RESPONSE_STREAM, "svc", "local", ""}, {0}};
+    static const line_t renamed[] = {
+        {E, IMPORT_STREAM, 0, "str.>", "new.>", "0"}, {E, IMPORT_SERVICE, RESPONSE_STREAM, "svc", "local", ""}, {0}};
     plane_t *plane = open_both(many);
     peer_t *e = client(plane, E), *i = client(plane, I);
     rig_feed(plane, e, "SUB svc 1\r\n");
@@ -402,16 +410,23 @@ static void many_importers(void) {
 
 static void bad_rows(void) {
     plane_t *plane = open_both(nothing);
-    static const line_t wrong[] = {{9, IMPORT_STREAM, 0, "a", "a", ""}, {E, IMPORT_STREAM, 0, "a.*", "b", ""},
-                                   {E, 7, 0, "a", "a", ""}, {E, IMPORT_SERVICE, 0, "a..b", "c", ""}};
+    static const line_t wrong[] = {{9, IMPORT_STREAM, 0, "a", "a", ""},
+                                   {E, IMPORT_STREAM, 0, "a.*", "b", ""},
+                                   {E, 7, 0, "a", "a", ""},
+                                   {E, IMPORT_SERVICE, 0, "a..b", "c", ""}};
     for (size_t n = 0; n < sizeof(wrong) / sizeof(*wrong); n++) {
         import_row_t row = {.account = wrong[n].exporter, .kind = wrong[n].kind};
         rig_strings_t strings = {.size = 0};
         rig_pack(&strings, wrong[n].subject);
         rig_pack(&strings, wrong[n].local);
         rig_pack(&strings, "");
-        rig_run(plane, (plane_command_t){.op = COMMAND_IMPORTS, .account = I, .token = 7, .body = (const uint8_t *)&row,
-                                         .body_size = sizeof(row)}, &strings);
+        rig_run(plane,
+                (plane_command_t){.op = COMMAND_IMPORTS,
+                                  .account = I,
+                                  .token = 7,
+                                  .body = (const uint8_t *)&row,
+                                  .body_size = sizeof(row)},
+                &strings);
         core_settle(plane);
         plane_event_t event;
         CHECK(rig_event(plane, EVENT_DONE, &event));
@@ -424,7 +439,8 @@ static void bad_rows(void) {
 int main(void) {
     RUN("a singleton service gives one answer", one_answer);
     RUN("a request that nobody hears leaves nothing behind", nobody_leaves_nothing);
-    RUN("a way back ends after the threshold without answers, whatever the wall clock says", replies_end_by_elapsed_time);
+    RUN("a way back ends after the threshold without answers, whatever the wall clock says",
+        replies_end_by_elapsed_time);
     RUN("ways back end with their requester, others' stay", replies_end_with_the_requester);
     RUN("a way back ends when an answer finds nobody", replies_end_when_nobody_listens);
     RUN("an import has a bounded number of ways back; the oldest go", replies_are_bounded);

@@ -1,11 +1,16 @@
-/* test_plane_jetstream.c: streams in the core: nothing is acknowledged before it is on disk, and what the answers say. Texts are
- * nats-server 2.15.1's (jetstream.md 1.5, 4, 5.5). The journal's thread is real, so "until" loops wait for it. */
+/* test_plane_jetstream.c: streams in the core: nothing is acknowledged before it is on disk, and what the answers say.
+ * Texts are nats-server 2.15.1's (jetstream.md 1.5, 4, 5.5). The journal's thread is real, so "until" loops wait for
+ * it. */
 #include "plane_rig.h"
 
 static char directory[64];
 
-static const stream_config_t stream_defaults = {.account = RIG_ACCOUNT, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1,
-                                                .max_msgs_per_subject = -1, .duplicate_window_ns = 120 * NS_PER_SECOND};
+static const stream_config_t stream_defaults = {.account = RIG_ACCOUNT,
+                                                .max_msg_size = -1,
+                                                .max_msgs = -1,
+                                                .max_bytes = -1,
+                                                .max_msgs_per_subject = -1,
+                                                .duplicate_window_ns = 120 * NS_PER_SECOND};
 
 static plane_t *open_again(const char *domain) {
     return rig_open(directory, domain);
@@ -28,21 +33,31 @@ static void settle_until_durable(plane_t *plane) {
     for (int i = 0; i < 10000; i++) {
         core_settle(plane);
         const store_t *store = plane->stores[STORE_FILE];
-        if (plane->held[STORE_FILE].count == 0 && store_batch_empty(store) && store_durable(store) + 1 == store_batch(store)) return;
+        if (plane->held[STORE_FILE].count == 0 && store_batch_empty(store)
+            && store_durable(store) + 1 == store_batch(store))
+            return;
         usleep(200);
     }
     FAIL("the journal does not answer");
 }
 
 /* rewrites: source and destination of the transform, and of what is published again; NULL: neither. */
-static void put_rewriting(plane_t *plane, stream_config_t config, const char *subject, const char *const rewrites[4], bool loading) {
+static void put_rewriting(plane_t *plane, stream_config_t config, const char *subject, const char *const rewrites[4],
+                          bool loading) {
     rig_strings_t strings = {.size = 0};
     rig_pack(&strings, "S");
     rig_pack(&strings, "{\"name\":\"S\"}");
     for (int i = 0; i < 5; i++) rig_pack(&strings, i == 0 || rewrites == NULL ? "" : rewrites[i - 1]);
     rig_pack(&strings, subject);
-    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 1, .token = 900, .arg = loading,
-                                     .body = (const uint8_t *)&config, .body_size = sizeof(config)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_STREAM_PUT,
+                              .account = RIG_ACCOUNT,
+                              .target = 1,
+                              .token = 900,
+                              .arg = loading,
+                              .body = (const uint8_t *)&config,
+                              .body_size = sizeof(config)},
+            &strings);
     settle_until_durable(plane);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
@@ -55,13 +70,25 @@ static void put_stream(plane_t *plane, stream_config_t config, const char *subje
 }
 
 static void put_consumer(plane_t *plane) {
-    consumer_config_t config = {.account = RIG_ACCOUNT, .flags = CONSUMER_DURABLE, .ack_policy = ACK_EXPLICIT, .max_deliver = -1,
-                                .ack_wait_ns = 30 * NS_PER_SECOND, .max_ack_pending = 1000, .max_waiting = 512};
+    consumer_config_t config = {.account = RIG_ACCOUNT,
+                                .flags = CONSUMER_DURABLE,
+                                .ack_policy = ACK_EXPLICIT,
+                                .max_deliver = -1,
+                                .ack_wait_ns = 30 * NS_PER_SECOND,
+                                .max_ack_pending = 1000,
+                                .max_waiting = 512};
     rig_strings_t strings = {.size = 0};
     const char *parts[] = {"C", "{}", "", "", ""};
     for (int i = 0; i < 5; i++) rig_pack(&strings, parts[i]);
-    rig_run(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .account = RIG_ACCOUNT, .target = 1, .arg = 1, .token = 901,
-                                     .body = (const uint8_t *)&config, .body_size = sizeof(config)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_CONSUMER_PUT,
+                              .account = RIG_ACCOUNT,
+                              .target = 1,
+                              .arg = 1,
+                              .token = 901,
+                              .body = (const uint8_t *)&config,
+                              .body_size = sizeof(config)},
+            &strings);
     settle_until_durable(plane);
 }
 
@@ -97,20 +124,21 @@ static void answers(void) {
     static const char *const script[][2] = {
         {"Nats-Msg-Id: 7", "{\"stream\":\"S\",\"seq\":1}"},
         {"Nats-Msg-Id: 7", "{\"stream\":\"S\",\"seq\":1,\"duplicate\": true}"},
-        {"Nats-Expected-Last-Sequence: 9",
-         "{\"error\":{\"code\":400,\"err_code\":10071,\"description\":\"wrong last sequence: 1\"},\"stream\":\"S\",\"seq\":0}"},
-        {"Nats-Expected-Stream: T",
-         "{\"error\":{\"code\":400,\"err_code\":10060,\"description\":\"expected stream does not match\"},\"stream\":\"S\",\"seq\":0}"},
-        {"Nats-Rollup: sub",
-         "{\"error\":{\"code\":500,\"err_code\":10111,\"description\":\"rollup not permitted\"},\"stream\":\"S\",\"seq\":0}"},
-        {"Nats-TTL: 10s",
-         "{\"error\":{\"code\":400,\"err_code\":10166,\"description\":\"per-message TTL is disabled\"},\"stream\":\"S\",\"seq\":0}"},
+        {"Nats-Expected-Last-Sequence: 9", "{\"error\":{\"code\":400,\"err_code\":10071,\"description\":\"wrong last "
+                                           "sequence: 1\"},\"stream\":\"S\",\"seq\":0}"},
+        {"Nats-Expected-Stream: T", "{\"error\":{\"code\":400,\"err_code\":10060,\"description\":\"expected stream "
+                                    "does not match\"},\"stream\":\"S\",\"seq\":0}"},
+        {"Nats-Rollup: sub", "{\"error\":{\"code\":500,\"err_code\":10111,\"description\":\"rollup not "
+                             "permitted\"},\"stream\":\"S\",\"seq\":0}"},
+        {"Nats-TTL: 10s", "{\"error\":{\"code\":400,\"err_code\":10166,\"description\":\"per-message TTL is "
+                          "disabled\"},\"stream\":\"S\",\"seq\":0}"},
     };
     rig_feed(plane, a, "SUB _I.> 1\r\n");
     for (size_t i = 0; i < sizeof(script) / sizeof(script[0]); i++) {
         char line[200], expected[400];
         size_t header = strlen(script[i][0]) + strlen("NATS/1.0\r\n\r\n\r\n");
-        snprintf(line, sizeof(line), "HPUB s.a _I.1 %zu %zu\r\nNATS/1.0\r\n%s\r\n\r\nx\r\n", header, header + 1, script[i][0]);
+        snprintf(line, sizeof(line), "HPUB s.a _I.1 %zu %zu\r\nNATS/1.0\r\n%s\r\n\r\nx\r\n", header, header + 1,
+                 script[i][0]);
         rig_feed(plane, a, line);
         settle_until_durable(plane);
         snprintf(expected, sizeof(expected), "MSG _I.1 1 %zu\r\n%s\r\n", strlen(script[i][1]), script[i][1]);
@@ -187,12 +215,16 @@ static void again_after_disk(void) {
         heard = rig_heard(a);
         if (heard[0] != 0) CHECK(store_durable(plane->stores[STORE_FILE]) >= batch);
     }
-    CHECK_TEXT("HMSG again.x 1 137 139\r\nNATS/1.0\r\nNats-Stream: S\r\nNats-Subject: t.x\r\nNats-Sequence: 1\r\nNats-Time-Stamp: 2023-11-14T22:13:20.123456789Z\r\n"
+    CHECK_TEXT("HMSG again.x 1 137 139\r\nNATS/1.0\r\nNats-Stream: S\r\nNats-Subject: t.x\r\nNats-Sequence: "
+               "1\r\nNats-Time-Stamp: 2023-11-14T22:13:20.123456789Z\r\n"
                "Nats-Last-Sequence: 0\r\n\r\nhi\r\n"
-               "MSG _I.1 2 22\r\n{\"stream\":\"S\",\"seq\":1}\r\nMSG _I.1 2 22\r\n{\"stream\":\"S\",\"seq\":2}\r\n", heard, strlen(heard));
+               "MSG _I.1 2 22\r\n{\"stream\":\"S\",\"seq\":1}\r\nMSG _I.1 2 22\r\n{\"stream\":\"S\",\"seq\":2}\r\n",
+               heard, strlen(heard));
     heard = rig_heard(leaf);
-    CHECK_TEXT("HMSG again.x 137 139\r\nNATS/1.0\r\nNats-Stream: S\r\nNats-Subject: t.x\r\nNats-Sequence: 1\r\nNats-Time-Stamp: 2023-11-14T22:13:20.123456789Z\r\n"
-               "Nats-Last-Sequence: 0\r\n\r\nhi\r\n", heard, strlen(heard));
+    CHECK_TEXT("HMSG again.x 137 139\r\nNATS/1.0\r\nNats-Stream: S\r\nNats-Subject: t.x\r\nNats-Sequence: "
+               "1\r\nNats-Time-Stamp: 2023-11-14T22:13:20.123456789Z\r\n"
+               "Nats-Last-Sequence: 0\r\n\r\nhi\r\n",
+               heard, strlen(heard));
     close_and_remove(plane);
 }
 
@@ -205,8 +237,14 @@ static void a_transform_that_is_none(void) {
     for (int i = 0; i < 8; i++) rig_pack(&strings, parts[i]);
     stream_config_t config = stream_defaults;
     config.max_msgs = 1;
-    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 1, .token = 902,
-                                     .body = (const uint8_t *)&config, .body_size = sizeof(config)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_STREAM_PUT,
+                              .account = RIG_ACCOUNT,
+                              .target = 1,
+                              .token = 902,
+                              .body = (const uint8_t *)&config,
+                              .body_size = sizeof(config)},
+            &strings);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_EQ_I64(STATUS_INVALID, event.status);
@@ -223,8 +261,14 @@ static void put_refused(plane_t *plane, uint64_t id, status_t expected, const ri
     stream_config_t config = stream_defaults;
     config.max_msgs = 1;
     config.flags |= STREAM_ALLOW_DIRECT;
-    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = id, .token = 903,
-                                     .body = (const uint8_t *)&config, .body_size = sizeof(config)}, strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_STREAM_PUT,
+                              .account = RIG_ACCOUNT,
+                              .target = id,
+                              .token = 903,
+                              .body = (const uint8_t *)&config,
+                              .body_size = sizeof(config)},
+            strings);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_EQ_I64(expected, event.status);
@@ -279,8 +323,13 @@ static void again_into_another_stream(void) {
     rig_strings_t strings = {.size = 0};
     const char *parts[] = {"R", "{}", "", "", "", "r.>", "x.>", "r.>"};
     for (int i = 0; i < 8; i++) rig_pack(&strings, parts[i]);
-    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 2, .body = (const uint8_t *)&stream_defaults,
-                                     .body_size = sizeof(stream_defaults)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_STREAM_PUT,
+                              .account = RIG_ACCOUNT,
+                              .target = 2,
+                              .body = (const uint8_t *)&stream_defaults,
+                              .body_size = sizeof(stream_defaults)},
+            &strings);
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB x.> 1\r\nPUB s.a 1\r\nx\r\n");
     const char *heard = "";
@@ -336,7 +385,9 @@ static void nothing_of_ours_asks_the_api(void) {
     rig_strings_t strings = {.size = 0};
     rig_pack(&strings, "$JS.API.>");
     rig_pack(&strings, "");
-    rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 77, .arg = SUBSCRIBE_API}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = RIG_ACCOUNT, .target = 77, .arg = SUBSCRIBE_API},
+            &strings);
     peer_t *a = rig_client(plane);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         rig_feed(plane, a, words[i]);
@@ -371,8 +422,13 @@ static void still_there(void) {
     CHECK_EQ_I64(-1, plane_record_next(plane, RECORD_STREAM, key, key_size, key, &key_size, value, sizeof(value)));
     put_stream(plane, stream_defaults, "s.>", true);
     message_query_t query = {.sequence = 2};
-    rig_run(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .target = 1, .token = 3, .body = (const uint8_t *)&query,
-                                     .body_size = sizeof(query)}, NULL);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_MESSAGE_GET,
+                              .target = 1,
+                              .token = 3,
+                              .body = (const uint8_t *)&query,
+                              .body_size = sizeof(query)},
+            NULL);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_TEXT("s.b", event.subject, event.subject_size);
@@ -418,15 +474,19 @@ static void silent_batches(void) {
 int main(void) {
     RUN("an acknowledgement is in nobody's queue before its batch is on disk", ack_after_disk);
     RUN("publish answers, good and bad, are the reference's", answers);
-    RUN("a pulled message comes with its own subject; its double ack is answered; missing consumers are a 503", delivered_and_acked);
+    RUN("a pulled message comes with its own subject; its double ack is answered; missing consumers are a 503",
+        delivered_and_acked);
     RUN("a link is told domain, stream and ack subjects, and carries requests and deliveries", over_a_link);
     RUN("what is published again leaves after the disk and before the ack, to clients and links", again_after_disk);
     RUN("a transform that does not compile changes nothing of the stream", a_transform_that_is_none);
-    RUN("of a definition that cannot be carried out nothing is done, whether the stream is there or new", nothing_of_a_refused_definition);
+    RUN("of a definition that cannot be carried out nothing is done, whether the stream is there or new",
+        nothing_of_a_refused_definition);
     RUN("a stream that could not be made can be made afterwards", a_refused_stream_leaves_its_place);
     RUN("what another stream stores of it, and publishes again, is on disk before that", again_into_another_stream);
-    RUN("a message that is delivered to its own ack subject, and an answer to it, acknowledge nothing", delivered_into_its_own_ack);
-    RUN("what JetStream publishes to a subject of somebody's choice never asks its API; clients and control do", nothing_of_ours_asks_the_api);
+    RUN("a message that is delivered to its own ack subject, and an answer to it, acknowledge nothing",
+        delivered_into_its_own_ack);
+    RUN("what JetStream publishes to a subject of somebody's choice never asks its API; clients and control do",
+        nothing_of_ours_asks_the_api);
     RUN("a fast batch is forgotten ten seconds after its last word, and with its stream", silent_batches);
     RUN("streams and messages are there after closing and opening", still_there);
     return TEST_RESULT();

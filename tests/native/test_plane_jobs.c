@@ -1,5 +1,6 @@
-/* test_plane_jobs.c: work on a stream that takes more than one step: it is answered once, with the whole, while others are served between
- * the steps; and nothing is left of it when its stream, its client or the plane goes in the middle (AddressSanitizer looks for leaks).
+/* test_plane_jobs.c: work on a stream that takes more than one step: it is answered once, with the whole, while others
+ * are served between the steps; and nothing is left of it when its stream, its client or the plane goes in the middle
+ * (AddressSanitizer looks for leaks).
  */
 #include "plane_rig.h"
 
@@ -14,13 +15,15 @@ static void settle_until_durable(plane_t *plane) {
         core_settle(plane);
         const store_t *store = plane->stores[STORE_FILE];
         if (plane->job_count == 0 && plane->held[STORE_FILE].count == 0 && store_batch_empty(store)
-            && store_durable(store) + 1 == store_batch(store)) return;
+            && store_durable(store) + 1 == store_batch(store))
+            return;
         usleep(200);
     }
     FAIL("the journal does not answer");
 }
 
-static void run_with_body(plane_t *plane, plane_command_t command, const void *body, uint32_t size, const char *const parts[], int count) {
+static void run_with_body(plane_t *plane, plane_command_t command, const void *body, uint32_t size,
+                          const char *const parts[], int count) {
     rig_strings_t strings = {.size = 0};
     for (int i = 0; i < count; i++) rig_pack(&strings, parts[i]);
     command.account = RIG_ACCOUNT;
@@ -35,7 +38,11 @@ static plane_t *open_filled(void) {
     snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
     CHECK(mkdtemp(directory) != NULL);
     plane_t *plane = rig_open(directory, "");
-    stream_config_t config = {.account = RIG_ACCOUNT, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1,
+    stream_config_t config = {.account = RIG_ACCOUNT,
+                              .max_msg_size = -1,
+                              .max_msgs = -1,
+                              .max_bytes = -1,
+                              .max_msgs_per_subject = -1,
                               .flags = STREAM_ALLOW_DIRECT | STREAM_ALLOW_ROLLUP};
     const char *parts[] = {"S", "{}", "", "", "", "", "", "s.>"};
     run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .token = 900}, &config, sizeof(config), parts, 8);
@@ -71,13 +78,20 @@ static void command_all(plane_t *plane) {
     const char *filter[] = {"s.*"};
     const char *none[] = {"s.none.*"};
     const char *consumer[] = {"C", "{}", "", "", "", "s.*"};
-    consumer_config_t config = {.account = RIG_ACCOUNT, .flags = CONSUMER_MEMORY, .ack_policy = ACK_EXPLICIT, .max_deliver = -1,
-                                .deliver_policy = DELIVER_BY_START_SEQUENCE, .opt_start_seq = MESSAGES / 2, .max_ack_pending = 10,
-                                .ack_wait_ns = 30 * NS_PER_SECOND, .max_waiting = 10};
+    consumer_config_t config = {.account = RIG_ACCOUNT,
+                                .flags = CONSUMER_MEMORY,
+                                .ack_policy = ACK_EXPLICIT,
+                                .max_deliver = -1,
+                                .deliver_policy = DELIVER_BY_START_SEQUENCE,
+                                .opt_start_seq = MESSAGES / 2,
+                                .max_ack_pending = 10,
+                                .ack_wait_ns = 30 * NS_PER_SECOND,
+                                .max_waiting = 10};
     message_query_t query = {.sequence = 1, .mode = QUERY_NEXT_BY_SUBJECT};
     run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_STATE, .token = 1}, NULL, 0, filter, 1);
     run_with_body(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .token = 2}, &query, sizeof(query), none, 1);
-    run_with_body(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .arg = 7, .token = 3}, &config, sizeof(config), consumer, 6);
+    run_with_body(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .arg = 7, .token = 3}, &config, sizeof(config),
+                  consumer, 6);
     query.mode = QUERY_LAST_BY_SUBJECT;
     run_with_body(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .token = 4}, &query, sizeof(query), none, 1);
     run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_PURGE, .token = 5, .arg2 = 3}, NULL, 0, none, 1);
@@ -117,7 +131,8 @@ static void direct_all(plane_t *plane, peer_t *peer) {
     publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"next_by_subj\":\"s.none.*\",\"seq\":1}");
     publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"last_by_subj\":\"s.none.*\"}");
     publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"next_by_subj\":\"s.*\",\"seq\":12001,\"batch\":1}");
-    publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"multi_last\":[\"s.*.none\",\"s.rare\"],\"up_to_seq\":20000}");
+    publish_request(plane, peer, "$JS.API.DIRECT.GET.S",
+                    "{\"multi_last\":[\"s.*.none\",\"s.rare\"],\"up_to_seq\":20000}");
     publish_request(plane, peer, "$JS.API.DIRECT.GET.S", "{\"multi_last\":[\"s.*\"]}");
 }
 
@@ -149,7 +164,8 @@ static void answered_whole(void) {
     CHECK_EQ_U64(2, occurrences(heard, "404 Message Not Found"));
     CHECK_EQ_U64(1, occurrences(heard, "413 Too Many Results"));
     CHECK_EQ_U64(2, occurrences(heard, "204 EOB"));
-    CHECK_EQ_U64(2, occurrences(heard, "Nats-Num-Pending: 11999\r\n")); /* of the batch: with its one message, and at its end */
+    /* of the batch: with its one message, and at its end */
+    CHECK_EQ_U64(2, occurrences(heard, "Nats-Num-Pending: 11999\r\n"));
     CHECK_EQ_U64(1, occurrences(heard, "Nats-Sequence: 8001\r\n"));
     CHECK_EQ_U64(1, occurrences(heard, "Nats-UpTo-Sequence: 20000\r\n"));
     close_and_remove(plane);
@@ -227,7 +243,8 @@ static void quick_ones_share_the_tick(void) {
     plane_t *plane = open_filled();
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB _I.> 1\r\n");
-    for (uint32_t i = 0; i < 300; i++) publish_request(plane, a, "$JS.API.DIRECT.GET.S", "{\"multi_last\":[\"s.*\",\"s.>\"],\"batch\":1000}");
+    for (uint32_t i = 0; i < 300; i++)
+        publish_request(plane, a, "$JS.API.DIRECT.GET.S", "{\"multi_last\":[\"s.*\",\"s.>\"],\"batch\":1000}");
     uint32_t answered = 0, ticks = 0, most = 0;
     for (; answered < 300 && ticks < 1000; ticks++) {
         core_settle(plane);
@@ -285,7 +302,8 @@ int main(void) {
     RUN("when the stream goes, its jobs go, and their commands are told", stream_goes);
     RUN("when the client goes, its jobs end unheard", client_goes);
     RUN("when the plane goes, its jobs go", plane_goes);
-    RUN("requests that are each quickly answered share the tick's time, however many come at once", quick_ones_share_the_tick);
+    RUN("requests that are each quickly answered share the tick's time, however many come at once",
+        quick_ones_share_the_tick);
     RUN("an account has no more jobs that wait than it leaves places for others", accounts_leave_room);
     RUN("a rollup is acknowledged when all that it rolls up is gone", rollup_is_whole);
     return TEST_RESULT();

@@ -1,4 +1,5 @@
-/* test_plane_leaf.c: leaf links of the core: what they are told, what crosses, what never does (links-and-accounts 2.3 to 2.6). */
+/* test_plane_leaf.c: leaf links of the core: what they are told, what crosses, what never does (links-and-accounts 2.3
+ * to 2.6). */
 #include "plane_rig.h"
 
 /* Each promise has a plane of its own. */
@@ -11,10 +12,10 @@ static void on_a_plane(void) {
     rig_close(plane);
 }
 
-#define RUN_LINKED(text, function)                               \
-    do {                                                         \
-        promise = function;                                      \
-        RUN(text, on_a_plane);                                   \
+#define RUN_LINKED(text, function)                                                                                     \
+    do {                                                                                                               \
+        promise = function;                                                                                            \
+        RUN(text, on_a_plane);                                                                                         \
     } while (0)
 
 /* A link that was told what is wanted so far; that is not of interest. */
@@ -64,7 +65,8 @@ static void between_spokes(void) {
 }
 
 static void not_between_hubs(void) {
-    peer_t *hub = joined(VERDICT_SPOKE, "h1", NULL), *other = joined(VERDICT_SPOKE, "h2", NULL), *spoke = joined(0, "s", NULL);
+    peer_t *hub = joined(VERDICT_SPOKE, "h1", NULL), *other = joined(VERDICT_SPOKE, "h2", NULL),
+           *spoke = joined(0, "s", NULL);
     rig_feed(plane, hub, "LS+ h\r\n");
     RIG_HEARD("", other);
     RIG_HEARD("LS+ h\r\n", spoke);
@@ -159,7 +161,8 @@ static void acks_that_are_denied(void) {
     rig_strings_t strings = {.size = 0};
     const char *parts[] = {"l", "$LDS.own", "", "", "", "", "$JS.>", "", "$JS.>", ""};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) rig_pack(&strings, parts[i]);
-    peer_t *a = rig_client(plane), *leaf = rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, (conn_verdict_t){.flags = VERDICT_HEADERS}, &strings);
+    peer_t *a = rig_client(plane), *leaf = rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF,
+                                                     (conn_verdict_t){.flags = VERDICT_HEADERS}, &strings);
     static const char *const between_domains[4] = {NULL, NULL, NULL, "$JS.API.>"};
     peer_t *other = rig_leaf(plane, 0, "m", between_domains);
     rig_feed(plane, a, "SUB $JS.ACK.> 1\r\n");
@@ -340,19 +343,28 @@ static void mates(void) {
 
 int main(void) {
     RUN_LINKED("a subject is told once whatever the number of subscriptions, a queue group with its weight", told_once);
-    RUN_LINKED("a hub carries interest and messages between spokes, never back and never to the same cluster", between_spokes);
+    RUN_LINKED("a hub carries interest and messages between spokes, never back and never to the same cluster",
+               between_spokes);
     RUN_LINKED("what one hub wants is not told to another", not_between_hubs);
-    RUN_LINKED("a member here wins; a link serves the groups it is named, and is named the groups it serves", queues_over_links);
-    RUN_LINKED("the stored subject travels behind the ack subject and is shown to the client", stored_subject_behind_the_ack);
+    RUN_LINKED("a member here wins; a link serves the groups it is named, and is named the groups it serves",
+               queues_over_links);
+    RUN_LINKED("the stored subject travels behind the ack subject and is shown to the client",
+               stored_subject_behind_the_ack);
     RUN_LINKED("the own loop subject coming back closes the link", loop);
     RUN_LINKED("deny lists hold in both directions and for interest", denied);
-    RUN_LINKED("JetStream's subjects under its domain's name stay announced when a client that wanted them leaves", domain_stays);
-    RUN_LINKED("weights beyond nine digits are told as the largest that a peer reads, and taken as that", weights_add_up_to_what_can_be_read);
-    RUN_LINKED("a link that is denied the subjects of acknowledgements acknowledges nothing; others do", acks_that_are_denied);
+    RUN_LINKED("JetStream's subjects under its domain's name stay announced when a client that wanted them leaves",
+               domain_stays);
+    RUN_LINKED("weights beyond nine digits are told as the largest that a peer reads, and taken as that",
+               weights_add_up_to_what_can_be_read);
+    RUN_LINKED("a link that is denied the subjects of acknowledgements acknowledges nothing; others do",
+               acks_that_are_denied);
     RUN_LINKED("a subject that is too long for a link does not cross it: no shorter one does", no_cut_subject);
     RUN_LINKED("a message crosses a link once, and that counts as delivered", link_counts_as_taken);
-    RUN_LINKED("a new link hears of tens of thousands of interests in slices, and of what changes meanwhile exactly once", told_in_slices);
-    RUN_LINKED("two hundred queue groups on a subject are served over a link, and do not end it", many_groups_over_a_link);
+    RUN_LINKED(
+        "a new link hears of tens of thousands of interests in slices, and of what changes meanwhile exactly once",
+        told_in_slices);
+    RUN_LINKED("two hundred queue groups on a subject are served over a link, and do not end it",
+               many_groups_over_a_link);
     RUN_LINKED("links of one cluster do not hear what they want themselves, whoever of them comes and goes", mates);
     RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
     RUN("errors of a link are told some times a second, and counted otherwise", errors_are_counted);

@@ -1,4 +1,5 @@
-/* test_plane_listing.c: a connection's subscriptions are listed in slices: each one once, as it is, while the table stands still. */
+/* test_plane_listing.c: a connection's subscriptions are listed in slices: each one once, as it is, while the table
+ * stands still. */
 #include <inttypes.h>
 
 #include "plane_rig.h"
@@ -14,7 +15,8 @@ typedef struct slice {
 static uint8_t rows[8 << 20];
 
 static slice_t list(plane_t *plane, uint64_t connection, uint64_t bucket) {
-    rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIPTIONS, .target = connection, .token = 1, .arg = bucket}, NULL);
+    rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIPTIONS, .target = connection, .token = 1, .arg = bucket},
+            NULL);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK(event.payload_size <= sizeof(rows));

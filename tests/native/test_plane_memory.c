@@ -1,16 +1,17 @@
-/* test_plane_memory.c: out of memory, at every place. A workload runs again and again, and in its n-th run the n-th allocation of the plane's
- * thread fails, and, in a second round, every one from the n-th on for a while. Whatever is refused for it: nothing aborts, nothing leaks
- * (the sanitizers watch), every command is answered once, every connection that was announced is told to be closed once, and when memory
- * is there again the plane serves a new client.
+/* test_plane_memory.c: out of memory, at every place. A workload runs again and again, and in its n-th run the n-th
+ * allocation of the plane's thread fails, and, in a second round, every one from the n-th on for a while. Whatever is
+ * refused for it: nothing aborts, nothing leaks (the sanitizers watch), every command is answered once, every
+ * connection that was announced is told to be closed once, and when memory is there again the plane serves a new
+ * client.
  *
- * Linked with --wrap for malloc, calloc, realloc, posix_memalign and strdup (tests/native/meson.build). What liblmdb allocates for itself
- * is not ours to fail. */
+ * Linked with --wrap for malloc, calloc, realloc, posix_memalign and strdup (tests/native/meson.build). What liblmdb
+ * allocates for itself is not ours to fail. */
 #include <ftw.h>
 #include <stdio.h>
 
 #include "plane_rig.h"
 
-/* ---- the allocator that fails ---------------------------------------------------------------------------------------- */
+/* ---- the allocator that fails ------------------------------------------------------------------------------------ */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -23,8 +24,8 @@ void *__wrap_realloc(void *at, size_t size);
 int __wrap_posix_memalign(void **to, size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
 
-static _Thread_local uint64_t counted;    /* allocations of this thread since the run began */
-static _Thread_local uint64_t fail_from;  /* 0: none fails */
+static _Thread_local uint64_t counted;   /* allocations of this thread since the run began */
+static _Thread_local uint64_t fail_from; /* 0: none fails */
 static _Thread_local uint64_t fail_count;
 
 static bool fails(void) {
@@ -52,13 +53,13 @@ char *__wrap_strdup(const char *text) {
     return fails() ? NULL : __real_strdup(text);
 }
 
-/* ---- control's side -------------------------------------------------------------------------------------------------- */
+/* ---- control's side ---------------------------------------------------------------------------------------------- */
 
 #define TOKENS_MAX 256u
 
 static plane_t *plane;
 static char directory[64];
-static uint32_t taken[TOKENS_MAX];     /* by token: 1 once the ring took the command        */
+static uint32_t taken[TOKENS_MAX]; /* by token: 1 once the ring took the command */
 static uint32_t answers[TOKENS_MAX];
 static int32_t last_status;
 static uint64_t next_token;
@@ -66,7 +67,8 @@ static uint64_t opened, closed;
 
 static void take_events(void) {
     plane_event_t events[16];
-    for (uint32_t count; (count = exchange_poll(&plane->exchange, events, 16)) != 0; exchange_release(&plane->exchange, count)) {
+    for (uint32_t count; (count = exchange_poll(&plane->exchange, events, 16)) != 0;
+         exchange_release(&plane->exchange, count)) {
         for (uint32_t i = 0; i < count; i++) {
             opened += events[i].kind == EVENT_OPENED;
             closed += events[i].kind == EVENT_CLOSED;
@@ -91,8 +93,9 @@ static void settle(void) {
     for (int i = 0; i < 2000; i++) {
         tick();
         const store_t *store = plane->stores[STORE_FILE];
-        if (store == NULL || (plane->held[STORE_FILE].count == 0 && store_batch_empty(store) && store_durable(store) + 1 == store_batch(store)
-                              && plane->jobs == NULL && i >= 2)) {
+        if (store == NULL
+            || (plane->held[STORE_FILE].count == 0 && store_batch_empty(store)
+                && store_durable(store) + 1 == store_batch(store) && plane->jobs == NULL && i >= 2)) {
             return;
         }
         usleep(50);
@@ -123,7 +126,7 @@ static bool command(plane_command_t command, const char *const *texts, uint32_t 
 
 #define COMMAND(texts, ...) command((plane_command_t){__VA_ARGS__}, texts, sizeof(texts) / sizeof(texts[0]))
 
-/* ---- the peers' side ------------------------------------------------------------------------------------------------- */
+/* ---- the peers' side --------------------------------------------------------------------------------------------- */
 
 static void say(uint64_t id, const char *text) {
     peer_t *peer = peer_find(plane, id);
@@ -145,12 +148,17 @@ static uint64_t join(uint32_t kind, uint32_t account, uint32_t flags) {
     }
     uint64_t id = peer->id;
     conn_verdict_t verdict = {.flags = flags, .response_max = kind == CONN_CLIENT ? 1 : 0};
-    static const char *const client[] = {"INFO {}\r\n", "a.>", "s.>", "_I.>", "$JS.>", "local.>", "ask", "m.*", "$API.>", "_no.>", "", "a.no", "", "", ""};
+    static const char *const client[] = {"INFO {}\r\n", "a.>",   "s.>", "_I.>", "$JS.>", "local.>", "ask", "m.*",
+                                         "$API.>",      "_no.>", "",    "a.no", "",      "",        ""};
     static const char *const leaf[] = {"far", "$LDS.own", "", "", "a.no", "", "", ""};
     say(id, "CONNECT {}\r\n");
-    (void)command((plane_command_t){.op = kind == CONN_CLIENT ? COMMAND_ADMIT : COMMAND_ADMIT_LEAF, .account = account, .target = id,
-                                    .body = (const uint8_t *)&verdict, .body_size = sizeof(verdict)},
-                  kind == CONN_CLIENT ? client : leaf, kind == CONN_CLIENT ? sizeof(client) / sizeof(client[0]) : sizeof(leaf) / sizeof(leaf[0]));
+    (void)command((plane_command_t){.op = kind == CONN_CLIENT ? COMMAND_ADMIT : COMMAND_ADMIT_LEAF,
+                                    .account = account,
+                                    .target = id,
+                                    .body = (const uint8_t *)&verdict,
+                                    .body_size = sizeof(verdict)},
+                  kind == CONN_CLIENT ? client : leaf,
+                  kind == CONN_CLIENT ? sizeof(client) / sizeof(client[0]) : sizeof(leaf) / sizeof(leaf[0]));
     return id;
 }
 
@@ -160,7 +168,7 @@ static bool heard(uint64_t id, const char *text) {
     return peer != NULL && strstr(rig_heard(peer), text) != NULL;
 }
 
-/* ---- the workload ---------------------------------------------------------------------------------------------------- */
+/* ---- the workload ------------------------------------------------------------------------------------------------ */
 
 static void accounts(void) {
     static const char *const first[] = {"A", "edge"}, *const second[] = {"B", ""}, *const api[] = {"$API.>", ""};
@@ -171,21 +179,34 @@ static void accounts(void) {
     (void)COMMAND(mapping, .op = COMMAND_MAPPING, .account = 1);
     static const char *const imports[] = {"a.>", "local.>", first_wildcard, "$API.ask", "ask", ""};
     import_row_t rows[] = {{.account = 1, .kind = IMPORT_STREAM}, {.account = 1, .kind = IMPORT_SERVICE}};
-    (void)COMMAND(imports, .op = COMMAND_IMPORTS, .account = 2, .body = (const uint8_t *)rows, .body_size = sizeof(rows));
+    (void)COMMAND(imports, .op = COMMAND_IMPORTS, .account = 2, .body = (const uint8_t *)rows,
+                  .body_size = sizeof(rows));
 }
 
 static void streams(void) {
-    static const stream_config_t config = {.account = 1, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1,
-                                           .flags = STREAM_ALLOW_DIRECT, .duplicate_window_ns = 120 * NS_PER_SECOND};
-    static const consumer_config_t consumer = {.account = 1, .flags = CONSUMER_DURABLE, .ack_policy = ACK_EXPLICIT, .max_deliver = -1,
-                                               .ack_wait_ns = 30 * NS_PER_SECOND, .max_ack_pending = 1000, .max_waiting = 512};
+    static const stream_config_t config = {.account = 1,
+                                           .max_msg_size = -1,
+                                           .max_msgs = -1,
+                                           .max_bytes = -1,
+                                           .max_msgs_per_subject = -1,
+                                           .flags = STREAM_ALLOW_DIRECT,
+                                           .duplicate_window_ns = 120 * NS_PER_SECOND};
+    static const consumer_config_t consumer = {.account = 1,
+                                               .flags = CONSUMER_DURABLE,
+                                               .ack_policy = ACK_EXPLICIT,
+                                               .max_deliver = -1,
+                                               .ack_wait_ns = 30 * NS_PER_SECOND,
+                                               .max_ack_pending = 1000,
+                                               .max_waiting = 512};
     static const char *const stream[] = {"S", "{\"name\":\"S\"}", "edge", "", "", "", "", "s.>"};
     static const char *const durable[] = {"C", "{}", "", "", ""}, *const all[] = {">"}, *const none[] = {""};
-    (void)COMMAND(stream, .op = COMMAND_STREAM_PUT, .account = 1, .target = 1, .body = (const uint8_t *)&config, .body_size = sizeof(config));
-    (void)COMMAND(durable, .op = COMMAND_CONSUMER_PUT, .account = 1, .target = 1, .arg = 1, .body = (const uint8_t *)&consumer,
-                  .body_size = sizeof(consumer));
+    (void)COMMAND(stream, .op = COMMAND_STREAM_PUT, .account = 1, .target = 1, .body = (const uint8_t *)&config,
+                  .body_size = sizeof(config));
+    (void)COMMAND(durable, .op = COMMAND_CONSUMER_PUT, .account = 1, .target = 1, .arg = 1,
+                  .body = (const uint8_t *)&consumer, .body_size = sizeof(consumer));
     uint64_t a = join(CONN_CLIENT, 1, RIG_FLAGS);
-    say(a, "SUB _I.> 1\r\nPUB s.a _I.1 1\r\nx\r\nHPUB s.b _I.2 28 29\r\nNATS/1.0\r\nNats-Msg-Id: 7\r\n\r\nx\r\nPUB s.a 1\r\nx\r\n");
+    say(a, "SUB _I.> 1\r\nPUB s.a _I.1 1\r\nx\r\nHPUB s.b _I.2 28 29\r\nNATS/1.0\r\nNats-Msg-Id: 7\r\n\r\nx\r\nPUB s.a "
+           "1\r\nx\r\n");
     say(a, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.p 1\r\n2\r\nPUB $JS.API.DIRECT.GET.S.s.a _I.d 0\r\n\r\n");
     peer_t *peer = peer_find(plane, a);
     const char *ack = peer == NULL ? NULL : strstr(rig_heard(peer), "$JS.ACK.");
@@ -204,13 +225,15 @@ static void streams(void) {
 }
 
 static void peers(void) {
-    uint64_t a = join(CONN_CLIENT, 1, RIG_FLAGS), b = join(CONN_CLIENT, 2, RIG_FLAGS), leaf = join(CONN_LEAF, 1, VERDICT_HEADERS);
+    uint64_t a = join(CONN_CLIENT, 1, RIG_FLAGS), b = join(CONN_CLIENT, 2, RIG_FLAGS),
+             leaf = join(CONN_LEAF, 1, VERDICT_HEADERS);
     uint64_t second = join(CONN_LEAF, 1, VERDICT_HEADERS | VERDICT_SPOKE);
     say(a, "SUB a.> 1\r\nSUB a.b q 2\r\nSUB _I.* 3\r\nPING\r\nUNSUB 2 5\r\n");
     say(b, "SUB local.> 1\r\nSUB _I.* 3\r\nPUB ask _I.9 2\r\n{}\r\n");
     say(leaf, "LS+ a.b\r\nLS+ a.q q 3\r\nLMSG a.b 2\r\nhi\r\nLMSG a.b + _I.x q 2\r\nhi\r\n-ERR 'x'\r\nINFO {}\r\n");
     say(second, "LS+ a.*\r\nLS- a.*\r\n");
-    say(a, "PUB a.b 2\r\nhi\r\nPUB m.x _I.1 2\r\nhi\r\nPUB $API.x _I.7 2\r\n{}\r\nHPUB a.c 12 13\r\nNATS/1.0\r\n\r\nx\r\nPUB _no.one _I.2 0\r\n\r\n");
+    say(a, "PUB a.b 2\r\nhi\r\nPUB m.x _I.1 2\r\nhi\r\nPUB $API.x _I.7 2\r\n{}\r\nHPUB a.c 12 "
+           "13\r\nNATS/1.0\r\n\r\nx\r\nPUB _no.one _I.2 0\r\n\r\n");
     static const char *const reply[] = {"_I.7", "", ""}, *const none[] = {""};
     CHECK(fail_from != 0 || heard(b, "MSG local.b"));
     (void)COMMAND(reply, .op = COMMAND_PUBLISH, .account = 1, .body = (const uint8_t *)"ok", .body_size = 2);
@@ -219,7 +242,7 @@ static void peers(void) {
     say(a, "CONNECT {}\r\nnonsense\r\n");
 }
 
-/* ---- the runs -------------------------------------------------------------------------------------------------------- */
+/* ---- the runs ---------------------------------------------------------------------------------------------------- */
 
 static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *walk) {
     (void)info;
@@ -259,7 +282,8 @@ static void new_client_is_served(void) {
     say(id, "SUB a.* 1\r\nPUB a.z 3\r\nnew\r\n");
     CHECK(heard(id, "MSG a.z 1 3\r\nnew\r\n"));
     if (plane->consume != NULL) {
-        static const stream_config_t config = {.account = 9, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
+        static const stream_config_t config = {
+            .account = 9, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
         static const char *const stream[] = {"Z", "{}", "", "", "", "", "", "s.z"};
         CHECK(COMMAND(stream, .op = COMMAND_STREAM_PUT, .account = 9, .target = 9, .body = (const uint8_t *)&config,
                       .body_size = sizeof(config)));
@@ -313,11 +337,18 @@ static uint64_t run(bool jetstream, uint64_t from, uint64_t many) {
     return made;
 }
 
-/* A stream is loaded while the n-th allocation fails, for every n: whatever is refused, its messages are still there afterwards. */
+/* A stream is loaded while the n-th allocation fails, for every n: whatever is refused, its messages are still there
+ * afterwards. */
 static void load_again(void) {
-    static const stream_config_t config = {.account = 1, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
-    static const char *const stream[] = {"S", "{}", "edge", "", "", "", "", "s.>"}, *const account[] = {"A", "edge"}, *const all[] = {">"};
-    plane_command_t put = {.op = COMMAND_STREAM_PUT, .account = 1, .target = 1, .body = (const uint8_t *)&config, .body_size = sizeof(config)};
+    static const stream_config_t config = {
+        .account = 1, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
+    static const char *const stream[] = {"S", "{}", "edge", "", "", "", "", "s.>"}, *const account[] = {"A", "edge"},
+                             *const all[] = {">"};
+    plane_command_t put = {.op = COMMAND_STREAM_PUT,
+                           .account = 1,
+                           .target = 1,
+                           .body = (const uint8_t *)&config,
+                           .body_size = sizeof(config)};
     snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
     CHECK(mkdtemp(directory) != NULL);
     bool loaded = false;

@@ -1,5 +1,6 @@
-/* test_plane_monkey.c: many peers doing anything, lines broken at random too, with a stream and a consumer in the middle, and a second account
- * that shares with theirs; the sanitizers watch, and when everybody has gone nothing may be left. */
+/* test_plane_monkey.c: many peers doing anything, lines broken at random too, with a stream and a consumer in the
+ * middle, and a second account that shares with theirs; the sanitizers watch, and when everybody has gone nothing may
+ * be left. */
 #include "plane_rig.h"
 
 #define PEERS 12
@@ -14,9 +15,30 @@ static uint32_t below(uint32_t limit) {
 }
 
 static const char *subject(void) {
-    static const char *const all[] = {"a", "a.b", "a.*", "a.>", ">", "*.b", "s.x", "s.y.z", "_I.p", "_I.*", "$JS.ACK.S.C.1.1.1.1.0", "$JS.edge.API.STREAM.X",
-                                      "$JS.API.CONSUMER.MSG.NEXT.S.C", "$JS.edge.API.CONSUMER.MSG.NEXT.S.C", "a..b", "$KV.b.k", "$LDS.far", "$JS.API.DIRECT.GET.S",
-                                      "$JS.API.DIRECT.GET.S.s.x", "$JS.FC.S.C.1", "imported.a", "imported.>", "there.b", "there.*"};
+    static const char *const all[] = {"a",
+                                      "a.b",
+                                      "a.*",
+                                      "a.>",
+                                      ">",
+                                      "*.b",
+                                      "s.x",
+                                      "s.y.z",
+                                      "_I.p",
+                                      "_I.*",
+                                      "$JS.ACK.S.C.1.1.1.1.0",
+                                      "$JS.edge.API.STREAM.X",
+                                      "$JS.API.CONSUMER.MSG.NEXT.S.C",
+                                      "$JS.edge.API.CONSUMER.MSG.NEXT.S.C",
+                                      "a..b",
+                                      "$KV.b.k",
+                                      "$LDS.far",
+                                      "$JS.API.DIRECT.GET.S",
+                                      "$JS.API.DIRECT.GET.S.s.x",
+                                      "$JS.FC.S.C.1",
+                                      "imported.a",
+                                      "imported.>",
+                                      "there.b",
+                                      "there.*"};
     return all[below(sizeof(all) / sizeof(all[0]))];
 }
 
@@ -51,7 +73,9 @@ static peer_t *newcomer(plane_t *plane) {
     static const char *const lists[4] = {NULL, "$JS.API.>", NULL, "$KV.>"};
     switch (below(4)) {
     case 0: return rig_leaf(plane, below(2) != 0 ? VERDICT_SPOKE : 0, clusters[below(3)], below(2) != 0 ? lists : NULL);
-    case 1: return rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS, .response_max = 2, .max_subscriptions = 9}, lists);
+    case 1:
+        return rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS, .response_max = 2, .max_subscriptions = 9},
+                               lists);
     default: return rig_client(plane);
     }
 }
@@ -64,41 +88,72 @@ static void change_imports(plane_t *plane) {
         const char *subject;
         const char *local;
         const char *order;
-    } all[] = {{IMPORT_STREAM, 0, "a.>", "imported.>", "\1"}, {IMPORT_STREAM, 0, "*.b", "there.*", "\1"},
-               {IMPORT_STREAM, 0, ">", ">", "\1"}, {IMPORT_SERVICE, 0, "s.>", "there.>", "\1"},
-               {IMPORT_SERVICE, RESPONSE_STREAM, "$JS.API.>", "imported.>", "\1"}, {IMPORT_SERVICE, RESPONSE_STREAM, "a.*", "a.*", "\1"},
-               {IMPORT_SERVICE, 0, "$JS.ACK.>", "$JS.ACK.>", "\1"}, {IMPORT_SERVICE, 0, "a", "_I.p", ""}};
+    } all[] = {{IMPORT_STREAM, 0, "a.>", "imported.>", "\1"},
+               {IMPORT_STREAM, 0, "*.b", "there.*", "\1"},
+               {IMPORT_STREAM, 0, ">", ">", "\1"},
+               {IMPORT_SERVICE, 0, "s.>", "there.>", "\1"},
+               {IMPORT_SERVICE, RESPONSE_STREAM, "$JS.API.>", "imported.>", "\1"},
+               {IMPORT_SERVICE, RESPONSE_STREAM, "a.*", "a.*", "\1"},
+               {IMPORT_SERVICE, 0, "$JS.ACK.>", "$JS.ACK.>", "\1"},
+               {IMPORT_SERVICE, 0, "a", "_I.p", ""}};
     import_row_t rows[8];
     rig_strings_t strings = {.size = 0};
     uint32_t count = below(6), importer = 1 + below(2);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t which = below(sizeof(all) / sizeof(all[0]));
-        rows[i] = (import_row_t){.account = below(6) == 0 ? importer : 3 - importer, .kind = all[which].kind,
-                                 .response = all[which].response, .threshold_ns = NS_PER_SECOND};
+        rows[i] = (import_row_t){.account = below(6) == 0 ? importer : 3 - importer,
+                                 .kind = all[which].kind,
+                                 .response = all[which].response,
+                                 .threshold_ns = NS_PER_SECOND};
         rig_pack(&strings, all[which].subject);
         rig_pack(&strings, all[which].local);
         size_t before = strings.size;
         rig_pack(&strings, all[which].order);
         for (size_t at = before + 4; at < strings.size; at++) strings.at[at]--;
     }
-    rig_run(plane, (plane_command_t){.op = COMMAND_IMPORTS, .account = importer, .body = (const uint8_t *)rows,
-                                     .body_size = count * (uint32_t)sizeof(*rows)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_IMPORTS,
+                              .account = importer,
+                              .body = (const uint8_t *)rows,
+                              .body_size = count * (uint32_t)sizeof(*rows)},
+            &strings);
 }
 
 static void put_stream_and_consumer(plane_t *plane) {
-    stream_config_t config = {.account = RIG_ACCOUNT, .flags = STREAM_ALLOW_DIRECT, .max_msg_size = -1, .max_msgs = 500, .max_bytes = -1,
+    stream_config_t config = {.account = RIG_ACCOUNT,
+                              .flags = STREAM_ALLOW_DIRECT,
+                              .max_msg_size = -1,
+                              .max_msgs = 500,
+                              .max_bytes = -1,
                               .max_msgs_per_subject = -1};
     rig_strings_t strings = {.size = 0};
-    const char *stream[] = {"S", "{}", "edge", "s.x", "s.y.{{random(5)}}", "s.>", "again.{{partition(3)}}.>", "s.>"}, *consumer[] = {"C", "{}", "", "", ""};
+    const char *stream[] = {"S", "{}", "edge", "s.x", "s.y.{{random(5)}}", "s.>", "again.{{partition(3)}}.>", "s.>"},
+               *consumer[] = {"C", "{}", "", "", ""};
     for (int i = 0; i < 8; i++) rig_pack(&strings, stream[i]);
-    rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = RIG_ACCOUNT, .target = 1, .body = (const uint8_t *)&config,
-                                     .body_size = sizeof(config)}, &strings);
-    consumer_config_t pull = {.account = RIG_ACCOUNT, .flags = CONSUMER_DURABLE, .ack_policy = ACK_EXPLICIT, .max_deliver = -1,
-                              .ack_wait_ns = 2 * NS_PER_SECOND, .max_ack_pending = 100, .max_waiting = 64};
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_STREAM_PUT,
+                              .account = RIG_ACCOUNT,
+                              .target = 1,
+                              .body = (const uint8_t *)&config,
+                              .body_size = sizeof(config)},
+            &strings);
+    consumer_config_t pull = {.account = RIG_ACCOUNT,
+                              .flags = CONSUMER_DURABLE,
+                              .ack_policy = ACK_EXPLICIT,
+                              .max_deliver = -1,
+                              .ack_wait_ns = 2 * NS_PER_SECOND,
+                              .max_ack_pending = 100,
+                              .max_waiting = 64};
     strings.size = 0;
     for (int i = 0; i < 5; i++) rig_pack(&strings, consumer[i]);
-    rig_run(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .account = RIG_ACCOUNT, .target = 1, .arg = 1, .body = (const uint8_t *)&pull,
-                                     .body_size = sizeof(pull)}, &strings);
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_CONSUMER_PUT,
+                              .account = RIG_ACCOUNT,
+                              .target = 1,
+                              .arg = 1,
+                              .body = (const uint8_t *)&pull,
+                              .body_size = sizeof(pull)},
+            &strings);
 }
 
 static void step(plane_t *plane, uint64_t ids[PEERS]) {
@@ -172,7 +227,8 @@ static void anything(void) {
     peer_t *last = rig_leaf(plane, 0, "last", NULL);
     const char *told = rig_heard(last);
     CHECK(strstr(told, "LS+ $JS.edge.API.INFO\r\n") != NULL);
-    CHECK(strstr(told, "LS+ a") == NULL && strstr(told, "LS+ s") == NULL && strstr(told, "LS+ _I") == NULL && strstr(told, "LS+ _R_") == NULL && strstr(told, "LS+ t") == NULL && strstr(told, "ACK") == NULL);
+    CHECK(strstr(told, "LS+ a") == NULL && strstr(told, "LS+ s") == NULL && strstr(told, "LS+ _I") == NULL
+          && strstr(told, "LS+ _R_") == NULL && strstr(told, "LS+ t") == NULL && strstr(told, "ACK") == NULL);
     rig_close(plane);
     char command[100];
     snprintf(command, sizeof(command), "rm -rf %s", directory);

@@ -1,5 +1,5 @@
-/* test_plane_pressure.c: the credit of connections for what they ask of control. Numbers are exact: no time passes but where a test
- * moves the clock. */
+/* test_plane_pressure.c: the credit of connections for what they ask of control. Numbers are exact: no time passes but
+ * where a test moves the clock. */
 #include "plane_rig.h"
 
 #define CREDIT 64u
@@ -17,7 +17,8 @@ static plane_t *open_asked(void) {
         rig_strings_t strings = {.size = 0};
         rig_pack(&strings, "$API.>");
         rig_pack(&strings, "");
-        rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = account, .target = 70 + account}, &strings);
+        rig_run(plane, (plane_command_t){.op = COMMAND_SUBSCRIBE, .account = account, .target = 70 + account},
+                &strings);
     }
     return plane;
 }
@@ -155,7 +156,8 @@ static uint64_t offered(plane_t *plane, peer_t *peer, uint32_t count, uint32_t s
     static uint8_t payload[1 << 20];
     uint64_t taken = 0;
     for (uint32_t i = 0; i < count && pressure_room(plane, peer); i++) {
-        taken += pressure_offer(plane, peer, event_new(EVENT_MESSAGE, BYTES_NONE, BYTES_NONE, BYTES_NONE, bytes_of(payload, size)));
+        taken += pressure_offer(plane, peer,
+                                event_new(EVENT_MESSAGE, BYTES_NONE, BYTES_NONE, BYTES_NONE, bytes_of(payload, size)));
     }
     return taken;
 }
@@ -243,13 +245,16 @@ static void endless_floods_of_links(void) {
 }
 
 int main(void) {
-    RUN("a connection that owes its credit is not read until half of it is paid, and loses nothing", held_until_half_is_paid);
+    RUN("a connection that owes its credit is not read until half of it is paid, and loses nothing",
+        held_until_half_is_paid);
     RUN("who is held back gets what is sent to him", its_output_goes_on);
     RUN("who leaves owing is forgotten, and the account owes until it is paid", gone_while_it_owes);
-    RUN("in a crowded account each connection has one request under way, and another account does not notice", crowded_account);
+    RUN("in a crowded account each connection has one request under way, and another account does not notice",
+        crowded_account);
     RUN("an account owes no more than all others leave free, so a newcomer finds room", room_is_left);
     RUN("so it is with bytes", room_is_left_in_bytes);
     RUN("a leaf link that is held back is not cut as stale", links_are_held_back_not_cut);
-    RUN("a link that floods for seconds is read again, and what exceeds its credit is refused", endless_floods_of_links);
+    RUN("a link that floods for seconds is read again, and what exceeds its credit is refused",
+        endless_floods_of_links);
     return TEST_RESULT();
 }

@@ -4,7 +4,8 @@
 static void tells_what_it_refuses(void) {
     plane_t *plane = rig_open(NULL, "");
     const char *const lists[4] = {"ok.>", NULL, NULL, "no.>"};
-    peer_t *a = rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS, .max_payload = 64, .max_subscriptions = 1}, lists);
+    peer_t *a =
+        rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS, .max_payload = 64, .max_subscriptions = 1}, lists);
     static const struct {
         const char *says;
         uint32_t code;
@@ -71,6 +72,7 @@ static void a_flood_of_refusals_is_a_few_lines(void) {
 int main(void) {
     RUN("control is told what a client was refused, and every part of it that the log shows", tells_what_it_refuses);
     RUN("of input that is no protocol, control is told how it begins, and no more", tells_how_nonsense_begins);
-    RUN("a flood of refusals is a few lines, counts the rest, and hides no other client's", a_flood_of_refusals_is_a_few_lines);
+    RUN("a flood of refusals is a few lines, counts the rest, and hides no other client's",
+        a_flood_of_refusals_is_a_few_lines);
     return TEST_RESULT();
 }

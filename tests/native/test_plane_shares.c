@@ -1,4 +1,5 @@
-/* test_plane_shares.c: what connections have waiting, out and in, stays within its share of memory, and who pays when it is full. */
+/* test_plane_shares.c: what connections have waiting, out and in, stays within its share of memory, and who pays when
+ * it is full. */
 #include "plane_rig.h"
 
 #define SHARE (UINT64_C(2) << 20)
@@ -105,7 +106,8 @@ static void shares_come_to_the_limit(void) {
 }
 
 int main(void) {
-    RUN("the connection with the most waiting is closed when the share of output is full, the others stay", the_one_with_most_waiting_goes);
+    RUN("the connection with the most waiting is closed when the share of output is full, the others stay",
+        the_one_with_most_waiting_goes);
     RUN("one connection alone is closed when it fills the share", one_alone_is_bounded);
     RUN("a leaf link is closed only when no client has much waiting", a_link_goes_after_clients);
     RUN("memory that a connection has and does not use is taken back before anybody is closed", memory_comes_back);

@@ -1,4 +1,5 @@
-/* test_plane_threads.c: the whole plane with its threads, real sockets and a small control side (worth most under ThreadSanitizer). */
+/* test_plane_threads.c: the whole plane with its threads, real sockets and a small control side (worth most under
+ * ThreadSanitizer). */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -13,7 +14,8 @@
 
 #define MESSAGES 2000
 
-static const char info[] = "INFO {\"server_id\":\"N\",\"version\":\"2.15.1\",\"headers\":true,\"max_payload\":65536} \r\n";
+static const char info[] =
+    "INFO {\"server_id\":\"N\",\"version\":\"2.15.1\",\"headers\":true,\"max_payload\":65536} \r\n";
 
 typedef struct control {
     plane_t *plane;
@@ -31,13 +33,20 @@ static void on_event(control_t *control, const plane_event_t *event) {
     plane_t *plane = control->plane;
     if (event->kind == EVENT_OPENED) {
         atomic_fetch_add(&control->opened, 1);
-        submit(plane, (plane_command_t){.op = COMMAND_SEND, .target = event->target, .body = (const uint8_t *)info,
+        submit(plane, (plane_command_t){.op = COMMAND_SEND,
+                                        .target = event->target,
+                                        .body = (const uint8_t *)info,
                                         .body_size = sizeof(info) - 1});
     } else if (event->kind == EVENT_LINE) {
         conn_verdict_t verdict = {.flags = VERDICT_ECHO | VERDICT_HEADERS | VERDICT_NO_RESPONDERS};
         static const uint8_t strings[5 * 4] = {0};
-        submit(plane, (plane_command_t){.op = COMMAND_ADMIT, .account = 1, .target = event->target, .body = (const uint8_t *)&verdict,
-                                        .body_size = sizeof(verdict), .extra = strings, .extra_size = sizeof(strings)});
+        submit(plane, (plane_command_t){.op = COMMAND_ADMIT,
+                                        .account = 1,
+                                        .target = event->target,
+                                        .body = (const uint8_t *)&verdict,
+                                        .body_size = sizeof(verdict),
+                                        .extra = strings,
+                                        .extra_size = sizeof(strings)});
     } else if (event->kind == EVENT_CLOSED) {
         atomic_fetch_add(&control->closed, 1);
     } else if (event->kind == EVENT_DONE && event->status == 0) {
@@ -76,7 +85,8 @@ static void pack(uint8_t *to, uint32_t *size, const char *text) {
 
 static int connect_to(uint16_t port) {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     CHECK(connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
     struct timeval limit = {.tv_sec = 20};
     CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
@@ -115,11 +125,43 @@ static void hear(int fd, const char *text, uint32_t times) {
     }
 }
 
+/* An account with JetStream, tokens 1 and 2: stream S on s.>. */
+static void make_stream(plane_t *plane) {
+    uint8_t strings[200];
+    uint32_t used = 0;
+    pack(strings, &used, "A");
+    pack(strings, &used, "");
+    submit(plane, (plane_command_t){.op = COMMAND_ACCOUNT,
+                                    .account = 1,
+                                    .arg = ACCOUNT_JETSTREAM,
+                                    .token = 1,
+                                    .extra = strings,
+                                    .extra_size = used});
+    stream_config_t config = {
+        .account = 1, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
+    used = 0;
+    const char *parts[] = {"S", "{}", "", "", "", "", "", "s.>"};
+    for (int i = 0; i < 8; i++) pack(strings, &used, parts[i]);
+    submit(plane, (plane_command_t){.op = COMMAND_STREAM_PUT,
+                                    .account = 1,
+                                    .target = 1,
+                                    .token = 2,
+                                    .body = (const uint8_t *)&config,
+                                    .body_size = sizeof(config),
+                                    .extra = strings,
+                                    .extra_size = used});
+}
+
 static void whole(void) {
     char directory[] = "/tmp/leafd-test-XXXXXX", reason[PLANE_REASON_SIZE];
     CHECK(mkdtemp(directory) != NULL);
-    plane_limits_t limits = {.max_file_store = 64 << 20, .max_pending = 8 << 20, .write_deadline_ns = 10 * NS_PER_SECOND,
-                             .ping_interval_ns = 120 * NS_PER_SECOND, .ping_max = 2, .max_control_line = 4096, .max_payload = 65536,
+    plane_limits_t limits = {.max_file_store = 64 << 20,
+                             .max_pending = 8 << 20,
+                             .write_deadline_ns = 10 * NS_PER_SECOND,
+                             .ping_interval_ns = 120 * NS_PER_SECOND,
+                             .ping_max = 2,
+                             .max_control_line = 4096,
+                             .max_payload = 65536,
                              .jetstream = 1};
     int32_t status = 0;
     control_t control = {.plane = plane_open(&limits, directory, NULL, reason, &status)};
@@ -132,19 +174,9 @@ static void whole(void) {
     socklen_t size = sizeof(address);
     CHECK(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 16) == 0);
     CHECK(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
-    uint8_t strings[200];
-    uint32_t used = 0;
-    pack(strings, &used, "A");
-    pack(strings, &used, "");
-    submit(plane, (plane_command_t){.op = COMMAND_ACCOUNT, .account = 1, .arg = ACCOUNT_JETSTREAM, .token = 1, .extra = strings,
-                                    .extra_size = used});
-    stream_config_t config = {.account = 1, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
-    used = 0;
-    const char *parts[] = {"S", "{}", "", "", "", "", "", "s.>"};
-    for (int i = 0; i < 8; i++) pack(strings, &used, parts[i]);
-    submit(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .account = 1, .target = 1, .token = 2, .body = (const uint8_t *)&config,
-                                    .body_size = sizeof(config), .extra = strings, .extra_size = used});
-    submit(plane, (plane_command_t){.op = COMMAND_LISTEN, .target = 1, .token = 3, .arg = (uint64_t)listener, .arg2 = CONN_CLIENT});
+    make_stream(plane);
+    submit(plane, (plane_command_t){
+                      .op = COMMAND_LISTEN, .target = 1, .token = 3, .arg = (uint64_t)listener, .arg2 = CONN_CLIENT});
     CHECK(pthread_create(&thread, NULL, control_main, &control) == 0);
     wait_until(&control.done, 3);
 

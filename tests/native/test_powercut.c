@@ -1,8 +1,8 @@
-/* test_powercut.c: the contract of powercut.h, held against real files: whatever the program wrote, an image of the fake disk is what some disk
- * under these files could have been left with, and no less than what a sync had promised.
+/* test_powercut.c: the contract of powercut.h, held against real files: whatever the program wrote, an image of the
+ * fake disk is what some disk under these files could have been left with, and no less than what a sync had promised.
  *
- * Beside each op the real files are read. A sector of an image of the cut behind op k must then be as that sector was behind some op from its
- * last sync up to k: of no other time, and never older than the sync.
+ * Beside each op the real files are read. A sector of an image of the cut behind op k must then be as that sector was
+ * behind some op from its last sync up to k: of no other time, and never older than the sync.
  */
 #include "powercut.h"
 
@@ -61,7 +61,8 @@ static void write_one(int file, unsigned op) {
     if (below(2) == 0) {
         CHECK_EQ_I64((int64_t)size, pwrite(fd, bytes, size, (off_t)at));
     } else {
-        struct iovec parts[2] = {{.iov_base = bytes, .iov_len = size}, {.iov_base = more, .iov_len = 1 + below(sizeof more)}};
+        struct iovec parts[2] = {{.iov_base = bytes, .iov_len = size},
+                                 {.iov_base = more, .iov_len = 1 + below(sizeof more)}};
         CHECK_EQ_I64((int64_t)at, lseek(fd, (off_t)at, SEEK_SET));
         size += parts[1].iov_len;
         CHECK_EQ_I64((int64_t)size, writev(fd, parts, 2));
@@ -96,7 +97,9 @@ static void do_one(unsigned op) {
 }
 
 static bool same(int file, unsigned op, unsigned sector, const real_t *found) {
-    return memcmp(real[file][op].bytes + sector * POWERCUT_SECTOR, found->bytes + sector * POWERCUT_SECTOR, POWERCUT_SECTOR) == 0;
+    return memcmp(real[file][op].bytes + sector * POWERCUT_SECTOR, found->bytes + sector * POWERCUT_SECTOR,
+                  POWERCUT_SECTOR)
+           == 0;
 }
 
 static void check_image(unsigned op, powercut_plan_t plan, int file) {

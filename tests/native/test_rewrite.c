@@ -1,4 +1,5 @@
-/* test_rewrite.c: subjects carried between two patterns, there and back; what two patterns have in common, against enumeration. */
+/* test_rewrite.c: subjects carried between two patterns, there and back; what two patterns have in common, against
+ * enumeration. */
 #include "text/rewrite.h"
 #include "text/subject.h"
 

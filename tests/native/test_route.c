@@ -98,7 +98,10 @@ static void duel(void) {
         uint32_t dice = random_below(8);
         if (dice == 0 && !twin->in) {
             random_subject(twin->subject, true);
-            snprintf(twin->queue, sizeof(twin->queue), "%s", random_below(3) != 0 ? "" : random_below(2) != 0 ? "q1" : "q2");
+            snprintf(twin->queue, sizeof(twin->queue), "%s",
+                     random_below(3) != 0   ? ""
+                     : random_below(2) != 0 ? "q1"
+                                            : "q2");
             twin->target.kind = 3;
             CHECK_EQ_I64(STATUS_OK, route_add(route, &twin->target, text(twin->subject), text(twin->queue)));
             twin->in = true;
@@ -148,7 +151,8 @@ static void large_fan_out(void) {
     free(targets);
 }
 
-/* Everybody may name groups as he likes: what many cost must not be their square, and same names at several nodes are one group. */
+/* Everybody may name groups as he likes: what many cost must not be their square, and same names at several nodes are
+ * one group. */
 static void many_groups(void) {
     enum { MANY = 30000, NODES = 3 };
     static const char *const patterns[NODES] = {"job.*", "job.>", "job.a"};
@@ -196,7 +200,8 @@ static void many_groups(void) {
     free(targets);
 }
 
-/* Deep patterns that all match up to their last token: what looking for them costs can be told from outside, what the cache knows is free. */
+/* Deep patterns that all match up to their last token: what looking for them costs can be told from outside, what the
+ * cache knows is free. */
 static void steps_are_counted(void) {
     enum { MANY = 256 };
     char pattern[64];

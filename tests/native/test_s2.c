@@ -20,27 +20,27 @@ static status_t decode(const uint8_t *block, uint32_t size, uint8_t **out, uint3
     return status;
 }
 
-#define SAYS(expected, ...)                                                                          \
-    do {                                                                                             \
-        const uint8_t block[] = {__VA_ARGS__};                                                       \
-        uint8_t *out;                                                                                \
-        uint32_t size;                                                                               \
-        CHECK_EQ_I64(STATUS_OK, decode(block, sizeof(block), &out, &size));                          \
-        CHECK_TEXT(expected, out, size);                                                             \
-        free(out);                                                                                   \
-        for (uint32_t cut = 0; cut < sizeof(block); cut++) {                                         \
-            CHECK_EQ_I64(STATUS_CORRUPT, decode(block, cut, &out, &size));                           \
-            free(out);                                                                               \
-        }                                                                                            \
+#define SAYS(expected, ...)                                                                                            \
+    do {                                                                                                               \
+        const uint8_t block[] = {__VA_ARGS__};                                                                         \
+        uint8_t *out;                                                                                                  \
+        uint32_t size;                                                                                                 \
+        CHECK_EQ_I64(STATUS_OK, decode(block, sizeof(block), &out, &size));                                            \
+        CHECK_TEXT(expected, out, size);                                                                               \
+        free(out);                                                                                                     \
+        for (uint32_t cut = 0; cut < sizeof(block); cut++) {                                                           \
+            CHECK_EQ_I64(STATUS_CORRUPT, decode(block, cut, &out, &size));                                             \
+            free(out);                                                                                                 \
+        }                                                                                                              \
     } while (0)
 
-#define REFUSED(...)                                                                                 \
-    do {                                                                                             \
-        const uint8_t block[] = {__VA_ARGS__};                                                       \
-        uint8_t *out;                                                                                \
-        uint32_t size;                                                                               \
-        CHECK_EQ_I64(STATUS_CORRUPT, decode(block, sizeof(block), &out, &size));                     \
-        free(out);                                                                                   \
+#define REFUSED(...)                                                                                                   \
+    do {                                                                                                               \
+        const uint8_t block[] = {__VA_ARGS__};                                                                         \
+        uint8_t *out;                                                                                                  \
+        uint32_t size;                                                                                                 \
+        CHECK_EQ_I64(STATUS_CORRUPT, decode(block, sizeof(block), &out, &size));                                       \
+        free(out);                                                                                                     \
     } while (0)
 
 static void literals(void) {
@@ -106,8 +106,18 @@ static void long_repeats(void) {
     }
     /* Field 7: three bytes, and 65536 + 4 on top. */
     uint32_t total = 1 + 4 + 65536 + 9 + 4;
-    const uint8_t block[] = {(uint8_t)(0x80 | (total & 0x7f)), (uint8_t)(0x80 | (total >> 7 & 0x7f)), (uint8_t)(total >> 14), 0, 'x', 1, 1,
-                             1 | 7 << 2, 0, 9, 0, 0};
+    const uint8_t block[] = {(uint8_t)(0x80 | (total & 0x7f)),
+                             (uint8_t)(0x80 | (total >> 7 & 0x7f)),
+                             (uint8_t)(total >> 14),
+                             0,
+                             'x',
+                             1,
+                             1,
+                             1 | 7 << 2,
+                             0,
+                             9,
+                             0,
+                             0};
     uint8_t *out;
     uint32_t size;
     CHECK_EQ_I64(STATUS_OK, decode(block, sizeof(block), &out, &size));
@@ -117,14 +127,14 @@ static void long_repeats(void) {
 }
 
 static void damage(void) {
-    REFUSED(0x80, 0x80, 0x80, 0x80, 0x80, 1);         /* a length without end       */
-    REFUSED(0xff, 0xff, 0xff, 0xff, 0x7f);            /* more than 32 bits          */
-    REFUSED(4, 3 << 2, 'a', 'b', 'c');                /* a literal that is cut      */
-    REFUSED(2, 2 << 2, 'a', 'b', 'c');                /* more than was announced    */
-    REFUSED(5, 2 << 2, 'a', 'b', 'c');                /* less                       */
-    REFUSED(4, 1 | 0 << 2, 0);                        /* a repeat of nothing        */
-    REFUSED(8, 3 << 2, 'a', 'b', 'c', 'd', 1, 5);     /* from before the beginning  */
-    REFUSED(7, 3 << 2, 'a', 'b', 'c', 'd', 1, 4);     /* beyond the end             */
+    REFUSED(0x80, 0x80, 0x80, 0x80, 0x80, 1);     /* a length without end */
+    REFUSED(0xff, 0xff, 0xff, 0xff, 0x7f);        /* more than 32 bits */
+    REFUSED(4, 3 << 2, 'a', 'b', 'c');            /* a literal that is cut */
+    REFUSED(2, 2 << 2, 'a', 'b', 'c');            /* more than was announced */
+    REFUSED(5, 2 << 2, 'a', 'b', 'c');            /* less */
+    REFUSED(4, 1 | 0 << 2, 0);                    /* a repeat of nothing */
+    REFUSED(8, 3 << 2, 'a', 'b', 'c', 'd', 1, 5); /* from before the beginning */
+    REFUSED(7, 3 << 2, 'a', 'b', 'c', 'd', 1, 4); /* beyond the end */
     REFUSED(8, 3 << 2, 'a', 'b', 'c', 'd', 2 | 3 << 2, 0, 0);
     REFUSED(8, 3 << 2, 'a', 'b', 'c', 'd', 3 | 3 << 2, 0xff, 0xff, 0xff, 0xff);
     REFUSED(3, 63 << 2, 0xff, 0xff, 0xff, 0xff, 'a', 'b', 'c');

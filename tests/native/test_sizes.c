@@ -5,7 +5,8 @@
 
 #define MIB (UINT64_C(1) << 20)
 
-static const uint64_t limits[] = {0, 1, 1000, MIB, 20 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB, 100 * 1024 * MIB, UINT64_MAX};
+static const uint64_t limits[] = {0,         1, 1000, MIB, 20 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB, 100 * 1024 * MIB,
+                                  UINT64_MAX};
 #define LIMITS (sizeof limits / sizeof *limits)
 
 static void narrow_fits(void) {

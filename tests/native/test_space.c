@@ -6,7 +6,12 @@
 #define GIB (UINT64_C(1) << 30)
 
 static space_t healthy(void) {
-    return (space_t){.firm = true, .ring = 64 * MIB, .budget = 64 * GIB, .used = GIB, .ahead = 20 * MIB, .map_left = 100 * GIB,
+    return (space_t){.firm = true,
+                     .ring = 64 * MIB,
+                     .budget = 64 * GIB,
+                     .used = GIB,
+                     .ahead = 20 * MIB,
+                     .map_left = 100 * GIB,
                      .disk_free = 50 * GIB};
 }
 
@@ -63,7 +68,8 @@ static void limit(void) {
 
 int main(void) {
     RUN("a disk with plenty bounds nothing and little is reserved", plenty);
-    RUN("what the ring may hold fits behind the pages in use, with the reserve, for any free space", ring_always_goes_home);
+    RUN("what the ring may hold fits behind the pages in use, with the reserve, for any free space",
+        ring_always_goes_home);
     RUN("a full disk admits nothing, and free pages admit again", full);
     RUN("the limit and the map bound as the disk does", limit);
     return TEST_RESULT();

@@ -1,6 +1,6 @@
-/* test_store.c: promises of store.h, one by one: durability, time, mirrors, memory, hooks. Rules of publishing and purging are in
- * test_store_rules.c, many streams, subjects and records in test_store_streams.c; the duel (test_store_duel.c) has the breadth; damage and
- * disks are in test_store_damage.c.
+/* test_store.c: promises of store.h, one by one: durability, time, mirrors, memory, hooks. Rules of publishing and
+ * purging are in test_store_rules.c, many streams, subjects and records in test_store_streams.c; the duel
+ * (test_store_duel.c) has the breadth; damage and disks are in test_store_damage.c.
  */
 #include "store_rig.h"
 
@@ -17,7 +17,7 @@ static stream_state_t state_of(store_stream_t *stream) {
     return state;
 }
 
-/* ---- durability ---- */
+/* ---- durability -------------------------------------------------------------------------------------------------- */
 
 static void visible_when_durable(void) {
     open_rig();
@@ -36,7 +36,8 @@ static void visible_when_durable(void) {
 static void all_of_a_message(bool crash, bool checkpoint) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-    append_t append = {.subject = text("box.temp"), .header = text("NATS/1.0\r\nA: b\r\n\r\n"), .payload = text("21.5")};
+    append_t append = {
+        .subject = text("box.temp"), .header = text("NATS/1.0\r\nA: b\r\n\r\n"), .payload = text("21.5")};
     appended_t done = store_append(stream, &append, rig.now);
     rig_sync(&rig);
     if (checkpoint) {
@@ -100,7 +101,8 @@ static void journal_laps(void) {
     memset(payload, 'p', sizeof payload - 1);
     for (uint64_t i = 1; i <= 300; i++) { /* 9 MB through a journal of 1 MB */
         appended_t done;
-        for (int tries = 0; (done = rig_put(&rig, stream, "a", payload)).verdict == APPEND_NO_SPACE && tries < 1000; tries++) {
+        for (int tries = 0; (done = rig_put(&rig, stream, "a", payload)).verdict == APPEND_NO_SPACE && tries < 1000;
+             tries++) {
             rig_sync(&rig);
             usleep(1000);
         }
@@ -121,7 +123,7 @@ static void journal_laps(void) {
     rig_close(&rig);
 }
 
-/* ---- time ---- */
+/* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static void ages_on_elapsed_time(void) {
     open_rig();
@@ -216,7 +218,7 @@ static void ttl_home(void) {
     message_ttl(true);
 }
 
-/* ---- mirrors, skips ---- */
+/* ---- mirrors, skips ---------------------------------------------------------------------------------------------- */
 
 static void mirror_keeps_sequences(void) {
     open_rig();
@@ -377,7 +379,8 @@ int main(void) {
     RUN("a stream begins at first_seq", first_sequence);
     RUN("a source's progress is in the batch of its message", source_progress);
     RUN("a memory store is durable at once and empty after a restart", memory_store);
-    RUN("with a sync interval batches are not synced one by one, and a killed process loses nothing", synced_at_the_interval);
+    RUN("with a sync interval batches are not synced one by one, and a killed process loses nothing",
+        synced_at_the_interval);
     RUN("the hooks hear of every message in and out", hooks_hear_everything);
     return TEST_RESULT();
 }

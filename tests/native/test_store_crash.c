@@ -1,8 +1,10 @@
-/* test_store_crash.c: kill -9 at random moments, many times on the same store. A child writes and tells through a pipe what was durable;
- * the parent kills it and looks: everything told is there, exactly once, in order, and each batch is there whole or not at all.
+/* test_store_crash.c: kill -9 at random moments, many times on the same store. A child writes and tells through a pipe
+ * what was durable; the parent kills it and looks: everything told is there, exactly once, in order, and each batch is
+ * there whole or not at all.
  *
- * What the child writes follows from the sequence alone, so the parent can check it: message n has payload and subject of n; for
- * each tenth it deletes n - 5 and notes n as the origin's progress, in the same batch. LEAFD_CRASH_ROUNDS makes it longer.
+ * What the child writes follows from the sequence alone, so the parent can check it: message n has payload and subject
+ * of n; for each tenth it deletes n - 5 and notes n as the origin's progress, in the same batch. LEAFD_CRASH_ROUNDS
+ * makes it longer.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -48,7 +50,8 @@ static bool write_one(store_t *store, store_stream_t *stream, uint64_t n) {
     char id[32];
     subject_of(n, subject);
     snprintf(id, sizeof id, "id-%llu", (unsigned long long)n);
-    append_t append = {.subject = text(subject), .payload = bytes_of(payload, payload_of(n, payload)), .msg_id = text(id)};
+    append_t append = {
+        .subject = text(subject), .payload = bytes_of(payload, payload_of(n, payload)), .msg_id = text(id)};
     if (n % 10 == 0) {
         append.source_key = text("origin");
         append.source_seq = n;

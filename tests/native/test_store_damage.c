@@ -1,5 +1,6 @@
-/* test_store_damage.c: the store on bad days: flipped bits at home, a full disk, writes and syncs that fail, a second process, a newer
- * format. What must hold each time: nothing wrong is served, nothing that was said to be durable is lost, and one line says what is.
+/* test_store_damage.c: the store on bad days: flipped bits at home, a full disk, writes and syncs that fail, a second
+ * process, a newer format. What must hold each time: nothing wrong is served, nothing that was said to be durable is
+ * lost, and one line says what is.
  */
 #include <errno.h>
 #include <signal.h>
@@ -27,7 +28,7 @@ static bool has_alarm(uint32_t code) {
     return seen;
 }
 
-/* ---- flipped bits ---- */
+/* ---- flipped bits ------------------------------------------------------------------------------------------------ */
 
 static int open_home(void) {
     char path[160];
@@ -126,7 +127,8 @@ static void damaged_can_leave(void) {
 static void flipped_head(void) {
     fill_three();
     int fd = open_home();
-    off_t key = find_in_home(fd, "\x01" "dam.b"); /* stream id's last byte, subject: the key of the head */
+    off_t key = find_in_home(fd, "\x01"
+                                 "dam.b"); /* stream id's last byte, subject: the key of the head */
     flip(fd, key + 6 + 10, 4);
     close(fd);
     rig_start(&rig);
@@ -157,7 +159,7 @@ static void flipped_record(void) {
     rig_close(&rig);
 }
 
-/* ---- refusals ---- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static void check_refusal(status_t expected, const char *directory, const char *word) {
     char reason[512];
@@ -205,7 +207,7 @@ static void not_a_directory(void) {
     rig_close(&rig);
 }
 
-/* ---- full disk ---- */
+/* ---- full disk --------------------------------------------------------------------------------------------------- */
 
 static void limit_files(uint64_t bytes) {
     struct rlimit limit;
@@ -314,7 +316,7 @@ static void store_limit(void) {
     rig_close(&rig);
 }
 
-/* ---- failing writes and syncs ---- */
+/* ---- failing writes and syncs ------------------------------------------------------------------------------------ */
 
 static _Atomic int fail_write_in; /* the n-th call from now fails, 0 = none */
 static _Atomic int fail_sync_in;
@@ -377,7 +379,8 @@ static void writes_and_syncs_fail(void) {
     journal_io_replace(NULL);
 }
 
-/* A disk that loses what it could not sync: a sync that fails puts back what was there before, as a kernel does that drops pages. */
+/* A disk that loses what it could not sync: a sync that fails puts back what was there before, as a kernel does that
+ * drops pages. */
 #define LOST_MAX 64
 static struct lost {
     int fd;
@@ -426,7 +429,8 @@ static void sync_at_intervals_fails(void) {
         rig_sync(&rig);
     }
     plane_stats_t stats = {0};
-    for (int i = 0; i < 5000 && (stats.journal_syncs < 2 || lost_count != 0); i++) { /* one that fails, one that does not */
+    /* one that fails, one that does not */
+    for (int i = 0; i < 5000 && (stats.journal_syncs < 2 || lost_count != 0); i++) {
         usleep(1000);
         stats = (plane_stats_t){0};
         store_stats(rig.store, &stats);
@@ -472,7 +476,8 @@ int main(void) {
     RUN("publishers leave room for deletions and states in the ring", publishers_leave_room);
     RUN("the store's own limit refuses publishers until something goes", store_limit);
     RUN("a write or sync that fails is tried again, and nothing is durable before", writes_and_syncs_fail);
-    RUN("with a sync interval, a sync that fails has everything since the last one written again", sync_at_intervals_fails);
+    RUN("with a sync interval, a sync that fails has everything since the last one written again",
+        sync_at_intervals_fails);
     RUN("short writes are completed", short_writes);
     return TEST_RESULT();
 }

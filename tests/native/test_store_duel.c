@@ -1,6 +1,7 @@
-/* test_store_duel.c: the store against a dumb twin. The twin keeps every message in an array and applies the reference's rules
- * (jetstream 4.2, 4.4, 1.6) by walking it; the store does the same work with batches, journal, checkpoints, restarts and crashes in between.
- * After every round everything that can be asked is compared. LEAFD_DUEL_SEED replays one seed, LEAFD_DUEL_ROUNDS makes it longer.
+/* test_store_duel.c: the store against a dumb twin. The twin keeps every message in an array and applies the
+ * reference's rules (jetstream 4.2, 4.4, 1.6) by walking it; the store does the same work with batches, journal,
+ * checkpoints, restarts and crashes in between. After every round everything that can be asked is compared.
+ * LEAFD_DUEL_SEED replays one seed, LEAFD_DUEL_ROUNDS makes it longer.
  */
 #include "text/subject.h"
 #include "full_disk.h"
@@ -84,7 +85,8 @@ static append_verdict_t twin_append(uint32_t subject, uint32_t size, uint8_t fil
         if (twin.messages >= max_msgs && !full) {
             return APPEND_MAX_MSGS;
         }
-        if (twin.bytes + cost(&message) > max_bytes && !(full && cost(&twin.at[twin_oldest(subject)]) >= cost(&message))) {
+        if (twin.bytes + cost(&message) > max_bytes
+            && !(full && cost(&twin.at[twin_oldest(subject)]) >= cost(&message))) {
             return APPEND_MAX_BYTES;
         }
     }
@@ -122,7 +124,7 @@ static uint64_t twin_purge(bytes_t filter, uint64_t below, uint64_t keep) {
     return purged;
 }
 
-/* ---- comparison ---- */
+/* ---- comparison -------------------------------------------------------------------------------------------------- */
 
 static const char *const patterns[] = {"a.>", "a.1", "*.2", "b.*", ">", "none.x", "a.*.deep", "b.3"};
 
@@ -223,7 +225,8 @@ static bool visit_subject(void *context, bytes_t subject, uint64_t count, uint64
     for (uint32_t i = 0; i < SUBJECTS; i++) {
         if (strcmp(subjects[i], name) == 0) {
             listing->failed |= twin.count[i] != count;
-            listing->failed |= last_seq == 0 || last_seq > twin.last || twin.at[last_seq].subject != i || !twin.at[last_seq].alive;
+            listing->failed |=
+                last_seq == 0 || last_seq > twin.last || twin.at[last_seq].subject != i || !twin.at[last_seq].alive;
             listing->seen++;
         }
     }
@@ -282,7 +285,7 @@ static void compare_all(store_stream_t *stream) {
     }
 }
 
-/* ---- the duel ---- */
+/* ---- the duel ---------------------------------------------------------------------------------------------------- */
 
 static stream_config_t random_config(void) {
     stream_config_t config = rig_config();

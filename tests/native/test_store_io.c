@@ -1,6 +1,7 @@
-/* test_store_io.c: a disk that fails: writes, syncs and reads of either file, for a moment or for good, with each error that a file system
- * gives. What must hold each time: nothing that was durable is lost, publishers are refused while it fails, what was stored is read, the store
- * goes on by itself when the disk does, and a start that cannot be is refused in one line that says what to do.
+/* test_store_io.c: a disk that fails: writes, syncs and reads of either file, for a moment or for good, with each error
+ * that a file system gives. What must hold each time: nothing that was durable is lost, publishers are refused while it
+ * fails, what was stored is read, the store goes on by itself when the disk does, and a start that cannot be is refused
+ * in one line that says what to do.
  */
 #include <sys/resource.h>
 
@@ -92,7 +93,7 @@ static void reopened(void) {
     rig_close(&rig);
 }
 
-/* ---- for a while ---- */
+/* ---- for a while ------------------------------------------------------------------------------------------------- */
 
 static const int errors[] = {EIO, EROFS, ENODEV, EDQUOT, ENOSPC};
 
@@ -169,7 +170,7 @@ static void each_sync_of_a_checkpoint(void) {
     home_fails_once(FAIL_SYNC);
 }
 
-/* ---- opened again ---- */
+/* ---- opened again ------------------------------------------------------------------------------------------------ */
 
 /* Home was closed and does not open: it is not read, and it comes back by itself. */
 static void cannot_be_opened_again(void) {
@@ -178,7 +179,8 @@ static void cannot_be_opened_again(void) {
     begin();
     put();
     CHECK_EQ_I64(0, getrlimit(RLIMIT_NOFILE, &usual));
-    failing_disk((failing_t){.files = FAIL_HOME, .calls = FAIL_WRITE, .error = EIO, .begin = 0, .end = 8192}); /* the two metas */
+    /* the two metas */
+    failing_disk((failing_t){.files = FAIL_HOME, .calls = FAIL_WRITE, .error = EIO, .begin = 0, .end = 8192});
     until_refusing(true);
     struct rlimit none = {.rlim_cur = 3, .rlim_max = usual.rlim_max};
     CHECK_EQ_I64(0, setrlimit(RLIMIT_NOFILE, &none));
@@ -201,7 +203,7 @@ static void cannot_be_opened_again(void) {
     reopened();
 }
 
-/* ---- reads at a start ---- */
+/* ---- reads at a start -------------------------------------------------------------------------------------------- */
 
 static void begin_killed(void) {
     begin();
@@ -221,7 +223,8 @@ static void block_of_the_journal(void) {
     size_t home_size = rig_read_at(&rig, "data.mdb", home, sizeof home, 0);
     for (int64_t at = JOURNAL_START; at < 60 * 4096; at += 4096) {
         char reason[RIG_REASON];
-        failing_disk((failing_t){.files = FAIL_JOURNAL, .calls = FAIL_READ, .error = EIO, .begin = at, .end = at + 4096});
+        failing_disk(
+            (failing_t){.files = FAIL_JOURNAL, .calls = FAIL_READ, .error = EIO, .begin = at, .end = at + 4096});
         status_t status = rig_try(&rig, reason);
         failing_disk((failing_t){0});
         if (status == STATUS_OK) {
@@ -282,7 +285,8 @@ static void first_block_of_the_journal(void) {
     begin();
     put();
     rig_kill(&rig);
-    failing_disk((failing_t){.files = FAIL_JOURNAL, .calls = FAIL_READ, .error = EIO, .begin = 0, .end = JOURNAL_START});
+    failing_disk(
+        (failing_t){.files = FAIL_JOURNAL, .calls = FAIL_READ, .error = EIO, .begin = 0, .end = JOURNAL_START});
     rig_start(&rig);
     failing_disk((failing_t){0});
     CHECK(rig_alarmed(&rig, "first block"));
@@ -307,14 +311,18 @@ static void page_of_home(void) {
 }
 
 int main(void) {
-    RUN("while the journal's disk fails publishers are refused and all else is read; it goes on by itself, with nothing lost", journal_fails);
+    RUN("while the journal's disk fails publishers are refused and all else is read; it goes on by itself, with "
+        "nothing lost",
+        journal_fails);
     RUN("while home's disk fails deletions go on; publishing resumes by itself, with nothing lost", home_fails);
     RUN("whichever write of a checkpoint fails, the store goes on by itself", each_write_of_a_checkpoint);
     RUN("whichever sync of a checkpoint fails, the store goes on by itself", each_sync_of_a_checkpoint);
     RUN("home that does not open again is not read; it is served again by itself", cannot_be_opened_again);
-    RUN("a block of the journal that cannot be read refuses the start where it is missed, and only there", block_of_the_journal);
+    RUN("a block of the journal that cannot be read refuses the start where it is missed, and only there",
+        block_of_the_journal);
     RUN("an accepted loss of such a block loses what was in it, and says so", accepted_block);
-    RUN("a first block of the journal that cannot be read is written anew, with nothing lost", first_block_of_the_journal);
+    RUN("a first block of the journal that cannot be read is written anew, with nothing lost",
+        first_block_of_the_journal);
     RUN("a page of home that cannot be read refuses the start after an end by a signal", page_of_home);
     return TEST_RESULT();
 }

@@ -1,10 +1,10 @@
-/* test_store_lost.c: starts of a store that lost a file, or part of one. What must hold each time: all that was acknowledged is served, or
- * the start is refused, or an alarm says what is lost. Nothing is made anew in silence.
+/* test_store_lost.c: starts of a store that lost a file, or part of one. What must hold each time: all that was
+ * acknowledged is served, or the start is refused, or an alarm says what is lost. Nothing is made anew in silence.
  */
 #include "disk/journal.h"
 #include "store_rig.h"
 
-#define EARLIER 5 /* checkpointed   */
+#define EARLIER 5 /* checkpointed */
 #define LATER 20  /* in the journal */
 
 static rig_t rig;
@@ -213,9 +213,11 @@ static void few_are_kept(void) {
 }
 
 int main(void) {
-    RUN("a journal that is missing after a kill is missed: one line says what to do, and putting it back helps", missing_after_a_kill);
+    RUN("a journal that is missing after a kill is missed: one line says what to do, and putting it back helps",
+        missing_after_a_kill);
     RUN("the operator can accept the loss, once", missing_and_accepted);
-    RUN("after an orderly close a missing journal is made anew, with a warning: nothing was in it", missing_after_a_close);
+    RUN("after an orderly close a missing journal is made anew, with a warning: nothing was in it",
+        missing_after_a_close);
     RUN("a journal is missed from the store's first message on", missing_in_the_first_seconds);
     RUN("a journal whose first block is zeros is known by its batches, and loses nothing", first_block_zeroed);
     RUN("no flipped bit in the journal's first block loses anything", first_block_flipped);

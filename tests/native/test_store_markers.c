@@ -20,7 +20,8 @@ static store_stream_t *start(stream_config_t config) {
 }
 
 static void put(store_stream_t *stream, const char *subject, const char *header) {
-    append_t append = {.subject = text(subject), .header = text(header), .payload = text("x"), .expires_ts = rig.now.wall_ns + LIFE};
+    append_t append = {
+        .subject = text(subject), .header = text(header), .payload = text("x"), .expires_ts = rig.now.wall_ns + LIFE};
     CHECK_EQ_U64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
 }
 
@@ -148,7 +149,8 @@ static void without_the_setting(void) {
 }
 
 int main(void) {
-    RUN("the last message of a subject leaves a marker when its time is up, the marker leaves none", last_one_leaves_a_marker);
+    RUN("the last message of a subject leaves a marker when its time is up, the marker leaves none",
+        last_one_leaves_a_marker);
     RUN("a marker is made of what went home, and outlives a kill", from_home_and_over_a_kill);
     RUN("max_age leaves markers as a message's own time does", max_age_too);
     RUN("what says that something was deleted leaves no marker, nor does a deletion", deletions_leave_none);

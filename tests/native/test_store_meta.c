@@ -1,11 +1,12 @@
-/* test_store_meta.c: the few records of data.mdb that a start depends on (format, note of what was applied, use of the journal, clock) are
- * damaged. What must hold: one wrong bit is put right and told; of more, the start is refused with what to do, and that works.
+/* test_store_meta.c: the few records of data.mdb that a start depends on (format, note of what was applied, use of the
+ * journal, clock) are damaged. What must hold: one wrong bit is put right and told; of more, the start is refused with
+ * what to do, and that works.
  */
 #include "disk/env.h"
 #include "disk/journal.h"
 #include "store_rig.h"
 
-#define EARLIER 6 /* checkpointed   */
+#define EARLIER 6 /* checkpointed */
 #define LATER 12  /* in the journal */
 
 static const char *const names[] = {"format", "applied", "journal", "clock"};
@@ -176,8 +177,10 @@ static void use_and_clock(void) {
 }
 
 int main(void) {
-    RUN("whichever bit of a record that a start depends on is wrong, it is put right and told, and nothing is lost", every_bit);
-    RUN("one that is destroyed refuses the start; an accepted loss finds it again from the journal and loses nothing", destroyed);
+    RUN("whichever bit of a record that a start depends on is wrong, it is put right and told, and nothing is lost",
+        every_bit);
+    RUN("one that is destroyed refuses the start; an accepted loss finds it again from the journal and loses nothing",
+        destroyed);
     RUN("an accepted loss of such a record and the journal goes on with what was checkpointed", without_a_journal);
     RUN("a start can do without the clock and without the word how the journal was used", use_and_clock);
     return TEST_RESULT();

@@ -1,5 +1,5 @@
-/* test_store_pages.c: data.mdb is damaged in its pages. What must hold: an end of the process leaves a word, no start after it ends the same way,
- * and what is not served is alarmed or refused with what to do.
+/* test_store_pages.c: data.mdb is damaged in its pages. What must hold: an end of the process leaves a word, no start
+ * after it ends the same way, and what is not served is alarmed or refused with what to do.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -153,9 +153,12 @@ static void test_mark(void) {
 
 int main(void) {
     RUN("every page of a sound store is found sound, and the loss of a page in use is seen", test_check);
-    RUN("a data.mdb that was cut off is refused with what to do; an accepted loss begins an empty store beside what is kept", test_cut_off);
+    RUN("a data.mdb that was cut off is refused with what to do; an accepted loss begins an empty store beside what is "
+        "kept",
+        test_cut_off);
     RUN("a damaged page is alarmed by the start", test_alarmed);
-    RUN("a process that ends by a signal leaves a mark: the next start is refused where data.mdb is damaged, and goes on where it is sound",
+    RUN("a process that ends by a signal leaves a mark: the next start is refused where data.mdb is damaged, and goes "
+        "on where it is sound",
         test_mark);
     return TEST_RESULT();
 }

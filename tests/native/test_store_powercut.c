@@ -1,17 +1,20 @@
-/* test_store_powercut.c: the store after power cuts, hundreds of them, at any write and in any state that a disk may be left in.
+/* test_store_powercut.c: the store after power cuts, hundreds of them, at any write and in any state that a disk may be
+ * left in.
  *
- * A generation records a seeded workload (powercut.h), then opens images that a cut within it may leave. The op count K is
- * a record that each op writes in its own batch, so an image says itself how far it got. What must hold for each:
+ * A generation records a seeded workload (powercut.h), then opens images that a cut within it may leave. The op count K
+ * is a record that each op writes in its own batch, so an image says itself how far it got. What must hold for each:
  *
- *     it opens; what was durable before the cut is in K; K ends a batch; K is not beyond what was handed over by the cut
- *     every message, its bytes and stamp, and every counter are those that the live store had at K (test_store_duel.c says
- *     that those were right), ids of messages are still known, and the store goes on from there
+ *     it opens; what was durable before the cut is in K; K ends a batch; K is not beyond what was handed over by the
+ *     cut every message, its bytes and stamp, and every counter are those that the live store had at K
+ *     (test_store_duel.c says that those were right), ids of messages are still known, and the store goes on from there
  *
  * The next generation mostly begins from one of the images, so replay, and what a cut leaves of a replay, is cut too.
  *
- *     LEAFD_POWER_CUTS=20000 LEAFD_POWER_SEED=7 build/dev/tests/native/test_store_powercut      many more, from another seed
+ *     LEAFD_POWER_CUTS=20000 LEAFD_POWER_SEED=7 build/dev/tests/native/test_store_powercut      many more, from another
+ *                                                                                               seed
  *
- * An image that fails is kept, and its place is told with the seed. Threads make two runs of one seed differ in small things.
+ * An image that fails is kept, and its place is told with the seed. Threads make two runs of one seed differ in small
+ * things.
  */
 #include "base/crc.h"
 #include "store_rig.h"
@@ -27,7 +30,7 @@
 
 typedef enum mark {
     MARK_HANDED = NOTE_MARK, /* every op up to the value may be on disk from now on */
-    MARK_DURABLE,            /* every op up to the value was said to be durable     */
+    MARK_DURABLE,            /* every op up to the value was said to be durable */
 } mark_t;
 
 /* All that can be read of a stream. */
@@ -42,10 +45,10 @@ typedef struct picture {
 } picture_t;
 
 typedef struct boundary {
-    uint64_t op;     /* the last one before a tick: no other op may be the last one on disk */
+    uint64_t op; /* the last one before a tick: no other op may be the last one on disk */
     uint64_t batch;
     picture_t pictures[STREAMS];
-    uint64_t id_op;  /* whose message id must still be known, 0 = none; and that message's sequence */
+    uint64_t id_op; /* whose message id must still be known, 0 = none; and that message's sequence */
     uint64_t id_seq;
 } boundary_t;
 
@@ -55,7 +58,7 @@ static powercut_chance_t chance;
 static rig_t rig;
 static store_stream_t *streams[STREAMS];
 static int64_t sync_interval_ns; /* 0: durable before acknowledged */
-static boundary_t last; /* what the op that is done now made of it */
+static boundary_t last;          /* what the op that is done now made of it */
 static char record_root[64];
 static char image_root[64];
 static uint8_t payload[PAYLOAD_MAX];
@@ -93,7 +96,9 @@ static status_t open_at(const char *directory) {
     char reason[512];
     rig = (rig_t){.now = {.mono_ns = NS_PER_SECOND, .wall_ns = RIG_START}};
     snprintf(rig.directory, sizeof rig.directory, "%s", directory);
-    rig.options = (store_options_t){.directory = rig.directory, .journal_size = 1 << 20, .max_bytes = 1 << 28,
+    rig.options = (store_options_t){.directory = rig.directory,
+                                    .journal_size = 1 << 20,
+                                    .max_bytes = 1 << 28,
                                     .sync_interval_ns = sync_interval_ns};
     status_t status = store_open(&rig.options, &rig.store, reason, sizeof reason);
     if (status != STATUS_OK) {
@@ -102,12 +107,13 @@ static status_t open_at(const char *directory) {
     return status;
 }
 
-/* ---- what can be read ---- */
+/* ---- what can be read -------------------------------------------------------------------------------------------- */
 
 static picture_t take_picture(store_stream_t *stream) {
     stream_state_t state;
     store_stream_state(stream, &state);
-    picture_t picture = {state.messages, state.bytes, state.first_seq, state.last_seq, state.subjects, state.deleted_count, 0};
+    picture_t picture = {
+        state.messages, state.bytes, state.first_seq, state.last_seq, state.subjects, state.deleted_count, 0};
     uint64_t from = 0;
     uint64_t seen = 0;
     stored_message_t message;
@@ -153,7 +159,7 @@ static uint64_t op_count(void) {
     return load_be64(value.at);
 }
 
-/* ---- the workload ---- */
+/* ---- the workload ------------------------------------------------------------------------------------------------ */
 
 static appended_t put_message(int i, uint64_t op) {
     char subject[32];
@@ -164,7 +170,8 @@ static appended_t put_message(int i, uint64_t op) {
     }
     snprintf(subject, sizeof subject, "s.%u", (unsigned)below(17));
     snprintf(id, sizeof id, "id-%llu", (unsigned long long)op);
-    append_t append = {.subject = text(subject), .payload = bytes_of(payload, size), .msg_id = i == 0 ? text(id) : BYTES_NONE};
+    append_t append = {
+        .subject = text(subject), .payload = bytes_of(payload, size), .msg_id = i == 0 ? text(id) : BYTES_NONE};
     return store_append(streams[i], &append, rig.now);
 }
 
@@ -282,7 +289,7 @@ static void record(const char *directory) {
     }
 }
 
-/* ---- after the cut ---- */
+/* ---- after the cut ----------------------------------------------------------------------------------------------- */
 
 static const boundary_t *boundary_at(uint64_t op) {
     for (uint32_t i = boundary_count; i-- > 0;) {
@@ -447,7 +454,8 @@ static void cut_anywhere(void) {
 }
 
 int main(void) {
-    RUN("after a power cut all that was durable is there, each batch whole or not at all, and the store goes on", cut_anywhere);
+    RUN("after a power cut all that was durable is there, each batch whole or not at all, and the store goes on",
+        cut_anywhere);
     if (test_failed_count > 0 && setjmp(test_escape) == 0) {
         keep_failed();
     }

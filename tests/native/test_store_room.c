@@ -1,5 +1,6 @@
-/* test_store_room.c: a store whose disk is full, file and memory alike: publishers are refused, removals make room that can be used while the
- * disk stays full, and nothing acknowledged is lost. test_store_duel.c has the same with everything at random; tests/crash has a real disk.
+/* test_store_room.c: a store whose disk is full, file and memory alike: publishers are refused, removals make room that
+ * can be used while the disk stays full, and nothing acknowledged is lost. test_store_duel.c has the same with
+ * everything at random; tests/crash has a real disk.
  */
 #include "full_disk.h"
 #include "store_rig.h"

@@ -1,5 +1,5 @@
-/* test_store_rules.c: what a publish or purge does, one rule at a time. Expected values are what nats-server 2.15.1 answered to the same
- * steps.
+/* test_store_rules.c: what a publish or purge does, one rule at a time. Expected values are what nats-server 2.15.1
+ * answered to the same steps.
  */
 #include "store_rig.h"
 
@@ -70,7 +70,8 @@ static void expectations(void) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
     put_id(stream, "w.1", "one");
-    append_t append = {.subject = text("w.1"), .msg_id = text("one"), .has_expected_msg_id = true, .expected_msg_id = text("zz")};
+    append_t append = {
+        .subject = text("w.1"), .msg_id = text("one"), .has_expected_msg_id = true, .expected_msg_id = text("zz")};
     CHECK_EQ_U64(APPEND_DUPLICATE, store_append(stream, &append, rig.now).verdict);
     append.msg_id = BYTES_NONE;
     appended_t out = store_append(stream, &append, rig.now);
@@ -81,7 +82,8 @@ static void expectations(void) {
     out = store_append(stream, &append, rig.now);
     CHECK_EQ_U64(APPEND_WRONG_LAST_MSG_ID, out.verdict);
     CHECK_EQ_U64(0, out.last_msg_id.size);
-    append = (append_t){.subject = text("w.1"), .msg_id = text("one"), .has_expected_last_seq = true, .expected_last_seq = 7};
+    append = (append_t){
+        .subject = text("w.1"), .msg_id = text("one"), .has_expected_last_seq = true, .expected_last_seq = 7};
     out = store_append(stream, &append, rig.now);
     CHECK_EQ_U64(APPEND_WRONG_LAST_SEQ, out.verdict);
     CHECK_EQ_U64(2, out.seq);
@@ -130,7 +132,8 @@ static void accounting(void) {
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
     rig_put(&rig, stream, "Rf.0", "x");
     CHECK_EQ_U64(35, state_of(stream).bytes);
-    append_t append = {.subject = text("Vf.1"), .header = text("NATS/1.0\r\nNats-Rollup: sub\r\n\r\n"), .payload = text("r")};
+    append_t append = {
+        .subject = text("Vf.1"), .header = text("NATS/1.0\r\nNats-Rollup: sub\r\n\r\n"), .payload = text("r")};
     store_append(stream, &append, rig.now);
     CHECK_EQ_U64(35 + 34 + 4 + 30 + 1, state_of(stream).bytes);
     stream_config_t config = rig_config();
@@ -173,8 +176,9 @@ static void discard_new_replaces(void) {
         uint32_t size;
         append_verdict_t verdict;
         uint64_t bytes;
-    } steps[] = {{"Uf.a", 10, APPEND_STORED, 44},     {"Uf.b", 60, APPEND_STORED, 138}, {"Uf.a", 10, APPEND_STORED, 138},
-                 {"Uf.a", 11, APPEND_MAX_BYTES, 138}, {"Uf.b", 5, APPEND_STORED, 83},   {"Uf.a", 30, APPEND_STORED, 103}};
+    } steps[] = {{"Uf.a", 10, APPEND_STORED, 44},  {"Uf.b", 60, APPEND_STORED, 138},
+                 {"Uf.a", 10, APPEND_STORED, 138}, {"Uf.a", 11, APPEND_MAX_BYTES, 138},
+                 {"Uf.b", 5, APPEND_STORED, 83},   {"Uf.a", 30, APPEND_STORED, 103}};
     static const uint8_t payload[64];
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         append_t append = {.subject = text(steps[i].subject), .payload = bytes_of(payload, steps[i].size)};

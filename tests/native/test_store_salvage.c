@@ -1,5 +1,6 @@
-/* test_store_salvage.c: damage in the journal's tail, after a kill. LEAFD_EVERY_BIT=1 flips every bit, not one in a few bytes. What must hold wherever it is: nothing wrong is served, what is
- * derived from messages agrees with them, and whatever of the acknowledged is not served any more, an alarm says so.
+/* test_store_salvage.c: damage in the journal's tail, after a kill. LEAFD_EVERY_BIT=1 flips every bit, not one in a few
+ * bytes. What must hold wherever it is: nothing wrong is served, what is derived from messages agrees with them, and
+ * whatever of the acknowledged is not served any more, an alarm says so.
  */
 #include "disk/journal.h"
 #include "store_rig.h"
@@ -78,7 +79,7 @@ static uint32_t alarms(void) {
     return count;
 }
 
-/* ---- what is derived agrees with the messages ---- */
+/* ---- what is derived agrees with the messages -------------------------------------------------------------------- */
 
 static bool compare_subject(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
     uint64_t *subjects = context;
@@ -131,7 +132,7 @@ static void check_goes_on(uint64_t next) {
     CHECK_EQ_U64(before, check_agrees());
 }
 
-/* ---- one message of sixty ---- */
+/* ---- one message of sixty ---------------------------------------------------------------------------------------- */
 
 #define MESSAGES 60
 
@@ -217,7 +218,7 @@ static void kept_once(void) {
     rig_close(&rig);
 }
 
-/* ---- every byte ---- */
+/* ---- every byte -------------------------------------------------------------------------------------------------- */
 
 /* Messages, a deletion in the middle, a purge, a record; each a batch. */
 static void begin_varied(void) {
@@ -240,7 +241,8 @@ static uint64_t batches_found(size_t *begins, size_t *sizes) {
     uint64_t count = 0;
     batch_header_t header;
     for (size_t at = JOURNAL_START; at + BLOCK <= journal_size; at += BLOCK) {
-        if (batch_header_read(pristine + at, &header) && header.position % (journal_size - JOURNAL_START) == at - JOURNAL_START) {
+        if (batch_header_read(pristine + at, &header)
+            && header.position % (journal_size - JOURNAL_START) == at - JOURNAL_START) {
             begins[count] = at;
             sizes[count++] = header.size;
         }
@@ -273,8 +275,8 @@ static void every_flip(void) {
             journal[at] = pristine[at];
             stored_message_t message;
             bytes_t value;
-            if (check_agrees() != expected || alarms() == 0 || store_read(stream, EARLIER + 4, &message) != STATUS_OK ||
-                store_record_get(rig.store, RECORD_CONTROL, text("k"), &value) != STATUS_OK) {
+            if (check_agrees() != expected || alarms() == 0 || store_read(stream, EARLIER + 4, &message) != STATUS_OK
+                || store_record_get(rig.store, RECORD_CONTROL, text("k"), &value) != STATUS_OK) {
                 FAIL("batch %llu, byte %zu, bit %zu", (unsigned long long)batch, bit / 8, bit % 8);
             }
             store_close(rig.store);
@@ -291,7 +293,8 @@ static void every_sector(void) {
     begin_sixty();
     uint64_t count = batches_found(begins, sizes);
     memcpy(journal, pristine, sizeof journal);
-    for (uint64_t batch = count - MESSAGES; batch < count - 1; batch++) { /* behind the last there is none that would tell */
+    /* behind the last there is none that would tell */
+    for (uint64_t batch = count - MESSAGES; batch < count - 1; batch++) {
         memset(journal + begins[batch], batch % 2 == 0 ? 0 : 0x5a, 512);
         start_with(journal);
         memcpy(journal + begins[batch], pristine + begins[batch], 512);
@@ -303,7 +306,7 @@ static void every_sector(void) {
     rig_close(&rig);
 }
 
-/* ---- the last batch ---- */
+/* ---- the last batch ---------------------------------------------------------------------------------------------- */
 
 static bool marked(void) {
     CHECK(rig_read_at(&rig, "journal", pristine, sizeof pristine, 0) > 0);
@@ -350,7 +353,7 @@ static void unfinished_write(void) {
     rig_close(&rig);
 }
 
-/* ---- files of different times ---- */
+/* ---- files of different times ------------------------------------------------------------------------------------ */
 
 static void older_journal(void) {
     static uint8_t old[sizeof pristine];
@@ -391,16 +394,18 @@ static void older_home(void) {
     rig_close(&rig);
 }
 
-/* ---- what a client can put into a payload ---- */
+/* ---- what a client can put into a payload ------------------------------------------------------------------------ */
 
-/* A payload with whole batches in it, at every block, as if it were a journal: without the store's id they count for nothing. */
+/* A payload with whole batches in it, at every block, as if it were a journal: without the store's id they count for
+ * nothing. */
 static void forged(void) {
     static uint8_t journal[sizeof pristine];
     static uint8_t payload[64 << 10];
     begin();
     uint64_t guess = UINT64_C(65536);
     for (size_t at = 0; at + 4096 <= sizeof payload; at += 64) {
-        batch_header_t header = {.position = guess + at / 64 * 4096, .number = 99, .size = BATCH_HEADER_SIZE, .format = STORE_FORMAT};
+        batch_header_t header = {
+            .position = guess + at / 64 * 4096, .number = 99, .size = BATCH_HEADER_SIZE, .format = STORE_FORMAT};
         batch_header_write(payload + at, &header);
         header.crc = batch_crc(payload + at, BATCH_HEADER_SIZE);
         batch_header_write(payload + at, &header);

@@ -101,7 +101,8 @@ static void deadline_is_told(void) {
     rig_close(&rig);
 }
 
-/* Far more often than there are checkpoints: entries of an old time come up again from home, and must be passed over. */
+/* Far more often than there are checkpoints: entries of an old time come up again from home, and must be passed over.
+ */
 static void again_and_again(void) {
     store_stream_t *stream = start();
     heard.every_ns = 2 * S;
@@ -145,7 +146,7 @@ static void over_kills(void) {
     pass(S);
     CHECK_EQ_U64(2, heard.count);
     rig_checkpoint(&rig);
-    stream = restart(); /* from home */
+    stream = restart();      /* from home */
     rig_pass(&rig, 100 * S); /* down for long: once */
     pass(S);
     CHECK_EQ_U64(3, heard.count);
@@ -156,7 +157,8 @@ static void over_kills(void) {
     rig_close(&rig);
 }
 
-/* Dies with the batch in hand that nobody made durable: neither the made message nor the end of the schedule is there. */
+/* Dies with the batch in hand that nobody made durable: neither the made message nor the end of the schedule is there.
+ */
 static void dies_while_firing(void) {
     store_stream_t *stream = start();
     (void)plan(stream, 10 * S);
@@ -239,7 +241,8 @@ static void not_now(void) {
 
 static void with_a_life_of_its_own(void) {
     store_stream_t *stream = start();
-    append_t append = {.subject = text("plan"), .due_ts = rig.now.wall_ns + 20 * S, .expires_ts = rig.now.wall_ns + 10 * S};
+    append_t append = {
+        .subject = text("plan"), .due_ts = rig.now.wall_ns + 20 * S, .expires_ts = rig.now.wall_ns + 10 * S};
     store_append(stream, &append, rig.now);
     rig_sync(&rig);
     pass(10 * S);
@@ -249,7 +252,7 @@ static void with_a_life_of_its_own(void) {
     rig_close(&rig);
 }
 
-/* ---- many at once ---- */
+/* ---- many at once ------------------------------------------------------------------------------------------------ */
 
 #define MANY 500u
 #define A_TICK 80u /* schedules that one tick fires, and a few */
@@ -270,7 +273,8 @@ static void many_take_turns(void) {
         (void)snprintf(subject, sizeof subject, "plan.%u", i);
         append_t append = {.subject = text(subject), .payload = text("p"), .due_ts = rig.now.wall_ns + 10 * S};
         CHECK_EQ_U64(APPEND_STORED, store_append(streams[i % 2], &append, rig.now).verdict);
-        for (uint32_t each = 0; each < 8; each++) CHECK_EQ_U64(APPEND_STORED, store_append(streams[2], &mortal, rig.now).verdict);
+        for (uint32_t each = 0; each < 8; each++)
+            CHECK_EQ_U64(APPEND_STORED, store_append(streams[2], &mortal, rig.now).verdict);
         if (i % 50 == 49) rig_sync(&rig);
     }
     rig.now.mono_ns += 11 * S;
@@ -297,6 +301,7 @@ int main(void) {
     RUN("a replaced, deleted or forgotten schedule is not due", replaced_and_removed);
     RUN("who has no room for it now is asked again, and holds up nothing else", not_now);
     RUN("a schedule whose message expires first is not due", with_a_life_of_its_own);
-    RUN("however many schedules and messages are due at once, a tick does a part of them, and the next ones the rest", many_take_turns);
+    RUN("however many schedules and messages are due at once, a tick does a part of them, and the next ones the rest",
+        many_take_turns);
     return TEST_RESULT();
 }

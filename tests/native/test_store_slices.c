@@ -1,5 +1,6 @@
-/* test_store_slices.c: what goes through a store in slices, against a dumb twin that is walked at once. Between the slices messages come,
- * go and are evicted, batches become durable, checkpoints move young subjects home. LEAFD_DUEL_SEED replays one seed.
+/* test_store_slices.c: what goes through a store in slices, against a dumb twin that is walked at once. Between the
+ * slices messages come, go and are evicted, batches become durable, checkpoints move young subjects home.
+ * LEAFD_DUEL_SEED replays one seed.
  */
 #include "text/subject.h"
 #include "store_rig.h"
@@ -44,14 +45,14 @@ static void name_subjects(void) {
     }
 }
 
-static const char *const patterns[PATTERNS] = {"a.>", "*.3.*", ">", "ab.5.*", "none.*", "b.1.1", "long.>", "*.*.3", "a.0.0", "b.*.>",
-                                              "b.4.4", "ab.1.8", "ab.2.2", "a.3.3"};
+static const char *const patterns[PATTERNS] = {"a.>",   "*.3.*", ">",     "ab.5.*", "none.*", "b.1.1",  "long.>",
+                                               "*.*.3", "a.0.0", "b.*.>", "b.4.4",  "ab.1.8", "ab.2.2", "a.3.3"};
 
 static bool matches(uint32_t subject, const char *pattern) {
     return subject_matches(text(subjects[subject]), text(pattern));
 }
 
-/* ---- the twin ---- */
+/* ---- the twin ---------------------------------------------------------------------------------------------------- */
 
 static void twin_dies(uint64_t seq) {
     uint32_t subject = twin[seq].subject;
@@ -113,7 +114,7 @@ static void disturb(void) {
     }
 }
 
-/* ---- tallies ---- */
+/* ---- tallies ----------------------------------------------------------------------------------------------------- */
 
 typedef struct probe {
     store_tally_t *tally;
@@ -169,7 +170,7 @@ static void probe_step(probe_t *probe) {
     }
 }
 
-/* ---- a walk ---- */
+/* ---- a walk ------------------------------------------------------------------------------------------------------ */
 
 typedef struct walker {
     store_walk_t *walk;
@@ -230,7 +231,7 @@ static void walk_step(void) {
     walker.walk = NULL;
 }
 
-/* ---- the newest ---- */
+/* ---- the newest -------------------------------------------------------------------------------------------------- */
 
 typedef struct finder {
     bool open;
@@ -246,7 +247,8 @@ static void newest_step(void) {
         finder = (finder_t){.open = true, .pattern = patterns[below(PATTERNS)], .start = twin_last};
     }
     uint64_t seq = 0;
-    status_t status = store_newest(stream, &finder.newest, text(finder.pattern), UINT64_MAX, 1 + (uint32_t)below(300), &seq);
+    status_t status =
+        store_newest(stream, &finder.newest, text(finder.pattern), UINT64_MAX, 1 + (uint32_t)below(300), &seq);
     if (status == STATUS_AGAIN) {
         return;
     }
@@ -265,7 +267,7 @@ static void newest_step(void) {
     finder.open = false;
 }
 
-/* ---- a purge ---- */
+/* ---- a purge ----------------------------------------------------------------------------------------------------- */
 
 typedef struct purger {
     bool open;
@@ -325,7 +327,7 @@ static void purge_step(void) {
     purger.open = false;
 }
 
-/* ---- the duel ---- */
+/* ---- the duel ---------------------------------------------------------------------------------------------------- */
 
 static void duel(uint64_t seed) {
     static probe_t probes[TALLIES];
@@ -383,7 +385,7 @@ static void duels(void) {
     }
 }
 
-/* ---- one slice is bounded ---- */
+/* ---- one slice is bounded ---------------------------------------------------------------------------------------- */
 
 static uint32_t visited;
 
@@ -427,7 +429,8 @@ static void slices_are_bounded(void) {
     rig_close(&rig);
 }
 
-/* The newest of a subject leaves no link behind when it goes, and a count that stands on it has to know its way all the same. */
+/* The newest of a subject leaves no link behind when it goes, and a count that stands on it has to know its way all the
+ * same. */
 static void count_survives_what_it_stands_on(void) {
     rig = (rig_t){0};
     rig_open(&rig);
@@ -461,7 +464,7 @@ static void rollup_goes_on(void) {
     appended_t rolled = put("r.1", 1);
     CHECK_EQ_U64(9001, rolled.seq);
     CHECK_EQ_U64(1, rolled.rolling); /* not done with the append, and it says so */
-    (void)put("r.1", 0); /* later */
+    (void)put("r.1", 0);             /* later */
     store_purge_t purge = {.filter = text("r.1"), .below_seq = rolled.seq};
     bool more = true;
     while (more) {

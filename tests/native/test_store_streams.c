@@ -1,5 +1,5 @@
-/* test_store_streams.c: records, subjects and streams in numbers: merged reads through young and home, removal, more subjects than the
- * cache holds, streams side by side, removals in steps.
+/* test_store_streams.c: records, subjects and streams in numbers: merged reads through young and home, removal, more
+ * subjects than the cache holds, streams side by side, removals in steps.
  */
 #include "store/core.h"
 #include "store_rig.h"
@@ -22,7 +22,7 @@ static stream_state_t state_of(store_stream_t *stream) {
     return state;
 }
 
-/* ---- records ---- */
+/* ---- records ----------------------------------------------------------------------------------------------------- */
 
 typedef struct gathered {
     char text[256];
@@ -31,8 +31,8 @@ typedef struct gathered {
 static bool gather(void *context, bytes_t key, bytes_t value) {
     gathered_t *gathered = context;
     size_t at = strlen(gathered->text);
-    snprintf(gathered->text + at, sizeof gathered->text - at, "%.*s=%.*s ", (int)key.size, (const char *)key.at, (int)value.size,
-             (const char *)value.at);
+    snprintf(gathered->text + at, sizeof gathered->text - at, "%.*s=%.*s ", (int)key.size, (const char *)key.at,
+             (int)value.size, (const char *)value.at);
     return true;
 }
 

@@ -148,7 +148,8 @@ static void matching_duel(void) {
     }
 }
 
-/* All literals of one to five tokens over an alphabet that covers every token random_subject makes, and one it never makes. */
+/* All literals of one to five tokens over an alphabet that covers every token random_subject makes, and one it never
+ * makes. */
 static uint32_t every_literal(char literals[][32], uint32_t max) {
     static const char *const tokens[] = {"a", "b", "q"};
     uint32_t count = 0;

@@ -16,7 +16,8 @@ static uint32_t random_below(uint32_t bound) {
     return (random_state >> 10) % bound;
 }
 
-/* Over a tiny alphabet with bytes on both sides of '.', so that much matches and prefixes are common. Some are no patterns. */
+/* Over a tiny alphabet with bytes on both sides of '.', so that much matches and prefixes are common. Some are no
+ * patterns. */
 static bytes_t random_subject(char *to, bool wildcards) {
     static const char *const plain[] = {"a", "b", "ab", "a-", "a0", "*x", "x>", "\001", "", ">"};
     uint32_t known = random_below(12) == 0 ? 10 : 8;
@@ -64,8 +65,8 @@ static void duel(void) {
             answers[matches]++;
             if (subject_set_matches(&set, subject) != matches || subject_set_covers(&set, subject) != covers
                 || subject_set_collides(&set, subject) != collides) {
-                FAIL("round %u: \"%s\" among %u patterns: matches %d, covered %d, collides %d", round, text, count, matches, covers,
-                     collides);
+                FAIL("round %u: \"%s\" among %u patterns: matches %d, covered %d, collides %d", round, text, count,
+                     matches, covers, collides);
             }
         }
     }

@@ -49,8 +49,24 @@ static void durations_read(void) {
         CHECK_EQ_I64(STATUS_OK, duration_parse(text(good[i].text), &ns));
         CHECK_EQ_I64(good[i].ns, ns);
     }
-    static const char *const bad[] = {"", "3", "-", "s", ".", "-.", ".s", "+.s", "1d", "1 s", " 1s", "1s ", "3000000h", "9223372036854775808ns", "x",
-                                      "18446744073.709551616s", "-9223372036854775809ns", "9223372036.854775808s"};
+    static const char *const bad[] = {"",
+                                      "3",
+                                      "-",
+                                      "s",
+                                      ".",
+                                      "-.",
+                                      ".s",
+                                      "+.s",
+                                      "1d",
+                                      "1 s",
+                                      " 1s",
+                                      "1s ",
+                                      "3000000h",
+                                      "9223372036854775808ns",
+                                      "x",
+                                      "18446744073.709551616s",
+                                      "-9223372036854775809ns",
+                                      "9223372036.854775808s"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t ns;
         CHECK_EQ_I64(STATUS_INVALID, duration_parse(text(bad[i]), &ns));
@@ -82,13 +98,15 @@ static void durations_written(void) {
 }
 
 static void json_fields(void) {
-    bytes_t object = text(" { \"a\" : 1 , \"b\":\"x\\\"y\",\"c\":[1,{\"d\":2}],\"\":null, \"e\":{},\"f\":-0.5e+3,\"g\":true } ");
+    bytes_t object =
+        text(" { \"a\" : 1 , \"b\":\"x\\\"y\",\"c\":[1,{\"d\":2}],\"\":null, \"e\":{},\"f\":-0.5e+3,\"g\":true } ");
     json_error_t error;
     CHECK(json_valid(object, &error));
     while (object.at[0] == ' ') object = bytes_of(object.at + 1, object.size - 1);
     static const char *const names[] = {"a", "b", "c", "", "e", "f", "g"};
     static const char *const values[] = {"1", "x\\\"y", "[1,{\"d\":2}]", "null", "{}", "-0.5e+3", "true"};
-    static const json_kind_t kinds[] = {JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_NULL, JSON_OBJECT, JSON_NUMBER, JSON_BOOL};
+    static const json_kind_t kinds[] = {JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_NULL,
+                                        JSON_OBJECT, JSON_NUMBER, JSON_BOOL};
     json_field_t field;
     uint32_t at = 0;
     for (size_t i = 0; i < 7; i++) {
@@ -122,7 +140,8 @@ static void deep_json(void) {
 
 /* Each buffer is as large as its text to the byte, so that AddressSanitizer sees a step over the end. */
 static void cut_json(void) {
-    static const char whole[] = "{\"batch\":10,\"a\":[true,false,null,\"\\u00e9\\n\"],\"x\":{\"y\":-1.5e-3},\"expires\":5}";
+    static const char whole[] =
+        "{\"batch\":10,\"a\":[true,false,null,\"\\u00e9\\n\"],\"x\":{\"y\":-1.5e-3},\"expires\":5}";
     uint64_t seed = 1;
     for (int round = 0; round < 20000; round++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -145,7 +164,8 @@ static void cut_json(void) {
 }
 
 static void errors_stay_on_their_line(void) {
-    static const char *const bad[] = {"{\xc3\r\n", "{\"a\":\xe2\r\nX: y", "{\"\\\r\nX: y", "{\"\\u\r\nX: y\"}", "{\r\n\x01", "\n\x7f", "{\"a\":t\n"};
+    static const char *const bad[] = {
+        "{\xc3\r\n", "{\"a\":\xe2\r\nX: y", "{\"\\\r\nX: y", "{\"\\u\r\nX: y\"}", "{\r\n\x01", "\n\x7f", "{\"a\":t\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         json_error_t error;
         CHECK(!json_valid(text(bad[i]), &error));
@@ -154,29 +174,23 @@ static void errors_stay_on_their_line(void) {
     }
 }
 
-/* Asked of nats-server 2.15.1: it takes and refuses these; of those that overflow in its sum (see ttl.h) it takes the header, too. */
+/* Asked of nats-server 2.15.1: it takes and refuses these; of those that overflow in its sum (see ttl.h) it takes the
+ * header, too. */
 static void times_to_live(void) {
     static const struct {
         const char *text;
         int64_t ns;
-    } good[] = {{"never", TTL_NEVER},
-                {"NEVER", TTL_NEVER},
-                {"Never", TTL_NEVER},
-                {"1", 1000000000},
-                {"1s", 1000000000},
-                {"1.5s", 1500000000},
-                {"+5s", 5000000000},
-                {"1h", 3600000000000},
-                {"2562047h", 9223369200000000000},
-                {"99999999999", TTL_NEVER},
-                {"9223372037", TTL_NEVER},
-                {"9223372036854775807", TTL_NEVER}};
+    } good[] = {{"never", TTL_NEVER},       {"NEVER", TTL_NEVER},      {"Never", TTL_NEVER},
+                {"1", 1000000000},          {"1s", 1000000000},        {"1.5s", 1500000000},
+                {"+5s", 5000000000},        {"1h", 3600000000000},     {"2562047h", 9223369200000000000},
+                {"99999999999", TTL_NEVER}, {"9223372037", TTL_NEVER}, {"9223372036854775807", TTL_NEVER}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         int64_t ns = 0;
         if (!ttl_parse(text(good[i].text), &ns)) FAIL("refused: %s", good[i].text);
         CHECK_EQ_I64(good[i].ns, ns);
     }
-    static const char *const bad[] = {"", "0", "0s", "999ms", "-1", "+5", "5 s", "2562048h", "9223372036854775808", "nev", "nevers"};
+    static const char *const bad[] = {
+        "", "0", "0s", "999ms", "-1", "+5", "5 s", "2562048h", "9223372036854775808", "nev", "nevers"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         int64_t ns = 0;
         if (ttl_parse(text(bad[i]), &ns)) FAIL("taken: %s", bad[i]);

@@ -1,5 +1,5 @@
-/* test_text_schedule.c: the patterns of scheduled messages, and time zones. Expected times are those of the reference's rules: its own
- * tests' where it has one, otherwise its calendar worked out by hand or by Python's zoneinfo. */
+/* test_text_schedule.c: the patterns of scheduled messages, and time zones. Expected times are those of the reference's
+ * rules: its own tests' where it has one, otherwise its calendar worked out by hand or by Python's zoneinfo. */
 #include "text/schedule.h"
 
 #include "base/clock.h"
@@ -29,10 +29,10 @@ static const char *next(const char *pattern, const char *zone_name, const char *
 }
 
 /* The clock stands at the base. */
-#define CHECK_FROM(expected, pattern, zone, base)       \
-    do {                                                \
-        const char *real = next(pattern, zone, base, base); \
-        CHECK_TEXT(expected, real, strlen(real));       \
+#define CHECK_FROM(expected, pattern, zone, base)                                                                      \
+    do {                                                                                                               \
+        const char *real = next(pattern, zone, base, base);                                                            \
+        CHECK_TEXT(expected, real, strlen(real));                                                                      \
     } while (0)
 
 static void exact(void) {
@@ -69,7 +69,8 @@ static void clock_set_back(void) {
     CHECK_TEXT("2026-01-01T00:00:05Z", real, strlen(real));
     real = next("0 0 * * * *", "", "2026-01-02T00:00:00Z", "2026-01-01T07:30:00Z");
     CHECK_TEXT("2026-01-01T08:00:00Z", real, strlen(real));
-    real = next("0 0 * * * *", "", "2026-01-01T08:00:00Z", "2026-01-01T07:59:59.9Z"); /* only a little, as clocks are slewed */
+    /* only a little, as clocks are slewed */
+    real = next("0 0 * * * *", "", "2026-01-01T08:00:00Z", "2026-01-01T07:59:59.9Z");
     CHECK_TEXT("2026-01-01T09:00:00Z", real, strlen(real));
 }
 
@@ -102,10 +103,32 @@ static void cron(void) {
 }
 
 static void no_cron(void) {
-    static const char *const rows[] = {"x", "* * * * *", "* * * * * * *", "60 * * * * *", "-1 * * * * *", "* * 24 * * *", "* * * 0 * *",
-                                       "* * * * 13 *", "* * * * * 7", "1-2-3 * * * * *", "5-1 * * * * *", "*/0 * * * * *", "*/2/2 * * * * *",
-                                       "*/ * * * * *", "a * * * * *", "99999999999999999999 * * * * *", "0 0 0 30 2 ?", "0 0 0 31 4,6,9,11 *",
-                                       ", * * * * *", "* , * * * *", "* * , * * *", "* * * , * ,", "* * * * , *", "@sometimes", "@at", "@every"};
+    static const char *const rows[] = {"x",
+                                       "* * * * *",
+                                       "* * * * * * *",
+                                       "60 * * * * *",
+                                       "-1 * * * * *",
+                                       "* * 24 * * *",
+                                       "* * * 0 * *",
+                                       "* * * * 13 *",
+                                       "* * * * * 7",
+                                       "1-2-3 * * * * *",
+                                       "5-1 * * * * *",
+                                       "*/0 * * * * *",
+                                       "*/2/2 * * * * *",
+                                       "*/ * * * * *",
+                                       "a * * * * *",
+                                       "99999999999999999999 * * * * *",
+                                       "0 0 0 30 2 ?",
+                                       "0 0 0 31 4,6,9,11 *",
+                                       ", * * * * *",
+                                       "* , * * * *",
+                                       "* * , * * *",
+                                       "* * * , * ,",
+                                       "* * * * , *",
+                                       "@sometimes",
+                                       "@at",
+                                       "@every"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         CHECK_FROM("", rows[i], "", "2026-01-01T00:00:00Z");
     }
@@ -117,7 +140,8 @@ static void zones(void) {
         {"0 0 12 * * *", "Europe/Berlin", "2026-07-01T00:00:00Z", "2026-07-01T10:00:00Z"},
         {"0 0 12 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T10:00:00Z"},
         {"0 0 12 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-25T11:00:00Z"},
-        {"0 0 12 * * *", "Europe/Berlin", "2061-07-01T00:00:00Z", "2061-07-01T10:00:00Z"}, /* behind the table: by its rule */
+        /* behind the table: by its rule */
+        {"0 0 12 * * *", "Europe/Berlin", "2061-07-01T00:00:00Z", "2061-07-01T10:00:00Z"},
         {"0 0 12 * * *", "Europe/Berlin", "2061-12-01T00:00:00Z", "2061-12-01T11:00:00Z"},
         {"0 0 12 * * *", "Australia/Sydney", "2061-12-01T00:00:00Z", "2061-12-01T01:00:00Z"},
         {"0 0 12 * * *", "Australia/Sydney", "2061-07-01T00:00:00Z", "2061-07-01T02:00:00Z"},
@@ -132,7 +156,8 @@ static void zones(void) {
 }
 
 static void no_zones(void) {
-    static const char *const rows[] = {"Europe/Atlantis", "../zoneinfo/UTC", "/etc/localtime", "Europe", "", "Europe/..", "zone.tab", "\\x"};
+    static const char *const rows[] = {
+        "Europe/Atlantis", "../zoneinfo/UTC", "/etc/localtime", "Europe", "", "Europe/..", "zone.tab", "\\x"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         zone_t *zone = zone_open(text_of(rows[i]));
         CHECK(zone == NULL);

@@ -1,5 +1,5 @@
-/* test_transform.c: transforms against tables taken from nats-server 2.15.1: what a stream with that subject_transform stored, and which it
- * refused. */
+/* test_transform.c: transforms against tables taken from nats-server 2.15.1: what a stream with that subject_transform
+ * stored, and which it refused. */
 #include "text/transform.h"
 
 #include <stdlib.h>
@@ -242,7 +242,8 @@ static void a_name_that_is_too_long_is_told_and_not_written_past_the_end(void) {
     for (uint32_t max = 0; max < 18; max++) {
         uint8_t *out = malloc(max + 1); /* the sanitizer watches the byte behind it */
         uint32_t size;
-        CHECK_EQ_I64(max < 17 ? STATUS_FULL : STATUS_OK, transform_apply(transform, text("t.abcde"), 0, out, max, &size));
+        CHECK_EQ_I64(max < 17 ? STATUS_FULL : STATUS_OK,
+                     transform_apply(transform, text("t.abcde"), 0, out, max, &size));
         free(out);
         CHECK(size <= max);
     }
@@ -272,9 +273,11 @@ static void a_source_of_too_many_tokens_is_refused(void) {
 int main(void) {
     RUN("subjects are renamed as the reference renames them", renames_as_the_reference_does);
     RUN("what the reference refuses is refused", refuses_what_the_reference_refuses);
-    RUN("random tokens are below their bound, reach all, and are drawn one by one", a_random_token_is_below_its_bound_and_reaches_all);
+    RUN("random tokens are below their bound, reach all, and are drawn one by one",
+        a_random_token_is_below_its_bound_and_reaches_all);
     RUN("what is no literal subject is not renamed", what_is_no_literal_subject_is_not_renamed);
-    RUN("a name that is too long is told and not written past the end", a_name_that_is_too_long_is_told_and_not_written_past_the_end);
+    RUN("a name that is too long is told and not written past the end",
+        a_name_that_is_too_long_is_told_and_not_written_past_the_end);
     RUN("a source of more tokens than subscriptions may have is refused", a_source_of_too_many_tokens_is_refused);
     return TEST_RESULT();
 }

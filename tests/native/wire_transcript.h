@@ -1,5 +1,5 @@
-/* wire_transcript.h: what the parser made of some input, as text: one line an op, the last line how it ended. For test_parse.c
- * and the fuzzer, which compare the transcripts of the same bytes fed in different ways.
+/* wire_transcript.h: what the parser made of some input, as text: one line an op, the last line how it ended. For
+ * test_parse.c and the fuzzer, which compare the transcripts of the same bytes fed in different ways.
  *
  *     PUB subject=foo payload=ab            fields that are empty are not shown
  *     bad: silent
@@ -84,10 +84,10 @@ static inline void transcript_check_slices(const op_t *op, bytes_t input) {
     }
 }
 
-/* Feeds `input` as it would come over a socket in pieces of `step` bytes (0 = all at once). Checks on the way that slices lie
- * inside what was given, that progress is made, and that the parser never asks for less than it has. */
-static inline void transcript_of(buffer_t *out, wire_kind_t kind, uint32_t max_payload, uint32_t max_line, bytes_t input,
-                                 uint32_t step) {
+/* Feeds `input` as it would come over a socket in pieces of `step` bytes (0 = all at once). Checks on the way that
+ * slices lie inside what was given, that progress is made, and that the parser never asks for less than it has. */
+static inline void transcript_of(buffer_t *out, wire_kind_t kind, uint32_t max_payload, uint32_t max_line,
+                                 bytes_t input, uint32_t step) {
     wire_parser_t parser;
     wire_parser_init(&parser, kind, max_payload, max_line);
     parser.headers = true;

@@ -58,8 +58,9 @@ void client_open(client_t *client, int port) {
     int on = 1;
     setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     fcntl(client->fd, F_SETFL, O_NONBLOCK);
-    client_format(client, "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1,"
-                          "\"lang\":\"c\",\"version\":\"1\",\"name\":\"load\"}\r\n");
+    client_format(
+        client, "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1,"
+                "\"lang\":\"c\",\"version\":\"1\",\"name\":\"load\"}\r\n");
     client_sync(client);
 }
 
@@ -175,7 +176,8 @@ static int cut(const char *at, const char *end, slice_t words[WORDS_MAX]) {
     return count;
 }
 
-/* MSG subject sid [reply] size; HMSG subject sid [reply] header-size size. Returns the frame's size, 0 when it is not whole. */
+/* MSG subject sid [reply] size; HMSG subject sid [reply] header-size size. Returns the frame's size, 0 when it is not
+ * whole. */
 static size_t message(client_t *client, const char *line, const char *end, frame_t *frame) {
     bool with_header = *line == 'H';
     slice_t words[WORDS_MAX];
@@ -190,8 +192,10 @@ static size_t message(client_t *client, const char *line, const char *end, frame
     if ((size_t)(client->in + client->in_end - body) < size + 2 || header_size > size) {
         return 0;
     }
-    *frame = (frame_t){
-        .subject = words[0], .sid = words[1], .header = {body, header_size}, .payload = {body + header_size, size - header_size}};
+    *frame = (frame_t){.subject = words[0],
+                       .sid = words[1],
+                       .header = {body, header_size},
+                       .payload = {body + header_size, size - header_size}};
     if (count == 3 + numbers) {
         frame->reply = words[2];
     }

@@ -1,5 +1,5 @@
-/* client.h: a NATS client small and fast enough not to be what is measured: one blocking or polled socket, no allocation a
- * message.
+/* client.h: a NATS client small and fast enough not to be what is measured: one blocking or polled socket, no
+ * allocation a message.
  *
  * Shares no code with the daemon on purpose: a mistake in its parser must not hide in the tool that judges it. Anything
  * unexpected (an -ERR, a closed connection, nothing for half a minute) ends the process with a line on stderr.
@@ -52,8 +52,8 @@ bool client_flush(client_t *client);
 /* Writes everything, waiting as long as it takes. */
 void client_flush_all(client_t *client);
 
-/* The next message that is here as a whole; slices live until the next client_fill. PING is answered (into the output), PONG
- * counted, INFO skipped. false: read more. */
+/* The next message that is here as a whole; slices live until the next client_fill. PING is answered (into the output),
+ * PONG counted, INFO skipped. false: read more. */
 bool client_next(client_t *client, frame_t *frame);
 /* One read; waits up to half a minute when `wait`. false: nothing came (never when waiting). */
 bool client_fill(client_t *client, bool wait);

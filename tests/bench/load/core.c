@@ -1,5 +1,5 @@
-/* core.c: scenarios without JetStream: publish to one subscriber, request and reply. Publisher and subscriber are threads of
- * their own, as they would be processes of their own. */
+/* core.c: scenarios without JetStream: publish to one subscriber, request and reply. Publisher and subscriber are
+ * threads of their own, as they would be processes of their own. */
 #include "load.h"
 
 #include <pthread.h>
@@ -165,7 +165,8 @@ result_t run_request(const options_t *options) {
     double started = seconds_now();
     for (uint64_t i = 0; i < options->messages; i++) {
         double sent = seconds_now();
-        client_format(&requester, "PUB %s _INBOX.load.%llu %u\r\n", options->subject, (unsigned long long)i, options->size);
+        client_format(&requester, "PUB %s _INBOX.load.%llu %u\r\n", options->subject, (unsigned long long)i,
+                      options->size);
         client_put(&requester, payload, options->size);
         client_put(&requester, "\r\n", 2);
         client_flush_all(&requester);

@@ -1,5 +1,5 @@
-/* jetstream.c: scenarios with a stream. One thread with epoll for all publishing connections: acks and messages of 128 B cost
- * it a fraction of a microsecond each. */
+/* jetstream.c: scenarios with a stream. One thread with epoll for all publishing connections: acks and messages of 128
+ * B cost it a fraction of a microsecond each. */
 #include "load.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #define CONNECTIONS_MAX 256
 #define PATIENCE_MS 30000
 
-/* ---- publish ---------------------------------------------------------------------------------------------------- */
+/* ---- publish ----------------------------------------------------------------------------------------------------- */
 
 typedef struct publisher {
     client_t client;
@@ -28,7 +28,8 @@ static bool contains(slice_t text, const char *what) {
 
 static void check_ack(const frame_t *frame) {
     if (frame->header.size > 0 || contains(frame->payload, "\"error\"") || !contains(frame->payload, "\"seq\"")) {
-        die("not an ack: %.*s%.*s", (int)frame->header.size, frame->header.at, (int)frame->payload.size, frame->payload.at);
+        die("not an ack: %.*s%.*s", (int)frame->header.size, frame->header.at, (int)frame->payload.size,
+            frame->payload.at);
     }
 }
 
@@ -46,8 +47,8 @@ static size_t put_decimal(char *to, uint64_t v) {
 /* Sends as many messages as in_flight allows. */
 static void publish_more(publisher_t *publisher, const options_t *options, const char *payload) {
     char line[512];
-    size_t subject_size =
-        (size_t)snprintf(line, sizeof line, "PUB %s.%u _INBOX.load%u.", options->subject, publisher->number, publisher->number);
+    size_t subject_size = (size_t)snprintf(line, sizeof line, "PUB %s.%u _INBOX.load%u.", options->subject,
+                                           publisher->number, publisher->number);
     while (publisher->sent < publisher->to_send && publisher->sent - publisher->acked < options->in_flight) {
         size_t at = subject_size;
         at += put_decimal(line + at, publisher->sent);
@@ -133,7 +134,7 @@ result_t run_publish(const options_t *options) {
     return result;
 }
 
-/* ---- consume ---------------------------------------------------------------------------------------------------- */
+/* ---- consume ----------------------------------------------------------------------------------------------------- */
 
 /* The stream sequence in $JS.ACK.stream.consumer.delivered.sequence... or
  * $JS.ACK.domain.account.stream.consumer.delivered.seq... */
@@ -157,8 +158,8 @@ static uint64_t stream_sequence(slice_t reply) {
 static void check_order(const frame_t *frame, uint64_t *last) {
     uint64_t sequence = stream_sequence(frame->reply);
     if (sequence <= *last) {
-        die("sequence %llu after %llu in %.*s", (unsigned long long)sequence, (unsigned long long)*last, (int)frame->reply.size,
-            frame->reply.at);
+        die("sequence %llu after %llu in %.*s", (unsigned long long)sequence, (unsigned long long)*last,
+            (int)frame->reply.size, frame->reply.at);
     }
     *last = sequence;
 }
@@ -205,8 +206,8 @@ result_t run_push(const options_t *options) {
 static void pull(client_t *client, const options_t *options, uint32_t count) {
     char body[128];
     int size = snprintf(body, sizeof body, "{\"batch\":%u,\"expires\":20000000000}", count);
-    client_format(client, "PUB $JS.API.CONSUMER.MSG.NEXT.%s.%s _INBOX.pull %d\r\n%s\r\n", options->stream, options->consumer,
-                  size, body);
+    client_format(client, "PUB $JS.API.CONSUMER.MSG.NEXT.%s.%s _INBOX.pull %d\r\n%s\r\n", options->stream,
+                  options->consumer, size, body);
 }
 
 static void ack(client_t *client, slice_t reply) {

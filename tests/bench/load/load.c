@@ -2,8 +2,8 @@
  *
  *     load core --port 4222 --messages 1000000 --size 128
  *
- * Besides the scenario's result the line has the processor time that the generator itself used, so that whoever reads it can
- * see that the generator was not the bottleneck.
+ * Besides the scenario's result the line has the processor time that the generator itself used, so that whoever reads
+ * it can see that the generator was not the bottleneck.
  */
 #include "load.h"
 
@@ -85,7 +85,8 @@ int main(int count, char **values) {
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
         if (strcmp(values[optind], scenarios[i].name) == 0) {
             result_t result = scenarios[i].run(&options);
-            printf("{\"messages\": %llu, \"seconds\": %.6f, \"p50_us\": %.2f, \"p99_us\": %.2f, \"load_cpu_seconds\": %.3f}\n",
+            printf("{\"messages\": %llu, \"seconds\": %.6f, \"p50_us\": %.2f, \"p99_us\": %.2f, \"load_cpu_seconds\": "
+                   "%.3f}\n",
                    (unsigned long long)result.messages, result.seconds, result.latency_p50_us, result.latency_p99_us,
                    seconds_used());
             return 0;

@@ -7,14 +7,14 @@
 typedef struct options {
     int port;
     uint64_t messages;
-    uint32_t size; /* of a payload                                          */
+    uint32_t size; /* of a payload */
     uint32_t connections;
-    uint32_t in_flight; /* messages without an answer, for each connection       */
-    uint32_t batch;     /* of a pull                                             */
+    uint32_t in_flight; /* messages without an answer, for each connection */
+    uint32_t batch;     /* of a pull */
     const char *subject;
     const char *stream;
     const char *consumer;
-    const char *api_subject; /* request that starts a push consumer                */
+    const char *api_subject; /* request that starts a push consumer */
     const char *api_body;
 } options_t;
 
