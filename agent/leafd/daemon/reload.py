@@ -1,11 +1,11 @@
 """A reload: reads the configuration anew, judges it as a whole, and has the server take over what may change.
 
     SIGHUP --ask()--> read and check (a thread of its own) --refused--> one line for each fault, nothing has changed
-                                                           --a plan--> Server.take_over(), in slices --> done
+                                                           --a plan--> take_over(), in slices --> done
 
 Another SIGHUP meanwhile is taken afterwards, and several of them are one. A configuration is taken over or refused as
 a whole: one that changes what only a restart can change is refused, as by the reference, because the rest of it need
-not be safe without that. What does not live here: what is taken over in which order (server.py), what may change
+not be safe without that. What does not live here: what is taken over in which order (takeover.py), what may change
 (config/schema/).
 """
 
@@ -25,7 +25,8 @@ from leafd.config.load import load
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.section import Section, Support, Takes
 from leafd.config.schema.server import Server as Config
-from leafd.daemon.server import Plan, Server
+from leafd.daemon.server import Server
+from leafd.daemon.takeover import Plan, plan, take_over
 from leafd.errors import ConfigError, LeafdError
 from leafd.quoting import printable
 from leafd.records import dataclass
@@ -81,10 +82,10 @@ class Reloads:
             return
         for warning in found.warnings:
             log.warning(warning)
-        config = found.plan.config
+        config = found.plan.compiled.config
         log.follow(config.log_file, debug=config.debug, trace=config.trace)
         log.times, log.utc = config.logtime, config.logtime_utc
-        await self._server.take_over(found.plan)
+        await take_over(self._server, found.plan)
         log.info("Reloaded server configuration")
 
 
@@ -116,8 +117,8 @@ def _read(server: Server, flags: Flags) -> Found:
     with _no_collections():
         loaded = load(flags)
         config, later = merged(server.config, loaded)
-        plan = server.prepare(config, lambda number: loaded.place("leafnodes", "remotes", number))
-        return Found(plan, (*loaded.warnings, *later))
+        coming = plan(server, config, lambda number: loaded.place("leafnodes", "remotes", number))
+        return Found(coming, (*loaded.warnings, *later))
 
 
 @contextmanager

@@ -57,14 +57,14 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                 with _files(server), short_collections():
                     if notifier.watchdog_s:
                         nursery.start_soon(_watchdog, server, notifier)
-                    _log_start(server)
-                    notifier.ready(_status(server))
+                    server.about.log_start(log, server.store)
+                    notifier.ready(server.about.status())
                     # Modules, models and stored streams stay: a full collection that walked them all would hold this
                     # thread, and whoever waits for it, some 30 ms, and several times that on a small box.
                     gc.freeze()
                     gc.enable()  # start.py turned them off
                     gauge.begin()
-                    reloads = Reloads(server, flags, notifier, _status(server))
+                    reloads = Reloads(server, flags, notifier, server.about.status())
                     nursery.start_soon(reloads.run)
                     async for number in signals:
                         if number in (signal.SIGTERM, signal.SIGINT):
@@ -99,7 +99,7 @@ def load_late_modules(server: Server) -> None:
     wanted = ["leafd.monitor.services", "encodings.idna"]
     if server.sockets.monitor is not None:
         wanted.append("leafd.monitor.http")
-    policies = (server.policy, server.leaf_policy)
+    policies = (server.compiled.policy, server.compiled.leaf_policy)
     if any(is_hash(policy.token) or any(is_hash(one.password) for one in policy.users.values()) for policy in policies):
         wanted.append("bcrypt")
     if any(policy.nkeys for policy in policies):
@@ -139,24 +139,6 @@ async def _watchdog(server: Server, notifier: Notifier) -> None:
                 notifier.watchdog()
 
 
-def _log_start(server: Server) -> None:
-    log = server.log
-    log.info(f"  Name:     {server.name}")
-    log.info(f"  ID:       {server.id}")
-    if server.store is not None:
-        log.info(f"  Store:    {server.store}")
-    if server.domain:
-        log.info(f"  Domain:   {server.domain}")
-    if server.sockets.monitor is not None:
-        host, port = server.sockets.monitor.getsockname()[:2]
-        log.info(f"Starting http monitor on {host}:{port}")
-    log.info("Server is ready")
-
-
-def _status(server: Server) -> str:
-    return f"{server.name}: clients on {server.host}:{server.port}"
-
-
 @contextlib.contextmanager
 def _files(server: Server) -> Iterator[None]:
     """The pid file and the ports file, as long as the server runs."""
@@ -165,7 +147,7 @@ def _files(server: Server) -> Iterator[None]:
         wanted.append((Path(server.config.pid_file), f"{os.getpid()}"))
     if server.config.ports_file_dir:
         # Launchers of the official clients look for this name, whatever the program is called.
-        wanted.append((Path(server.config.ports_file_dir) / f"nats-server_{os.getpid()}.ports", server.ports()))
+        wanted.append((Path(server.config.ports_file_dir) / f"nats-server_{os.getpid()}.ports", server.about.ports()))
     for path, text in wanted:
         try:
             # Renamed into place: whoever waits for the file never reads half of it.

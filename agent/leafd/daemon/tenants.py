@@ -1,11 +1,12 @@
 """What the plane and JetStream know of the accounts: made known at the start, changed and withdrawn by a reload.
 
-    announce()   name, flags, mappings, and who answers its JetStream requests      share()   what it imports
-    withdraw()   an account that the configuration no longer has
+    make_known()   _announce(): name, flags, mappings, and who answers its JetStream requests; then
+                   _share(): what it imports
+    withdraw()     accounts that the configuration no longer has
 
 Each says everything about one account and takes the place of what was said before; what stays the same is not taken
 away in between. Orders reach the plane in the order of the calls. What does not live here: which accounts there are
-(accounts/), in which order a reload changes them (server.py).
+(accounts/), in which order a reload changes them (takeover.py).
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ from typing import TYPE_CHECKING, Final, Protocol
 from leafd import native_types as t
 from leafd.accounts.graph import Account
 from leafd.config.schema.jetstream import AccountJetStream
+from leafd.guard import Guard
+from leafd.turns import Pause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from leafd.jetstream.catalogue import AccountLimits
     from leafd.jetstream.service import JetStream
 
 API_ALL: Final = "$JS.API.>"
+ORDERS_AT_ONCE: Final = 256
+"""Accounts that are made known or withdrawn before the plane is waited for."""
 
 
 class TenantPlane(Protocol):
@@ -34,18 +39,40 @@ class TenantPlane(Protocol):
     def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None: ...
     def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
     def unsubscribe(self, account: int, subscription: int) -> None: ...
+    async def settled(self) -> None: ...
 
 
 class Tenants:
     """The accounts of one server, as those who carry messages for them know them."""
 
-    def __init__(self, plane: TenantPlane, jetstream: JetStream | None, domain: str) -> None:
+    def __init__(self, plane: TenantPlane, jetstream: JetStream | None, domain: str, guard: Guard) -> None:
         self._plane = plane
         self._jetstream = jetstream
         self._domain = domain
+        self._guard = guard
         self._subscriptions: dict[int, dict[str, int]] = {}
 
-    def announce(self, account: Account) -> None:
+    async def make_known(self, accounts: Sequence[Account]) -> None:
+        """New and changed accounts. An error with one of them does not stop the others."""
+        # Two passes: an import needs its exporter.
+        await self._with_each(accounts, self._announce, "making an account known")
+        await self._with_each(accounts, self._share, "making an account's imports known")
+        await self._plane.settled()
+
+    async def withdraw(self, accounts: Sequence[Account]) -> None:
+        """Accounts that the configuration no longer has."""
+        await self._with_each(accounts, self._withdraw, "withdrawing an account")
+
+    async def _with_each(self, accounts: Sequence[Account], work: Callable[[Account], None], what: str) -> None:
+        pause = Pause()
+        for number, account in enumerate(accounts, start=1):
+            with self._guard.around(what):
+                work(account)
+            if number % ORDERS_AT_ONCE == 0:
+                await self._plane.settled()
+            await pause()
+
+    def _announce(self, account: Account) -> None:
         """Makes an account known, or what is new about it."""
         flags = t.AccountFlag(0)
         if account.jetstream is not None:
@@ -84,7 +111,7 @@ class Tenants:
         subject = message.subject.replace(f"$JS.{self._domain}.API.", "$JS.API.", 1)
         return self._jetstream is not None and self._jetstream.message(replace(message, subject=subject))
 
-    def share(self, account: Account) -> None:
+    def _share(self, account: Account) -> None:
         """Tells the plane what an account imports; every account is known to it by now."""
         rows = (
             t.ImportRow(
@@ -100,7 +127,7 @@ class Tenants:
         )
         self._plane.imports(account.id, rows)
 
-    def withdraw(self, account: Account) -> None:
+    def _withdraw(self, account: Account) -> None:
         """An account that the configuration no longer has: its streams stay on disk, unserved."""
         self._answer(account.id, {})
         if self._jetstream is not None:

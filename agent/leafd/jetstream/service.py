@@ -300,7 +300,13 @@ class JetStream:
             return None
         return await answer(line, Call(self._context, account, subject, tokens, header, body, client))
 
-    # ---- news of the plane
+    async def look(self, account: str, request: str) -> dict[str, Any]:
+        """The members of the answer to a request without a body, for monitoring; none if it is refused."""
+        known = self.catalogue.by_name.get(account)
+        answered = await self.answer(known, f"{API}{request}", b"", b"") if known is not None else None
+        return dict(answered.members) if answered is not None and not answered.error else {}
+
+    # ---- events of the plane
 
     def consumer_gone(self, event: t.ConsumerGone) -> None:
         """The plane removed an ephemeral that nobody used."""

@@ -104,6 +104,11 @@ class RemoteStatus:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     """Of whoever keeps the link."""
 
+    @property
+    def account_name(self) -> str:
+        """The account of the link at this end."""
+        return self.remote.account_name
+
 
 class Leafs:
     """Owner of all leaf links. `run` dials; `handle` takes the plane's events of leaf connections."""

@@ -1,8 +1,7 @@
 """Where monitoring takes its facts from, and the parts that several reports share: names, times, sizes of the process.
 
-Field names and units of every report are the reference's (links-and-accounts.md 6). What does not live here:
-transport (http.py,
-services.py) and the reports (reports.py, jetstream_report.py).
+Field names and units of every report are those of nats-server. What does not live here: transport (http.py,
+services.py), the reports (reports.py, jetstream_report.py), what is read of other rooms (rooms.py).
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.accounts.graph import Graph
 from leafd.config.schema.server import Server
 from leafd.guard import Guard
+from leafd.monitor.rooms import ClientsFacts, JetStreamFacts, LeafsFacts, PlaneFacts
 from leafd.records import dataclass
 
 FEATURE_FLAGS: Final = {
@@ -30,20 +30,9 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-class PlaneFacts(Protocol):
-    """What monitoring reads of the plane."""
-
-    def stats(self) -> t.Stats: ...
-    def memory(self) -> dict[str, Any]: ...
-    async def connections(self) -> list[t.ConnectionRow]: ...
-    async def subscriptions(self, connection: int, bucket: int) -> t.SubscriptionSlice: ...
-
-
 @dataclass(slots=True)
 class Facts:
-    """Everything a report may look at. config, graph and limits are replaced by a reload. clients, leafs and
-    jetstream are the
-    rooms beside this one, known by what is called here."""
+    """Everything a report may look at. A reload replaces config, graph, limits and cluster."""
 
     server_id: str
     name: str
@@ -57,9 +46,9 @@ class Facts:
     store: str
     limits: t.Limits
     plane: PlaneFacts
-    clients: Any
-    leafs: Any
-    jetstream: Any
+    clients: ClientsFacts
+    leafs: LeafsFacts
+    jetstream: JetStreamFacts | None
     monitor: tuple[str, int] | None = None
     leaf: tuple[str, int] | None = None
     start_ns: int = field(default_factory=time.time_ns)
@@ -105,10 +94,6 @@ class Facts:
         self._cpu_seen = (used, now)
         self._cpu_last = round(100 * (used - before_used) / (now - before), 1)
         return self._cpu_last
-
-    def bound_leafs(self) -> list[Any]:
-        """Leaf links that are up."""
-        return list(self.leafs.links())
 
 
 def memory_bytes() -> int:

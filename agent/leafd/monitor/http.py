@@ -242,7 +242,7 @@ async def page(facts: Facts, base: str) -> str:
     rows += [(f"Leaf link {one['name']}", f"{one['account']}, {one['ip']}:{one['port']}") for one in links["leafs"]]
     for remote in facts.leafs.remotes:
         if not remote.connected:
-            rows.append((f"Hub for {remote.remote.account_name}", f"not connected: {remote.last_error or 'dialling'}"))
+            rows.append((f"Hub for {remote.account_name}", f"not connected: {remote.last_error or 'dialling'}"))
     table = "".join(f"<tr><th>{_escaped(name)}<td>{_escaped(value)}" for name, value in rows)
     paths = " ".join(f'<a href="{base}{path}">{path[1:]}</a>' for path in (*REPORTS, "/healthz"))
     style = "body{font:15px sans-serif;margin:2em}th{text-align:left;padding-right:2em}td,th{padding-bottom:.3em}"

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.monitor.facts import Facts
+from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts
+from leafd.records import dataclass
 from leafd.turns import Pause
 
 API_LEVEL: Final = 5
@@ -50,17 +52,17 @@ def _limits(facts: Facts) -> dict[str, Any]:
     return found
 
 
-async def _ask(facts: Facts, account: Any, subject: str) -> dict[str, Any]:
+async def _look(jetstream: JetStreamFacts, account: JetStreamAccountFacts, request: str) -> dict[str, Any]:
+    """The members of the API's answer; none where what is asked for went away in the meantime."""
     try:
-        answered = await facts.jetstream.answer(account, f"$JS.API.{subject}", b"", b"")
+        return await jetstream.look(account.name, request)
     except t.PlaneError:
-        return {}  # it went away between the look and the question
-    return dict(answered.members) if answered is not None and not answered.error else {}
+        return {}
 
 
-async def totals(facts: Facts) -> dict[str, Any]:
+async def totals(facts: Facts, jetstream: JetStreamFacts) -> dict[str, Any]:
     """The "jetstream" block of varz and statsz."""
-    summed = await _sums(facts)
+    summed = await _sums(jetstream)
     return {
         "config": _configuration(facts),
         "stats": {name: summed[name] for name in _USAGE},
@@ -71,18 +73,18 @@ async def totals(facts: Facts) -> dict[str, Any]:
 _USAGE: Final = ("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets", "api")
 
 
-async def _sums(facts: Facts) -> dict[str, Any]:
+async def _sums(jetstream: JetStreamFacts) -> dict[str, Any]:
     found: dict[str, Any] = dict.fromkeys(
         ("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0
     )
     streams = consumers = calls = errors = 0
     pause = Pause()
-    for account in list(facts.jetstream.catalogue.accounts.values()):
+    for account in list(jetstream.catalogue.by_name.values()):
         await pause()
         calls, errors = calls + account.api_total, errors + account.api_errors
         if not account.enabled:
             continue
-        usage = await _ask(facts, account, "INFO")
+        usage = await _look(jetstream, account, "INFO")
         for name in ("memory", "storage", "reserved_memory", "reserved_storage"):
             found[name] += usage.get(name, 0)
         found["accounts"] += 1
@@ -93,14 +95,15 @@ async def _sums(facts: Facts) -> dict[str, Any]:
 
 async def jsz(facts: Facts, options: Options) -> dict[str, Any]:
     """What JetStream holds, in as much detail as was asked for."""
-    if facts.jetstream is None:
+    jetstream = facts.jetstream
+    if jetstream is None:
         empty = dict.fromkeys(("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets"), 0)
         api = {"level": API_LEVEL, "total": 0, "errors": 0}
         return empty | {"api": api} | facts.head() | {
             "disabled": True, "config": {"max_memory": 0, "max_storage": 0}, "limits": {}, "streams": 0, "consumers": 0,
             "messages": 0, "bytes": 0, "total": 0,
         }  # fmt: skip
-    summed = await _sums(facts)
+    summed = await _sums(jetstream)
     stats = facts.plane.stats()
     report = {name: summed[name] for name in _USAGE} | facts.head()
     report |= {
@@ -114,46 +117,58 @@ async def jsz(facts: Facts, options: Options) -> dict[str, Any]:
     consumers = _set(options, "consumers", "consumer")
     streams = consumers or _set(options, "streams", "config")
     wanted = options.get("acc") or options.get("account")
-    accounts = [one for one in facts.jetstream.catalogue.accounts.values() if one.enabled]
+    accounts = [one for one in jetstream.catalogue.by_name.values() if one.enabled]
     if wanted:
         accounts = [one for one in accounts if one.name == wanted]
     if streams or wanted or _set(options, "accounts"):
         config = _set(options, "config")
-        report["account_details"] = [await _account(facts, one, streams, consumers, config) for one in accounts]
+        detail = _Detail(facts.name, jetstream, streams, consumers, config)
+        report["account_details"] = [await _account(detail, one) for one in accounts]
     report["total"] = len(accounts)
     return report
 
 
-async def _account(facts: Facts, account: Any, streams: bool, consumers: bool, config: bool) -> dict[str, Any]:
-    usage = await _ask(facts, account, "INFO")
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """How much of each account is reported, and whom it is asked of."""
+
+    server: str
+    jetstream: JetStreamFacts
+    streams: bool
+    consumers: bool
+    config: bool
+
+
+async def _account(wanted: _Detail, account: JetStreamAccountFacts) -> dict[str, Any]:
+    usage = await _look(wanted.jetstream, account, "INFO")
     detail: dict[str, Any] = {"name": account.name, "id": account.name}
     detail |= {name: usage.get(name, 0) for name in ("memory", "storage", "reserved_memory", "reserved_storage")}
     detail |= {"accounts": 0, "ha_assets": 0}
     detail["api"] = {"level": 0, "total": account.api_total, "errors": account.api_errors}
-    if streams:
-        found = [await _stream(facts, account, one.name, consumers, config) for one in account.sorted_streams()]
+    if wanted.streams:
+        found = [await _stream(wanted, account, one.name) for one in account.sorted_streams()]
         detail["stream_detail"] = [one for one in found if one is not None]
     return detail
 
 
-async def _stream(facts: Facts, account: Any, name: str, consumers: bool, config: bool) -> dict[str, Any] | None:
+async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) -> dict[str, Any] | None:
     """None: the stream went away while the report was made."""
-    info = await _ask(facts, account, f"STREAM.INFO.{name}")
+    info = await _look(wanted.jetstream, account, f"STREAM.INFO.{name}")
     if not info:
         return None
-    detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": {"leader": facts.name}}
-    if config:
+    detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": {"leader": wanted.server}}
+    if wanted.config:
         detail["config"] = info.get("config")
     detail["state"] = info.get("state")
     for part in ("mirror", "sources"):
         if part in info:
             detail[part] = info[part]
-    if consumers:
+    if wanted.consumers:
         detail["consumer_detail"] = []
         stream = account.streams.get(name)
         for one in stream.listed() if stream is not None else ():
-            found = await _ask(facts, account, f"CONSUMER.INFO.{name}.{one.name}")
-            names = (*_CONSUMER_STATE, "config") if config else _CONSUMER_STATE
+            found = await _look(wanted.jetstream, account, f"CONSUMER.INFO.{name}.{one.name}")
+            names = (*_CONSUMER_STATE, "config") if wanted.config else _CONSUMER_STATE
             if found:
                 detail["consumer_detail"].append({key: found[key] for key in names if key in found})
     return detail

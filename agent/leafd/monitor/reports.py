@@ -16,6 +16,7 @@ from leafd import native_types as t
 from leafd.monitor import subscriptions
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.jetstream_report import totals
+from leafd.monitor.rooms import ClientFacts, LinkFacts
 from leafd.turns import Pause
 
 Options = Mapping[str, Any]
@@ -94,7 +95,7 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
         "leaf": _leaf_block(facts),
         "mqtt": {},
         "websocket": {},
-        "jetstream": await totals(facts) if facts.jetstream is not None else {},
+        "jetstream": await totals(facts, facts.jetstream) if facts.jetstream is not None else {},
         "tls_timeout": 2,
         "write_deadline": config.write_deadline,
         "start": stamp(facts.start_ns),
@@ -186,7 +187,7 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
     auth = flag(options, "auth")
     listed, detail = subscriptions.wanted(options)
     found, pause = [], Pause()
-    links = {link.connection: link for link in facts.bound_leafs()}
+    links = {link.connection: link for link in facts.leafs.links()}
     for row in () if closed_only else await facts.plane.connections():
         await pause()
         link = links.get(row.connection)
@@ -210,7 +211,7 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
         if link is not None:
             shown.append(_link(row, link, auth))
         elif client is not None and client.account is not None:
-            shown.append(_connection(row, client, auth))
+            shown.append(_connection(row, client, client.account.name, auth))
     report = facts.head()
     if listed and not await subscriptions.add(facts.plane, shown, detail=detail):
         report["subscriptions_cut"] = subscriptions.ROWS_MAX
@@ -224,17 +225,17 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
     return report
 
 
-def _connection(row: t.ConnectionRow, client: Any, auth: bool) -> dict[str, Any]:
+def _connection(row: t.ConnectionRow, client: ClientFacts, account: str, auth: bool) -> dict[str, Any]:
     found = {"cid": row.connection, "kind": "Client", "type": "nats"} | _figures(row, client.peer, client.opened_ns)
     for name in ("name", "lang", "version"):
         if client.connect.get(name):
             found[name] = client.connect[name]
     if auth:
-        found |= {"authorized_user": client.user, "account": client.account.name, "name_tag": client.account.name}
+        found |= {"authorized_user": client.user, "account": account, "name_tag": account}
     return found
 
 
-def _link(row: t.ConnectionRow, link: Any, auth: bool) -> dict[str, Any]:
+def _link(row: t.ConnectionRow, link: LinkFacts, auth: bool) -> dict[str, Any]:
     found = {"cid": row.connection, "kind": "Leafnode"} | _figures(row, link.peer, row.start_wall_ns)
     if link.name and not link.spoke:
         found["name"] = link.name
@@ -268,7 +269,7 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
     account = text(options, "acc", "account")
     rows = {row.connection: row for row in await facts.plane.connections()}
     found = []
-    for link in facts.bound_leafs():
+    for link in facts.leafs.links():
         if account and link.account != account:
             continue
         host, _, port = link.peer.rpartition(":")
@@ -336,7 +337,7 @@ async def account_info(facts: Facts, name: str) -> dict[str, Any] | None:
         "expired": False,
         "complete": True,
         "jetstream_enabled": account.jetstream is not None,
-        "leafnode_connections": sum(link.account == name for link in facts.bound_leafs()),
+        "leafnode_connections": sum(link.account == name for link in facts.leafs.links()),
         "client_connections": facts.clients.count(account.id),
         "subscriptions": sum(row.subscriptions for row in rows),
         "name_tag": name,
@@ -368,7 +369,7 @@ def account_stat(facts: Facts, number_of: int, name: str, rows: list[t.Connectio
     """Connections and traffic of one account."""
     mine = [row for row in rows if row.account == number_of]
     clients = facts.clients.count(number_of)
-    leafs = sum(link.account == name for link in facts.bound_leafs())
+    leafs = sum(link.account == name for link in facts.leafs.links())
     none = {"msgs": 0, "bytes": 0}
     leaf_rows = [row for row in mine if row.kind == t.ConnKind.LEAF]
 
@@ -414,6 +415,6 @@ async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
         "active_servers": 1,
     }
     if facts.jetstream is not None:
-        report["jetstream"] = await totals(facts)
+        report["jetstream"] = await totals(facts, facts.jetstream)
     report["gomaxprocs"] = os.cpu_count() or 1
     return report

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.monitor.facts import PlaneFacts
+from leafd.monitor.rooms import PlaneFacts
 from leafd.turns import Pause
 
 ROWS_MAX: Final = 16_384

@@ -1,0 +1,96 @@
+"""What the server tells of itself: INFO, the ports file, the first lines of the log, and the facts for monitoring.
+
+What does not live here: the reports that monitoring makes of the facts (monitor/), what a leaf link is told
+(links/leaf.py).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from leafd.config.schema.server import Server as Config
+from leafd.daemon.listeners import Sockets, address_of
+from leafd.daemon.log import Log
+from leafd.records import dataclass
+
+VERSION: Final = "2.15.1"
+"""The protocol level clients gate their features on; the version of this program is another matter."""
+API_LEVEL: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What stays the same from start to stop, also over a reload."""
+
+    server_id: str
+    name: str
+    domain: str
+    jetstream: bool
+    host: str
+    port: int
+    leaf: tuple[str, int] | None
+    monitor: tuple[str, int] | None
+
+    def info(self, config: Config) -> dict[str, Any]:
+        """The part of INFO that is the same for every client."""
+        info: dict[str, Any] = {
+            "server_id": self.server_id,
+            "server_name": self.name,
+            "version": VERSION,
+            "proto": 1,
+            "go": "none",
+            "host": self.host,
+            "port": self.port,
+            "headers": True,
+            "max_payload": config.max_payload,
+            "api_lvl": API_LEVEL,
+        }
+        if self.jetstream:
+            info["jetstream"] = True
+        if self.domain:
+            info["domain"] = self.domain
+        if config.client_advertise:
+            info["connect_urls"] = [config.client_advertise]
+        return info
+
+    def ports(self) -> str:
+        """The text of the ports file, in the reference's form."""
+        found = {"nats": [f"nats://{self.host}:{self.port}"]}
+        if self.monitor is not None:
+            found["monitoring"] = [f"http://{self.monitor[0]}:{self.monitor[1]}"]
+        if self.leaf is not None:
+            found["leafnodes"] = [f"nats-leaf://{self.leaf[0]}:{self.leaf[1]}"]
+        return json.dumps(found)
+
+    def status(self) -> str:
+        """The line that systemd shows."""
+        return f"{self.name}: clients on {self.host}:{self.port}"
+
+    def log_start(self, log: Log, store: Path | None) -> None:
+        """The lines that say that the server is ready. store: where its data lies."""
+        log.info(f"  Name:     {self.name}")
+        log.info(f"  ID:       {self.server_id}")
+        if store is not None:
+            log.info(f"  Store:    {store}")
+        if self.domain:
+            log.info(f"  Domain:   {self.domain}")
+        if self.monitor is not None:
+            log.info(f"Starting http monitor on {self.monitor[0]}:{self.monitor[1]}")
+        log.info("Server is ready")
+
+
+def about(server_id: str, config: Config, sockets: Sockets, domain: str) -> About:
+    """What a server with this configuration and these sockets says of itself."""
+    host, port = address_of(sockets.client)
+    return About(
+        server_id=server_id,
+        name=config.server_name or server_id,
+        domain=domain,
+        jetstream=config.jetstream is not None and config.jetstream.enabled,
+        host=host,
+        port=port,
+        leaf=address_of(sockets.leaf) if sockets.leaf is not None else None,
+        monitor=address_of(sockets.monitor) if sockets.monitor is not None else None,
+    )

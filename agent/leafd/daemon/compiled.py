@@ -1,0 +1,109 @@
+"""A configuration as the rooms use it: the account graph, the policies of logins, the hubs to dial.
+
+The server holds one Compiled and replaces it as a whole when a reload takes effect. What does not live here: the
+plane's limits, which depend on the machine as well (store.py); how one Compiled follows another (takeover.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from leafd import native_types as t
+from leafd.accounts.graph import Graph, Numbers, compile_graph
+from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy
+from leafd.config.schema.server import Server as Config
+from leafd.daemon.clients import Terms
+from leafd.daemon.leaf_logins import LeafTerms
+from leafd.daemon.remotes import Dialled, remotes_of
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.jetstream.catalogue import Settings
+
+SECOND: Final = 1_000_000_000
+AUTHENTICATION_NS: Final = 2 * SECOND
+"""How long a login may take where the configuration does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What follows from one configuration."""
+
+    config: Config
+    graph: Graph
+    policy: Policy
+    leaf_policy: Policy
+    remotes: tuple[Dialled, ...]
+
+    @property
+    def serves_jetstream(self) -> bool:
+        """Whether there is a store."""
+        return self.config.jetstream is not None and self.config.jetstream.enabled
+
+    @property
+    def domain(self) -> str:
+        """The JetStream domain, or the empty string."""
+        return self.config.jetstream.domain if self.config.jetstream and self.serves_jetstream else ""
+
+    @property
+    def dials_hubs(self) -> bool:
+        """Whether any remote is configured, also one that is disabled."""
+        return bool(self.config.leafnodes and self.config.leafnodes.remotes)
+
+    @property
+    def client_terms(self) -> Terms:
+        """By which clients log in."""
+        authorization = self.config.authorization
+        timeout_ns = authorization.timeout if authorization else AUTHENTICATION_NS
+        return Terms(
+            self.policy,
+            self.graph,
+            self.config.max_payload,
+            max(self.config.max_subscriptions, 0),
+            timeout_ns / SECOND,
+            max(self.config.max_connections, 0),
+        )
+
+    @property
+    def leaf_terms(self) -> LeafTerms:
+        """By which leaf nodes log in."""
+        authorization = self.config.leafnodes.authorization if self.config.leafnodes else None
+        timeout_ns = authorization.timeout if authorization else AUTHENTICATION_NS
+        return LeafTerms(self.leaf_policy, self.graph, timeout_ns / SECOND)
+
+
+def compile_config(
+    config: Config,
+    numbers: Numbers,
+    known: tuple[Dialled, ...] = (),
+    remote_place: Callable[[int], str] | None = None,
+) -> Compiled:
+    """Compiles a configuration. known: remotes that are dialled already and stay the same objects if they have not
+    changed. remote_place: where the remote of that number stands, for errors. Raises ConfigError."""
+    graph = compile_graph(config, numbers)
+    return Compiled(
+        config,
+        graph,
+        compile_policy(config),
+        compile_leaf_policy(config),
+        remotes_of(config, graph, known, remote_place),
+    )
+
+
+def jetstream_settings(config: Config, limits: t.Limits, server_name: str, domain: str) -> Settings:
+    """What JetStream has to know of the configuration, which must have it."""
+    from leafd.jetstream.catalogue import Settings
+
+    assert config.jetstream is not None
+    bounds = config.jetstream.limits
+    return Settings(
+        server_name=server_name,
+        domain=domain,
+        strict=config.jetstream.strict,
+        max_memory=limits.max_memory_store,
+        max_store=limits.max_file_store,
+        max_ack_pending=bounds.max_ack_pending,
+        max_request_batch=bounds.max_request_batch,
+        duplicate_window=bounds.duplicate_window,
+    )

@@ -1,0 +1,177 @@
+"""Logins of leaf nodes that connect to this server: who each is, within its time, and again after a reload.
+
+    Opened --> the deadline runs        CONNECT --authenticate()--> Login | None | Later --judged()--> Login | None
+    a reload: expect() --> judge_again() --> set_terms(): whoever the coming terms judge differently waits for them
+
+What does not live here: the handshake (links/leaf.py), who may log in (auth/), logins of clients (clients.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
+
+import trio
+
+from leafd import native_types as t
+from leafd.accounts.graph import Account, Graph
+from leafd.auth.policy import Policy
+from leafd.auth.verdict import LEAF_TYPE, Refusal, Verdict, identify, judge_again, takes_time
+from leafd.daemon.clients import AUTHENTICATION_TIMEOUT
+from leafd.daemon.deadlines import Deadlines
+from leafd.daemon.guesses import Guesses
+from leafd.guard import Guard
+from leafd.links.leaf import Later, Login
+from leafd.links.leafs import Link, LinkStatus
+from leafd.records import dataclass
+
+LEAF_GUESSES: Final = "leafs"
+
+
+class LeafLinks(Protocol):
+    """What this room needs of links.leafs.Leafs."""
+
+    def links(self) -> list[LinkStatus]: ...
+    def judged(self, link: Link, login: Login | None) -> None: ...
+    async def judge_again(self, judge: Callable[[dict[str, Any]], Login | None]) -> None: ...
+
+
+class LoginPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeafTerms:
+    """What decides about a leaf's login; a reload replaces it as a whole."""
+
+    policy: Policy
+    graph: Graph
+    timeout_s: float
+
+
+class LeafLogins:
+    """Judges the logins of leaf nodes. `links` is set before run(), which comes before the first login."""
+
+    links: LeafLinks
+
+    def __init__(self, plane: LoginPlane, terms: LeafTerms, guesses: Guesses, guard: Guard) -> None:
+        self._plane = plane
+        self._terms = terms
+        self._guesses = guesses
+        self._guard = guard
+        self._deadlines = Deadlines(self._too_late, guard)
+        self._nursery: trio.Nursery | None = None
+        self._coming: LeafTerms | None = None
+        self._over = trio.Event()
+        """Set when the reload that is under way has taken effect."""
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Checks passwords, and closes connections that do not log in in time. Cancel to end it."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            task_status.started()
+            await self._deadlines.run()
+
+    def opened(self, connection: int) -> None:
+        """A leaf has connected: from now on it has its time to log in."""
+        self._deadlines.add(connection, self._terms.timeout_s)
+
+    def _too_late(self, connection: int) -> None:
+        if not any(link.connection == connection for link in self.links.links()):
+            # The plane ignores the order for a connection that has closed in the meantime.
+            self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
+
+    # ---- a login
+
+    def authenticate(self, link: Link, connect: dict[str, Any], nonce: str) -> Login | Later | None:
+        """The verdict on a CONNECT. Later: `links.judged` will be told."""
+        if self._nursery is None:
+            return None
+        if not takes_time(connect, self._terms.policy):
+            login = self._login(identify(connect, nonce, self._terms.policy, LEAF_TYPE))
+            if self._stays(connect, login):
+                return login
+        self._nursery.start_soon(self._authenticate_slowly, link, connect, nonce)
+        return Later()
+
+    async def _authenticate_slowly(self, link: Link, connect: dict[str, Any], nonce: str) -> None:
+        address, name = link.peer.rpartition(":")[0], str(connect.get("user") or "")
+        login: Login | None = None
+        policy, gone = None, link.gone.is_set
+        while policy is not self._terms.policy and not gone():
+            # Judged again when a reload has changed who is who meanwhile.
+            policy = self._terms.policy
+            judge = partial(identify, connect, nonce, policy, LEAF_TYPE)
+            if takes_time(connect, policy):
+                verdict = await self._guesses.check(LEAF_GUESSES, address, name, judge, lambda: not gone())
+                login = self._login(verdict)
+            else:
+                login = self._login(judge())
+            if not self._stays(connect, login):
+                await self._over.wait()
+        with self._guard.around("a leaf's login"):
+            self.links.judged(link, login)
+
+    def _login(self, verdict: Verdict | Refusal) -> Login | None:
+        account = _account_of(verdict, self._terms.graph)
+        if isinstance(verdict, Refusal) or account is None:
+            return None
+        most = account.limits.max_leafnodes
+        if 0 <= most <= sum(link.account == account.name for link in self.links.links()):
+            return None
+        return _login_to(account, verdict)
+
+    # ---- a reload
+
+    def expect(self, coming: LeafTerms) -> None:
+        """A reload has begun: a login that these terms judge differently waits for set_terms()."""
+        self._coming, self._over = coming, trio.Event()
+
+    async def judge_again(self) -> None:
+        """Has the links closed whose login the coming terms refuse or change."""
+        before, coming = self._terms.policy, self._coming
+        if coming is None:
+            return
+        places: dict[str, int] = {}
+
+        def judge(connect: dict[str, Any]) -> Login | None:
+            verdict = judge_again(connect, before, coming.policy, LEAF_TYPE)
+            account = _account_of(verdict, coming.graph)
+            if isinstance(verdict, Refusal) or account is None:
+                return None
+            places[account.name] = places.get(account.name, 0) + 1
+            if 0 <= account.limits.max_leafnodes < places[account.name]:
+                return None
+            return _login_to(account, verdict)
+
+        await self.links.judge_again(judge)
+
+    def set_terms(self, terms: LeafTerms) -> None:
+        """The reload has taken effect."""
+        self._terms, self._coming = terms, None
+        self._over.set()
+
+    def _stays(self, connect: dict[str, Any], login: Login | None) -> bool:
+        """Whether a login is the same after the reload that is under way, if one is."""
+        if self._coming is None:
+            return True
+        verdict = judge_again(connect, self._terms.policy, self._coming.policy, LEAF_TYPE)
+        account = _account_of(verdict, self._coming.graph)
+        if isinstance(verdict, Refusal) or account is None or login is None:
+            return False
+        return login == _login_to(account, verdict)
+
+
+def _account_of(verdict: Verdict | Refusal, graph: Graph) -> Account | None:
+    return None if isinstance(verdict, Refusal) else graph.account(verdict.account)
+
+
+def _login_to(account: Account, verdict: Verdict) -> Login:
+    rights = verdict.rights
+    permissions = t.Permissions(
+        rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny
+    )
+    return Login(account.id, account.name, permissions, account.system)

@@ -1,0 +1,91 @@
+"""The second half of a reload: a new configuration takes effect, first what it takes away, then what it gives.
+
+    plan() --Plan--> take_over(): narrow logins -> forget remotes -> less -> withdraw -> more -> the server's Compiled
+                                  is the new one -> dial remotes -> limits -> widen logins
+
+In between everybody has what both configurations allow, so that at no time anybody has something of one of them that
+only the other one lets him use. What does not live here: reading and checking the file (reload.py), what each room
+does with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from leafd import native_types as t
+from leafd.accounts.graph import Account, Change, common, compare
+from leafd.auth.verdict import AUTHORIZATION_VIOLATION
+from leafd.config.schema.server import Server as Config
+from leafd.daemon.compiled import Compiled, compile_config, jetstream_settings
+from leafd.daemon.store import plane_limits
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from leafd.daemon.server import Server
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a reload does: first less, then more. compiled: of a configuration with the old one's fields where only a
+    restart changes them."""
+
+    compiled: Compiled
+    limits: t.Limits
+    less: Change
+    more: Change
+
+
+def plan(server: Server, config: Config, remote_place: Callable[[int], str]) -> Plan:
+    """What a reload with this configuration does. Changes nothing and takes its time: for a thread of its own.
+    remote_place: where the remote of that number stands, for errors. Raises ConfigError."""
+    old = server.compiled
+    new = compile_config(config, server.numbers, old.remotes, remote_place)
+    limits = replace(
+        plane_limits(config, server.store),
+        max_file_store=server.limits.max_file_store,
+        max_memory_store=server.limits.max_memory_store,
+        sync_interval_ns=server.limits.sync_interval_ns,
+    )
+    both = common(old.graph, new.graph)
+    return Plan(new, limits, compare(old.graph, both), compare(both, new.graph))
+
+
+async def take_over(server: Server, coming: Plan) -> None:
+    """The live part of a new configuration takes effect."""
+    old, new = server.compiled, coming.compiled
+    server.leaf_logins.expect(new.leaf_terms)
+    with server.guard.around("the first half of a reload"):
+        await server.clients.narrow(new.client_terms)
+        await server.leaf_logins.judge_again()
+    server.leafs.forget(one.remote for one in old.remotes if one not in new.remotes)
+    await server.tenants.make_known(coming.less.changed)
+    await _withdraw(server, coming.less.removed)
+    await server.tenants.make_known((*coming.more.added, *coming.more.changed))
+    server.adopt(new, coming.limits)
+    server.leaf_logins.set_terms(new.leaf_terms)
+    server.leafs.belong_to(server.leaf_cluster)
+    server.leafs.dial(one.remote for one in new.remotes if one not in old.remotes)
+    server.plane.set_limits(coming.limits)
+    with server.guard.around("the second half of a reload"):
+        await server.clients.set_terms(new.client_terms)
+    if server.jetstream is not None and new.config.jetstream is not None:
+        about = server.about
+        server.jetstream.set_settings(jetstream_settings(new.config, coming.limits, about.name, about.domain))
+    server.facts.loaded_ns = time.time_ns()
+    for callback in server.on_reload:
+        with server.guard.around("what follows a reload"):
+            await callback()
+
+
+async def _withdraw(server: Server, accounts: Sequence[Account]) -> None:
+    """Accounts that the configuration no longer has: their links end with them."""
+    names = {account.name for account in accounts}
+    for link in server.leafs.links() if names else ():
+        if link.account in names:
+            server.plane.close_connection(link.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
+    await server.tenants.withdraw(accounts)
