@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -159,6 +160,22 @@ def test_what_is_needed_later_is_loaded_before_anybody_connects(tmp_path: Path) 
     assert report["frozen"] > 10_000
     needless = {"ssl", "pydantic", "nacl", "bcrypt", "asyncio", "email", "html", "difflib", "leafd.spark"}
     assert set() == needless & set(report["ready"])
+
+
+def test_what_a_reload_makes_necessary_is_loaded_by_the_reload() -> None:
+    """The first bcrypt hash of a configuration is checked with what its reload loaded, not with what a login finds."""
+    hashed = "$2a$04$" + "a" * 53
+    with servers.running(servers.LEAFD, 'port: {port}\nauthorization { user: u, password: "plain" }\n') as server:
+        assert server.process is not None
+        maps = Path(f"/proc/{server.process.pid}/maps")
+        assert "_bcrypt" not in maps.read_text()
+        (server.directory / "server.conf").write_text(server.configuration.replace("plain", hashed))
+        server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 20
+        while "Reloaded" not in server.log and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert "_bcrypt" in maps.read_text()
+        assert "Unexpected" not in server.log
 
 
 PRIVATE_MB_MAX = 24

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -108,13 +109,18 @@ def load_late_modules(server: Server) -> None:
         importlib.import_module(name)
 
 
+async def _load_late_modules(server: Server) -> None:
+    """After a reload, which may bring the first hashed password or the first nkey."""
+    load_late_modules(server)
+
+
 async def _start_services(server: Server, nursery: trio.Nursery) -> None:
     """Monitoring and the system account's services, each loaded only when it is wanted."""
     from leafd.monitor.services import Services
 
     services = Services(server.facts, server.plane, reload=lambda: os.kill(os.getpid(), signal.SIGHUP))
     await nursery.start(services.run)
-    server.on_reload.append(services.subscribe)
+    server.on_reload += [services.subscribe, partial(_load_late_modules, server)]
     if server.sockets.monitor is not None:
         from leafd.monitor.http import serve
 
