@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from leafd.config.schema.server import Server
+from leafd.config.schema.server import ServerConfig
 from leafd.daemon.memory import group_limits, memory_limit
 
 MB = 1 << 20
@@ -24,13 +24,13 @@ MB = 1 << 20
 )
 def test_limit_follows_the_machine(configuration: dict[str, Any], machine: int, expected: int) -> None:
     """A tenth of the machine, at least 32 MB, more where messages need it; what is configured goes before that."""
-    assert expected == memory_limit(Server(**configuration), machine)
+    assert expected == memory_limit(ServerConfig(**configuration), machine)
 
 
 def test_limit_that_no_message_fits() -> None:
     """A limit in which messages of max_payload have no room is refused."""
     with pytest.raises(ValueError, match="memory_limit"):
-        Server(memory_limit=32 * MB, max_payload=8 * MB)
+        ServerConfig(memory_limit=32 * MB, max_payload=8 * MB)
 
 
 def test_control_groups_around(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from leafd.config.schema.accounts import AccountLimits
 from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.mappings import Choices
-from leafd.config.schema.server import Server
+from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.sharing import is_subset
 from leafd.records import dataclass
 
@@ -22,7 +22,7 @@ SYSTEM: Final = "$SYS"
 
 
 @dataclass(frozen=True, slots=True)
-class Import:
+class CompiledImport:
     """One import, as the plane takes it. order: for each wildcard of local, which of subject it stands for."""
 
     exporter: int
@@ -44,7 +44,7 @@ class Account:
     limits: AccountLimits
     jetstream: AccountJetStream | None
     mappings: tuple[tuple[str, Choices], ...] = ()
-    imports: tuple[Import, ...] = ()
+    imports: tuple[CompiledImport, ...] = ()
 
     def imports_service(self, subject: str) -> bool:
         """Whether what is published there goes to another account's service."""
@@ -84,7 +84,7 @@ class Numbers:
         return self._by_name.setdefault(name, len(self._by_name) + 1)
 
 
-def compile_graph(server: Server, numbers: Numbers) -> Graph:
+def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
     """The accounts of a configuration: the configured ones, $G always, $SYS unless another serves or none is wanted."""
     system_name = server.system_account or ("" if server.no_system_account else SYSTEM)
     names = [GLOBAL, *(name for name in server.accounts if name != GLOBAL)]
@@ -120,11 +120,11 @@ def compile_graph(server: Server, numbers: Numbers) -> Graph:
     return Graph(by_name, {account.id: account for account in accounts}, by_name.get(system_name))
 
 
-def _imports(server: Server, numbers: Numbers) -> dict[str, tuple[Import, ...]]:
-    found: dict[str, list[Import]] = {}
+def _imports(server: ServerConfig, numbers: Numbers) -> dict[str, tuple[CompiledImport, ...]]:
+    found: dict[str, list[CompiledImport]] = {}
     for one in server.shared():
         export = one.export
-        row = Import(
+        row = CompiledImport(
             numbers.of(one.exporter),
             one.service,
             one.names.subject,

@@ -9,7 +9,7 @@ from typing import Final
 
 from leafd.config.schema.leafnodes import LeafAuthorization
 from leafd.config.schema.permissions import Permissions, Subjects, User
-from leafd.config.schema.server import Server
+from leafd.config.schema.server import ServerConfig
 from leafd.records import dataclass
 
 GLOBAL_ACCOUNT: Final = "$G"
@@ -67,7 +67,7 @@ class Policy:
         return not self.open and self.no_auth_user is None
 
 
-def compile_policy(server: Server) -> Policy:
+def compile_policy(server: ServerConfig) -> Policy:
     """The policy of a configuration."""
     people: list[Person] = []
     token = ""
@@ -88,7 +88,7 @@ def compile_policy(server: Server) -> Policy:
     return Policy(MappingProxyType(users), MappingProxyType(nkeys), token, fallback, nobody)
 
 
-def compile_leaf_policy(server: Server) -> Policy:
+def compile_leaf_policy(server: ServerConfig) -> Policy:
     """Who may open a leaf link: the logins of the listener alone, where there are any, else the users of the
     accounts."""
     authorization = server.leafnodes.authorization if server.leafnodes else None

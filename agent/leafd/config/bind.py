@@ -16,7 +16,7 @@ from typing import Any
 
 from leafd.config.lexer import Where
 from leafd.config.schema.section import Invalid, Option, Section, Support, hints
-from leafd.config.schema.server import Server
+from leafd.config.schema.server import ServerConfig
 from leafd.config.tree import Document, Node, parse_file, parse_text, plain
 from leafd.errors import ConfigError
 from leafd.records import dataclass
@@ -26,7 +26,7 @@ from leafd.records import dataclass
 class Loaded:
     """A configuration that was read: the models and what the operator should hear."""
 
-    server: Server
+    server: ServerConfig
     warnings: tuple[str, ...]
     files: tuple[str, ...] = ()
     places: Mapping[tuple[str | int, ...], Where] = field(default_factory=dict)
@@ -51,11 +51,11 @@ def load_text(text: str, file: str = "<text>") -> Loaded:
 def bind(document: Document, file: str) -> Loaded:
     """Fits a tree to the models."""
     binder = _Binder(list(document.warnings))
-    values = binder.section(Server, document.root, ())
+    values = binder.section(ServerConfig, document.root, ())
     if binder.errors:
         raise ConfigError("\n".join(binder.errors))
     try:
-        server = Server(**values)
+        server = ServerConfig(**values)
     except Invalid as error:
         raise ConfigError("\n".join(_describe(error, binder.places, file))) from error
     return Loaded(server, tuple(binder.warnings), tuple(document.files), binder.places)

@@ -11,13 +11,13 @@ from leafd.config.flags import Flags
 from leafd.config.schema.jetstream import JetStream
 from leafd.config.schema.permissions import Authorization
 from leafd.config.schema.section import Invalid
-from leafd.config.schema.server import Server
+from leafd.config.schema.server import ServerConfig
 from leafd.errors import ConfigError
 
 
 def load(flags: Flags) -> Loaded:
     """The configuration this process is to run with. Raises ConfigError."""
-    loaded = load_file(Path(flags.config)) if flags.config else Loaded(Server(), ())
+    loaded = load_file(Path(flags.config)) if flags.config else Loaded(ServerConfig(), ())
     changes = _changes(loaded.server, flags)
     if not changes:
         return loaded
@@ -28,7 +28,7 @@ def load(flags: Flags) -> Loaded:
     return replace(loaded, server=server)
 
 
-def _changes(server: Server, flags: Flags) -> dict[str, Any]:
+def _changes(server: ServerConfig, flags: Flags) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     same = (
         "server_name", "pid_file", "client_advertise", "ports_file_dir", "log_file", "logtime", "logtime_utc",

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from leafd.config.bind import inner_models
-from leafd.config.schema.accounts import Account, AccountLimits
+from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.config.schema.jetstream import AccountJetStream, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
 from leafd.config.schema.permissions import Authorization, Permissions, Responses, Subjects, User
 from leafd.config.schema.section import Option, Reader, Section, Support, Takes, hints
-from leafd.config.schema.server import Server
+from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.sharing import Export, Import, Origin
 
 WIDTH: Final = 110
@@ -30,13 +30,13 @@ HEAD: Final = """\
 # restart. A reload in which any other key has changed is refused as a whole.
 """
 BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
-    ("the top", Server),
+    ("the top", ServerConfig),
     ("authorization { }", Authorization),
     ("a user: { }", User),
     ("permissions { }", Permissions),
     ("publish and subscribe { }", Subjects),
     ("allow_responses { }", Responses),
-    ("accounts { NAME { } }", Account),
+    ("accounts { NAME { } }", ConfiguredAccount),
     ("limits { } of an account", AccountLimits),
     ("jetstream { } of an account", AccountJetStream),
     ("an element of exports [ ]", Export),

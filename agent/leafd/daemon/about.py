@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from leafd.config.schema.server import Server as Config
+from leafd.config.schema.server import ServerConfig
 from leafd.daemon.listeners import Sockets, address_of
 from leafd.daemon.log import Log
 from leafd.records import dataclass
@@ -33,7 +33,7 @@ class About:
     leaf: tuple[str, int] | None
     monitor: tuple[str, int] | None
 
-    def info(self, config: Config) -> dict[str, Any]:
+    def info(self, config: ServerConfig) -> dict[str, Any]:
         """The part of INFO that is the same for every client."""
         info: dict[str, Any] = {
             "server_id": self.server_id,
@@ -81,7 +81,7 @@ class About:
         log.info("Server is ready")
 
 
-def about(server_id: str, config: Config, sockets: Sockets, domain: str) -> About:
+def about(server_id: str, config: ServerConfig, sockets: Sockets, domain: str) -> About:
     """What a server with this configuration and these sockets says of itself."""
     host, port = address_of(sockets.client)
     return About(

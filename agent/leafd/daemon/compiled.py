@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from leafd import native_types as t
 from leafd.accounts.graph import Graph, Numbers, compile_graph
 from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy
-from leafd.config.schema.server import Server as Config
+from leafd.config.schema.server import ServerConfig
 from leafd.daemon.clients import Terms
 from leafd.daemon.leaf_logins import LeafTerms
 from leafd.daemon.remotes import Dialled, remotes_of
@@ -30,7 +30,7 @@ AUTHENTICATION_NS: Final = 2 * SECOND
 class Compiled:
     """What follows from one configuration."""
 
-    config: Config
+    config: ServerConfig
     graph: Graph
     policy: Policy
     leaf_policy: Policy
@@ -74,7 +74,7 @@ class Compiled:
 
 
 def compile_config(
-    config: Config,
+    config: ServerConfig,
     numbers: Numbers,
     known: tuple[Dialled, ...] = (),
     remote_place: Callable[[int], str] | None = None,
@@ -91,7 +91,7 @@ def compile_config(
     )
 
 
-def jetstream_settings(config: Config, limits: t.Limits, server_name: str, domain: str) -> Settings:
+def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str, domain: str) -> Settings:
     """What JetStream has to know of the configuration, which must have it."""
     from leafd.jetstream.catalogue import Settings
 

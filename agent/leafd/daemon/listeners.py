@@ -9,7 +9,7 @@ import socket
 import struct
 from typing import Final
 
-from leafd.config.schema.server import Server as Config
+from leafd.config.schema.server import ServerConfig
 from leafd.errors import StartError
 from leafd.records import dataclass
 
@@ -27,7 +27,7 @@ class Sockets:
     monitor: socket.socket | None
 
 
-def bind_all(config: Config) -> Sockets:
+def bind_all(config: ServerConfig) -> Sockets:
     """Binds every listener, before anything else is touched: a second server on the same ports ends here."""
     made: list[socket.socket] = []
     try:

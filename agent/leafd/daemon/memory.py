@@ -9,14 +9,14 @@ import os
 from pathlib import Path
 from typing import Final
 
-from leafd.config.schema.server import MEMORY_LIMIT_MIN, MEMORY_PAYLOADS, Server
+from leafd.config.schema.server import MEMORY_LIMIT_MIN, MEMORY_PAYLOADS, ServerConfig
 
 _PART: Final = 10
 _GROUPS: Final = Path("/proc/self/cgroup")
 _GROUP_ROOT: Final = Path("/sys/fs/cgroup")
 
 
-def memory_limit(server: Server, machine: int | None = None) -> int:
+def memory_limit(server: ServerConfig, machine: int | None = None) -> int:
     """The bytes that load may take. machine: bytes of memory that there are, None: of this machine."""
     if server.memory_limit is not None:
         return server.memory_limit

@@ -24,7 +24,7 @@ from leafd.config.flags import Flags
 from leafd.config.load import load
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.section import Section, Support, Takes
-from leafd.config.schema.server import Server as Config
+from leafd.config.schema.server import ServerConfig
 from leafd.daemon.server import Server
 from leafd.daemon.takeover import Plan, plan, take_over
 from leafd.errors import ConfigError, LeafdError
@@ -133,7 +133,7 @@ def _no_collections() -> Iterator[None]:
         gc.enable()
 
 
-def merged(old: Config, loaded: Loaded) -> tuple[Config, list[str]]:
+def merged(old: ServerConfig, loaded: Loaded) -> tuple[ServerConfig, list[str]]:
     """The new configuration with the old values of fields that may wait for a restart, and a line for each of these.
     Raises ConfigError where a field has changed that may not."""
     differences = _Differences()

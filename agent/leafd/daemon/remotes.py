@@ -8,7 +8,7 @@ from collections.abc import Callable
 from leafd.accounts.graph import Graph
 from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.config.schema.leafnodes import LeafRemote
-from leafd.config.schema.server import Server as Config
+from leafd.config.schema.server import ServerConfig
 from leafd.errors import ConfigError
 from leafd.links.leaf import Remote
 from leafd.records import dataclass
@@ -23,7 +23,7 @@ class Dialled:
 
 
 def remotes_of(
-    config: Config, graph: Graph, known: tuple[Dialled, ...] = (), place: Callable[[int], str] | None = None
+    config: ServerConfig, graph: Graph, known: tuple[Dialled, ...] = (), place: Callable[[int], str] | None = None
 ) -> tuple[Dialled, ...]:
     """The remotes that are to be dialled. One that is among the known ones unchanged is that one. place: where the
     element of that number stands, for errors. Raises ConfigError."""

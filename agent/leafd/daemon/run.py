@@ -19,7 +19,7 @@ import trio
 
 from leafd.auth.passwords import is_hash
 from leafd.config.flags import Flags
-from leafd.config.schema.server import Server as Config
+from leafd.config.schema.server import ServerConfig
 from leafd.daemon.garbage import short_collections
 from leafd.daemon.gauge import Gauge
 from leafd.daemon.listeners import Sockets
@@ -33,7 +33,7 @@ from leafd.turns import SWITCH_S
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def serve(config: Config, flags: Flags, log: Log, sockets: Sockets) -> None:
+def serve(config: ServerConfig, flags: Flags, log: Log, sockets: Sockets) -> None:
     """Serves until a signal ends it. Raises LeafdError, alone or in groups."""
     server = Server(config, log, sockets)
     try:

@@ -21,7 +21,7 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Numbers
 from leafd.auth.nkeys import new_server_id
-from leafd.config.schema.server import Server as Config
+from leafd.config.schema.server import ServerConfig
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.clients import Clients, frame
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
@@ -49,7 +49,7 @@ _RECORD_SOURCE: Final = 4
 class Server:
     """One server from open to stop."""
 
-    def __init__(self, config: Config, log: Log, sockets: Sockets) -> None:
+    def __init__(self, config: ServerConfig, log: Log, sockets: Sockets) -> None:
         self.log = log
         self.guard = Guard(log)
         self.sockets = sockets
@@ -74,7 +74,7 @@ class Server:
         self.on_reload: list[Callable[[], Awaitable[None]]] = []
 
     @property
-    def config(self) -> Config:
+    def config(self) -> ServerConfig:
         """The configuration of today."""
         return self.compiled.config
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from leafd.config.schema.server import Server
+from leafd.config.schema.server import ServerConfig
 from leafd.daemon.descriptors import connections_for
 from leafd.daemon.memory import machine_bytes, memory_limit
 from leafd.errors import StartError
@@ -25,7 +25,7 @@ _NEWER: Final = -6
 _CORRUPT: Final = -5
 
 
-def store_directory(server: Server) -> tuple[Path, bool]:
+def store_directory(server: ServerConfig) -> tuple[Path, bool]:
     """The directory of this server's data, and whether it is a temporary one."""
     configured = server.store_path()
     if configured:
@@ -95,7 +95,7 @@ def _lock(directory: Path) -> int | None:
     return handle
 
 
-def plane_limits(server: Server, directory: Path | None) -> Limits:
+def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
     """The plane's bounds. Sizes that the configuration leaves open follow the machine, as in the reference."""
     jetstream = server.jetstream if server.jetstream is not None and server.jetstream.enabled else None
     file_store = memory_store = 0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Change, common, compare
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION
-from leafd.config.schema.server import Server as Config
+from leafd.config.schema.server import ServerConfig
 from leafd.daemon.compiled import Compiled, compile_config, jetstream_settings
 from leafd.daemon.store import plane_limits
 from leafd.records import dataclass
@@ -40,7 +40,7 @@ class Plan:
     more: Change
 
 
-def plan(server: Server, config: Config, remote_place: Callable[[int], str]) -> Plan:
+def plan(server: Server, config: ServerConfig, remote_place: Callable[[int], str]) -> Plan:
     """What a reload with this configuration does. Changes nothing and takes its time: for a thread of its own.
     remote_place: where the remote of that number stands, for errors. Raises ConfigError."""
     old = server.compiled

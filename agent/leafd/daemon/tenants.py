@@ -23,7 +23,7 @@ from leafd.turns import Pause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from leafd.jetstream.catalogue import AccountLimits
+    from leafd.jetstream.catalogue import JetStreamLimits
     from leafd.jetstream.service import JetStream
 
 API_ALL: Final = "$JS.API.>"
@@ -137,10 +137,10 @@ class Tenants:
         self._plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
 
 
-def _share_limits(share: AccountJetStream) -> AccountLimits:
-    from leafd.jetstream.catalogue import AccountLimits
+def _share_limits(share: AccountJetStream) -> JetStreamLimits:
+    from leafd.jetstream.catalogue import JetStreamLimits
 
-    return AccountLimits(
+    return JetStreamLimits(
         max_memory=share.max_memory,
         max_store=share.max_store,
         max_streams=share.max_streams,

@@ -7,11 +7,11 @@ plane's business.
 from __future__ import annotations
 
 from leafd.jetstream import errors
-from leafd.jetstream.catalogue import Account, Catalogue, Settings
+from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings
 from leafd.jetstream.models.stream import MEMORY, StreamConfig
 
 
-def reserved(account: Account, storage: str, *, without: str = "") -> int:
+def reserved(account: JetStreamAccount, storage: str, *, without: str = "") -> int:
     """Bytes that the account's streams of one storage kind have reserved."""
     configs = [stream.config for stream in account.streams.values()] + list(account.restoring.values())
     return sum(max(config.max_bytes, 0) for config in configs if config.storage == storage and config.name != without)
@@ -23,7 +23,7 @@ def server_reserved(catalogue: Catalogue, storage: str) -> int:
 
 
 def check_room(
-    account: Account,
+    account: JetStreamAccount,
     catalogue: Catalogue,
     settings: Settings,
     config: StreamConfig,
@@ -46,7 +46,7 @@ def check_room(
         raise error.error()
 
 
-def check_new_stream(account: Account, catalogue: Catalogue, settings: Settings, config: StreamConfig) -> None:
+def check_new_stream(account: JetStreamAccount, catalogue: Catalogue, settings: Settings, config: StreamConfig) -> None:
     """The limits that count before the configuration has been looked at: number of streams, and room."""
     others = len((account.streams.keys() | account.restoring.keys()) - {config.name})
     if 0 < account.limits.max_streams <= others:
@@ -56,7 +56,7 @@ def check_new_stream(account: Account, catalogue: Catalogue, settings: Settings,
 
 
 def check_update_room(
-    account: Account, catalogue: Catalogue, settings: Settings, old: StreamConfig, new: StreamConfig
+    account: JetStreamAccount, catalogue: Catalogue, settings: Settings, old: StreamConfig, new: StreamConfig
 ) -> None:
     """An update needs room for what it reserves more than before."""
     more = max(max(new.max_bytes, 0) - max(old.max_bytes, 0), 0)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from leafd import native_types as t
 from leafd.gojson import dump, dumped
 from leafd.gotime import ZERO_TIME, format_time, now_ns
-from leafd.jetstream.catalogue import Account, Consumer, Settings, Stream
+from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Settings, Stream
 from leafd.jetstream.ports import JetStreamPlane
 
 _ADVISORY: Final = "$JS.EVENT.ADVISORY"
@@ -44,7 +44,7 @@ class Advisories:
         self._plane = plane
         self._settings = settings
 
-    def _publish(self, account: Account, subject: str, type_name: str, members: dict[str, Any]) -> None:
+    def _publish(self, account: JetStreamAccount, subject: str, type_name: str, members: dict[str, Any]) -> None:
         self._plane.publish(account.id, subject, dump(self._event(type_name, members)))
 
     def _event(self, type_name: str, members: dict[str, Any]) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class Advisories:
         return event
 
     async def audit(
-        self, account: Account, subject: str, client: dict[str, Any], request: bytes, response: bytes
+        self, account: JetStreamAccount, subject: str, client: dict[str, Any], request: bytes, response: bytes
     ) -> None:
         """An API call was answered."""
         if len(request) + len(response) > AUDIT_SIZE_MAX:
@@ -73,7 +73,7 @@ class Advisories:
         subject = f"{_ADVISORY}.STREAM.{what}.{stream.name}"
         self._publish(stream.account, subject, "advisory.v1.stream_action", members)
 
-    def backup(self, account: Account, stream: str, what: str, members: dict[str, Any]) -> None:
+    def backup(self, account: JetStreamAccount, stream: str, what: str, members: dict[str, Any]) -> None:
         """A SNAPSHOT or RESTORE of a stream was begun (.._CREATE) or is over (.._COMPLETE)."""
         type_name = f"advisory.v1.{what.lower()}"
         self._publish(account, f"{_ADVISORY}.STREAM.{what}.{stream}", type_name, {"stream": stream} | members)

@@ -25,7 +25,7 @@ NO_LIMIT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class AccountLimits:
+class JetStreamLimits:
     """What an account may use; -1 = no limit, byte counts in bytes."""
 
     max_memory: int = NO_LIMIT
@@ -101,7 +101,7 @@ class Stream:
     """One stream with its consumers, also by the plane's ids. lock: held while its consumers change."""
 
     id: int
-    account: Account
+    account: JetStreamAccount
     config: StreamConfig
     created: int
     consumers: dict[str, Consumer] = field(default_factory=dict)
@@ -142,13 +142,13 @@ class Stream:
 
 
 @dataclass(slots=True, eq=False)
-class Account:
+class JetStreamAccount:
     """One account's JetStream. lock: held while its streams change. restoring: streams that a backup is becoming, with
     what they reserve."""
 
     id: int
     name: str
-    limits: AccountLimits = AccountLimits()
+    limits: JetStreamLimits = JetStreamLimits()
     enabled: bool = True
     system: bool = False
     streams: dict[str, Stream] = field(default_factory=dict)
@@ -167,13 +167,13 @@ class Catalogue:
     """Accounts by id and name; streams also by id; and the next free ids."""
 
     def __init__(self) -> None:
-        self.accounts: dict[int, Account] = {}
-        self.by_name: dict[str, Account] = {}
+        self.accounts: dict[int, JetStreamAccount] = {}
+        self.by_name: dict[str, JetStreamAccount] = {}
         self._streams: dict[int, Stream] = {}
         self._next_stream = 1
         self._next_consumer = 1
 
-    def add_account(self, account: Account) -> None:
+    def add_account(self, account: JetStreamAccount) -> None:
         """Makes an account known; its streams come with load or with requests."""
         self.accounts[account.id] = account
         self.by_name[account.name] = account

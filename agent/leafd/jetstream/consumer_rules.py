@@ -15,7 +15,7 @@ from typing import Any, Final
 from leafd.config.transforms import INVALID_SUBJECT, valid_subject
 from leafd.gotime import SECOND, format_duration
 from leafd.jetstream import errors
-from leafd.jetstream.catalogue import AccountLimits, Settings
+from leafd.jetstream.catalogue import JetStreamLimits, Settings
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.consumer import (
     ACK_ALL,
@@ -69,7 +69,7 @@ class ConsumerContext:
 
     stream: StreamConfig
     settings: Settings
-    limits: AccountLimits
+    limits: JetStreamLimits
 
 
 def with_defaults(config: ConsumerConfig, context: ConsumerContext, *, pedantic: bool) -> ConsumerConfig:

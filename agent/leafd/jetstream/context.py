@@ -7,7 +7,7 @@ What does not live here: requests (registry.py), the daemon's entry (service.py)
 from __future__ import annotations
 
 from leafd.jetstream.advisories import Advisories
-from leafd.jetstream.catalogue import Account, Catalogue, Settings, Stream
+from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings, Stream
 from leafd.jetstream.consumer_rules import ConsumerContext
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.ports import JetStreamPlane, Neighbours
@@ -25,7 +25,7 @@ class Context:
     settings: Settings
     advisories: Advisories
 
-    def for_streams(self, account: Account) -> StreamContext:
+    def for_streams(self, account: JetStreamAccount) -> StreamContext:
         """What the rules of streams depend on."""
 
         def lookup(name: str) -> StreamConfig | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leafd.gojson import JsonError, Struct, decode
 from leafd.jetstream import errors
-from leafd.jetstream.catalogue import Account, Consumer, Stream
+from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.versioning import check_level
 from leafd.records import dataclass
@@ -61,7 +61,7 @@ class Call:
     reply down (turns.py); reply_header, the header block for the reply; after, what goes on once it has been sent."""
 
     context: Context
-    account: Account
+    account: JetStreamAccount
     subject: str
     tokens: list[str]
     header: bytes

@@ -25,7 +25,7 @@ from leafd.jetstream import consumer_rules as rules
 from leafd.jetstream.account_limits import check_new_stream
 from leafd.jetstream.advisories import unique
 from leafd.jetstream.archive import ArchiveError
-from leafd.jetstream.catalogue import Account, Consumer, Stream, consumer_definition, stream_definition
+from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream, consumer_definition, stream_definition
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.flat import flat_consumer, flat_stream
@@ -91,7 +91,9 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
 class Receiving:
     """The conversation: chunks in, answers out."""
 
-    def __init__(self, context: Context, account: Account, config: StreamConfig, client: dict[str, Any]) -> None:
+    def __init__(
+        self, context: Context, account: JetStreamAccount, config: StreamConfig, client: dict[str, Any]
+    ) -> None:
         self._context = context
         self._account = account
         self._client = client
@@ -191,7 +193,7 @@ def _quoted(error: ApiError) -> str:
 class Restoring:
     """The archive on its way into a stream."""
 
-    def __init__(self, context: Context, account: Account, config: StreamConfig) -> None:
+    def __init__(self, context: Context, account: JetStreamAccount, config: StreamConfig) -> None:
         self.config = config
         self._context = context
         self._account = account

@@ -27,11 +27,11 @@ from leafd.jetstream import backup, consumers, errors, messages, restore, stream
 from leafd.jetstream import clustering as _clustering_endpoints
 from leafd.jetstream.advisories import DAMAGE, Advisories
 from leafd.jetstream.catalogue import (
-    Account,
-    AccountLimits,
     Aside,
     Catalogue,
     Consumer,
+    JetStreamAccount,
+    JetStreamLimits,
     Settings,
     Stream,
     names_in,
@@ -81,7 +81,9 @@ class JetStream:
         self._listings: FairQueue[trio.Event] = FairQueue(at_work=LISTINGS_MAX, at_work_each=1)
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
-        self._requests: FairQueue[tuple[Account, t.Message]] = FairQueue(at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH)
+        self._requests: FairQueue[tuple[JetStreamAccount, t.Message]] = FairQueue(
+            at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
+        )
 
     # ---- accounts and settings
 
@@ -89,17 +91,19 @@ class JetStream:
         self,
         account_id: int,
         name: str,
-        limits: AccountLimits | None = None,
+        limits: JetStreamLimits | None = None,
         *,
         enabled: bool = True,
         system: bool = False,
-    ) -> Account:
+    ) -> JetStreamAccount:
         """Makes an account known, or changes its limits. enabled: it has JetStream; others hear that they lack it."""
         known = self.catalogue.by_name.get(name)
         if known is not None:
-            known.limits, known.enabled, known.system = limits or AccountLimits(), enabled and not system, system
+            known.limits, known.enabled, known.system = limits or JetStreamLimits(), enabled and not system, system
             return known
-        account = Account(account_id, name, limits or AccountLimits(), enabled=enabled and not system, system=system)
+        account = JetStreamAccount(
+            account_id, name, limits or JetStreamLimits(), enabled=enabled and not system, system=system
+        )
         self.catalogue.add_account(account)
         return account
 
@@ -228,7 +232,10 @@ class JetStream:
         return True
 
     async def _serve(
-        self, account: Account, message: t.Message, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+        self,
+        account: JetStreamAccount,
+        message: t.Message,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         task_status.started()
         client = partial(self._context.neighbours.client_info, message.connection)
@@ -244,7 +251,7 @@ class JetStream:
                 await after()
 
     async def _answer_and_reply(
-        self, account: Account, message: t.Message, client: Callable[[], dict[str, Any]]
+        self, account: JetStreamAccount, message: t.Message, client: Callable[[], dict[str, Any]]
     ) -> Callable[[], Awaitable[None]] | None:
         """What goes on once the reply has been sent, if anything; the reply itself is gone when this returns."""
         answered = await self._answered(account, message, client)
@@ -255,7 +262,7 @@ class JetStream:
         return answered.after
 
     async def _answered(
-        self, account: Account, message: t.Message, client: Callable[[], dict[str, Any]]
+        self, account: JetStreamAccount, message: t.Message, client: Callable[[], dict[str, Any]]
     ) -> Answer | None:
         """As answer(); a request that fails in a way that nobody foresaw is refused like any other."""
         try:
@@ -271,7 +278,7 @@ class JetStream:
             return refusal(line, errors.STREAM_GENERAL.error(err="unexpected error"))
 
     async def _reply(
-        self, account: Account, message: t.Message, client: Callable[[], dict[str, Any]], answered: Answer
+        self, account: JetStreamAccount, message: t.Message, client: Callable[[], dict[str, Any]], answered: Answer
     ) -> None:
         body = await dumped(answered.weight, answered.members)
         if answered.counted:
@@ -284,7 +291,7 @@ class JetStream:
 
     async def answer(
         self,
-        account: Account,
+        account: JetStreamAccount,
         subject: str,
         header: bytes,
         body: bytes,

@@ -17,7 +17,7 @@ from typing import Any, Final
 from leafd.config.transforms import INVALID_SUBJECT, TransformError, check_mapping, check_transform, valid_subject
 from leafd.gotime import SECOND, format_duration
 from leafd.jetstream import errors
-from leafd.jetstream.catalogue import AccountLimits, Settings
+from leafd.jetstream.catalogue import JetStreamLimits, Settings
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import FILE, LIMITS, MEMORY, WORKQUEUE, Placement, StreamConfig, StreamSource
 from leafd.jetstream.source_rules import check_cycle, check_mirror, check_prefixes, check_sources, index_name
@@ -43,7 +43,7 @@ class StreamContext:
 
     lookup: Lookup
     settings: Settings
-    limits: AccountLimits
+    limits: JetStreamLimits
 
 
 _PROTECTED: Final = frozenset({"$JS", "$SYS", "$NRG", "$GR", "_GR_", "_R_"})
@@ -255,7 +255,7 @@ def _check_reserved(subject: str, config: StreamConfig) -> None:
         raise invalid("subjects that overlap with system api require no-ack to be true")
 
 
-def _check_account(config: StreamConfig, limits: AccountLimits) -> None:
+def _check_account(config: StreamConfig, limits: JetStreamLimits) -> None:
     if limits.max_bytes_required and config.max_bytes <= 0:
         raise errors.STREAM_MAX_BYTES_REQUIRED.error()
     memory = config.storage == MEMORY

@@ -16,7 +16,7 @@ from leafd import native_types as t
 from leafd.gotime import now_ns
 from leafd.jetstream import errors
 from leafd.jetstream.account_limits import check_new_stream, check_update_room
-from leafd.jetstream.catalogue import Account, Stream, stored_config, stream_definition
+from leafd.jetstream.catalogue import JetStreamAccount, Stream, stored_config, stream_definition
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.flat import flat_stream
@@ -125,7 +125,7 @@ async def _same(call: Call, existing: Stream, config: StreamConfig) -> dict[str,
     return await stream_info(call.context, existing, state, creating=True) | {"did_create": True}
 
 
-async def check_overlap(account: Account, config: StreamConfig) -> None:
+async def check_overlap(account: JetStreamAccount, config: StreamConfig) -> None:
     """A message must not go to two streams of an account. The caller holds the account's lock."""
     others = [(one.compared, one.config.subjects) for one in account.streams.values() if one.name != config.name]
     others += [(Compared(), one.subjects) for name, one in account.restoring.items() if name != config.name]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.accounts.graph import Graph
-from leafd.config.schema.server import Server
+from leafd.config.schema.server import ServerConfig
 from leafd.guard import Guard
 from leafd.monitor.rooms import ClientsFacts, JetStreamFacts, LeafsFacts, PlaneFacts
 from leafd.records import dataclass
@@ -41,7 +41,7 @@ class Facts:
     host: str
     port: int
     cluster: str
-    config: Server
+    config: ServerConfig
     graph: Graph
     store: str
     limits: t.Limits

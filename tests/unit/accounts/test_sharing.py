@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from leafd.accounts.graph import Import, Numbers, compare, compile_graph
+from leafd.accounts.graph import CompiledImport, Numbers, compare, compile_graph
 from leafd.config.bind import load_text
 from leafd.config.schema.sharing import collide, is_subset, names
 from leafd.errors import ConfigError
@@ -13,7 +13,7 @@ def config(exports: str, imports: str) -> str:
     return f"accounts {{ E {{ exports: [{exports}] }}, I {{ imports: [{imports}] }}, O {{}} }}"
 
 
-def rows(exports: str, imports: str) -> tuple[Import, ...]:
+def rows(exports: str, imports: str) -> tuple[CompiledImport, ...]:
     numbers = Numbers()
     found = compile_graph(load_text(config(exports, imports)).server, numbers)
     assert all(one.exporter == found.by_name["E"].id for one in found.by_name["I"].imports)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 from leafd.gojson import dump
-from leafd.jetstream.catalogue import Account, AccountLimits, Settings
+from leafd.jetstream.catalogue import JetStreamAccount, JetStreamLimits, Settings
 from leafd.jetstream.service import JetStream
 
 from tests.unit.jetstream.fake_backup import BackupPlane
@@ -29,11 +29,13 @@ class Complaints:
 class Bench:
     """A JetStream with one account, and a way to ask it."""
 
-    def __init__(self, plane: BackupPlane | None = None, limits: AccountLimits | None = None, **settings: Any) -> None:
+    def __init__(
+        self, plane: BackupPlane | None = None, limits: JetStreamLimits | None = None, **settings: Any
+    ) -> None:
         self.plane = plane or BackupPlane()
         self.log = Complaints()
         self.service = JetStream(self.plane, Settings("bench", **settings), self.log)
-        self.account: Account = self.service.add_account(1, "A", limits)
+        self.account: JetStreamAccount = self.service.add_account(1, "A", limits)
 
     async def ask(self, subject: str, body: Any = "", header: bytes = b"") -> dict[str, Any] | None:
         """The reply to $JS.API.<subject>, as a client would parse it."""

@@ -11,7 +11,7 @@ import pytest
 import trio
 from leafd import native_types as t
 from leafd.daemon.gauge import Gauge
-from leafd.jetstream.catalogue import Account, Catalogue, Consumer, Stream
+from leafd.jetstream.catalogue import Catalogue, Consumer, JetStreamAccount, Stream
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
 
@@ -157,7 +157,7 @@ def test_listings_of_subjects_are_made_one_after_the_other(bench: Bench, monkeyp
 def test_an_advisory_costs_the_same_among_many_consumers() -> None:
     """A consumer is found by the plane's id without a look at the stream's others; one that is gone is not found."""
     catalogue = Catalogue()
-    owner = Stream(1, Account(1, "A"), StreamConfig(name="S"), 0)
+    owner = Stream(1, JetStreamAccount(1, "A"), StreamConfig(name="S"), 0)
     catalogue.add_stream(owner)
     made = [Consumer(n, f"C{n}", ConsumerConfig(), 0) for n in range(MANY)]
     for one in made:

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 from leafd import native_types as t
 from leafd.gotime import format_time
-from leafd.jetstream.catalogue import AccountLimits
+from leafd.jetstream.catalogue import JetStreamLimits
 from leafd.jetstream.service import JetStream
 from leafd.jetstream.versioning import hash8, stream_identity
 
@@ -129,22 +129,22 @@ def test_accounts_without_jetstream_are_told(make_bench: MakeBench) -> None:
 @pytest.mark.parametrize(
     ("limits", "config", "code"),
     [
-        (AccountLimits(max_streams=0), {}, 0),
-        (AccountLimits(max_streams=1), {}, 10027),
-        (AccountLimits(max_bytes_required=True), {}, 10113),
-        (AccountLimits(store_max_stream_bytes=100), {"max_bytes": 101}, 10122),
-        (AccountLimits(memory_max_stream_bytes=100), {"max_bytes": 101}, 0),
-        (AccountLimits(max_store=1000), {"max_bytes": 901}, 10047),
-        (AccountLimits(max_memory=1000), {"max_bytes": 1001, "storage": "memory"}, 10028),
-        (AccountLimits(max_store=1000), {"max_bytes": 900}, 0),
-        (AccountLimits(max_consumers=1), {"max_consumers": 2}, 10026),
+        (JetStreamLimits(max_streams=0), {}, 0),
+        (JetStreamLimits(max_streams=1), {}, 10027),
+        (JetStreamLimits(max_bytes_required=True), {}, 10113),
+        (JetStreamLimits(store_max_stream_bytes=100), {"max_bytes": 101}, 10122),
+        (JetStreamLimits(memory_max_stream_bytes=100), {"max_bytes": 101}, 0),
+        (JetStreamLimits(max_store=1000), {"max_bytes": 901}, 10047),
+        (JetStreamLimits(max_memory=1000), {"max_bytes": 1001, "storage": "memory"}, 10028),
+        (JetStreamLimits(max_store=1000), {"max_bytes": 900}, 0),
+        (JetStreamLimits(max_consumers=1), {"max_consumers": 2}, 10026),
     ],
 )
 def test_account_limits_on_streams(
-    make_bench: MakeBench, limits: AccountLimits, config: dict[str, Any], code: int
+    make_bench: MakeBench, limits: JetStreamLimits, config: dict[str, Any], code: int
 ) -> None:
     """Each limit of an account refuses with its own code, counting what the first stream has reserved."""
-    bench = make_bench(limits=AccountLimits(max_store=1000))
+    bench = make_bench(limits=JetStreamLimits(max_store=1000))
     bench.stream("FIRST", max_bytes=100)
     bench.account.limits = limits
     assert code == bench.code("STREAM.CREATE.S", {"name": "S"} | config)
@@ -152,7 +152,7 @@ def test_account_limits_on_streams(
 
 def test_an_update_needs_room_only_for_what_it_adds(make_bench: MakeBench) -> None:
     """max_bytes may go up to the account's limit and not beyond it."""
-    bench = make_bench(limits=AccountLimits(max_store=1000))
+    bench = make_bench(limits=JetStreamLimits(max_store=1000))
     bench.stream("S", max_bytes=900)
     assert 0 == bench.code("STREAM.UPDATE.S", {"name": "S", "max_bytes": 1000})
     assert 10047 == bench.code("STREAM.UPDATE.S", {"name": "S", "max_bytes": 1001})

@@ -21,8 +21,8 @@ class AccountLimits(Section):
     max_leafnodes: Number = option(-1, "Leaf links.", aliases=("max_leafs",), takes=Takes.LIVE)
 
 
-class Account(Section):
-    """One account: a name space of subjects and streams of its own."""
+class ConfiguredAccount(Section):
+    """One account as it is configured: a name space of subjects and streams of its own."""
 
     users: tuple[User, ...] = option((), "Who belongs to it.", takes=Takes.LIVE)
     jetstream: Annotated[AccountJetStream | None, Reader(switch)] = option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from leafd.config.schema.accounts import Account
+from leafd.config.schema.accounts import ConfiguredAccount
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
 from leafd.config.schema.jetstream import JetStream, switch
 from leafd.config.schema.leafnodes import LeafNodes
@@ -27,7 +27,7 @@ _CLUSTER: Final = "clusters are not in this build: messages would not reach the 
 _PROFILE: Final = "there is no profiling port in this build"
 
 
-class Server(Section):
+class ServerConfig(Section):
     """The whole configuration."""
 
     port: Annotated[Number, zero_means_default(DEFAULT_PORT)] = option(
@@ -105,7 +105,7 @@ class Server(Section):
 
     authorization: Authorization | None = option(None, "Users without accounts.", takes=Takes.LIVE)
     no_auth_user: Text = option("", "User that connections without a login get.", takes=Takes.LIVE)
-    accounts: dict[str, Account] = option({}, "Accounts by name.", takes=Takes.LIVE)
+    accounts: dict[str, ConfiguredAccount] = option({}, "Accounts by name.", takes=Takes.LIVE)
     system_account: Text = option("", "Account for system services.", aliases=("system",))
     no_system_account: Flag = option(False, "No system account.", aliases=("no_system", "no_sys_acc"))
 
