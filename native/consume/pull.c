@@ -81,9 +81,11 @@ static void line_awaken(requests_t *line) {
     }
 }
 
-/* What a request adds to `wanted`: no stream holds more messages than the cap, and the sum does not overflow. */
+/* What a request adds to `wanted`: no stream holds more messages than the cap, and the sum does not overflow. A client
+ * may ask for less than nothing. */
 static int64_t share(const request_t *request) {
-    return request->left < WANTED_MAX ? request->left : WANTED_MAX;
+    int64_t left = request->left > -WANTED_MAX ? request->left : -WANTED_MAX;
+    return left < WANTED_MAX ? left : WANTED_MAX;
 }
 
 static void discard(consumer_t *consumer, request_t *request) {
@@ -234,7 +236,8 @@ void pull_served(consumer_t *consumer, uint64_t size) {
     requests_t *line = &consumer->requests;
     request_t *request = line->head;
     line->wanted -= share(request);
-    request->left--;
+    /* The reference wraps around from the lowest number to the highest. */
+    request->left = (int64_t)((uint64_t)request->left - 1);
     request->delivered++;
     if (request->heartbeat_ns > 0)
         request->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, request->heartbeat_ns);

@@ -189,7 +189,20 @@ static void one_reader_among_full_ones(void) {
     CHECK_EQ_U64(full + messages, consumer->requests.steps);
 }
 
+static void lowest_batch(void) {
+    rig_start(0);
+    consumer_t *consumer = rig_add_plain();
+    rig_pull(consumer, "in", "{\"batch\":-9223372036854775808}");
+    rig_pull(consumer, "in", "{\"batch\":-9223372036854775808}");
+    rig_publish_many("s", 5);
+    rig_run();
+    CHECK_EQ_U64(5, rig.deliveries);
+    CHECK_EQ_U64(2, rig_state(consumer).waiting);
+}
+
 int main(void) {
+    RUN("requests for the lowest number there is get messages as from the reference, and overflow nothing",
+        lowest_batch);
     RUN("pull requests are served in the order that the plain rule says, whoever is full, leaves or expires", duel);
     RUN("one reader among many full ones is found at once, for each message", one_reader_among_full_ones);
     rig_end();
