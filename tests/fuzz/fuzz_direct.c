@@ -1,5 +1,5 @@
-/* Invariant: any body of a direct get is read or is refused; every text that was read lies in the request's own memory, its lists keep to
- * their bounds, and a copy of it says the same.
+/* Invariant: any body of a direct get is read or is refused; every text that was read lies in the request's own memory,
+ * its lists keep to their bounds, and a copy of it says the same.
  */
 #include <stddef.h>
 #include <string.h>

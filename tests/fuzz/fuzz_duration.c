@@ -1,11 +1,13 @@
 /* Invariant: a text is a duration or is refused; a duration is written so that it reads as itself again. The same for
- * times. */
+ * times. A time to live is never, or at least a second. */
 #include <stddef.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "text/duration.h"
 #include "text/time_text.h"
+#include "text/ttl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -39,6 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t ns;
     if (duration_parse(text, &ns) == STATUS_OK) {
         written_reads_again(ns);
+    }
+    if (ttl_parse(text, &ns)) {
+        check(ns == TTL_NEVER || ns >= NS_PER_SECOND);
     }
     if (time_parse(text, &ns)) {
         time_reads_again(ns);

@@ -1,7 +1,9 @@
-/* Invariant: any body of a pull request is answered with one status, with messages, or waits; any body of an acknowledgement is taken. A
- * status is one line of text and its fields, whatever the body held, and no time that a body names makes a consumer turn without end.
+/* Invariant: any body of a pull request is answered with one status, with messages, or waits; any body of an
+ * acknowledgement is taken. A status is one line of text and its fields, whatever the body held, and no time that a
+ * body names makes a consumer turn without end.
  *
- * Input: one byte of the consumer's configuration, then steps: one byte of kind, one byte of size, so many bytes of body.
+ * Input: one byte of the consumer's configuration, then steps: one byte of kind, one byte of size, so many bytes of
+ * body.
  */
 #include <stddef.h>
 
@@ -50,15 +52,12 @@ static void step(consumer_t *consumer, uint8_t kind, bytes_t body, uint32_t limi
     bool answer;
     switch (kind % 4) {
     case 0:
-    case 1:
-        pull(consumer, body, limit);
-        break;
+    case 1: pull(consumer, body, limit); break;
     case 2:
-        consumer_ack(consumer, 1 + (kind / 4) % (MESSAGES + 1), 1 + (kind / 16) % (MESSAGES + 1), 1, body, BYTES_LITERAL("r"), rig.now, &answer);
+        consumer_ack(consumer, 1 + (kind / 4) % (MESSAGES + 1), 1 + (kind / 16) % (MESSAGES + 1), 1, body,
+                     BYTES_LITERAL("r"), rig.now, &answer);
         break;
-    default:
-        rig.now.mono_ns += times_ns[(kind / 4) % (sizeof(times_ns) / sizeof(times_ns[0]))];
-        break;
+    default: rig.now.mono_ns += times_ns[(kind / 4) % (sizeof(times_ns) / sizeof(times_ns[0]))]; break;
     }
     rig_run();
     look_at_what_came();

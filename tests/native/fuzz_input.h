@@ -1,4 +1,5 @@
-/* fuzz_input.h: a fuzz target's input, read from its start: bytes, numbers and slices; what is not there any more is zero or empty. */
+/* fuzz_input.h: a fuzz target's input, read from its start: bytes, numbers and slices; what is not there any more is
+ * zero or empty. */
 #ifndef LEAFD_TESTS_FUZZ_INPUT_H
 #define LEAFD_TESTS_FUZZ_INPUT_H
 
@@ -32,7 +33,8 @@ static inline bytes_t fuzz_slice(fuzz_input_t *input, size_t size) {
 
 /* Numbers at the edges of their types are more likely than others. */
 static inline uint64_t fuzz_number(fuzz_input_t *input) {
-    static const uint64_t edges[] = {0, 1, 2, 3, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN, UINT32_MAX, INT32_MAX, 1u << 20};
+    static const uint64_t edges[] = {0,          1,         2,       3, UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN,
+                                     UINT32_MAX, INT32_MAX, 1u << 20};
     uint8_t first = fuzz_byte(input);
     if (first < sizeof(edges) / sizeof(edges[0])) {
         return edges[first];
