@@ -21,12 +21,16 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 FILE_LINES_MAX = 600
+HEADER_LINES_MAX = 250
 FUNCTION_LINES_MAX = 70
 C_COLUMNS_MAX = 120
 
 # Longer than allowed, with the reason and the length it may not grow beyond. A number here may only go down.
 LONG_FILES: dict[str, tuple[int, str]] = {
-    "native/plane/core.h": (619, "is cut into peer.h, account.h, publication.h and command.h"),
+    "native/abi.h": (576, "cffi reads one text, and so do both languages"),
+    "native/consume/private.h": (319, "from before the rule"),
+    "native/store/core.h": (354, "from before the rule"),
+    "native/store/store.h": (275, "from before the rule"),
 }
 LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
 
@@ -217,12 +221,16 @@ def room_complaint(room: str, target: str) -> str:
 # ---- size ------------------------------------------------------------------------------------------------------------
 
 
+def lines_max(source: Source) -> int:
+    return HEADER_LINES_MAX if source.path.startswith("native/") and source.path.endswith(".h") else FILE_LINES_MAX
+
+
 def file_lengths(tree: list[Source]) -> Iterator[Complaint]:
-    """A file has at most 600 lines."""
+    """A file has at most 600 lines, a header of a room at most 250."""
     for source in tree:
         if not (is_c(source) or is_python(source)):
             continue
-        allowed, _ = LONG_FILES.get(source.path, (FILE_LINES_MAX, ""))
+        allowed, _ = LONG_FILES.get(source.path, (lines_max(source), ""))
         if len(source.lines) > allowed:
             yield Complaint(
                 source.path, allowed, f"{len(source.lines)} lines, {allowed} allowed: a room that wants a wall?"
@@ -274,7 +282,7 @@ def stale_ratchet(tree: list[Source]) -> Iterator[Complaint]:
     """The lists of what may be longer name nothing that is gone or has become short enough."""
     files = {source.path: source for source in tree}
     for path in LONG_FILES:
-        if path not in files or len(files[path].lines) <= FILE_LINES_MAX:
+        if path not in files or len(files[path].lines) <= lines_max(files[path]):
             yield Complaint("tests/tidy.py", 1, f"LONG_FILES: {path} needs no exception any more")
     for key in LONG_FUNCTIONS:
         path, name = key.rsplit(":", 1)

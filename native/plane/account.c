@@ -6,8 +6,24 @@
  */
 #include <stdlib.h>
 
+#include "plane/account.h"
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/copies.h"
 #include "base/hash.h"
-#include "plane/core.h"
+#include "base/status.h"
+#include "plane/import.h"
+#include "plane/interest.h"
+#include "plane/mapping.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/subscription.h"
+#include "plane/table.h"
+#include "route/route.h"
+#include "text/hash8.h"
+#include "text/text.h"
 
 /* ---- accounts ---------------------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,20 @@
  */
 #include <stdlib.h>
 
-#include "plane/core.h"
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/copies.h"
+#include "base/status.h"
+#include "plane/account.h"
+#include "plane/command.h"
+#include "plane/dispatch.h"
+#include "plane/peer.h"
+#include "plane/permissions.h"
+#include "plane/plane.h"
+#include "plane/refused.h"
+#include "plane/subscription.h"
+#include "text/text.h"
+#include "wire/emit.h"
 
 #define LISTS_MAX 65536u
 #define TEXTS_MAX 3u

@@ -9,14 +9,25 @@
  * What does not live here: chunks, compression, flow control, the archive's other entries (Python). Reference:
  * jetstream.md 8.
  */
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
 #include "base/crc.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "plane/account.h"
+#include "plane/command.h"
+#include "plane/js.h"
+#include "plane/plane.h"
+#include "route/route.h"
+#include "store/store.h"
+#include "text/decimal.h"
+#include "text/headers.h"
 #include "text/s2.h"
 #include "text/subject.h"
-#include "text/duration.h"
-#include "plane/js.h"
+#include "text/text.h"
 #include "text/ttl.h"
 #include "wire/archive.h"
-#include "text/headers.h"
 
 #define EXPORT_BYTES (256u * 1024u)
 #define STEP_MESSAGES 4096u
@@ -64,16 +75,16 @@ static void stream_export(plane_t *plane, const plane_command_t *command, stream
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
 
-typedef struct import {
+typedef struct restore {
     plane_t *plane;
     stream_t *stream;
     uint64_t last_seq;
     text_t reason; /* empty: nothing is wrong */
     bool full;     /* the store has no room: later, or never */
     uint8_t key[SOURCE_KEY_MAX];
-} import_t;
+} restore_t;
 
-static bool refuse_entry(import_t *import, const char *front, uint64_t seq, const char *behind) {
+static bool refuse_entry(restore_t *import, const char *front, uint64_t seq, const char *behind) {
     text_add_literal(&import->reason, front);
     text_add_number(&import->reason, seq);
     text_add_literal(&import->reason, behind);
@@ -81,7 +92,7 @@ static bool refuse_entry(import_t *import, const char *front, uint64_t seq, cons
 }
 
 /* What the numbers say before the bytes have come, in the reference's order and words. */
-static bool entry_acceptable(import_t *import, const archive_entry_t *entry) {
+static bool entry_acceptable(restore_t *import, const archive_entry_t *entry) {
     uint64_t size = entry->header_size + entry->payload_size;
     int32_t most = import->stream->config.max_msg_size;
     if (entry->seq == 0) {
@@ -109,7 +120,7 @@ static bool next_word(bytes_t *text, bytes_t *word) {
 }
 
 /* Nats-Stream-Source names what the message came of; the progress has the key that ingest.c gives it. */
-static void read_source(import_t *import, append_t *append) {
+static void read_source(restore_t *import, append_t *append) {
     bytes_t value, name, seq, filter, destination;
     if (!headers_find(append->header, BYTES_LITERAL("Nats-Stream-Source"), &value) || !next_word(&value, &name)
         || !next_word(&value, &seq) || !next_word(&value, &filter) || !next_word(&value, &destination)
@@ -131,7 +142,7 @@ static void read_source(import_t *import, append_t *append) {
     append->source_key = bytes_of(import->key, size);
 }
 
-static bool read_headers(import_t *import, const archive_entry_t *entry, append_t *append) {
+static bool read_headers(restore_t *import, const archive_entry_t *entry, append_t *append) {
     bytes_t value;
     if (append->header.size == 0 || !headers_has_prefix(append->header, BYTES_LITERAL("Nats-"))) {
         return true;
@@ -162,7 +173,7 @@ static bool read_headers(import_t *import, const archive_entry_t *entry, append_
     return true;
 }
 
-static bool settle(import_t *import, const archive_entry_t *entry, append_verdict_t verdict) {
+static bool settle(restore_t *import, const archive_entry_t *entry, append_verdict_t verdict) {
     switch (verdict) {
     case APPEND_STORED:
     case APPEND_SKIPPED: import->last_seq = entry->seq; return true;
@@ -172,7 +183,7 @@ static bool settle(import_t *import, const archive_entry_t *entry, append_verdic
     }
 }
 
-static bool import_entry(import_t *import, const archive_entry_t *entry) {
+static bool import_entry(restore_t *import, const archive_entry_t *entry) {
     append_t append = {
         .subject = entry->name, .header = entry->header, .payload = entry->payload, .force_seq = entry->seq};
     append.force_ts = entry->ts != 0 ? entry->ts : 1; /* 0 would mean now */
@@ -198,7 +209,7 @@ static bool is_end(const archive_entry_t *entry) {
 }
 
 /* Takes what is whole; *needed: of the one that is not. */
-static uint64_t import_run(import_t *import, bytes_t body, uint64_t *needed) {
+static uint64_t import_run(restore_t *import, bytes_t body, uint64_t *needed) {
     uint32_t used = 0;
     *needed = 0;
     for (uint32_t step = 0; step < STEP_MESSAGES && store_room(import->plane->stores[import->stream->which_store]);
@@ -229,7 +240,7 @@ static uint64_t import_run(import_t *import, bytes_t body, uint64_t *needed) {
     return used;
 }
 
-static void import_padding(import_t *import, uint64_t upto, int64_t last_ts) {
+static void import_padding(restore_t *import, uint64_t upto, int64_t last_ts) {
     append_t append = {.skip = true, .force_seq = upto, .force_ts = last_ts != 0 ? last_ts : 1};
     if (upto > import->last_seq
         && store_append(import->stream->store, &append, import->plane->now).verdict != APPEND_SKIPPED) {
@@ -238,7 +249,7 @@ static void import_padding(import_t *import, uint64_t upto, int64_t last_ts) {
 }
 
 static void stream_import(plane_t *plane, const plane_command_t *command, stream_t *stream) {
-    import_t import = {.plane = plane, .stream = stream};
+    restore_t import = {.plane = plane, .stream = stream};
     stream_state_t state;
     store_stream_state(stream->store, &state);
     import.last_seq = state.last_seq;

@@ -7,7 +7,26 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "plane/core.h"
+#include "plane/command.h"
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "net/listen.h"
+#include "net/loop.h"
+#include "net/outq.h"
+#include "plane/account.h"
+#include "plane/exchange.h"
+#include "plane/held.h"
+#include "plane/interest.h"
+#include "plane/mapping.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "plane/table.h"
+#include "store/store.h"
+#include "text/text.h"
 
 /* ---- packed strings ---------------------------------------------------------------------------------------------- */
 

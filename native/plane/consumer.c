@@ -10,10 +10,26 @@
  */
 #include <stdlib.h>
 
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "plane/account.h"
 #include "plane/ack_reply.h"
+#include "plane/command.h"
+#include "plane/exchange.h"
 #include "plane/js.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "store/store.h"
+#include "text/hash8.h"
 #include "text/headers.h"
+#include "text/text.h"
 #include "text/tokens.h"
+#include "wire/emit.h"
 
 #define API_LEVEL 5
 

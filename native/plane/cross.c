@@ -8,8 +8,23 @@
  * Depth is bounded, and an import that a message is to cross already isn't entered again, so a circle ends where it
  * closes. Reference: links-and-accounts.md 4.2, 4.3.
  */
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "plane/account.h"
 #include "plane/import.h"
+#include "plane/mapping.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "route/route.h"
 #include "text/headers.h"
+#include "text/rewrite.h"
+#include "text/text.h"
+#include "wire/op.h"
 
 #define LOOK_MAX 16u /* imports of one subject that are looked through */
 

@@ -3,9 +3,25 @@
  *
  * What does not live here: parsing (wire/), routing (publish.c), verdicts on CONNECT (control).
  */
-#include "text/subject.h"
-#include "plane/core.h"
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "plane/dispatch.h"
+#include "plane/exchange.h"
+#include "plane/mapping.h"
+#include "plane/peer.h"
+#include "plane/permissions.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "plane/refused.h"
+#include "plane/subscription.h"
+#include "route/route.h"
 #include "text/dry_run.h"
+#include "text/subject.h"
+#include "text/text.h"
+#include "wire/emit.h"
+#include "wire/op.h"
 
 /* ---- handshake --------------------------------------------------------------------------------------------------- */
 

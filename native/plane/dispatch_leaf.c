@@ -3,9 +3,26 @@
  * Until ADMIT_LEAF every line goes to control and reading waits. What does not live here: the handshake (control,
  * links/), what we tell the peer (interest.c), what we send it (publish.c).
  */
-#include "text/subject.h"
-#include "plane/core.h"
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "plane/dispatch.h"
+#include "plane/exchange.h"
+#include "plane/import.h"
+#include "plane/interest.h"
+#include "plane/mapping.h"
+#include "plane/peer.h"
+#include "plane/permissions.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
 #include "text/dry_run.h"
+#include "text/subject.h"
+#include "text/text.h"
+#include "wire/op.h"
 
 static event_entry_t *leaf_event(const peer_t *peer, uint32_t kind, const op_t *op) {
     event_entry_t *entry = event_new(kind, BYTES_NONE, BYTES_NONE, BYTES_NONE, op->body);

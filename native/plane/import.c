@@ -5,8 +5,18 @@
  */
 #include <stdlib.h>
 
-#include "text/subject.h"
 #include "plane/import.h"
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/copies.h"
+#include "base/status.h"
+#include "plane/account.h"
+#include "plane/command.h"
+#include "plane/plane.h"
+#include "plane/subscription.h"
+#include "text/rewrite.h"
+#include "text/subject.h"
 
 #define IMPORTS_MAX 65536u /* of one account */
 

@@ -15,8 +15,20 @@
 #ifndef LEAFD_PLANE_IMPORT_H
 #define LEAFD_PLANE_IMPORT_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "plane/account.h"
+#include "plane/peer.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "route/route.h"
 #include "text/rewrite.h"
-#include "plane/core.h"
+#include "wire/op.h"
 
 #define REPLY_ID_SIZE 6u
 #define REPLY_SUBJECT_SIZE (REPLY_PREFIX_SIZE + REPLY_ID_SIZE)
@@ -24,6 +36,7 @@
 #define REPLY_THRESHOLD_NS (120 * NS_PER_SECOND)
 
 typedef struct import import_t;
+typedef struct shadow shadow_t;
 
 /* One way back. */
 typedef struct reply {
@@ -76,6 +89,10 @@ struct shadow {
     shadow_t *previous_of_import;
 };
 
+/* ---- import.c ---------------------------------------------------------------------------------------------------- */
+
+void imports_free(plane_t *plane, account_t *account);
+
 /* ---- reply.c ----------------------------------------------------------------------------------------------------- */
 
 /* A new way back from responder's domain to `to` in requester's; NULL: no memory. peer: ends with it; may be NULL. */
@@ -87,10 +104,31 @@ void reply_touch(plane_t *plane, reply_t *reply);
 void reply_drop(plane_t *plane, reply_t *reply);
 void reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_SIZE]);
 void replies_drop_import(plane_t *plane, import_t *import);
+void replies_forget_peer(plane_t *plane, peer_t *peer);
+void replies_chores(plane_t *plane);
+void replies_free(plane_t *plane);
 
 /* ---- shadow.c ---------------------------------------------------------------------------------------------------- */
 
 void shadows_drop_import(plane_t *plane, import_t *import);
 LEAF_MUST_USE status_t shadows_add_import(plane_t *plane, import_t *import); /* of what subscribes already */
+LEAF_MUST_USE status_t shadows_add(plane_t *plane, const account_t *account, const route_target_t *target);
+void shadows_drop(plane_t *plane, shadow_t **holder);
+void shadows_weigh(plane_t *plane, const subscription_t *subscription);
+void shadow_interest(const route_target_t *target, bool *announced, peer_t **origin);
 
+/* ---- cross.c ----------------------------------------------------------------------------------------------------- */
+
+/* What a message hit in its account that leads to others; the imports are a list through themselves. */
+typedef struct crossings {
+    import_t *first; /* these three count only when any is set */
+    import_t *last;
+    bool reply;
+    bool any;
+} crossings_t;
+/* queue: of the group that the target was chosen from, NULL for plain ones. true: it will cross there. */
+bool cross_note(const plane_t *plane, const publication_t *publication, const route_target_t *target,
+                const bytes_t *queue, crossings_t *crossings);
+/* Over all of them; returns how many at the other sides took it. */
+uint32_t cross(plane_t *plane, const publication_t *publication, const crossings_t *crossings);
 #endif

@@ -12,9 +12,25 @@
  */
 #include <stdlib.h>
 
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/copies.h"
+#include "base/status.h"
 #include "plane/ack_reply.h"
+#include "plane/command.h"
+#include "plane/exchange.h"
 #include "plane/js.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "store/store.h"
+#include "text/decimal.h"
 #include "text/headers.h"
+#include "text/text.h"
+#include "text/transform.h"
+#include "wire/emit.h"
 
 #define INGEST_KEY_MAX 500u   /* + 4 is a record key that LMDB takes */
 #define INGEST_TEXT_MAX 3072u /* of a source's header, which the origin's subject is added to */

@@ -17,8 +17,25 @@
  */
 #include <stdlib.h>
 
-#include "text/subject.h"
-#include "plane/core.h"
+#include "plane/interest.h"
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "plane/account.h"
+#include "plane/import.h"
+#include "plane/mapping.h"
+#include "plane/peer.h"
+#include "plane/permissions.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "route/route.h"
+#include "text/text.h"
+#include "wire/emit.h"
+#include "wire/op.h"
 
 #define TABLE_FIRST_BITS 6u
 #define TABLE_FIRST (1u << TABLE_FIRST_BITS)

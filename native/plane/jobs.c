@@ -7,8 +7,14 @@
  * What is quick is over with its first step, as if there were no table. A job knows by itself how to answer and what to
  * free (end). Every job belongs to a stream and ends with it; none keeps a connection, only the subject to answer to.
  */
-#include "text/subject.h"
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "plane/account.h"
 #include "plane/js.h"
+#include "plane/plane.h"
+#include "store/store.h"
+#include "text/subject.h"
 
 #define JOBS_MAX 4096u           /* of clients; control's are as many as it has commands in flight */
 #define SEARCH_TRIES 8u          /* then the newest keeps going, and there is none to show */

@@ -6,10 +6,29 @@
 #ifndef LEAFD_PLANE_JS_H
 #define LEAFD_PLANE_JS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "plane/account.h"
+#include "plane/command.h"
+#include "plane/exchange.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "store/store.h"
+#include "text/text.h"
 #include "text/transform.h"
-#include "plane/core.h"
+#include "wire/emit.h"
+
+typedef struct stream stream_t;
+typedef struct job job_t;
+typedef struct ingest ingest_t;
 
 #define STREAM_SUBJECTS_MAX 32768u
+#define HEADER_BYTES_MAX 65535u /* of a stored message, jetstream.md 4.2 */
 
 /* One consumer's targets. Owned by its stream's list; consumer_owner() of consume/ points here. */
 typedef struct consumer_seat {
@@ -23,7 +42,7 @@ typedef struct consumer_seat {
     struct consumer_seat *next_seat;
 } consumer_seat_t;
 
-typedef struct rewrite rewrite_t; /* js_append.c */
+typedef struct stored_rewrite stored_rewrite_t; /* js_append.c */
 
 struct stream {
     uint32_t id;
@@ -37,10 +56,10 @@ struct stream {
     bytes_t error_suffix; /* ,"stream":"S","domain":"D","seq":0} */
     sink_t *subjects;
     uint32_t subject_count;
-    rewrite_t *rewrite;     /* NULL: stored under the subject it came with, not published again */
-    sink_t direct[2];       /* $JS.API.DIRECT.GET.<stream> and .> */
-    int64_t quiet_until_ns; /* loaded at the start: its consumers are still on their way */
-    uint32_t fast_count;    /* open fast batches, js_fast.c */
+    stored_rewrite_t *rewrite; /* NULL: stored under the subject it came with, not published again */
+    sink_t direct[2];          /* $JS.API.DIRECT.GET.<stream> and .> */
+    int64_t quiet_until_ns;    /* loaded at the start: its consumers are still on their way */
+    uint32_t fast_count;       /* open fast batches, js_fast.c */
     consumer_seat_t *seats;
     uint32_t seat_count;
 };
@@ -175,8 +194,8 @@ appended_t js_append(plane_t *plane, stream_t *stream, append_t *append);
 bytes_t js_stored_subject(plane_t *plane, const stream_t *stream, bytes_t subject, text_t *out);
 /* texts: source and destination of the stored subject, then those of what is published again; an empty destination is
  * none, and *out NULL when both are. STATUS_INVALID: no such transform. */
-LEAF_MUST_USE status_t rewrite_new(const bytes_t texts[4], bool headers_only, rewrite_t **out);
-void rewrite_free(rewrite_t *rewrite);
+LEAF_MUST_USE status_t rewrite_new(const bytes_t texts[4], bool headers_only, stored_rewrite_t **out);
+void rewrite_free(stored_rewrite_t *rewrite);
 /* The subject's new name, in out; itself when the transform is not for it; empty when the name is too long. */
 bytes_t js_transformed(plane_t *plane, const transform_t *transform, bytes_t subject, text_t *out);
 

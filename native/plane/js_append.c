@@ -3,18 +3,28 @@
  *
  *     subject transform > is it wanted (interest) > store_append > republish, held with the batch
  *
- * A stream that neither renames nor republishes has no rewrite_t and pays one branch. What is published again leaves
- * like an acknowledgement: when the message is on disk, in front of its PubAck. The reference's order and headers (its
- * stream.go); a transform that gives a name no client could publish stores it all the same, and is not published again.
+ * A stream that neither renames nor republishes has no stored_rewrite_t and pays one branch. What is published again
+ * leaves like an acknowledgement: when the message is on disk, in front of its PubAck. The reference's order and headers
+ * (its stream.go); a transform that gives a name no client could publish stores it all the same, and is not published again.
  */
 #include <stdlib.h>
 
-#include "text/subject.h"
-#include "text/transform.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "consume/consume.h"
 #include "plane/js.h"
+#include "plane/plane.h"
+#include "store/store.h"
+#include "text/decimal.h"
+#include "text/subject.h"
+#include "text/text.h"
 #include "text/time_text.h"
+#include "text/transform.h"
 
-struct rewrite {
+struct stored_rewrite {
     transform_t *stored_as; /* NULL: as it came */
     transform_t *republish; /* NULL: not published again */
     bool headers_only;
@@ -25,12 +35,12 @@ static status_t rewrite_part(bytes_t source, bytes_t destination, transform_t **
     return destination.size == 0 ? STATUS_OK : transform_new(source, destination, out);
 }
 
-status_t rewrite_new(const bytes_t texts[4], bool headers_only, rewrite_t **out) {
+status_t rewrite_new(const bytes_t texts[4], bool headers_only, stored_rewrite_t **out) {
     *out = NULL;
     if (texts[1].size == 0 && texts[3].size == 0) {
         return STATUS_OK;
     }
-    rewrite_t *rewrite = calloc(1, sizeof(*rewrite));
+    stored_rewrite_t *rewrite = calloc(1, sizeof(*rewrite));
     if (rewrite == NULL) {
         return STATUS_NO_MEMORY;
     }
@@ -48,7 +58,7 @@ status_t rewrite_new(const bytes_t texts[4], bool headers_only, rewrite_t **out)
     return STATUS_OK;
 }
 
-void rewrite_free(rewrite_t *rewrite) {
+void rewrite_free(stored_rewrite_t *rewrite) {
     if (rewrite != NULL) {
         transform_free(rewrite->stored_as);
         transform_free(rewrite->republish);
@@ -87,7 +97,7 @@ static bool add_number_field(buffer_t *out, bytes_t name, uint64_t number) {
 }
 
 /* The stored header block, and behind its fields where the message stands in the stream. */
-static bool republish_header(rewrite_t *rewrite, const stream_t *stream, const append_t *append,
+static bool republish_header(stored_rewrite_t *rewrite, const stream_t *stream, const append_t *append,
                              const appended_t *appended, uint64_t last_seq) {
     uint8_t stamp[TIME_TEXT_MAX];
     buffer_t *out = &rewrite->header;
@@ -110,7 +120,7 @@ static uint64_t last_of_subject(stream_t *stream, bytes_t subject) {
 }
 
 static appended_t append_and_republish(plane_t *plane, stream_t *stream, const append_t *append) {
-    rewrite_t *rewrite = stream->rewrite;
+    stored_rewrite_t *rewrite = stream->rewrite;
     text_t name;
     uint32_t size;
     if (transform_apply(rewrite->republish, append->subject, random_next(&plane->random), name.at, SUBJECT_BYTES_MAX,

@@ -17,11 +17,22 @@
  */
 #include <stdlib.h>
 
-#include "text/subject.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/copies.h"
+#include "base/status.h"
+#include "plane/account.h"
 #include "plane/direct_request.h"
 #include "plane/js.h"
-#include "text/time_text.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "store/store.h"
 #include "text/headers.h"
+#include "text/subject.h"
+#include "text/text.h"
+#include "text/time_text.h"
+#include "wire/emit.h"
 
 #define API_LEVEL 5
 #define MULTI_RESULTS_MAX 1024u

@@ -19,9 +19,18 @@
  */
 #include <stdlib.h>
 
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "plane/js.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "store/store.h"
+#include "text/decimal.h"
+#include "text/text.h"
 #include "text/tokens.h"
+#include "wire/emit.h"
 
 #define FAST_BUCKETS 1024u
 #define FAST_PER_STREAM_MAX 1000u

@@ -12,11 +12,24 @@
  */
 #include <stdlib.h>
 
-#include "text/subject.h"
-#include "text/duration.h"
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/copies.h"
+#include "base/status.h"
+#include "plane/held.h"
 #include "plane/js.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/publication.h"
+#include "store/store.h"
+#include "text/decimal.h"
 #include "text/headers.h"
+#include "text/text.h"
 #include "text/ttl.h"
+#include "wire/emit.h"
 
 static const refusal_t refused_sealed = {400, 10109, "invalid operation on sealed stream", {NULL, 0}, false};
 static const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}, false};

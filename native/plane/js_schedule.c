@@ -7,12 +7,22 @@
  * A schedule is its subject's last message. It fires on elapsed time: a step of the wall clock makes nothing early;
  * after a step, and after a time of being down, what was missed is made up for once.
  */
-#include "text/subject.h"
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
 #include "plane/js.h"
-#include "text/schedule.h"
-#include "text/time_text.h"
+#include "plane/plane.h"
+#include "store/store.h"
 #include "text/headers.h"
+#include "text/schedule.h"
+#include "text/subject.h"
+#include "text/text.h"
+#include "text/time_text.h"
 #include "text/ttl.h"
+#include "text/zone.h"
+#include "wire/emit.h"
 
 #define NAME(text) BYTES_LITERAL("Nats-" text)
 #define ENDS BYTES_LITERAL("purge")

@@ -6,7 +6,19 @@
  */
 #include <stdlib.h>
 
-#include "plane/core.h"
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/copies.h"
+#include "net/conn.h"
+#include "plane/exchange.h"
+#include "plane/import.h"
+#include "plane/interest.h"
+#include "plane/peer.h"
+#include "plane/permissions.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/subscription.h"
+#include "plane/table.h"
 
 static void leave_lists(plane_t *plane, peer_t *peer) {
     for (peer_t **at = &plane->dirty; peer->dirty && *at != NULL; at = &(*at)->next_dirty) {

@@ -7,8 +7,14 @@
  * The table may grow between two slices. Its buckets then hold others; who asks sees that arg2 changed and begins anew.
  * What does not live here: which connections are asked about, and how the report looks (monitor/).
  */
+#include "base/abi_types.h"
 #include "base/buffer.h"
-#include "plane/core.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "plane/command.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/subscription.h"
 
 #define SLICE_BYTES (64u << 10) /* of rows; the last bucket may go over it */
 #define SLICE_BUCKETS 4096u

@@ -11,9 +11,21 @@
  */
 #include <stdlib.h>
 
+#include "plane/mapping.h"
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/copies.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "plane/account.h"
+#include "plane/command.h"
+#include "plane/interest.h"
+#include "plane/plane.h"
+#include "text/decimal.h"
 #include "text/subject.h"
+#include "text/text.h"
 #include "text/transform.h"
-#include "plane/core.h"
 
 #define HUNDRED 100u
 

@@ -11,7 +11,17 @@
  * passed by one message, and by INPUT_SMALL of every connection. Who does not send the end of the oldest one for
  * INPUT_PATIENCE_NS while others wait for room is closed.
  */
-#include "plane/core.h"
+#include "plane/memory.h"
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/share.h"
+#include "base/status.h"
+#include "net/outq.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
 
 #define WHOLE 64u /* parts that the limit is divided into */
 #define MIB (UINT64_C(1) << 20)

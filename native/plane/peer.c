@@ -7,7 +7,27 @@
  */
 #include <stdlib.h>
 
-#include "plane/core.h"
+#include "plane/peer.h"
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/copies.h"
+#include "base/status.h"
+#include "net/conn.h"
+#include "net/outq.h"
+#include "plane/account.h"
+#include "plane/dispatch.h"
+#include "plane/exchange.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/refused.h"
+#include "plane/table.h"
+#include "route/route.h"
+#include "wire/emit.h"
+#include "wire/op.h"
+#include "wire/parse.h"
 
 peer_t *peer_find(plane_t *plane, uint64_t id) {
     peer_t *peer = table_find(&plane->peers, id);

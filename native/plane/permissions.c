@@ -7,10 +7,14 @@
  */
 #include <stdlib.h>
 
+#include "plane/permissions.h"
+
+#include "base/bytes.h"
+#include "base/copies.h"
 #include "base/hash.h"
+#include "base/status.h"
 #include "text/subject.h"
 #include "text/subject_set.h"
-#include "plane/core.h"
 
 #define VERDICT_CACHE 64u
 #define VERDICT_TEXT 63u

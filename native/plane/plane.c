@@ -9,7 +9,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plane/js.h"
+#include "plane/plane.h"
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/ring.h"
+#include "base/status.h"
+#include "net/conn.h"
+#include "net/listen.h"
+#include "net/loop.h"
+#include "plane/exchange.h"
+#include "plane/peer.h"
+#include "plane/stats.h"
+#include "plane/tick.h"
 
 #define TAG_COMMANDS ((void *)2)
 #define TAG_SMALL_MAX 16u

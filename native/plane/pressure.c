@@ -21,7 +21,17 @@
  *
  * What does not live here: the rings (exchange.c), the pace of producers and receivers (peer.c: peer_stall).
  */
-#include "plane/core.h"
+#include "plane/pressure.h"
+
+#include "base/abi_types.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "net/loop.h"
+#include "plane/account.h"
+#include "plane/exchange.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/table.h"
 
 #define CLIENT_CREDIT 64u /* control has 16 requests of a connection in work; half of the credit must keep it busy */
 #define CLIENT_CREDIT_BYTES (2u * 1024u * 1024u)

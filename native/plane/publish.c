@@ -11,7 +11,29 @@
  * once, never back to where it came from nor to another link of the same cluster, nor from one hub of ours to another.
  */
 #include <stdlib.h>
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "net/outq.h"
+#include "plane/account.h"
+#include "plane/exchange.h"
+#include "plane/held.h"
+#include "plane/import.h"
 #include "plane/js.h"
+#include "plane/memory.h"
+#include "plane/peer.h"
+#include "plane/permissions.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "route/route.h"
+#include "text/text.h"
+#include "wire/emit.h"
+#include "wire/op.h"
 
 typedef struct internals {
     const sink_t *at[INTERNAL_TARGETS_MAX];

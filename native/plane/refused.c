@@ -5,7 +5,13 @@
  * What does not live here: the refusal itself, and the -ERR that the client gets (dispatch_client.c, peer.c); the text
  * of the log (control).
  */
-#include "plane/core.h"
+#include "plane/refused.h"
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "plane/exchange.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
 
 #define REFUSALS_TOLD 16u /* in one window */
 #define REFUSALS_WINDOW_NS INT64_C(60000000000)

@@ -9,7 +9,18 @@
  */
 #include <stdlib.h>
 
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "plane/account.h"
 #include "plane/import.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/subscription.h"
+#include "plane/table.h"
+#include "text/text.h"
 
 #define BUCKETS_FIRST 256u
 #define SPARE_CAPACITY 128u /* reply subjects up to this size use dropped rows again */

@@ -8,7 +8,18 @@
  */
 #include <stdlib.h>
 
+#include "base/abi_types.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "plane/account.h"
 #include "plane/import.h"
+#include "plane/interest.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/subscription.h"
+#include "route/route.h"
+#include "text/rewrite.h"
+#include "text/text.h"
 
 static void tell_links(plane_t *plane, const shadow_t *shadow, uint32_t before, uint32_t after) {
     if (shadow->announced) {

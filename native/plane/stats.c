@@ -1,6 +1,12 @@
 /* stats.c: the plane thread's counters for other threads: copied once a tick into words that may be read at any time.
  */
-#include "plane/core.h"
+#include "plane/stats.h"
+
+#include "base/abi_types.h"
+#include "base/clock.h"
+#include "consume/consume.h"
+#include "plane/plane.h"
+#include "store/store.h"
 
 #define TICK_WINDOW_NS (60 * NS_PER_SECOND)
 

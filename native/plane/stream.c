@@ -5,7 +5,23 @@
  */
 #include <stdlib.h>
 
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/copies.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "plane/account.h"
+#include "plane/command.h"
+#include "plane/exchange.h"
+#include "plane/held.h"
 #include "plane/js.h"
+#include "plane/plane.h"
+#include "plane/subscription.h"
+#include "plane/table.h"
+#include "plane/tick.h"
+#include "store/store.h"
+#include "text/text.h"
 
 stream_t *stream_find(plane_t *plane, uint64_t id) {
     return table_find(&plane->streams, id);
@@ -210,7 +226,7 @@ typedef struct definition {
     bytes_t text; /* as control stores it */
     bytes_t domain;
     strings_t subjects;
-    rewrite_t *rewrite;
+    stored_rewrite_t *rewrite;
     bytes_t texts[TEXTS]; /* of the stream, once it takes them */
 } definition_t;
 

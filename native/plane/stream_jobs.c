@@ -11,7 +11,16 @@
  */
 #include <stdlib.h>
 
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/copies.h"
+#include "base/status.h"
+#include "plane/command.h"
+#include "plane/exchange.h"
 #include "plane/js.h"
+#include "plane/plane.h"
+#include "store/store.h"
 
 #define SUBJECTS_LISTED_MAX 100000u
 #define DELETED_LISTED_MAX 100000u /* what an origin or a restored backup left out may be any number */

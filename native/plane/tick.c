@@ -11,8 +11,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/hash.h"
+#include "plane/tick.h"
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "net/conn.h"
+#include "net/loop.h"
+#include "plane/account.h"
+#include "plane/command.h"
+#include "plane/exchange.h"
+#include "plane/held.h"
+#include "plane/import.h"
+#include "plane/interest.h"
 #include "plane/js.h"
+#include "plane/memory.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/publication.h"
+#include "plane/stats.h"
+#include "plane/subscription.h"
+#include "plane/table.h"
+#include "store/store.h"
+#include "wire/emit.h"
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 

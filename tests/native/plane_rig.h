@@ -6,7 +6,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "plane/account.h"
+#include "plane/command.h"
+#include "plane/dispatch.h"
+#include "plane/interest.h"
 #include "plane/js.h"
+#include "plane/peer.h"
+#include "plane/permissions.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "plane/tick.h"
 #include "test.h"
 
 #define RIG_ACCOUNT 1u

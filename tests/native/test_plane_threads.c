@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "plane/core.h"
+#include "plane/plane.h"
 #include "test.h"
 
 #define MESSAGES 2000

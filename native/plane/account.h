@@ -1,0 +1,48 @@
+/* account.h: an account: its subjects, and what belongs to them.
+ */
+#ifndef LEAFD_PLANE_ACCOUNT_H
+#define LEAFD_PLANE_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "plane/exchange.h"
+#include "plane/subscription.h"
+#include "route/route.h"
+#include "text/hash8.h"
+
+#define REPLY_PREFIX_SIZE 11u /* _R_.<six>. */
+
+typedef struct import import_t;
+typedef struct interest interest_t; /* interest.c */
+typedef struct mapping mapping_t;   /* mapping.c */
+
+struct account {
+    uint32_t id;
+    uint32_t flags;
+    bytes_t name; /* own copies */
+    bytes_t domain;
+    bytes_t domain_prefix; /* "$JS.<domain>.API." or empty */
+    uint8_t hash8[HASH8_SIZE];
+    route_t *route;
+    mapping_t *mappings;  /* NULL: messages go where they are published to */
+    interest_t *interest; /* NULL until the first leaf link */
+    peer_t *leafs;
+    uint32_t leaf_count;
+    uint32_t job_count; /* jobs.c */
+    uint64_t client_count;
+    bool domain_announced; /* interest.c: links are told of the domain's subjects */
+    owed_t owed;           /* by its peers: pressure.c */
+    import_t *imports;     /* NULL for most */
+    sink_t replies;        /* in once somebody asked a service of its through an import */
+    uint8_t reply_prefix[REPLY_PREFIX_SIZE];
+};
+
+account_t *account_find(plane_t *plane, uint32_t id);
+LEAF_MUST_USE status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain);
+void account_free(account_t *account);
+
+#endif

@@ -1,0 +1,48 @@
+/* interest.h: what leaf links are told of who wants what in an account, and how far each has been told.
+ */
+#ifndef LEAFD_PLANE_INTEREST_H
+#define LEAFD_PLANE_INTEREST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "route/route.h"
+
+typedef struct peer peer_t;
+typedef struct account account_t;
+typedef struct interest interest_t;
+
+#define TELL_MAX 4096u /* interests that new links are told of in one turn */
+
+/* A link's: how far it has been told, and what links of its cluster have asked for together. Only interest.c reads and
+ * writes it. */
+typedef struct hearing {
+    bool told_all;
+    uint64_t told_below; /* until then: entries whose hash is below this */
+    uint64_t mates_look; /* number of the look that the weight is of */
+    uint64_t mates_weight;
+    struct peer *next_mate;     /* ring of links with the same cluster; NULL = alone */
+    struct peer *next_newcomer; /* in plane->newcomers until told_all */
+} hearing_t;
+
+/* Room for what interest_change tells, asked before anything changes: a target that links are not told of gets nothing,
+ * silently. What is reserved and not used costs an empty entry. */
+LEAF_MUST_USE status_t interest_reserve(account_t *account, bytes_t subject, bytes_t queue);
+/* A target's weight changed from `before` to `after` (0 = not there). origin: the leaf it came from, NULL = local. From
+ * 0: reserved. */
+void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_t queue, peer_t *origin,
+                     uint32_t before, uint32_t after);
+/* that JetStream is served under its domain's name */
+LEAF_MUST_USE status_t interest_announce_domain(plane_t *plane, account_t *account);
+void interest_withdraw_domain(plane_t *plane, account_t *account);
+/* The first burst. STATUS_NO_MEMORY: it has not joined. */
+LEAF_MUST_USE status_t interest_leaf_joined(plane_t *plane, peer_t *peer);
+void interest_tell(plane_t *plane); /* once a tick: the next slice for new links */
+void interest_leaf_left(plane_t *plane, peer_t *peer);
+void interest_free(interest_t *interest);
+bool interest_is_announced(const route_target_t *target);
+
+#endif

@@ -1,0 +1,177 @@
+/* peer.h: one connection, client or leaf link: what is known of it, and its life from accept to close.
+ *
+ * A peer is never freed while a message is routed: what has to go is PEER_DOOMED and closed at the end of the tick.
+ */
+#ifndef LEAFD_PLANE_PEER_H
+#define LEAFD_PLANE_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "net/conn.h"
+#include "net/outq.h"
+#include "plane/exchange.h"
+#include "plane/interest.h"
+#include "plane/plane.h"
+#include "plane/refused.h"
+#include "plane/subscription.h"
+#include "wire/parse.h"
+
+/* ---- bounds ------------------------------------------------------------------------------------------------------ */
+
+#define PEER_INPUT_SLACK (64u * 1024u)
+#define LEAF_CONTROL_LINE_FACTOR 16u
+/* the longest line before the login: this or max_control_line, which bounds a CONNECT with its JWT in the reference,
+ * too */
+#define GREETING_LINE_MIN 4096u
+#define GREETING_SLACK 64u       /* for the verb, blanks, the end of the line */
+#define LEAF_ERRORS_A_SECOND 16u /* of a link, told to control; the others are counted */
+#define FIRST_PING_NS (2 * NS_PER_SECOND)
+#define FIRST_LEAF_PING_NS (1 * NS_PER_SECOND)
+#define DELIVERY_LOW_WATER (256u * 1024u)
+#define STALL_NS (10 * NS_PER_MS) /* a producer pauses so long when a receiver is nearly cut off */
+#define PACE_NS (1 * NS_PER_MS)   /* and so long, at most, when it is merely behind */
+#define PACE_OVER_BYTES (256u * 1024u)
+#define INPUT_WORK_MAX 4096u          /* of one connection in one turn, some milliseconds: peer.c .. */
+#define INPUT_WORK_MIN 2048u          /* .. and among many that are ready */
+#define INPUT_TIME_NS (2 * NS_PER_MS) /* likewise, however costly the operations are */
+#define INPUT_TIME_OPS 64u            /* so many of them between two looks at the clock */
+/* subscriptions of who has left or begins anew, removed in one turn: leave.c */
+#define SWEEP_MAX 4096u
+#define LEAF_PENDING_FACTOR 4u /* a link may queue more than a client: many wait behind it */
+#define TRACE_BYTES_MAX 256u
+
+/* ---- what is known of it ----------------------------------------------------------------------------------------- */
+
+typedef enum peer_state {
+    PEER_GREETING = 1, /* waits for its handshake line */
+    PEER_WAITING,      /* a line is with Python; not read */
+    PEER_ADMITTED,
+    PEER_DOOMED, /* to be closed at the end of the tick */
+} peer_state_t;
+
+typedef struct permissions permissions_t;
+typedef struct reply reply_t; /* import.h */
+
+struct peer {
+    conn_t conn;
+    wire_parser_t parser;
+    uint64_t id;
+    uint32_t kind; /* CONN_* */
+    peer_state_t state;
+    uint32_t flags; /* VERDICT_* */
+    uint32_t max_subscriptions;
+    uint32_t dead_count; /* subscriptions in table that wait for the sweep */
+    account_t *account;
+    permissions_t *permissions; /* NULL: everything is allowed */
+    subscription_table_t table;
+    bytes_t after_pong; /* own copy; sent once, behind the first PONG */
+    bytes_t cluster;    /* leafs: origin cluster, own $LDS, remote domain; own copies */
+    bytes_t lds;
+    bytes_t remote_domain;
+    uint64_t in_msgs;
+    uint64_t out_msgs;
+    uint64_t in_bytes; /* payload and header bytes, as the reference counts */
+    uint64_t out_bytes;
+    int64_t start_wall_ns;
+    int64_t last_wall_ns;
+    int64_t last_input_ns;
+    int64_t input_since_ns; /* what conn.rest begins with has waited since then */
+    int64_t next_ping_ns;
+    int64_t ping_sent_ns;
+    int64_t rtt_ns;
+    int64_t expires_wall_ns;
+    refusals_t refusals; /* told to control lately */
+    uint32_t pings_out;
+    uint32_t close_reason;
+    bool reading;
+    bool dirty;    /* in plane->dirty: something is queued */
+    bool producer; /* published into a stream: waits when the journal lags */
+    bool throttled;
+    bool full;                   /* a consumer was told DELIVERED_FULL */
+    bool excess;                 /* over max_connections: told so behind its INFO */
+    bool silent;                 /* closed without a word */
+    bool held_back;              /* pressure.c: its credit is used up */
+    bool dialled;                /* by us: it is the configuration's, not a stranger */
+    bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
+    bool again;                  /* input waits in conn.rest after a pause */
+    bool yielded;                /* its input was much work: the rest waits for the next turn */
+    hearing_t hearing;           /* leafs: what it has been told of interest */
+    event_entry_t *farewell;     /* EVENT_CLOSED without a text */
+    event_entry_t *introduction; /* its second CONNECT, which waits for the end of its subscriptions */
+    bytes_t close_text;          /* own copy */
+    uint64_t publication;        /* leafs: last message that chose this peer */
+    uint32_t queue_count;
+    bytes_t *queues;          /* leafs: OP_QUEUES_MAX of them */
+    reply_t *replies;         /* ways back to it */
+    int64_t stalled_until_ns; /* it feeds a crowded queue: not read for a moment; 0 = read */
+    owed_t owed;              /* for messages that control is not done with */
+    int64_t flooding_ns;      /* leafs: since when they have owed much; 0 = they do not */
+    /* leafs: second of its -ERR lines, how many of them control was told, and how many not */
+    int64_t errors_ns;
+    uint32_t errors_told;
+    uint32_t errors_untold;
+    peer_t *next_stalled;
+    peer_t *next_dirty;
+    peer_t *next_doomed;
+    peer_t *next_again;
+    peer_t *next_leaf;
+    peer_t *next_shedding;
+    peer_t *previous, *next;
+};
+
+/* ---- its life ---------------------------------------------------------------------------------------------------- */
+
+/* Takes over fd (-1 in tests). NULL: no memory; fd is still the caller's. */
+peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address);
+peer_t *peer_find(plane_t *plane, uint64_t id);
+/* Parses and acts on as much of input as it can; returns how much it used. */
+uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input);
+void peer_pause(plane_t *plane, peer_t *peer); /* waits for a verdict */
+void peer_resume(plane_t *plane, peer_t *peer);
+void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_verdict_t *verdict);
+void peer_limit(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict); /* of peer_admit: flags and limits */
+/* Marks for closing; text (may be empty) goes out as -ERR first. */
+void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
+void peer_doom_silently(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
+void peer_error(plane_t *plane, peer_t *peer, bytes_t text); /* -ERR, connection stays */
+void peer_send(plane_t *plane, peer_t *peer, bytes_t frame);
+void peer_send_urgent(plane_t *plane, peer_t *peer, bytes_t frame); /* PING, PONG, INFO: see net/outq.h */
+/* A frame was emitted into peer->conn.out.data. */
+void peer_emitted(plane_t *plane, peer_t *peer);
+void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status);
+void peer_pong(plane_t *plane, peer_t *peer);   /* a PING came */
+void peer_ponged(plane_t *plane, peer_t *peer); /* a PONG came */
+void peer_chores(plane_t *plane, peer_t *peer); /* pings, deadlines, expiry */
+/* slows it down, if the receiver is behind */
+void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver);
+void peer_wait(plane_t *plane, peer_t *peer); /* there is no memory for its input: it is not read for a moment */
+void peer_unstall(plane_t *plane);            /* those whose moment is over */
+/* It introduces itself anew: entry, its CONNECT, goes to control when its subscriptions are gone. It waits meanwhile.
+ */
+void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry);
+void peer_sweep_begin(plane_t *plane); /* of a turn: who was leaving goes on with it */
+void peer_sweep(plane_t *plane);       /* closes what is doomed */
+void peer_flush(plane_t *plane, peer_t *peer);
+void peer_want(plane_t *plane, peer_t *peer); /* tells the loop what the state says */
+static inline void peer_touch(plane_t *plane, peer_t *peer) {
+    if (!peer->dirty) {
+        peer->dirty = true;
+        peer->next_dirty = plane->dirty;
+        plane->dirty = peer;
+    }
+}
+
+/* What it had sent before its verdict, or before it was held back, is acted on in this tick. */
+void peer_again(plane_t *plane, peer_t *peer);
+/* Acts on input (what was kept and what came) and keeps what is left. */
+void peer_act(plane_t *plane, peer_t *peer, bytes_t input);
+
+/* a consumer is told so, and peer remembers it */
+bool peer_is_full(const plane_t *plane, peer_t *peer);
+
+#endif

@@ -1,0 +1,37 @@
+/* permissions.h: which subjects a connection may publish and subscribe to.
+ */
+#ifndef LEAFD_PLANE_PERMISSIONS_H
+#define LEAFD_PLANE_PERMISSIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+typedef struct permissions permissions_t;
+
+#define PERMISSION_LISTS 5u
+
+typedef struct permission_lists {
+    const bytes_t *at[PERMISSION_LISTS]; /* pub allow, pub deny, sub allow, sub deny, mapped deny */
+    uint32_t count[PERMISSION_LISTS];
+} permission_lists_t;
+
+/* *out stays NULL when nothing is restricted and no replies are to be tracked. */
+LEAF_MUST_USE status_t permissions_new(const permission_lists_t *lists, uint32_t response_max, int64_t response_ttl_ns,
+                                       permissions_t **out);
+void permissions_free(permissions_t *permissions);
+bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns);
+bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered);
+bool permissions_deliver(const permissions_t *permissions, bytes_t subject); /* for filtered subscriptions */
+bool permissions_tracks(const permissions_t *permissions);
+void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t mono_ns);
+bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject); /* may be sent over the link */
+bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject);  /* may come in */
+/* may be where a mapping sends what came in */
+bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject);
+bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject);   /* may we send LS+ */
+bool permissions_leaf_asked(const permissions_t *permissions, bytes_t subject); /* may the peer ask for it */
+
+#endif

@@ -1,0 +1,135 @@
+/* plane.h: the state of the plane, which all its files share. Private to plane/.
+ *
+ * What the files offer each other has a header a noun: peer.h, account.h, subscription.h, publication.h, command.h,
+ * interest.h, permissions.h, import.h, mapping.h, pressure.h, dispatch.h, tick.h, stats.h; of JetStream, js.h.
+ *
+ *     plane.c      threads, epoll, sockets: the thin driver      tick.c        one tick of the sans-IO core
+ *     peer.c       one connection's life                         leave.c       its end, in slices
+ *     dispatch_*.c one function a protocol verb                  account.c     subscriptions of every kind
+ *     publish.c    one message to all who want it                mapping.c     where it goes instead
+ *     interest.c   what leaf links are told                      permissions.c admit.c   who may what
+ *     command.c    one function a command of abi.h               listing.c     those that list
+ *     exchange.c   the two rings                                 held.c        what waits for the disk
+ *     pressure.c   what each may ask of control                  memory.c      what all may take of memory
+ *     stream.c consumer.c js_*.c ingest.c backup.c               JetStream
+ *     jobs.c       what takes longer than a tick may, in steps   stream_jobs.c js_direct.c   who has such work
+ *     import.c shadow.c cross.c reply.c                          what accounts take from each other (import.h)
+ *
+ * Nothing here reads a clock, but to end an input that takes long (peer.c): the driver sets plane->now once a
+ * tick. One thread (the plane's) touches all of it but exchange_t and the published counters.
+ */
+#ifndef LEAFD_PLANE_PLANE_H
+#define LEAFD_PLANE_PLANE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "consume/consume.h"
+#include "net/conn.h"
+#include "net/listen.h"
+#include "net/loop.h"
+#include "plane/exchange.h"
+#include "plane/held.h"
+#include "plane/memory.h"
+#include "plane/table.h"
+#include "store/store.h"
+
+typedef struct peer peer_t;
+typedef struct subscription subscription_t;
+typedef struct replies replies_t;           /* reply.c */
+typedef struct job job_t;                   /* js.h */
+typedef struct ingest ingest_t;             /* ingest.c */
+typedef struct fast_batches fast_batches_t; /* js_fast.c */
+
+#define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
+#define TURN_WORK 32768u
+
+typedef struct plane_listener {
+    listener_t listener;
+    uint64_t id;
+    uint32_t kind;
+    uint32_t marker; /* tells a listener's tag from a peer's */
+    struct plane_listener *next;
+} plane_listener_t;
+
+#define STORE_FILE 0
+#define STORE_MEMORY 1
+
+struct plane {
+    plane_limits_t limits;
+    memory_t memory;
+    uint64_t behind_bytes; /* memory.c, once a tick */
+    moment_t now;
+    exchange_t exchange;
+    event_entry_t *late[2]; /* completions that held.c had no memory for: none is ever lost */
+
+    table_t peers;    /* id > peer_t */
+    table_t accounts; /* id > account_t */
+    table_t streams;  /* id > stream_t */
+    table_t controls; /* id > subscription_t */
+    peer_t *all_peers;
+    peer_t *dirty;
+    peer_t *doomed;
+    peer_t *leaving;  /* doomed, and their subscriptions were too many for one turn */
+    peer_t *shedding; /* who introduces itself anew, and has some of the old ones left */
+    uint32_t sweep_left;
+    peer_t *again;
+    uint32_t input_work; /* of one connection in this turn; 0 = INPUT_WORK_MAX */
+    uint64_t told;       /* lines of interest that links got, ever: work, too */
+    peer_t *stalled;
+    uint64_t held_count; /* pressure.c: peers that are held back; what no peer owes for */
+    owed_t inside;
+    bool waiting_commands; /* in the ring, after a tick took its share */
+    bool shut;             /* nobody is accepted */
+    bool pace_over;        /* a receiver caught up: paced producers go on */
+    subscription_t *dead;
+    plane_listener_t *listeners;
+    uint64_t next_peer;
+    uint64_t publication; /* counts routed messages */
+    peer_t **leafs_hit;   /* scratch: leafs chosen by the message being routed */
+    uint32_t leafs_hit_max;
+    uint64_t random;
+
+    store_t *stores[2];
+    held_t held[2];
+    held_t deferred;
+    bool deferred_full; /* a consumer was told DELIVERED_FULL for it */
+    consume_t *consume;
+    char *memory_directory;
+    bool throttling;
+    bool interest_changed;
+    uint64_t interest_looks; /* counts questions of what clusters ask for */
+    peer_t *newcomers;       /* links that have not been told all interest yet */
+    bool drained;            /* a full receiver has room again */
+    bool more;               /* something is left to do without waiting */
+    job_t *jobs;             /* jobs.c: oldest first */
+    job_t *jobs_last;
+    uint32_t job_count;
+    uint32_t job_work; /* done in this tick: JOB_STEP and its parts (js.h) */
+    ingest_t *ingests;
+    fast_batches_t *fast; /* NULL until the first fast batch */
+    buffer_t scratch;     /* for a header block or reply being composed */
+    replies_t *replies;   /* NULL until somebody asks through an import */
+    uint32_t crossing_depth;
+    buffer_t crossing_headers[CROSSING_DEPTH_MAX];
+    int64_t next_chores_ns;
+
+    int64_t tick_window_ns; /* stats.c: start of the minute whose longest tick this is */
+    uint64_t tick_window_max_ns;
+    uint64_t tick_before_max_ns; /* the longest of the minute before */
+    plane_stats_t stats;         /* the plane's own view; published once a tick */
+    _Atomic uint64_t published[sizeof(plane_stats_t) / sizeof(uint64_t)];
+
+    /* the driver's */
+    loop_t loop;
+    conn_scratch_t input;
+    bool threaded; /* false: driven by a test, no sockets */
+    _Atomic bool stopping;
+    struct plane_thread *thread;
+};
+
+#endif

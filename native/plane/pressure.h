@@ -1,0 +1,21 @@
+/* pressure.h: how much each connection may ask of control before it waits.
+ */
+#ifndef LEAFD_PLANE_PRESSURE_H
+#define LEAFD_PLANE_PRESSURE_H
+
+#include <stdbool.h>
+
+#include "base/abi_types.h"
+#include "plane/exchange.h"
+
+typedef struct peer peer_t;
+
+/* A message for control, of a peer (NULL: nobody's): is there room, asked before the copy; the copy, gone either way.
+ * false: refused. */
+bool pressure_room(plane_t *plane, const peer_t *peer);
+bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry); /* entry may be NULL */
+void pressure_relieve(plane_t *plane);                                   /* once a tick: who may be read again */
+void pressure_chores(plane_t *plane, peer_t *peer);
+void pressure_forget(plane_t *plane, peer_t *peer);
+
+#endif

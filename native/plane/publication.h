@@ -1,0 +1,65 @@
+/* publication.h: one message on its way to all who want it.
+ *
+ * Targets that may publish in their turn (streams, consumers, ingest) run after all others of a message. What JetStream
+ * itself publishes reaches them at the next tick only (plane->deferred), so that no consumer and no reader of the store
+ * is entered twice.
+ */
+#ifndef LEAFD_PLANE_PUBLICATION_H
+#define LEAFD_PLANE_PUBLICATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "plane/account.h"
+#include "wire/emit.h"
+
+typedef struct peer peer_t;
+
+#define INTERNAL_TARGETS_MAX 64u
+
+#define PUBLICATION_LOCAL 1u     /* not to leaf links */
+#define PUBLICATION_FROM_LEAF 2u /* queue members only of the groups that it names */
+#define PUBLICATION_DEFER 4u     /* out of JetStream: into JetStream only at the next tick */
+#define PUBLICATION_INSIDE 8u    /* that next tick: everybody else has had it */
+#define PUBLICATION_SERVICE 16u  /* came through a service import: no stream imports */
+#define PUBLICATION_IMPORTED 32u /* came through a stream import: subscriptions and streams only */
+/* we publish it, to a subject that somebody named whose right to publish there nobody looked at (a reply, a deliver
+ * subject): never to JetStream's own subjects */
+#define PUBLICATION_UNJUDGED 64u
+
+typedef struct publication {
+    account_t *account;
+    message_t message;          /* subject = what is routed */
+    bytes_t shown;              /* what a client sees as the subject; empty = the same */
+    peer_t *origin;             /* NULL = inside */
+    const account_t *requester; /* who asked first, when it came through service imports */
+    const bytes_t *queues;
+    uint32_t queue_count;
+    uint32_t flags;
+} publication_t;
+
+/* Room for every link of an account: asked before a link joins. */
+LEAF_MUST_USE status_t publish_reserve_leafs(plane_t *plane, uint32_t count);
+/* Routes one message; returns how many targets took it (a leaf link counts as one). */
+uint32_t publish(plane_t *plane, publication_t *publication);
+/* From inside: an ack, a reply, a status; its targets inside have it at the next tick. */
+uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
+                        bytes_t payload);
+/* To one receiver of a subscription to `to`, out of a stream. */
+delivered_t publish_delivery(plane_t *plane, account_t *account, const delivery_t *delivery);
+
+void publish_deferred(plane_t *plane); /* what waits there now */
+
+/* ---- cross.c ----------------------------------------------------------------------------------------------------- */
+
+/* Who will get it, so that a full receiver stops a consumer before anything is sent; looks through imports. */
+delivered_t look_at_receivers(plane_t *plane, account_t *account, bytes_t subject, bytes_t group);
+bool account_interest(plane_t *plane, account_t *account, bytes_t subject, bytes_t group);
+/* Does anybody but JetStream itself have that very subject, without wildcards? A push consumer delivers only then. */
+bool account_exact_interest(const account_t *account, bytes_t subject, bytes_t group);
+
+#endif

@@ -1,0 +1,99 @@
+/* subscription.h: who may want a message: a subscription of a connection or of control, and a sink, which is a target
+ * inside (a stream's subject, a consumer's verbs, an ingest, an import).
+ *
+ * Routing never removes one: it is marked SUBSCRIPTION_DEAD and swept at the end of the tick, so that a match stays
+ * valid while it is walked.
+ */
+#ifndef LEAFD_PLANE_SUBSCRIPTION_H
+#define LEAFD_PLANE_SUBSCRIPTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "route/route.h"
+
+typedef struct peer peer_t;
+typedef struct account account_t;
+typedef struct shadow shadow_t;
+
+typedef enum target_kind {
+    TARGET_CLIENT = 0,
+    TARGET_LEAF,
+    TARGET_CONTROL,
+    TARGET_STREAM,
+    TARGET_ACK,
+    TARGET_FLOW,
+    TARGET_NEXT,
+    TARGET_DIRECT,
+    TARGET_INGEST,
+    TARGET_SERVICE, /* an import's, in the importing account */
+    TARGET_REPLY,   /* _R_.<six>.>, in an account whose services are asked */
+    TARGET_SHADOW,  /* of another account's subscription, in the exporting one */
+} target_kind_t;
+
+#define TARGETS_LOCAL ((1u << TARGET_CLIENT) | (1u << TARGET_CONTROL))
+#define TARGETS_ALL 0xffffu
+
+#define SUBSCRIPTION_DEAD 1u     /* swept at the end of the tick */
+#define SUBSCRIPTION_FILTERED 2u /* its wildcards overlap a deny: look at every delivery */
+#define SUBSCRIPTION_LOCAL 4u    /* not announced to leaf links */
+#define SUBSCRIPTION_API 8u      /* SUBSCRIBE_API */
+
+/* A subscription of a client, a leaf link or control. Owned by its peer's table, control's by the plane's. */
+typedef struct subscription {
+    route_target_t target; /* first: a target's address is its subscription's */
+    peer_t *peer;          /* NULL for control */
+    account_t *account;
+    struct subscription *next; /* in its table's bucket */
+    struct subscription *next_dead;
+    shadow_t *shadows; /* where its account imports streams */
+    uint64_t hash;
+    uint64_t id;  /* control: the caller's id */
+    uint64_t max; /* deliveries until it ends; 0 = no limit */
+    uint64_t delivered;
+    uint32_t flags;
+    uint32_t sid_size;
+    uint8_t sid[]; /* clients: their own name for it */
+} subscription_t;
+
+/* A target inside: a stream's subject, a consumer's verbs, an ingest. Owned by what it belongs to. */
+typedef struct sink {
+    route_target_t target; /* first */
+    account_t *account;
+    shadow_t *shadows;
+    void *object;           /* stream_t, consumer_seat_t, ingest_t, import_t, by kind */
+    uint32_t prefix_tokens; /* tokens in front of the variable ones ($JS.ACK v1: 4, v2: 6) */
+    bool in;
+} sink_t;
+
+typedef struct subscription_table {
+    subscription_t **buckets;
+    uint32_t size; /* a power of two, 0 while empty */
+    uint32_t count;
+} subscription_table_t;
+
+/* Whether what comes there does something in JetStream: asks, acknowledges, pulls, gets. */
+static inline bool target_is_jetstream(const route_target_t *target) {
+    return target->kind == TARGET_ACK || target->kind == TARGET_NEXT || target->kind == TARGET_DIRECT
+           || (target->kind == TARGET_CONTROL
+               && (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_API) != 0);
+}
+
+uint64_t subscription_hash(bytes_t first, bytes_t second);
+subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t sid);
+subscription_t *subscription_find_subject(const subscription_table_t *table, bytes_t subject, bytes_t queue);
+/* Makes, routes and (unless local) announces a subscription; table NULL for control. */
+LEAF_MUST_USE status_t subscription_add(plane_t *plane, account_t *account, subscription_table_t *table,
+                                        target_kind_t kind, peer_t *peer, bytes_t subject, bytes_t queue, bytes_t sid,
+                                        uint32_t weight, uint32_t flags, subscription_t **out);
+void subscription_kill(plane_t *plane, subscription_t *subscription); /* at the end of the tick */
+void subscription_sweep(plane_t *plane);
+void subscription_table_free(subscription_table_t *table);
+LEAF_MUST_USE status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject,
+                                void *object, uint32_t prefix_tokens);
+void sink_remove(plane_t *plane, sink_t *sink);
+
+#endif

@@ -1,0 +1,25 @@
+/* tick.h: one tick of the sans-IO core, and what the driver (plane.c) or a test calls of it.
+ */
+#ifndef LEAFD_PLANE_TICK_H
+#define LEAFD_PLANE_TICK_H
+
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+#define COMMANDS_A_TICK 256u
+#define CHORES_INTERVAL_NS (500 * NS_PER_MS)
+
+void core_commands(plane_t *plane);          /* everything that waits in the ring */
+void core_again(plane_t *plane);             /* input that waited: peer_again */
+void core_settle(plane_t *plane);            /* batch, release, consumers, sweep; ends a tick */
+int64_t core_sleep_ns(const plane_t *plane); /* until the next thing to do without input */
+LEAF_MUST_USE status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory,
+                                 const char *memory_directory, char *reason);
+void core_close(plane_t *plane);
+void core_shutdown(plane_t *plane);                       /* everything appended becomes durable */
+LEAF_MUST_USE status_t core_memory_store(plane_t *plane); /* opens the memory store on first use */
+
+#endif
