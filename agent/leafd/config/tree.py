@@ -298,6 +298,8 @@ class _Parser:
 
     def _include(self, where: Where) -> dict[str, Node]:
         name = self.scan.read_include()
+        if "\0" in name:
+            raise ConfigError(f"{where}: the name of the file to include has a zero byte in it: remove it")
         if self.depth + 1 > INCLUDE_DEPTH_MAX:
             raise ConfigError(f"{where}: includes more than {INCLUDE_DEPTH_MAX} deep: does {name} include itself?")
         # The reference joins even an absolute name to the directory; we try that first, then the name as it stands.

@@ -54,6 +54,7 @@ def test_language(case: dict[str, object], tmp_path: Path) -> None:
         ("a: 'open", "1:4"),
         ('a: 1\n\n  "b: 3', "3:3"),
         ("a: 1\ninclude ./missing.conf\n", "2:1"),
+        ("a: 1\ninclude ./zero\0.conf\n", "2:1"),
     ],
 )
 def test_error_place(text: str, place: str) -> None:
