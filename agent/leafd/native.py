@@ -142,12 +142,16 @@ class Plane(Commands):
         lib.plane_stats(self._plane, cell)
         return t.Stats(*(int(getattr(cell, one.name)) for one in fields(t.Stats)))
 
+    def memory_share(self, name: str) -> int:
+        """Bytes of a share (MEMORY_*) of the limit of memory."""
+        return int(lib.plane_memory_share(self._memory_limit, getattr(lib, f"MEMORY_{name.upper()}")))
+
     def memory(self) -> dict[str, Any]:
         """The limit of memory, and by share its bound and what is taken of it, in bytes."""
         stats = self.stats()
         return {"limit": self._memory_limit} | {
             name: {
-                "share": int(lib.plane_memory_share(self._memory_limit, getattr(lib, f"MEMORY_{name.upper()}"))),
+                "share": self.memory_share(name),
                 "used": getattr(stats, f"memory_{name}"),
             }
             for name in _MEMORY_COUNTED

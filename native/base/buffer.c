@@ -105,6 +105,21 @@ void buffer_consume(buffer_t *buffer, uint64_t size) {
     }
 }
 
+void buffer_fit(buffer_t *buffer) {
+    if (buffer->size == 0) {
+        buffer_free(buffer);
+        return;
+    }
+    uint8_t *at = buffer->capacity > buffer->size ? realloc(buffer->at, (size_t)buffer->size) : NULL;
+    if (at != NULL) {
+        if (buffer->share != NULL) {
+            buffer->share->used -= buffer->capacity - buffer->size;
+        }
+        buffer->at = at;
+        buffer->capacity = buffer->size;
+    }
+}
+
 void buffer_trim(buffer_t *buffer, uint64_t keep) {
     if (buffer->size == 0 && buffer->capacity > keep) {
         buffer_free(buffer);

@@ -26,6 +26,7 @@ void buffer_free(buffer_t *buffer);
 LEAF_MUST_USE status_t buffer_reserve(buffer_t *buffer, uint64_t more, uint8_t **place);
 LEAF_MUST_USE status_t buffer_append(buffer_t *buffer, const void *at, uint64_t size);
 void buffer_consume(buffer_t *buffer, uint64_t size); /* drops bytes from the front (memmove) */
+void buffer_fit(buffer_t *buffer);                    /* gives back what it does not use */
 void buffer_trim(buffer_t *buffer, uint64_t keep);    /* when empty and larger than keep: free */
 
 #endif

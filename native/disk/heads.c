@@ -8,8 +8,10 @@
 
 #define BUCKETS 65536
 
-status_t heads_open(heads_t *heads) {
-    *heads = (heads_t){.free_list = HEADS_NONE, .dirty_first = HEADS_NONE};
+status_t heads_open(heads_t *heads, uint64_t memory_max) {
+    uint64_t slabs = memory_max / (HEADS_SLAB * sizeof(head_entry_t));
+    slabs = memory_max == 0 || slabs > HEADS_MAX / HEADS_SLAB ? HEADS_MAX / HEADS_SLAB : slabs > 0 ? slabs : 1;
+    *heads = (heads_t){.free_list = HEADS_NONE, .dirty_first = HEADS_NONE, .max = (uint32_t)slabs * HEADS_SLAB};
     heads->buckets = malloc(BUCKETS * sizeof *heads->buckets);
     if (heads->buckets == NULL) {
         return STATUS_NO_MEMORY;
@@ -99,7 +101,7 @@ static bool make_room(heads_t *heads) {
     if (heads->free_list != HEADS_NONE) {
         return true;
     }
-    if (heads->count == HEADS_MAX) {
+    if (heads->count == heads->max) {
         return evict(heads);
     }
     head_entry_t *slab = calloc(HEADS_SLAB, sizeof *slab);

@@ -35,13 +35,15 @@ typedef struct heads {
     head_entry_t *slabs[HEADS_MAX / HEADS_SLAB];
     uint32_t *buckets;
     uint32_t count;     /* entries made so far */
+    uint32_t max;       /* a multiple of HEADS_SLAB, at most HEADS_MAX */
     uint32_t free_list; /* through chain */
     uint32_t hand;
     uint32_t dirty_first;
     uint32_t dirty_count;
 } heads_t;
 
-LEAF_MUST_USE status_t heads_open(heads_t *heads);
+/* memory_max: of the entries, 0 = HEADS_MAX of them. */
+LEAF_MUST_USE status_t heads_open(heads_t *heads, uint64_t memory_max);
 void heads_close(heads_t *heads);
 static inline bytes_t head_subject(const head_entry_t *entry) {
     return bytes_of(entry->text != NULL ? entry->text : entry->room, entry->size);

@@ -38,6 +38,10 @@ static uint64_t ring_of(uint64_t max_bytes, uint64_t journal_size, bool memory, 
     return (most(ring, BATCH_RING_MIN) + JOURNAL_STEP - 1) / JOURNAL_STEP * JOURNAL_STEP;
 }
 
+uint64_t sizes_ring_within(uint64_t ring, uint64_t ring_max) {
+    return ring_max == 0 ? ring : least(ring, most(ring_max, BATCH_RING_MIN) / JOURNAL_STEP * JOURNAL_STEP);
+}
+
 store_sizes_t sizes_choose(uint64_t max_bytes, uint64_t journal_size, bool memory, uint32_t pointer_size) {
     bool narrow = pointer_size <= 4;
     store_sizes_t sizes = {.ring = ring_of(max_bytes, journal_size, memory, narrow)};

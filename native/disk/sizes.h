@@ -23,5 +23,7 @@ typedef struct store_sizes {
 
 /* max_bytes: what the files may take, 0 = no bound. journal_size: 0 = to be chosen. pointer_size: of the machine. */
 store_sizes_t sizes_choose(uint64_t max_bytes, uint64_t journal_size, bool memory, uint32_t pointer_size);
+/* A ring of at most ring_max bytes (0 = as it is). */
+uint64_t sizes_ring_within(uint64_t ring, uint64_t ring_max);
 
 #endif

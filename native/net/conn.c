@@ -76,14 +76,21 @@ static status_t receive(conn_t *conn, uint8_t *to, size_t room, uint32_t *got) {
     }
 }
 
-static uint64_t read_room(const conn_t *conn, uint64_t room) {
+/* How much to read at once. While the share of input memory has little left, that is little, and there has to be room
+ * to keep it before it is read: 0, there is none now. */
+static uint64_t read_room(conn_t *conn, uint64_t room) {
     const share_t *share = conn->rest.share;
     if (share == NULL) {
         return room;
     }
     uint64_t left = share->limit > share->used ? (share->limit - share->used) / READ_SHARES : 0;
+    if (LEAF_LIKELY(left >= room)) {
+        return room;
+    }
     left = left > READ_MIN ? left : READ_MIN;
-    return left < room ? left : room;
+    room = left < room ? left : room;
+    uint8_t *place;
+    return buffer_reserve(&conn->rest, room, &place) == STATUS_OK ? room : 0;
 }
 
 /* Into rest: it is long, or the op it begins is longer than the scratch buffer. At most as much again as is there: what
@@ -108,8 +115,7 @@ static status_t read_to_rest(conn_t *conn, uint32_t need, bytes_t *input) {
         return STATUS_NO_MEMORY;
     }
     uint32_t got;
-    status_t status;
-    status = receive(conn, to, (size_t)room, &got);
+    status_t status = receive(conn, to, (size_t)room, &got);
     if (status == STATUS_OK) {
         rest->size += got;
         *input = conn_rest(conn);
@@ -132,8 +138,12 @@ status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t
     if (kept > 0) {
         memcpy(scratch->at, conn->rest.at, kept);
     }
+    uint64_t room = read_room(conn, conn->read_max - kept);
+    if (LEAF_UNLIKELY(room == 0)) {
+        return STATUS_NO_MEMORY;
+    }
     uint32_t got;
-    status_t status = receive(conn, scratch->at + kept, (size_t)read_room(conn, conn->read_max - kept), &got);
+    status_t status = receive(conn, scratch->at + kept, (size_t)room, &got);
     if (status == STATUS_OK) {
         conn->rest.size = 0;
         *input = bytes_of(scratch->at, kept + got);
@@ -148,6 +158,16 @@ bytes_t conn_rest(const conn_t *conn) {
     return bytes_of(conn->rest.at + conn->rest_used, (uint32_t)(conn->rest.size - conn->rest_used));
 }
 
+/* A message is whole while others wait for room: the next one of this connection has to ask for its own. */
+static void give_way(conn_t *conn, uint32_t used) {
+    const share_t *share = conn->rest.share;
+    if (LEAF_UNLIKELY(used != 0 && share != NULL && share->used > share->limit)) {
+        buffer_consume(&conn->rest, conn->rest_used);
+        conn->rest_used = 0;
+        buffer_fit(&conn->rest);
+    }
+}
+
 status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used) {
     check(used <= input.size);
     if (input.size > 0 && input.at == conn_rest(conn).at) {
@@ -155,6 +175,7 @@ status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used) {
         if (conn->rest_used == conn->rest.size) {
             conn->rest_used = conn->rest.size = 0;
         }
+        give_way(conn, used);
         return STATUS_OK;
     }
     check(conn->rest.size == 0);

@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 
-status_t exchange_open(exchange_t *exchange) {
-    *exchange = (exchange_t){0};
+status_t exchange_open(exchange_t *exchange, uint64_t bytes_max) {
+    *exchange = (exchange_t){.bytes_max = bytes_max != 0 && bytes_max < EXCHANGE_BYTES ? bytes_max : EXCHANGE_BYTES};
     exchange->commands = ring_new(EXCHANGE_COMMANDS);
     exchange->events = ring_new(EXCHANGE_EVENTS);
     exchange->messages = exchange->events == NULL ? NULL : ring_new_beside(EXCHANGE_MESSAGES, exchange->events);
@@ -61,7 +61,7 @@ int32_t exchange_submit(exchange_t *exchange, const plane_command_t *commands, u
         const plane_command_t *command = &commands[i];
         uint64_t size = sizeof(command_entry_t) + (uint64_t)command->body_size + command->extra_size;
         uint64_t waiting = atomic_load_explicit(&exchange->command_bytes, memory_order_relaxed);
-        if (waiting != 0 && waiting + size > EXCHANGE_COMMAND_BYTES) {
+        if (waiting != 0 && waiting + size > exchange->bytes_max) {
             return (int32_t)i;
         }
         /* A command that could not be answered is not taken: the caller tries again, or gives up. */
@@ -195,11 +195,11 @@ void event_post(exchange_t *exchange, event_entry_t *entry) {
 
 bool event_crowded(const exchange_t *exchange) {
     return exchange->waiting_first != NULL || ring_count(exchange->events) >= EXCHANGE_EVENTS_MANY
-           || atomic_load_explicit(&exchange->event_bytes, memory_order_relaxed) >= EXCHANGE_EVENT_BYTES;
+           || atomic_load_explicit(&exchange->event_bytes, memory_order_relaxed) >= exchange->bytes_max;
 }
 
 bool event_room(const exchange_t *exchange) {
-    return exchange->owed.messages < EXCHANGE_MESSAGES && exchange->owed.bytes < EXCHANGE_MESSAGE_BYTES;
+    return exchange->owed.messages < EXCHANGE_MESSAGES && exchange->owed.bytes < exchange->bytes_max;
 }
 
 static uint32_t take_place(exchange_t *exchange) {

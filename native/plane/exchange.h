@@ -27,11 +27,9 @@
 
 #define EXCHANGE_COMMANDS 16384u
 #define EXCHANGE_EVENTS 32768u
-#define EXCHANGE_EVENTS_MANY 4096u /* that wait: no connection is accepted, no command run */
-#define EXCHANGE_MESSAGES 32768u   /* offered and not yet repaid */
-#define EXCHANGE_COMMAND_BYTES (64u * 1024u * 1024u)
-#define EXCHANGE_EVENT_BYTES (64u * 1024u * 1024u)
-#define EXCHANGE_MESSAGE_BYTES (64u * 1024u * 1024u)
+#define EXCHANGE_EVENTS_MANY 4096u           /* that wait: no connection is accepted, no command run */
+#define EXCHANGE_MESSAGES 32768u             /* offered and not yet repaid */
+#define EXCHANGE_BYTES (64u * 1024u * 1024u) /* of each kind, where memory allows it */
 
 typedef struct event_entry event_entry_t;
 struct event_entry {
@@ -67,6 +65,7 @@ typedef struct exchange {
     ring_t *commands;
     ring_t *events;
     ring_t *messages;
+    uint64_t bytes_max; /* of each kind */
     _Atomic uint64_t command_bytes;
     _Atomic uint64_t event_bytes;
     _Atomic uint64_t repaid; /* tokens that control wrote into repaid_tokens, ever */
@@ -87,7 +86,8 @@ typedef struct exchange {
     event_entry_t *polled_last;
 } exchange_t;
 
-LEAF_MUST_USE status_t exchange_open(exchange_t *exchange);
+/* bytes_max: of what each kind has waiting; 0 = EXCHANGE_BYTES. One alone may be larger. */
+LEAF_MUST_USE status_t exchange_open(exchange_t *exchange, uint64_t bytes_max);
 void exchange_close(exchange_t *exchange);
 
 int32_t exchange_submit(exchange_t *exchange, const plane_command_t *commands, uint32_t count);

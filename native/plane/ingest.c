@@ -275,7 +275,7 @@ void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publica
     bool first = ingest->last_frame_ns == 0;
     ingest->last_frame_ns = plane->now.mono_ns;
     if (publication->origin != NULL) {
-        publication->origin->producer = true;
+        core_fed(plane, publication->origin, ingest->stream->which_store);
     }
     ack_reply_t ack;
     if (!ack_reply_parse(message->reply, &ack)) {

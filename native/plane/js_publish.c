@@ -422,7 +422,7 @@ void js_publish(plane_t *plane, stream_t *stream, const publication_t *publicati
         message = &delivered;
     }
     if (publication->origin != NULL) {
-        publication->origin->producer = true;
+        core_fed(plane, publication->origin, stream->which_store);
     }
     if (LEAF_UNLIKELY(js_in_fast_batch(message->reply))) {
         js_fast(plane, stream, message);

@@ -27,15 +27,15 @@
 #define MIB (UINT64_C(1) << 20)
 
 typedef enum parts {
-    PARTS_RING = 16,
+    PARTS_RING = 20,
     PARTS_MEMORY_RING = 6,
     PARTS_OVERLAY = 8,
-    PARTS_KEEPER = 8,
+    PARTS_KEEPER = 4,
     PARTS_OUTPUT = 10,
     PARTS_INPUT = 6,
-    PARTS_EXCHANGE = 6,
+    PARTS_EXCHANGE = 4,
     PARTS_HELD = 2,
-    PARTS_CONTROL = 2,
+    PARTS_CONTROL = 4,
 } parts_t;
 
 _Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT
@@ -64,7 +64,6 @@ static const struct {
 #define OUTPUT_SMALL (64u * 1024u) /* what a client that reads may have waiting */
 #define BEHIND_SHARES 8u
 #define INPUT_SMALL (16u * 1024u)
-#define INPUT_LARGE (64u * 1024u)
 #define INPUT_PATIENCE_NS (5 * NS_PER_SECOND)
 
 uint64_t memory_share(uint64_t limit, uint32_t which) {
@@ -126,7 +125,7 @@ static bool make_output_room(void *context, const buffer_t *buffer, uint64_t mor
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-/* Does it wait for the end of a message, and not for us? */
+/* Does it wait for the end of a message, and not for us? One that was not read for lack of room does. */
 static bool awaits_input(const peer_t *peer) {
     return peer->state == PEER_ADMITTED && !peer->yielded && !peer->again && !peer->held_back && !peer->throttled;
 }
@@ -143,7 +142,7 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
         if (rest != buffer) {
             buffer_trim(rest, 0);
         }
-        if ((rest == buffer || rest->size > INPUT_LARGE) && awaits_input(peer)
+        if ((rest == buffer || rest->size > INPUT_SMALL) && peer->state != PEER_DOOMED
             && (oldest == NULL || peer->input_since_ns < oldest->input_since_ns)) {
             oldest = peer;
         }
@@ -151,11 +150,19 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
     if (share_has(share, more)) {
         return true;
     }
-    if (oldest != NULL && &oldest->conn.rest == buffer) {
-        return share->used + more <= share->limit + buffer->max; /* it is the next to be whole */
+    if (oldest == NULL) {
+        return false;
     }
-    if (oldest != NULL && plane->now.mono_ns - oldest->input_since_ns > INPUT_PATIENCE_NS) {
+    if (oldest->id != plane->memory.oldest) {
+        plane->memory.oldest = oldest->id;
+        plane->memory.oldest_since_ns = plane->now.mono_ns;
+    }
+    if (&oldest->conn.rest == buffer) {
+        return true; /* the next to be whole */
+    }
+    if (awaits_input(oldest) && plane->now.mono_ns - plane->memory.oldest_since_ns > INPUT_PATIENCE_NS) {
         buffer_free(&oldest->conn.rest);
+        oldest->conn.rest_used = 0;
         peer_doom_silently(plane, oldest, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
     }
     return share_has(share, more);
@@ -169,6 +176,7 @@ void memory_open(plane_t *plane) {
         (share_t){.limit = memory_share(limit, MEMORY_OUTPUT), .make_room = make_output_room, .context = plane};
     plane->memory.input =
         (share_t){.limit = memory_share(limit, MEMORY_INPUT), .make_room = make_input_room, .context = plane};
+    plane->memory.held_max = memory_share(limit, MEMORY_HELD) / 2;
     memory_tick(plane);
 }
 

@@ -20,13 +20,19 @@
 #define BEHIND_BYTES (1024u * 1024u)
 
 typedef struct memory {
-    share_t output; /* waits to be written to connections */
-    share_t input;  /* came from connections and is not acted on yet */
+    share_t output;    /* waits to be written to connections */
+    uint64_t held_max; /* answers that wait for the disk, of one store */
+    share_t input;     /* came from connections and is not acted on yet */
+    uint64_t oldest;   /* whose message was begun first, when last asked, and since when it is the one */
+    int64_t oldest_since_ns;
 } memory_t;
 
 /* A share's bytes, by the limit. limit 0: no bound. */
 uint64_t memory_share(uint64_t limit, uint32_t which);
 void memory_open(plane_t *plane);
 void memory_tick(plane_t *plane); /* once a tick */
+struct peer;
+void core_fed(plane_t *plane, struct peer *peer, uint32_t which); /* tick.c: it published into a stream of that store */
+bool core_waits(plane_t *plane, struct peer *peer); /* tick.c: the rings have no room, and it may feed them */
 
 #endif

@@ -237,7 +237,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
     /* One less with each operation: its last bits say when so many are over. */
     uint64_t until = (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX))
                      | (INPUT_TIME_OPS - 1);
-    while (peer->state == PEER_ADMITTED && !peer->held_back) {
+    while (peer->state == PEER_ADMITTED && !(peer->held_back | peer->throttled)) {
         wire_error_t error = WIRE_ERROR_NONE;
         uint32_t taken = 0;
         wire_verdict_t verdict =
@@ -268,13 +268,17 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
     peer->last_input_ns = plane->now.mono_ns;
     peer->last_wall_ns = plane->now.wall_ns;
+    if (LEAF_UNLIKELY(plane->throttling) && core_waits(plane, peer)) {
+        return 0;
+    }
     return LEAF_LIKELY(peer->state == PEER_ADMITTED) ? admitted_input(plane, peer, input)
                                                      : greeting_input(plane, peer, input);
 }
 
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input) {
+    bool waited = input.at == conn_rest(&peer->conn).at;
     uint32_t used = peer_input(plane, peer, input);
-    if (used != 0 || input.at != peer->conn.rest.at) {
+    if (used != 0 || !waited) {
         peer->input_since_ns = plane->now.mono_ns;
     }
     if (conn_keep(&peer->conn, input, used) != STATUS_OK) {

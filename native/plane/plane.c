@@ -4,6 +4,7 @@
  * peer's address, a listener's address with the lowest bit set, or one of the small numbers below.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,6 +33,7 @@ typedef struct plane_thread {
     bool started;
 } plane_thread_t;
 
+#define LARGE_BLOCK (256 * 1024)
 #define EXCESS_MAX 16u /* connections beyond the limit that live until they have been told */
 
 uint32_t plane_abi(void) {
@@ -173,10 +175,20 @@ static plane_t *open_failed(plane_t *plane, status_t status, int32_t *out) {
     return NULL;
 }
 
+/* Large buffers come from the system and go back to it at once: glibc would raise the size from which it does so to
+ * that of the first one that was freed, and keep the others in heaps with holes. */
+static void large_blocks_go_back(void) {
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+    (void)mallopt(M_TRIM_THRESHOLD, 4 * LARGE_BLOCK);
+#endif
+}
+
 plane_t *plane_open(const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason,
                     int32_t *status) {
     *status = STATUS_OK;
     reason[0] = 0;
+    large_blocks_go_back();
     plane_t *plane = calloc(1, sizeof(*plane));
     if (plane == NULL) {
         snprintf(reason, PLANE_REASON_SIZE, "no memory for the plane");

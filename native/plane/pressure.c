@@ -41,9 +41,7 @@
 #define CROWDED_LEAF_CREDIT 16u
 #define LEAF_FLOOD_NS (5 * NS_PER_SECOND)
 #define ACCOUNT_MANY 1024u
-#define ACCOUNT_BYTES_MANY (EXCHANGE_MESSAGE_BYTES / 4)
 #define ALL_MANY (EXCHANGE_MESSAGES / 2)
-#define ALL_BYTES_MANY (EXCHANGE_MESSAGE_BYTES / 2)
 #define INSIDE_MAX 1024u
 
 static bool reaches(const owed_t *owed, uint64_t messages, uint64_t bytes) {
@@ -53,8 +51,9 @@ static bool reaches(const owed_t *owed, uint64_t messages, uint64_t bytes) {
 /* share: 1 = does it owe all of its credit, 2 = half of it. */
 static bool owes(const plane_t *plane, const peer_t *peer, uint32_t share) {
     bool leaf = peer->kind == CONN_LEAF;
-    if (reaches(&plane->exchange.owed, ALL_MANY / share, ALL_BYTES_MANY / share)
-        || (peer->account != NULL && reaches(&peer->account->owed, ACCOUNT_MANY / share, ACCOUNT_BYTES_MANY / share))) {
+    if (reaches(&plane->exchange.owed, ALL_MANY / share, plane->exchange.bytes_max / 2 / share)
+        || (peer->account != NULL
+            && reaches(&peer->account->owed, ACCOUNT_MANY / share, plane->exchange.bytes_max / 4 / share))) {
         return peer->owed.messages >= (leaf ? CROWDED_LEAF_CREDIT : CROWDED_CLIENT_CREDIT);
     }
     return leaf ? reaches(&peer->owed, LEAF_CREDIT / share, LEAF_CREDIT_BYTES / share)
@@ -111,7 +110,7 @@ static void settle_all(plane_t *plane) {
 
 static bool leaves_room(const plane_t *plane, const owed_t *owed) {
     const owed_t *all = &plane->exchange.owed;
-    return owed->messages < EXCHANGE_MESSAGES - all->messages && owed->bytes < EXCHANGE_MESSAGE_BYTES - all->bytes;
+    return owed->messages < EXCHANGE_MESSAGES - all->messages && owed->bytes + all->bytes < plane->exchange.bytes_max;
 }
 
 static bool room(const plane_t *plane, const peer_t *peer) {

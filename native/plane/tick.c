@@ -42,12 +42,15 @@
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 static status_t store_start(plane_t *plane, uint32_t which, const char *directory, char *reason) {
-    store_options_t options = {.directory = directory,
-                               .max_bytes =
-                                   which == STORE_FILE ? plane->limits.max_file_store : plane->limits.max_memory_store,
-                               .journal_size = plane->limits.journal_size,
-                               .sync_interval_ns = plane->limits.sync_interval_ns,
-                               .memory = which == STORE_MEMORY};
+    store_options_t options = {
+        .directory = directory,
+        .max_bytes = which == STORE_FILE ? plane->limits.max_file_store : plane->limits.max_memory_store,
+        .journal_size = plane->limits.journal_size,
+        .ring_max = memory_share(plane->limits.memory_limit, which == STORE_FILE ? MEMORY_RING : MEMORY_MEMORY_RING),
+        .message_max = plane->limits.max_payload + HEADER_BYTES_MAX,
+        .heads_max = memory_share(plane->limits.memory_limit, MEMORY_OVERLAY) / 4,
+        .sync_interval_ns = plane->limits.sync_interval_ns,
+        .memory = which == STORE_MEMORY};
     status_t status = store_open(&options, &plane->stores[which], reason, PLANE_REASON_SIZE);
     if (status == STATUS_OK) {
         store_hooks_t hooks = consume_store_hooks(plane->consume);
@@ -72,7 +75,7 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     for (uint32_t i = 0; i < CROSSING_DEPTH_MAX; i++) {
         buffer_init(&plane->crossing_headers[i], UINT64_C(1) << 32);
     }
-    status_t status = exchange_open(&plane->exchange);
+    status_t status = exchange_open(&plane->exchange, memory_share(limits->memory_limit, MEMORY_EXCHANGE) / 3);
     if (status != STATUS_OK) {
         snprintf(reason, PLANE_REASON_SIZE, "no memory or descriptors for the rings between control and plane");
         return status;
@@ -294,9 +297,39 @@ static void tick_consumers(plane_t *plane) {
     plane->more = plane->more || again;
 }
 
+/* No room for more in the ring, or for the answers that wait for the disk. */
+static bool lags(const plane_t *plane, uint32_t which) {
+    const store_t *store = plane->stores[which];
+    return store != NULL && (!store_room(store) || plane->held[which].bytes > plane->memory.held_max);
+}
+
+static void throttle_one(plane_t *plane, peer_t *peer) {
+    peer->producer = true;
+    plane->throttling = true;
+    if (!peer->throttled) {
+        peer->throttled = true;
+        peer_want(plane, peer);
+    }
+}
+
+void core_fed(plane_t *plane, peer_t *peer, uint32_t which) {
+    peer->producer = true;
+    if (LEAF_UNLIKELY(lags(plane, which))) {
+        throttle_one(plane, peer);
+    }
+}
+
+bool core_waits(plane_t *plane, peer_t *peer) {
+    if (peer->state == PEER_ADMITTED && (peer->producer || peer->parser.need > CONN_SCRATCH_SIZE)) {
+        throttle_one(plane, peer);
+        return true;
+    }
+    return false;
+}
+
 /* The journal lags: who feeds streams is not read for a while. Everybody else goes on. */
 static void throttle(plane_t *plane) {
-    bool lagging = plane->stores[STORE_FILE] != NULL && !store_room(plane->stores[STORE_FILE]);
+    bool lagging = lags(plane, STORE_FILE) || lags(plane, STORE_MEMORY);
     if (!lagging && !plane->throttling) {
         return;
     }
@@ -305,7 +338,7 @@ static void throttle(plane_t *plane) {
         bool now = lagging && peer->producer;
         if (now != peer->throttled) {
             peer->throttled = now;
-            peer_want(plane, peer);
+            now ? peer_want(plane, peer) : peer_again(plane, peer);
         }
     }
 }

@@ -150,8 +150,8 @@ static bool space_for(const entry_t *entry) {
         return false;
     }
     uint64_t need = need_of(entry);
-    if (batches_used(&store->batches) + store->batches.promised + need > store->admits) {
-        return false; /* the disk has no room for so much (space.h) */
+    if (batches_used(&store->batches) + store->batches.promised + need > store_admits(store)) {
+        return false; /* the disk has no room for so much (space.h), or memory has not */
     }
     return overlay_fits(store, need + store->batches.size / RESERVE_PART);
 }

@@ -188,8 +188,9 @@ struct store {
     uint32_t cursor_stream; /* home's message cursor stands on this key, when cursor_seq != 0 */
     uint64_t cursor_seq;
     /* trouble */
-    uint64_t admits; /* bytes that publishers may hold in the ring */
-    uint64_t pieces; /* of keeper's, for which the snapshot was renewed */
+    uint64_t admits;   /* bytes that publishers may hold in the ring */
+    uint64_t resident; /* of the ring, in memory: all of it, but where the journal is larger than options.ring_max */
+    uint64_t pieces;   /* of keeper's, for which the snapshot was renewed */
     bool space_trouble;
     bool io_trouble;
     bool unreadable; /* home was closed and could not be opened again */
@@ -348,6 +349,11 @@ void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);
 void tallies_removed(store_stream_t *stream, const found_t *found);
 
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
+/* Bytes that publishers may hold in the ring: what the disk has room for, and memory. */
+static inline uint64_t store_admits(const store_t *store) {
+    uint64_t most = store->resident / 8 * 7;
+    return store->admits < most ? store->admits : most;
+}
 void store_clock(store_t *store, moment_t now);
 void store_seal(store_t *store); /* closes the open batch and hands it to the journal */
 

@@ -402,7 +402,7 @@ static status_t start(opening_t *opening) {
     young_open(&store->young, &store->batches);
     keeper_mark_t end = {.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
     keeper_mark_t home = opening->no_room ? opening->home : end;
-    status_t status = heads_open(&store->heads);
+    status_t status = heads_open(&store->heads, store->options.heads_max);
     if (status == STATUS_OK && opening->no_room) {
         store->batches.freed = store->handed = home.position;
         store->pending_since = 0;
@@ -423,6 +423,7 @@ static status_t start(opening_t *opening) {
                                .budget = store->sizes.budget};
     status = keeper_open(&store->keeper, home, end);
     store->admits = atomic_load(&store->keeper.admits);
+    store->resident = sizes_ring_within(store->batches.size, store->options.ring_max);
     store->keeper_open = status == STATUS_OK;
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot start the threads of", 0);
 }
@@ -473,6 +474,7 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
     }
     store->options.directory = store->directory;
     store->sizes = sizes_choose(options->max_bytes, options->journal_size, options->memory, sizeof(void *));
+    store->sizes.ring = sizes_ring_within(store->sizes.ring, options->ring_max);
     opening_t opening = {.store = store, .reason = reason, .reason_size = reason_size};
     status_t status = make_directory(&opening);
     if (status == STATUS_OK) {

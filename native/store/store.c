@@ -116,6 +116,16 @@ static void trim(store_t *store) {
     store->trimmed = position;
 }
 
+/* A ring that is larger than it may be in memory goes on through its places all the same: what is checkpointed goes
+ * back at once. */
+static void give_back(store_t *store) {
+    const uint64_t step = 64 * 1024; /* what batches_trim gives back is whole ones of these */
+    uint64_t from = store->trimmed / step * step;
+    uint64_t lap = store->boundary > store->batches.size ? store->boundary - store->batches.size : 0;
+    batches_trim(&store->batches, from > lap ? from : lap, store->boundary);
+    store->trimmed = store->boundary;
+}
+
 /* The keeper has committed in the middle of a checkpoint for lack of room. The newer snapshot serves as well (the
  * memtable is asked first), and LMDB may use again what only the older one could see. */
 static void take_pieces(store_t *store) {
@@ -152,6 +162,9 @@ static void take_checkpoint(store_t *store) {
     }
     store->cursor_seq = 0;
     store->batches.freed = store->boundary;
+    if (store->resident < store->batches.size) {
+        give_back(store);
+    }
     adopted_drop(store);
     young_drop(&store->young);
     newcomers_drop(&store->record_ops);
@@ -234,7 +247,7 @@ static void background(store_t *store) {
 
 /* The less publishers may hold in the ring, the smaller the checkpoints. */
 static uint64_t checkpoint_bytes(const store_t *store) {
-    uint64_t usual = store->batches.size / CHECKPOINT_PART;
+    uint64_t usual = store->resident / CHECKPOINT_PART;
     uint64_t part = store->admits / 4 > CHECKPOINT_MIN ? store->admits / 4 : CHECKPOINT_MIN;
     return part < usual ? part : usual;
 }
@@ -334,7 +347,10 @@ bool store_room(const store_t *store) {
     if (store->space_trouble || store->io_trouble) {
         return true; /* publishers are to hear that they are refused, not to hang */
     }
-    return batch_open_size(batches) < store->admits / 7 && batches_used(batches) < store->admits / 7 * 6;
+    uint64_t admits = store_admits(store);
+    uint64_t one = store->options.message_max < admits / 2 ? store->options.message_max : admits / 2;
+    uint64_t most = admits / 7 * 6 < admits - one ? admits / 7 * 6 : admits - one;
+    return batch_open_size(batches) < admits / 7 && batches_used(batches) < most;
 }
 
 store_stream_t *store_advanced_next(store_t *store) {

@@ -59,7 +59,7 @@ head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject) {
     if (entry != NULL) {
         return entry;
     }
-    if (heads->dirty_count > HEADS_MAX / 2) {
+    if (heads->dirty_count > heads->max / 2) {
         heads_settle(stream->store);
     }
     head_t head = {0};

@@ -7,6 +7,7 @@ stacks.
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import threading
 import time
@@ -85,6 +86,51 @@ class Watch:
         self._thread.join()
 
 
+def make_stream(connection: socket.socket, name: str, options: str = "") -> None:
+    """A stream over its own name's subjects."""
+    body = f'{{"name":"{name}","subjects":["{name}.>"],"storage":"file"{options}}}'.encode()
+    connection.sendall(
+        b"SUB made 7\r\nPUB $JS.API.STREAM.CREATE.%s made %d\r\n%s\r\n" % (name.encode(), len(body), body)
+    )
+    said = b""
+    while b"stream_create_response" not in said:
+        said += connection.recv(65536)
+    assert b'"error"' not in said, said
+
+
+def flood_stream(server: servers.Server, publishers: int, frames: bytes, rounds: int) -> tuple[int, int]:
+    """So many connections publish these frames at once, without waiting for an answer; returns how many PubAcks, and
+    how many refusals came."""
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(client(server)) for _ in range(publishers)]
+        acks = errors = 0
+        waiting = {one.fileno(): one for one in clients}
+        left = {fd: frames.replace(b"acks", b"acks.%d" % fd) * rounds for fd in waiting}
+        tails = dict.fromkeys(waiting, b"")
+        expected = publishers * rounds * frames.count(b"PUB ")
+        for one in clients:
+            one.sendall(b"SUB acks.%d 1\r\n" % one.fileno())
+            one.setblocking(False)
+        poll = select.epoll()
+        for fd in waiting:
+            poll.register(fd, select.EPOLLIN | select.EPOLLOUT)
+        deadline = time.monotonic() + 60
+        while acks + errors < expected and time.monotonic() < deadline:
+            for fd, event in poll.poll(1):
+                if event & select.EPOLLOUT:
+                    with contextlib.suppress(BlockingIOError):
+                        left[fd] = left[fd][waiting[fd].send(left[fd][: 1 << 18]) :]
+                    if not left[fd]:
+                        poll.modify(fd, select.EPOLLIN)
+                if event & select.EPOLLIN:
+                    data = tails[fd] + waiting[fd].recv(1 << 18)
+                    end = data.rfind(b"\r\n") + 2
+                    acks += data[:end].count(b'"seq":')
+                    errors += data[:end].count(b'"error":')
+                    tails[fd] = data[end:]
+        return acks - errors, errors
+
+
 def test_fifty_clients_that_do_not_read(server: servers.Server) -> None:
     """What waits for fifty clients that do not read stays below memory_limit, though each may have max_pending waiting;
     those with the most are cut off, and others are served."""
@@ -105,3 +151,21 @@ def test_fifty_clients_that_do_not_read(server: servers.Server) -> None:
         assert watch.most < LIMIT + BASE
         assert watch.slowest < 1
         assert "Slow Consumer" in server.log or "slow consumer" in server.log
+
+
+@pytest.mark.parametrize(("size", "times", "rounds"), [(128, 200, 10), (65536, 4, 6), (1 << 20, 1, 2)])
+def test_two_hundred_publishers(server: servers.Server, size: int, times: int, rounds: int) -> None:
+    """Two hundred clients that publish into a stream without waiting for an answer are slowed down: all of their
+    messages are answered, hardly any is refused, and memory stays below the limit."""
+    payload = b"y" * size
+    frames = (b"PUB s.%d acks %d\r\n" % (size, size) + payload + b"\r\n") * times
+    with client(server) as maker:
+        make_stream(maker, "s")
+    with Watch(server) as watch:
+        acks, errors = flood_stream(server, 200, frames, rounds)
+
+    print(f"most {watch.most / MB:.1f} MB, slowest {watch.slowest:.3f} s")
+    assert 200 * times * rounds == acks + errors, server.log[-2000:]
+    assert errors <= 200
+    assert watch.most < LIMIT + BASE
+    assert watch.slowest < 1

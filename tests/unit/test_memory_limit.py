@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from leafd.config.schema.server import ServerConfig
+from leafd.config.bind import load_text
 from leafd.daemon.memory import group_limits, memory_limit
+from leafd.errors import ConfigError
 
 MB = 1 << 20
 
@@ -15,22 +15,22 @@ MB = 1 << 20
 @pytest.mark.parametrize(
     ("configuration", "machine", "expected"),
     [
-        ({}, 24_000 * MB, 2_400 * MB),
-        ({}, 512 * MB, 512 * MB // 10),
-        ({}, 256 * MB, 32 * MB),
-        ({"memory_limit": 48 * MB}, 24_000 * MB, 48 * MB),
-        ({"max_payload": 8 * MB}, 256 * MB, 24 * 8 * MB),
+        ("", 24_000 * MB, 2_400 * MB),
+        ("", 512 * MB, 512 * MB // 10),
+        ("", 256 * MB, 32 * MB),
+        ("memory_limit: 48MB", 24_000 * MB, 48 * MB),
+        ("max_payload: 8MB", 256 * MB, 32 * 8 * MB),
     ],
 )
-def test_limit_follows_the_machine(configuration: dict[str, Any], machine: int, expected: int) -> None:
+def test_limit_follows_the_machine(configuration: str, machine: int, expected: int) -> None:
     """A tenth of the machine, at least 32 MB, more where messages need it; what is configured goes before that."""
-    assert expected == memory_limit(ServerConfig(**configuration), machine)
+    assert expected == memory_limit(load_text(configuration).server, machine)
 
 
 def test_limit_that_no_message_fits() -> None:
     """A limit in which messages of max_payload have no room is refused."""
-    with pytest.raises(ValueError, match="memory_limit"):
-        ServerConfig(memory_limit=32 * MB, max_payload=8 * MB)
+    with pytest.raises(ConfigError, match="memory_limit"):
+        load_text("memory_limit: 32MB, max_payload: 8MB", "box.conf")
 
 
 def test_control_groups_around(tmp_path: Path) -> None:

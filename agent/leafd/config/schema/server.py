@@ -16,7 +16,7 @@ from leafd.config.schema.sharing import Shared, share
 
 DEFAULT_PORT: Final = 4222
 MEMORY_LIMIT_MIN: Final = 32 << 20
-MEMORY_PAYLOADS: Final = 24
+MEMORY_PAYLOADS: Final = 32
 """The limit holds so many messages of max_payload at least: its smallest share that one has to fit is so small."""
 _INT32_MAX: Final = 2**31 - 1
 _TLS: Final = (
