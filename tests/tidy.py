@@ -9,9 +9,12 @@ What does not live here: formatting and lint (ruff), types (mypy).
 from __future__ import annotations
 
 import ast
+import fnmatch
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +88,19 @@ NATIVE_OWNER = "agent/leafd/native.py"
 BANNED_WORDS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX")) + r")\b")
 # From the margin over at most a few lines to the brace; what holds ";" or "=" is a declaration or a table.
 C_FUNCTION = re.compile(r"^[A-Za-z_][^;{}=()]*?(\w+)\s*\([^;{}]*\)[^;{}=]*\{$", re.MULTILINE)
+C_COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.DOTALL)
+# A file by its name, with or without folders; what has a wildcard or a placeholder in it names no single file.
+FILE_NAME = re.compile(r"(?<![\w./*<>{}$-])[A-Za-z0-9_][\w./-]*\.(?:md|c|h|py)\b(?![\w*-]|\.\w)")
+# A transcript, or several, in a page of tests/wire: `client/sub-*`.
+TRANSCRIPT_NAME = re.compile(r"`((?:client|leaf|jetstream)/[a-z0-9*-]+)`")
+# What may be named and is no file of this tree, with the reason.
+FOREIGN_NAMES = {
+    "nats.py": "the official client for Python",
+    "unistd.h": "of the C library",
+    "sys/sdt.h": "of systemtap",
+}
+# Folders that names of files are given from, beside the file's own.
+NAMED_FROM = ("", "native/", "agent/", "agent/leafd/", "tests/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 
@@ -322,6 +338,51 @@ def charters(tree: list[Source]) -> Iterator[Complaint]:
             yield Complaint(source.path, 1, "the first thing in a file says what lives here")
 
 
+def c_comments(source: Source) -> Iterator[tuple[int, str]]:
+    for found in C_COMMENT.finditer(source.text):
+        yield source.text.count("\n", 0, found.start()) + 1, found[0]
+
+
+def python_comments(source: Source) -> Iterator[tuple[int, str]]:
+    """Comments, and strings that stand alone: docstrings."""
+    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.string == token.line.strip()):
+            yield token.start[0], token.string
+        elif token.type == tokenize.STRING and token.line.lstrip().startswith(('"""', 'r"""')):
+            yield token.start[0], token.string
+
+
+def comments(source: Source) -> Iterator[tuple[int, str]]:
+    """First line and text of each piece of prose in a file."""
+    if is_c(source):
+        yield from c_comments(source)
+    elif is_python(source):
+        yield from python_comments(source)
+    elif source.path.endswith(".md"):
+        yield 1, source.text
+
+
+def named_files(tree: list[Source]) -> Iterator[Complaint]:
+    """A file that a comment names is there, and a page about the protocol names transcripts that are."""
+    paths = {source.path for source in tree}
+    names = {path.rsplit("/", 1)[-1] for path in paths}
+    for source in tree:
+        folder = source.path.rpartition("/")[0]
+        for first, text in comments(source):
+            for found in FILE_NAME.finditer(text):
+                name = found[0]
+                known = any(f"{start}{name}" in paths for start in (*NAMED_FROM, f"{folder}/"))
+                if name not in FOREIGN_NAMES and not known and ("/" in name or name not in names):
+                    line = first + text.count("\n", 0, found.start())
+                    yield Complaint(source.path, line, f"{name} is no file of this tree")
+            if not (source.path.startswith("tests/wire/") and source.path.endswith(".md")):
+                continue
+            for found in TRANSCRIPT_NAME.finditer(text):
+                if not fnmatch.filter(paths, f"tests/wire/{found[1]}.wire"):
+                    line = first + text.count("\n", 0, found.start())
+                    yield Complaint(source.path, line, f"{found[1]} is no transcript")
+
+
 RULES: list[Rule] = [
     c_includes,
     python_imports,
@@ -331,6 +392,7 @@ RULES: list[Rule] = [
     stale_ratchet,
     banned_words,
     charters,
+    named_files,
 ]
 
 
