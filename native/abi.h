@@ -188,7 +188,7 @@ void plane_repay(plane_t *plane, uint64_t token);
 #define COMMAND_RECORD_PUT 90    /* extra = strings: key, value */
 #define COMMAND_RECORD_DELETE 91 /* extra = strings: key */
 
-/* Commands: backup. target = stream id. Entries: of the archive of jetstream.md 8.4, as wire/archive.h draws them. */
+/* Commands: backup. target = stream id. Entries: of the archive, as wire/archive.h draws them. */
 /* arg = first sequence, arg2 = last; completion's payload = entries of messages, some 256 KiB of them, arg = sequence
  * to go on from (0 = that was all). STATUS_CORRUPT: a record failed its checksum, arg = a sequence at or before it */
 #define COMMAND_STREAM_EXPORT 110
@@ -364,7 +364,7 @@ typedef struct stream_config {
 
 typedef struct stream_state {
     uint64_t messages;
-    uint64_t bytes; /* in the reference's accounting, jetstream.md 1.3 */
+    uint64_t bytes; /* as the reference counts: tests/wire/jetstream.md, "Streams" */
     uint64_t first_seq;
     uint64_t last_seq;
     int64_t first_ts; /* ns, 0 = none */

@@ -95,9 +95,8 @@ FILE_NAME = re.compile(r"(?<![\w./*<>{}$-])[A-Za-z0-9_][\w./-]*\.(?:md|c|h|py)\b
 TRANSCRIPT_NAME = re.compile(r"`((?:client|leaf|jetstream)/[a-z0-9*-]+)`")
 # What may be named and is no file of this tree, with the reason.
 FOREIGN_NAMES = {
-    "nats.py": "the official client for Python",
-    "unistd.h": "of the C library",
-    "sys/sdt.h": "of systemtap",
+    "lmdb.h": "of LMDB",
+    "a.b.c": "a subject",
 }
 # Folders that names of files are given from, beside the file's own.
 NAMED_FROM = ("", "native/", "agent/", "agent/leafd/", "tests/")
@@ -346,9 +345,8 @@ def c_comments(source: Source) -> Iterator[tuple[int, str]]:
 def python_comments(source: Source) -> Iterator[tuple[int, str]]:
     """Comments, and strings that stand alone: docstrings."""
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
-        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.string == token.line.strip()):
-            yield token.start[0], token.string
-        elif token.type == tokenize.STRING and token.line.lstrip().startswith(('"""', 'r"""')):
+        alone = token.type == tokenize.STRING and token.line.lstrip().startswith(token.string.splitlines()[0])
+        if alone or token.type == tokenize.COMMENT:
             yield token.start[0], token.string
 
 

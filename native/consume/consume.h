@@ -6,7 +6,8 @@
  *   advisory
  *
  * Consumer state (floors, pending) is written to the store's open batch (store_record_put) before store_tick by
- * consume_flush, so it is in the same journal record as the acks' other effects. Reference: jetstream.md section 5.
+ * consume_flush, so it is in the same journal record as the acks' other effects.
+ * Reference: tests/wire/jetstream.md, "Consumers" to "Push consumers".
  */
 #ifndef LEAFD_CONSUME_CONSUME_H
 #define LEAFD_CONSUME_CONSUME_H

@@ -11,8 +11,7 @@
  * A connection that waits for a verdict is not read (conn_want); what it had sent already stays in rest: conn_rest()
  * gives it when the verdict is there.
  *
- * Slices of an op point into input: they are gone after conn_keep. What does not live here: protocol, accounts, TLS
- * (net/tls.c).
+ * Slices of an op point into input: they are gone after conn_keep. What does not live here: protocol, accounts, TLS.
  */
 #ifndef LEAFD_NET_CONN_H
 #define LEAFD_NET_CONN_H

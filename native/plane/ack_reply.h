@@ -1,4 +1,4 @@
-/* ack_reply.h: the reply subject of a delivered message, taken apart. Both forms are accepted (jetstream.md 5.5):
+/* ack_reply.h: the reply subject of a delivered message, taken apart. Both forms are accepted:
  *
  *   v1  $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer seq>.<ts>.<pending>
  *   v2  $JS.ACK.<domain|_>.<hash8(account)>.<stream>.<consumer>.<delivered>.<stream seq>.<consumer

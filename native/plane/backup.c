@@ -7,7 +7,7 @@
  * A step is bounded by bytes and by messages, so that nobody else waits for a backup. Messages keep sequence and stamp;
  * what hangs on their headers (ids of the duplicate window, TTL, how far a source had come) is made anew from them.
  * What does not live here: chunks, compression, flow control, the archive's other entries (Python). Reference:
- * jetstream.md 8.
+ * tests/wire/jetstream.md, "Backup".
  */
 #include "base/abi_types.h"
 #include "base/buffer.h"

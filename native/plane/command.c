@@ -1,5 +1,5 @@
 /* command.c: commands about connections, accounts, subscriptions and limits, one function each; those of JetStream are
- * in command_stream.c and command_consumer.c.
+ * in stream.c and consumer.c.
  *
  * A command is checked here for shape (sizes, known ids), not for sense: control decided already. A command for
  * something that is gone by now is answered STATUS_NOT_FOUND, never more.
@@ -197,7 +197,7 @@ static void do_close(plane_t *plane, const plane_command_t *command) {
 
 static void do_broadcast(plane_t *plane, const plane_command_t *command) {
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
-        /* Only who has had its first PONG may see an INFO (links-and-accounts.md 1.1). */
+        /* Only who has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */
         if (peer->kind == CONN_CLIENT && peer->state == PEER_ADMITTED && (peer->flags & VERDICT_PROTOCOL_1) != 0
             && peer->after_pong.size == 0) {
             peer_send_urgent(plane, peer, command_body(command));

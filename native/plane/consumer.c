@@ -6,7 +6,8 @@
  *   consume/ --> deliveries, statuses, advisories, the end of an ephemeral
  *
  * Each consumer has targets of its own, so that what is sent to one that does not exist is a 503 like anywhere else.
- * What does not live here: decisions about deliveries (consume/), validation (Python). Reference: jetstream.md 5.
+ * What does not live here: decisions about deliveries (consume/), validation (Python). Reference:
+ * tests/wire/jetstream.md.
  */
 #include <stdlib.h>
 

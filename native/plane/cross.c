@@ -6,7 +6,7 @@
  *     reply    responder -- the requester's own reply subject --> requester
  *
  * Depth is bounded, and an import that a message is to cross already isn't entered again, so a circle ends where it
- * closes. Reference: links-and-accounts.md 4.2, 4.3.
+ * closes. Reference: tests/wire/accounts.md.
  */
 #include "base/abi_types.h"
 #include "base/buffer.h"

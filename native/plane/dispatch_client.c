@@ -1,5 +1,4 @@
-/* dispatch_client.c: the verbs of a client, one function each. Texts and order of checks: links-and-accounts.md 1.3 to
- * 1.5.
+/* dispatch_client.c: the verbs of a client, one function each. Texts: tests/wire/client.md.
  *
  * What does not live here: parsing (wire/), routing (publish.c), verdicts on CONNECT (control).
  */

@@ -1,4 +1,4 @@
-/* dispatch_leaf.c: the verbs of a leaf link, one function each. Reference: links-and-accounts.md 2.3 to 2.6.
+/* dispatch_leaf.c: the verbs of a leaf link, one function each. Reference: tests/wire/leaf.md.
  *
  * Until ADMIT_LEAF every line goes to control and reading waits. What does not live here: the handshake (control,
  * links/), what we tell the peer (interest.c), what we send it (publish.c).

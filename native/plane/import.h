@@ -10,7 +10,7 @@
  *     cross.c    one message over an import                       reply.c    the outstanding replies
  *
  * A message crosses after everybody else of its subject had it (publish.c), so a match that is being walked stays
- * valid. Reference: links-and-accounts.md 4.
+ * valid. Reference: tests/wire/accounts.md.
  */
 #ifndef LEAFD_PLANE_IMPORT_H
 #define LEAFD_PLANE_IMPORT_H

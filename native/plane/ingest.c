@@ -8,7 +8,8 @@
  *
  * Exactly once: a source's progress (origin sequence by "name filter destination") is a record in the message's own
  * batch; a mirror's is its last sequence. What is at or below it is dropped, so a consumer made anew may start too
- * early. What does not live here: making consumers, retries, who the origin is. Reference: jetstream.md 6.2, 6.3.
+ * early. What does not live here: making consumers, retries, who the origin is. Reference:
+ * tests/wire/jetstream.md, "Mirrors and sources".
  */
 #include <stdlib.h>
 

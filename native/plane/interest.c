@@ -13,7 +13,7 @@
  *
  * A new link is told in slices, in the order of the entries' hashes, which is also the order of the buckets, however
  * often the table grows meanwhile. Of changes it hears when they are behind the place that it has got to; what is
- * before it will be told as it is then. Reference: links-and-accounts.md 2.3, 2.6.
+ * before it will be told as it is then. Reference: tests/wire/leaf.md.
  */
 #include <stdlib.h>
 

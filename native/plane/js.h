@@ -1,7 +1,7 @@
 /* js.h: what JetStream adds to the plane: streams, consumers' seats, ingest, and their targets. Private to plane/.
  *
  * The store keeps messages, consume/ decides about deliveries; what is here speaks the protocol around them: subjects,
- * headers, JSON of PubAcks, statuses. Reference: jetstream.md 1.5, 4, 5.5, 5.8, 6.
+ * headers, JSON of PubAcks, statuses. Reference: tests/wire/jetstream.md.
  */
 #ifndef LEAFD_PLANE_JS_H
 #define LEAFD_PLANE_JS_H
@@ -28,7 +28,7 @@ typedef struct job job_t;
 typedef struct ingest ingest_t;
 
 #define STREAM_SUBJECTS_MAX 32768u
-#define HEADER_BYTES_MAX 65535u /* of a stored message, jetstream.md 4.2 */
+#define HEADER_BYTES_MAX 65535u /* of a stored message, as in the reference */
 
 /* One consumer's targets. Owned by its stream's list; consumer_owner() of consume/ points here. */
 typedef struct consumer_seat {

@@ -6,7 +6,7 @@
  *     multi_last  the last message of each subject that matches, in sequence order; ends with 204 EOB
  *
  * Only what is on disk is served. A batch ends early at max_bytes, which is never more than half of what may be queued
- * to one connection: the client goes on behind Nats-Last-Sequence. Reference: jetstream.md 1.4, 1.5. How requests are
+ * to one connection: the client goes on behind Nats-Last-Sequence. Reference: tests/wire/jetstream.md. How requests are
  * read: direct_request.c.
  *
  * An answer is made in steps, and what is not ready with the first one is a job (jobs.c). As of when:

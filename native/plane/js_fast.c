@@ -1,7 +1,7 @@
 /* js_fast.c: fast batches. A client publishes a stretch of messages at the pace that flow messages allow; one PubAck
  * ends it.
  *
- *   reply of each message:  <inbox>.<id>.<flow>.<gap>.<sequence>.<operation>.$FI        (no header; jetstream.md 4.7)
+ *   reply of each message:  <inbox>.<id>.<flow>.<gap>.<sequence>.<operation>.$FI        (tests/wire/jetstream.md)
  *
  *      1st message            flow message: seq 0, every M             begins the batch
  *      append                 flow message after every M messages      M moves towards what the client wants and what

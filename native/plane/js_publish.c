@@ -6,9 +6,9 @@
  *                              |
  *                              +-- held under the open batch's number (held.h)
  *
- * Order of checks and texts: jetstream.md 4.1 to 4.3. Features that this daemon does not have are refused with the
- * reference's own "disabled" errors. What does not live here: limits, dedupe, sequences (store/), what mirrors and
- * sources take in (ingest.c).
+ * Order of checks and texts: tests/wire/jetstream.md, "Publishing". Features that this daemon does not have
+ * are refused with the reference's own "disabled" errors. What does not live here: limits, dedupe, sequences (store/),
+ * what mirrors and sources take in (ingest.c).
  */
 #include <stdlib.h>
 

@@ -23,7 +23,7 @@ static inline bool may_be_mapped(const account_t *account, bytes_t subject) {
 /* Where a message goes, in out when that is elsewhere; empty: nowhere. Permissions are asked about this subject. */
 bytes_t mapped_subject(plane_t *plane, const account_t *account, bytes_t subject, text_t *out);
 /* By the domain's name alone: "$JS.<domain>.API.X" is "$JS.API.X" here, "$JS.<domain>.API.$KV.X" is "$KV.X"
- * (jetstream.md 1.1). */
+ * (tests/wire/leaf.md, "JetStream domains"). */
 bytes_t domain_subject(const account_t *account, bytes_t subject, text_t *out);
 
 #endif

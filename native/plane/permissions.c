@@ -3,7 +3,7 @@
  * Lists are short in practice; long ones are sorted (text/subject_set.h). The verdicts of recent publish subjects are
  * kept in a small direct-mapped cache with the subject's text, so a steady publisher pays one comparison. A pattern
  * "subject queue" in a subscribe list speaks of that queue group only. An empty allow list allows everything.
- * Reference: links-and-accounts.md 1.5, 2.4; the order of the questions is nats-server's.
+ * Reference: tests/wire/client.md and leaf.md, "Permissions"; the order of the questions is nats-server's.
  */
 #include <stdlib.h>
 

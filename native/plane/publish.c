@@ -7,7 +7,7 @@
  *                                                             publish again
  *
  * Queue groups: a member here wins over members behind links; the choice is random, by weight between links. A message
- * that came over a link serves only the groups that it names (links-and-accounts.md 2.3). A message goes over a link
+ * that came over a link serves only the groups that it names (tests/wire/leaf.md). A message goes over a link
  * once, never back to where it came from nor to another link of the same cluster, nor from one hub of ours to another.
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* append.c: one message in. Decides in the reference's order (jetstream.md 4.2, 4.4), then writes: message, ids,
- * expiry, source progress into the open batch, head and counters for when it closes, limits last.
+/* append.c: one message in. Decides in the reference's order (tests/wire/jetstream.md, "Publishing"), then writes:
+ * message, ids, expiry, source progress into the open batch, head and counters for when it closes, limits last.
  */
 #include <stdlib.h>
 

@@ -162,7 +162,7 @@ typedef struct appended {
     uint8_t rolling;
 } appended_t;
 
-/* Evaluates in the reference's order (jetstream.md 4.2) and appends to the open batch. Never fails half. */
+/* Evaluates in the reference's order (tests/wire/jetstream.md) and appends to the open batch. Never fails half. */
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now);
 
 /* Only from inside the hook `due`, for that message: the schedule's next time, as wall ns. Waits for as long as lies

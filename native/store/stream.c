@@ -20,7 +20,7 @@ uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *mes
     if (stream->config.storage != 0) {
         return 16 + text;
     }
-    return message->header.size > 0 ? 34 + text : 30 + text; /* jetstream.md 1.3: the reference's file store */
+    return message->header.size > 0 ? 34 + text : 30 + text; /* as nats-server's file store counts */
 }
 
 void stream_state_key(store_key_t *key, uint32_t id) {

@@ -1,4 +1,4 @@
-/* test_consume_duel.c: seeded duels of a pull consumer with a dumb model of section 5.9 of the protocol: plain arrays,
+/* test_consume_duel.c: seeded duels of a pull consumer with a dumb model of acknowledgements: plain arrays,
  * searched from the start. Every delivery (which message, which count, which consumer sequence), every floor and every
  * count must agree.
  *

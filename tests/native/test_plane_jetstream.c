@@ -1,5 +1,5 @@
 /* test_plane_jetstream.c: streams in the core: nothing is acknowledged before it is on disk, and what the answers say.
- * Texts are nats-server 2.15.1's (jetstream.md 1.5, 4, 5.5). The journal's thread is real, so "until" loops wait for
+ * Texts are nats-server 2.15.1's (tests/wire/jetstream.md). The journal's thread is real, so "until" loops wait for
  * it. */
 #include "plane_rig.h"
 

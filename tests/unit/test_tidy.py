@@ -119,6 +119,23 @@ def test_banned_word_is_found() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "text", "named"),
+    [
+        ("native/base/a.c", "/* see gone.c */\n", ["gone.c is no file of this tree"]),
+        ("native/base/a.c", "/* a.c, base/a.c, native/base/a.c, native/base/*.c */\n", []),
+        ("native/base/a.c", "/* text/a.c */\n", ["text/a.c is no file of this tree"]),
+        ("native/base/a.c", '#define NAME "gone.c"\n', []),
+        ("tests/a.py", '"""What gone.py says."""\n', ["gone.py is no file of this tree"]),
+        ("tests/a.py", "# what gone.md says\nx = 'gone.md'\n", ["gone.md is no file of this tree"]),
+        ("tests/wire/a.md", "Proof: `client/gone`.\n", ["client/gone is no transcript"]),
+    ],
+)
+def test_comment_that_names_a_file_which_is_gone_is_found(path: str, text: str, named: list[str]) -> None:
+    """A file, or a transcript, that a comment names is there."""
+    assert named == complaints(tidy.named_files, path, text)
+
+
+@pytest.mark.parametrize(
     ("path", "text"),
     [
         ("native/base/a.c", "#include <stdint.h>\n"),

@@ -3,7 +3,8 @@
     "NATSARC1"  state.json  consumers/<name> ..  messages ..  END
     entry: name size, time (zigzag), sequence, header size, payload size (all LEB128), name, header, payload
 
-Messages are read and written by C (native/wire/archive.h), with the same layout. Pure. Reference: jetstream.md 8.4.
+Messages are read and written by C (native/wire/archive.h), with the same layout. Pure.
+Reference: tests/wire/jetstream.md, "Backup".
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class SourceStatus(Protocol):
 
 
 class Neighbours(Protocol):
-    """What the daemon knows and this room does not; daemon.py wires it to links/ and accounts/."""
+    """What the daemon knows and this room does not; daemon/neighbours.py wires it to links/ and accounts/."""
 
     def stream_changed(self, stream: Stream, last_sequence: int) -> None:
         """A stream was loaded, made or updated: its mirror or sources may be new. last_sequence: of the store, now."""

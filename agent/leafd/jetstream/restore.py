@@ -6,7 +6,8 @@ The stream is made when the archive's state has come, without subjects and witho
 bounded runs, each on disk before the next one; consumers come after them, so that nobody is served from half a stream.
 Then it becomes the stream that was asked for. What is cut short or damaged leaves behind what had been restored up to
 there, as the reference does, as a stream like any other; what fails before the state leaves nothing.
-What does not live here: the archive's entries (archive.py), S2 (s2.py). Reference: jetstream.md 8.2.
+What does not live here: the archive's entries (archive.py), S2 (s2.py). Reference:
+tests/wire/jetstream.md, "Backup".
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Log(Protocol):
 
 
 class JetStream:
-    """One server's JetStream: the facade that daemon.py holds."""
+    """One server's JetStream: the facade that daemon/server.py holds."""
 
     def __init__(
         self,

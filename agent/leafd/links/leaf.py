@@ -7,8 +7,8 @@
                                                        any          -ERR -> Close with the delay its text asks for
 
 After Bind the C plane exchanges interest and messages; later INFO and -ERR lines come as events of their own. What
-does not live here: sockets, timers, dialling (dialer.py), the data plane (native/plane), who may log in (auth/).
-Reference: links-and-accounts.md section 2. Compression is never offered; a peer that wants it is told "off".
+does not live here: sockets, timers, dialling (leafs.py), the data plane (native/plane), who may log in (auth/).
+Reference: tests/wire/leaf.md. Compression is never offered; a peer that wants it is told "off".
 """
 
 from __future__ import annotations
@@ -110,9 +110,8 @@ def jetstream_denies(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Subjects that may not leave, and that may not come in, because each side has a JetStream of its own.
 
-    local, remote: domains, "" when there is none. Reference: links-and-accounts.md 2.5. Extending one JetStream over
-    a link
-    (same domain, system account) is not something this server does, so the system account is always kept apart.
+    local, remote: domains, "" when there is none. Reference: tests/wire/leaf.md. Extending one JetStream over
+    a link (same domain, system account) is not something this server does, so the system account is always kept apart.
     """
     if system:
         apart = ("$JSC.>", "$NRG.>", "$JS.API.>", "$KV.>", "$OBJ.>")
@@ -414,7 +413,7 @@ class Solicitor:
 
 
 def error_close(text: str) -> Close:
-    """What a peer's -ERR means for us: how long to stay away. Reference: links-and-accounts.md 2.6."""
+    """What a peer's -ERR means for us: how long to stay away. Reference: tests/wire/leaf.md."""
     if "Loop detected" in text:
         return Close("", CloseReason.LOOP, DELAY_LOOP_S)
     if "same cluster name" in text:

@@ -1,6 +1,7 @@
 """Names on the pulling side of mirrors and sources: API and deliver prefixes, consumer names, index names, hash8.
 
-Pure text. What does not live here: when to ask (replica.py). Reference: links-and-accounts.md 3.2, 3.5; jetstream.md 6.
+Pure text. What does not live here: when to ask (replica.py). Reference:
+tests/wire/jetstream.md, "Mirrors and sources".
 """
 
 from __future__ import annotations

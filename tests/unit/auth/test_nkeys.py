@@ -1,4 +1,4 @@
-"""nkeys against the reference's check vector (links-and-accounts.md 5.1)."""
+"""nkeys against a key, a seed and a signature that the reference made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leaf handshake's machines: what each end says to each line (links-and-accounts.md section 2)."""
+"""The leaf handshake's machines: what each end says to each line (tests/wire/leaf.md)."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_the_hubs_import_and_export_become_our_permissions() -> None:
     ],
 )
 def test_refusals_keep_us_away_as_long_as_the_reference_stays(text: str, reason: int, delay_s: float) -> None:
-    """Each -ERR of links-and-accounts.md 2.6 has its delay."""
+    """Each -ERR of tests/wire/leaf.md has its delay."""
     (close,) = solicitor().line(LineKind.ERR, text.encode())
 
     assert isinstance(close, leaf.Close)

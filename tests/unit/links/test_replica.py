@@ -1,4 +1,4 @@
-"""One mirror or source slot's machine, with time handed in (jetstream.md 6.2, links-and-accounts.md 3)."""
+"""One mirror or source slot's machine, with time handed in (tests/wire/jetstream.md, "Mirrors and sources")."""
 
 from __future__ import annotations
 
