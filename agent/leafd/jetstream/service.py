@@ -1,11 +1,12 @@
-"""JetStream's API as the daemon sees it: accounts in, requests in, the plane's news in; replies and advisories out.
+"""JetStream's API as the daemon sees it: accounts, requests and events of the plane
+go in, replies and advisories come out.
 
     read_records()   between the plane's open and start: the stored definitions
-    load()           after its start, before anybody may connect: the plane takes them up
-    run()            serves until cancelled; message() and the *_event() methods feed it from the pump
+    load()           after its start, before anybody may connect: the plane opens the streams and consumers
+    run()            serves until cancelled; message(), advisory(), alarm() and consumer_gone() feed it from the pump
 
-Requests run side by side, each in a task of its own, so that a create waiting for the disk holds up nobody; locks of
-the registry keep changes of one stream, or of one account's streams, in order. What does not live here: what any
+Requests run side by side, each in a task of its own, so a create that waits for the disk delays no other; the locks
+of the registry keep changes of one stream, or of one account's streams, in order. What does not live here: what any
 request does.
 """
 
