@@ -17,6 +17,23 @@
 
 typedef struct plane plane_t;
 
+/* How anything ended: see base/status.h. */
+typedef enum status {
+    STATUS_OK = 0,
+    STATUS_NOT_FOUND = -1, /* the thing asked for does not exist; not an error of the machine */
+    STATUS_FULL = -2,      /* a bound was reached: queue, ring, journal, map; try again when it drains */
+    STATUS_NO_MEMORY = -3, /* malloc said no */
+    STATUS_IO = -4,        /* a system call on a file failed; errno kept by the reporter */
+    STATUS_CORRUPT = -5,   /* a checksum or a structural rule failed */
+    STATUS_VERSION = -6,   /* store written by a newer format */
+    STATUS_IN_USE = -7,    /* store locked by another process, address in use */
+    STATUS_INVALID = -8,   /* an argument breaks the contract of the call */
+    STATUS_EXISTS = -9,    /* already there */
+    STATUS_NO_SPACE = -10, /* disk or map full */
+    STATUS_CLOSED = -11,   /* the connection or the plane is going away */
+    STATUS_AGAIN = -12,    /* nothing to do now */
+} status_t;
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 typedef struct plane_limits {
@@ -69,7 +86,7 @@ typedef struct plane_command {
 
 typedef struct plane_event {
     uint32_t kind;
-    int32_t status; /* status_t of base/status.h */
+    int32_t status; /* a status_t */
     uint32_t account;
     uint32_t code;   /* meaning by kind */
     uint64_t target; /* connection, stream, subscription */
@@ -151,8 +168,8 @@ void plane_repay(plane_t *plane, uint64_t token);
  * arg = 1: loading at start, the definition is already stored */
 #define COMMAND_STREAM_PUT 40
 #define COMMAND_STREAM_REMOVE 41 /* with its consumers, messages, definition */
-/* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too, at most 100,000 come; arg2 =
- * offset of the first subject (in byte order), at most 100,000 come. completion's payload = stream_state_t, then
+/* extra = strings: subject filter ("" = no subjects wanted); arg = 1: list deleted too; arg2 = offset of the first
+ * subject (in byte order); at most STATE_LISTED_MAX of each come. completion's payload = stream_state_t, then
  * deleted_count x u64 little-endian, then subjects: strings of subject, each followed by u64 count */
 #define COMMAND_STREAM_STATE 42
 /* extra = strings: filter; arg = sequence (0 = none), arg2 = keep (0 = none); completion's arg = how many were removed
@@ -209,6 +226,8 @@ void plane_repay(plane_t *plane, uint64_t token);
 /* body = plane_limits_t: the live ones take effect (max_payload, pings, deadlines) */
 #define COMMAND_LIMITS 100
 
+#define STATE_LISTED_MAX 100000 /* what an origin or a restored backup left out may be any number */
+
 #define IMPORT_END 1 /* of STREAM_IMPORT's completion; no entry is that short */
 
 #define CONN_CLIENT 1
@@ -249,8 +268,8 @@ void plane_repay(plane_t *plane, uint64_t token);
 /* Events. */
 /* target = connection, code = CONN_*, arg = listener id, subject = peer "host:port" */
 #define EVENT_OPENED 1
-/* a handshake line; reading waits for ADMIT, ADMIT_LEAF, RESUME or CLOSE. target = connection, code = op_kind_t of
- * wire/op.h (OP_CONNECT, OP_INFO; another op: it came without CONNECT), payload = JSON or text */
+/* a handshake line; reading waits for ADMIT, ADMIT_LEAF, RESUME or CLOSE. target = connection, code = LINE_*
+ * (another number: an op that came without CONNECT), payload = JSON or text */
 #define EVENT_LINE 2
 #define EVENT_CLOSED 3 /* target = connection, code = CLOSE_*, payload = text */
 /* target = subscription, account, arg = connection it came from (0 = inside), arg2 = its kind, code = that connection's
@@ -273,6 +292,10 @@ void plane_repay(plane_t *plane, uint64_t token);
 /* a client was refused something, for the log; target = connection, code = REFUSED_*, subject, reply = queue, payload =
  * sid, arg = bytes, arg2 = refusals before it that were not told */
 #define EVENT_REFUSED 13
+
+#define LINE_CONNECT 1 /* these are values of op_kind_t of wire/op.h */
+#define LINE_INFO 2
+#define LINE_ERR 6
 
 #define REFUSED_PUBLISH 1       /* subject */
 #define REFUSED_REPLY 2         /* subject = the reply subject */

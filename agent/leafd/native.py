@@ -1,374 +1,72 @@
-"""The only importer of the C extension: Plane, its commands as methods, its events as frozen dataclasses.
+"""The only importer of the C extension, and what Python takes from native/abi.h by way of it: constants, layouts.
 
-    handler(event) <-- Plane.run() <-- plane_poll <-- [ring] <-- plane thread
-    plane.send(...), await plane.stream_put(...) --> plane_submit --> [ring] --> plane thread
+    abi.EVENT_DONE                          a constant of the header
+    layout("stream_state_t").unpack(...)    a struct as a dictionary of its members, and back
 
-One trio task (Plane.run, the pump) polls; everything else only submits. The commands themselves are in
-native_commands.py, the values in native_types.py. What does not live here: any decision.
+No number, no order of members and no size of the header is written again in Python: an enumeration of native_types.py
+takes its values here, a row is packed by the names of its members. What does not live here: the plane as an object
+(native_plane.py), its commands (native_commands.py), its values (native_types.py).
 """
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
-from pathlib import Path
+import struct
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
-import trio
-
-from leafd import native_types as t
 from leafd._native import ffi as _ffi
 from leafd._native import lib as _lib
-from leafd.guard import Guard
-from leafd.native_commands import Commands, Completion
-from leafd.native_types import STATUS_NAMES, PlaneError
-from leafd.turns import SLICE_S
 
 # cffi's module is untyped by nature; these two names are the whole untyped surface.
-ffi: Any = _ffi
-lib: Any = _lib
+ffi: Final[Any] = _ffi
+abi: Final[Any] = _lib
 
-PLANE_ABI: Final = 8
-_MEMORY_COUNTED: Final = ("output", "input")
-_EVENTS_AT_ONCE: Final = 256
-_UNSENT_MAX: Final = 1 << 16
-_RECORD_VALUE_MAX: Final = 1 << 20
-_INVALID: Final = -8
-
-
-def _struct_fields(type_name: str, payload: bytes, names: Iterable[str]) -> dict[str, int]:
-    size = ffi.sizeof(type_name)
-    if len(payload) < size:
-        raise PlaneError(-8, f"the plane answered {len(payload)} bytes where a {type_name} has {size}")
-    cell = ffi.cast(f"{type_name} *", ffi.from_buffer(payload))
-    return {name: int(getattr(cell, name)) for name in names}
+_CODES: Final = {
+    "uint8_t": "B",
+    "int8_t": "b",
+    "uint16_t": "H",
+    "int16_t": "h",
+    "uint32_t": "I",
+    "int32_t": "i",
+    "uint64_t": "Q",
+    "int64_t": "q",
+}
 
 
-def _slice(pointer: Any, size: int) -> bytes:
-    return bytes(ffi.buffer(pointer, size)) if size else b""
+class Layout:
+    """A struct of abi.h that has numbers only: its members' names in order, and its size."""
+
+    def __init__(self, type_name: str) -> None:
+        self.type_name = type_name
+        self.size = int(ffi.sizeof(type_name))
+        code, at, names = "=", 0, []
+        for name, member in ffi.typeof(type_name).fields:
+            code += f"{member.offset - at}x{_CODES[member.type.cname]}"
+            at = member.offset + int(ffi.sizeof(member.type))
+            names.append(name)
+        self.names = tuple(names)
+        self._struct = struct.Struct(f"{code}{self.size - at}x")
+
+    def pack(self, values: Mapping[str, int]) -> bytes:
+        """The struct with these members; the others are 0. Raises struct.error for a number that does not fit, KeyError
+        for a member that the struct does not have."""
+        unknown = values.keys() - set(self.names)
+        if unknown:
+            raise KeyError(f"{self.type_name} has no {', '.join(sorted(unknown))}")
+        return self._struct.pack(*(values.get(name, 0) for name in self.names))
+
+    def unpack(self, payload: bytes | memoryview, at: int = 0) -> dict[str, int]:
+        """The members of the struct that lies there. Raises struct.error when it is cut short."""
+        return dict(zip(self.names, self._struct.unpack_from(payload, at), strict=True))
+
+    def rows(self, payload: bytes | memoryview) -> Iterator[dict[str, int]]:
+        """Each of the structs that lie one behind the other; a last one that is cut short is left out."""
+        for at in range(0, len(payload) - self.size + 1, self.size):
+            yield self.unpack(payload, at)
 
 
-def _text(pointer: Any, size: int) -> str:
-    return _slice(pointer, size).decode("utf-8", "surrogateescape")
-
-
-class Plane(Commands):
-    """The C plane as one object. Open it, start it, run the pump, submit; stop and close at the end."""
-
-    def __init__(self, handle: Any, guard: Guard | None = None, memory_limit: int = 0) -> None:
-        super().__init__()
-        self._plane = handle
-        self._memory_limit = memory_limit
-        self._guard = guard or Guard()
-        self._command = ffi.new("plane_command_t *")
-        self._next_token = 1
-        self._completions: dict[int, Completion] = {}
-        self._unsent: deque[tuple[Any, ...]] = deque()
-        self._stopped = False
-
-    # ---- life
-
-    @classmethod
-    def open(
-        cls, limits: t.Limits, directory: Path | None, memory_directory: Path | None, guard: Guard | None = None
-    ) -> Plane:
-        """Opens the store and makes the rings. Raises PlaneError with a text for the operator."""
-        if lib.plane_abi() != PLANE_ABI:
-            raise PlaneError(
-                -6, f"the C extension speaks ABI {lib.plane_abi()}, this Python code {PLANE_ABI}: reinstall"
-            )
-        reason = ffi.new("char[]", lib.PLANE_REASON_SIZE)
-        status = ffi.new("int32_t *")
-        cell = ffi.new("plane_limits_t *")
-        for one in fields(limits):
-            setattr(cell, one.name, getattr(limits, one.name))
-        where = ffi.NULL if directory is None else ffi.new("char[]", bytes(directory))
-        memory = ffi.NULL if memory_directory is None else ffi.new("char[]", bytes(memory_directory))
-        handle = lib.plane_open(cell, where, memory, reason, status)
-        if handle == ffi.NULL:
-            raise PlaneError(int(status[0]), ffi.string(reason).decode("utf-8", "replace"))
-        return cls(handle, guard, limits.memory_limit)
-
-    def start(self) -> None:
-        """Starts the plane's thread."""
-        status = int(lib.plane_start(self._plane))
-        if status != 0:
-            raise PlaneError(status, f"the plane did not start: {STATUS_NAMES.get(status, status)}")
-
-    async def stop(self) -> None:
-        """Closes connections, makes everything durable, ends the plane's threads. Shielded: a half stop helps
-        nobody."""
-        if self._stopped:
-            return
-        self._stopped = True
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(lib.plane_stop, self._plane)
-        for completion in self._completions.values():
-            completion.status = -11
-            completion.done.set()
-        self._completions.clear()
-
-    def close(self) -> None:
-        """Frees the plane. Only after stop()."""
-        if self._plane is not None:
-            lib.plane_close(self._plane)
-            self._plane = None
-
-    def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
-        """Stored records (RECORD_*) in key order; only between open() and start()."""
-        key = ffi.new("uint8_t[]", 1024)
-        key_size = ffi.new("uint32_t *")
-        value_max = _RECORD_VALUE_MAX
-        value = ffi.new("uint8_t[]", value_max)
-        after = b""
-        while True:
-            key_size[0] = 1024
-            size = int(lib.plane_record_next(self._plane, kind, after, len(after), key, key_size, value, value_max))
-            if size < 0:
-                return
-            if size > value_max:
-                value_max = size
-                value = ffi.new("uint8_t[]", value_max)
-                continue
-            after = bytes(ffi.buffer(key, key_size[0]))
-            yield after, bytes(ffi.buffer(value, size))
-
-    def stats(self) -> t.Stats:
-        """The plane's counters, now."""
-        cell = ffi.new("plane_stats_t *")
-        lib.plane_stats(self._plane, cell)
-        return t.Stats(*(int(getattr(cell, one.name)) for one in fields(t.Stats)))
-
-    def memory_share(self, name: str) -> int:
-        """Bytes of a share (MEMORY_*) of the limit of memory."""
-        return int(lib.plane_memory_share(self._memory_limit, getattr(lib, f"MEMORY_{name.upper()}")))
-
-    def memory(self) -> dict[str, Any]:
-        """The limit of memory, and by share its bound and what is taken of it, in bytes."""
-        stats = self.stats()
-        return {"limit": self._memory_limit} | {
-            name: {
-                "share": self.memory_share(name),
-                "used": getattr(stats, f"memory_{name}"),
-            }
-            for name in _MEMORY_COUNTED
-        }
-
-    # ---- chunks of a backup: pure, at once
-
-    @staticmethod
-    def crc32c(data: bytes | memoryview) -> int:
-        """The checksum of an S2 chunk, not masked."""
-        return int(lib.plane_crc32c(ffi.from_buffer("uint8_t[]", data), len(data)))
-
-    @staticmethod
-    def s2_block(block: bytes | memoryview, size_max: int) -> bytes | None:
-        """What an S2 block says; None: it is damaged, or says more than size_max bytes."""
-        source = ffi.from_buffer("uint8_t[]", block)
-        size = int(lib.plane_s2_size(source, len(block)))
-        if not 0 <= size <= size_max:
-            return None
-        data = bytearray(size)
-        status = int(lib.plane_s2_decode(source, len(block), ffi.from_buffer("uint8_t[]", data), size))
-        return bytes(data) if status == 0 else None
-
-    # ---- the pump
-
-    async def run(self, handler: Callable[[t.Event], None]) -> None:
-        """Takes events for ever and hands each to `handler` (or to its subscription's handler). Cancel to end it.
-
-        What goes wrong with one event is that event's: the others of its batch and all later ones are still handled.
-        """
-        wake_fd = int(lib.plane_wake_fd(self._plane))
-        events = ffi.new("plane_event_t[]", _EVENTS_AT_ONCE)
-        while True:
-            self._submit_unsent()
-            count = int(lib.plane_poll(self._plane, events, _EVENTS_AT_ONCE))
-            if count == 0:
-                if self._unsent:
-                    await trio.sleep(0.001)
-                else:
-                    await trio.lowlevel.wait_readable(wake_fd)
-                continue
-            decoded = [self._decoded(events[i]) for i in range(count)]
-            lib.plane_release(self._plane, count)
-            began = time.perf_counter()
-            for event in decoded:
-                if event is not None:
-                    self._handle(event, handler)
-                if time.perf_counter() - began > SLICE_S:
-                    # A batch of logins takes longer than anybody may: the others of this thread go on meanwhile.
-                    await trio.lowlevel.checkpoint()
-                    began = time.perf_counter()
-            await trio.lowlevel.checkpoint()
-
-    def _handle(self, event: t.Event, handler: Callable[[t.Event], None]) -> None:
-        kept: bool | None = False
-        try:
-            if isinstance(event, t.Message):
-                target = self._handlers.get(event.subscription)
-                kept = target is not None and target(event)
-            else:
-                handler(event)
-        except Exception as error:
-            self._guard.caught(f"an event of the plane ({type(event).__name__})", error)
-        if isinstance(event, t.Message) and not kept:
-            self.repay(event)
-
-    def repay(self, message: t.Message) -> None:
-        """Its connection need not wait for it any longer. Once for each message that a handler has kept."""
-        lib.plane_repay(self._plane, message.credit)
-
-    def _decoded(self, event: Any) -> t.Event | None:
-        try:
-            return self._decode(event)
-        except Exception as error:
-            self._guard.caught(f"reading an event of the plane (kind {int(event.kind)})", error)
-            if event.kind == lib.EVENT_MESSAGE:
-                lib.plane_repay(self._plane, event.token)
-            return None
-
-    def _decode(self, event: Any) -> t.Event | None:
-        kind = event.kind
-        if kind == lib.EVENT_MESSAGE:
-            return t.Message(
-                int(event.target),
-                int(event.account),
-                int(event.arg),
-                int(event.arg2),
-                _text(event.subject, event.subject_size),
-                _text(event.reply, event.reply_size),
-                _slice(event.header, event.header_size),
-                _slice(event.payload, event.payload_size),
-                int(event.code),
-                int(event.token),
-            )
-        if kind == lib.EVENT_DONE:
-            self._complete(event)
-            return None
-        return self._decode_rare(kind, event)
-
-    def _decode_rare(self, kind: int, event: Any) -> t.Event | None:
-        target, code, arg = int(event.target), int(event.code), int(event.arg)
-        payload = _slice(event.payload, event.payload_size)
-        text = payload.decode("utf-8", "replace")
-        if kind == lib.EVENT_OPENED:
-            return t.Opened(target, code, arg, _text(event.subject, event.subject_size))
-        if kind == lib.EVENT_LINE:
-            return t.Line(target, code, payload)
-        if kind == lib.EVENT_CLOSED:
-            return t.Closed(target, code, text)
-        if kind == lib.EVENT_ADVISORY:
-            numbers = _struct_fields("advisory_t", payload, ("stream_seq", "consumer_seq", "deliveries", "ack_time_ns"))
-            return t.Advisory(code, target, arg, text=_text(event.subject, event.subject_size), **numbers)
-        if kind == lib.EVENT_INGEST:
-            return t.Ingest(target, arg, code, int(event.status), int(event.arg2))
-        if kind == lib.EVENT_ALARM:
-            return t.Alarm(code, target, arg, text)
-        if kind == lib.EVENT_LEAF_ERR:
-            return t.LeafError(target, text, arg)
-        if kind == lib.EVENT_LEAF_INFO:
-            return t.LeafInfo(target, payload)
-        if kind == lib.EVENT_TRACE:
-            return t.Trace(target, text)
-        if kind == lib.EVENT_REFUSED:
-            subject, queue = _text(event.subject, event.subject_size), _text(event.reply, event.reply_size)
-            return t.Refused(target, code, subject, queue, text, arg, int(event.arg2))
-        if kind == lib.EVENT_CONSUMER_GONE:
-            return t.ConsumerGone(target, arg)
-        raise PlaneError(-8, f"the plane sent an event of unknown kind {kind}")
-
-    def _complete(self, event: Any) -> None:
-        completion = self._completions.pop(int(event.token), None)
-        if completion is None:
-            return
-        completion.status = int(event.status)
-        completion.arg = int(event.arg)
-        completion.arg2 = int(event.arg2)
-        completion.subject = _slice(event.subject, event.subject_size)
-        completion.header = _slice(event.header, event.header_size)
-        completion.payload = _slice(event.payload, event.payload_size)
-        completion.done.set()
-
-    # ---- submitting
-
-    async def settled(self) -> None:
-        """Returns when the plane has carried out everything that was ordered before."""
-        with contextlib.suppress(PlaneError):  # of connection 0 it knows nothing, which is an answer
-            await self._request("RESUME", "waiting for the plane")
-
-    def _submit(
-        self,
-        op: str,
-        *,
-        account: int = 0,
-        target: int = 0,
-        token: int = 0,
-        arg: int = 0,
-        arg2: int = 0,
-        body: bytes = b"",
-        extra: bytes = b"",
-    ) -> None:
-        if self._stopped:
-            return
-        if len(self._unsent) >= _UNSENT_MAX:
-            raise PlaneError(-2, f"{_UNSENT_MAX} commands wait for the plane: it does not keep up")
-        parts = (getattr(lib, f"COMMAND_{op}"), account, target, token, arg, arg2, body, extra)
-        # Written into the struct at once even if it has to wait: what does not fit is refused to whoever asked for it.
-        taken = self._offer(parts, wait=bool(self._unsent))
-        if not taken:
-            self._unsent.append(parts)
-            self._submit_unsent()
-
-    def _submit_unsent(self) -> None:
-        while self._unsent and self._offer(self._unsent[0]):
-            self._unsent.popleft()
-
-    def _offer(self, parts: tuple[Any, ...], *, wait: bool = False) -> bool:
-        """Whether the plane took the command. wait: it is only looked at, since others are before it."""
-        command = self._command
-        op, account, target, token, arg, arg2, body, extra = parts
-        try:
-            command.op, command.account, command.target, command.token = op, account, target, token
-            command.arg, command.arg2 = arg, arg2
-            body_cell, extra_cell = ffi.from_buffer(body), ffi.from_buffer(extra)
-            command.body, command.body_size = ffi.cast("uint8_t *", body_cell), len(body)
-            command.extra, command.extra_size = ffi.cast("uint8_t *", extra_cell), len(extra)
-        except (OverflowError, TypeError) as error:
-            raise PlaneError(_INVALID, f"a number that the plane cannot take: {error}") from error
-        return not wait and bool(lib.plane_submit(self._plane, command, 1) == 1)
-
-    async def _request(self, op: str, what: str, **parts: Any) -> Completion:
-        """Submits and waits for the completion; raises PlaneError when its status is not OK."""
-        token = self._next_token
-        self._next_token += 1
-        completion = self._completions[token] = Completion()
-        try:
-            self._submit(op, token=token, **parts)
-            if self._stopped:
-                raise PlaneError(-11, f"{what}: the plane is stopping")
-            await completion.done.wait()
-        finally:
-            self._completions.pop(token, None)
-        if completion.status != 0:
-            why = STATUS_NAMES.get(completion.status, str(completion.status))
-            detail = completion.payload.decode("utf-8", "replace") if completion.payload else ""
-            raise PlaneError(completion.status, detail or f"{what}: {why}")
-        return completion
-
-    # ---- structs
-
-    def _encode(self, struct_name: str, values: Mapping[str, int]) -> bytes:
-        try:
-            return bytes(ffi.buffer(ffi.new(f"{struct_name} *", dict(values))))
-        except (OverflowError, TypeError) as error:
-            raise PlaneError(_INVALID, f"a number that the plane cannot take: {error}") from error
-
-    def _decode_struct(self, struct_name: str, payload: bytes, names: Iterable[str]) -> dict[str, int]:
-        return _struct_fields(struct_name, payload, names)
-
-    def _size(self, struct_name: str) -> int:
-        return int(ffi.sizeof(struct_name))
+@cache
+def layout(type_name: str) -> Layout:
+    """The layout of a struct, worked out when it is first used."""
+    return Layout(type_name)

@@ -2,8 +2,8 @@
 
 Methods that are plain functions are orders without an answer; methods that are async wait for the plane's completion,
 and for a change of the store that means: it is on disk. Orders take effect in the order of the calls. The layout is
-native/abi.h's; ops are named here and numbered there. What does not live here: the C extension itself (native.py,
-which fills in the abstract methods at the end), and any decision.
+native/abi.h's; ops are named here and numbered there. What does not live here: the C extension itself (native_plane.py
+fills in the abstract methods at the end), and any decision.
 """
 
 from __future__ import annotations
@@ -11,30 +11,18 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, fields
+from dataclasses import astuple, fields, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, TypeVar
 
 import trio
 
 from leafd import native_types as t
-from leafd.native_types import PlaneError
+from leafd.native import abi, layout
+from leafd.native_types import PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, aside
 
-NOT_FOUND: Final = -1
-NO_SPACE: Final = -10
-
-RECORD_STREAM: Final = 1
-RECORD_CONSUMER: Final = 2
-RECORD_CONTROL: Final = 3
-RECORD_SOURCE: Final = 4
-QUERY_SEQUENCE: Final = 0
-QUERY_LAST_BY_SUBJECT: Final = 1
-QUERY_NEXT_BY_SUBJECT: Final = 2
-QUERY_START_TIME: Final = 3
-_IMPORT_ROW: Final = struct.Struct("<4Iq")
-_IMPORT_END: Final = 1  # of abi.h
-_PENDING: Final = struct.Struct("<QQqQ")  # pending_entry_t
+_Record = TypeVar("_Record")
 
 
 def pack_strings(strings: Iterable[bytes]) -> bytes:
@@ -44,7 +32,8 @@ def pack_strings(strings: Iterable[bytes]) -> bytes:
 
 def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
     """What a consumer has in flight, as pending_entry_t."""
-    return b"".join([_PENDING.pack(row.stream_seq, row.consumer_seq, row.delivered_ts, row.deliveries) for row in rows])
+    pack = layout("pending_entry_t").pack
+    return b"".join([pack(vars_of(row)) for row in rows])
 
 
 def pack_lists(*lists: Iterable[str]) -> bytes:
@@ -65,9 +54,31 @@ def _pack_names(texts: Iterable[str]) -> bytes:
     return pack_strings(_name(text) for text in texts)
 
 
-def vars_of(value: Any) -> dict[str, int]:
-    """The fields of a flat dataclass; their names are those of the C struct."""
-    return {one.name: getattr(value, one.name) for one in fields(value)}
+def vars_of(value: Any, *names: str) -> dict[str, int]:
+    """The fields of a flat dataclass, or these of them; their names are those of the C struct."""
+    return {name: getattr(value, name) for name in names or value.__match_args__}
+
+
+def encoded(struct_name: str, values: Mapping[str, int]) -> bytes:
+    """The bytes of a C struct with these members."""
+    try:
+        return layout(struct_name).pack(values)
+    except struct.error as error:
+        raise PlaneError(Status.INVALID, f"a number that the plane cannot take: {error}") from error
+
+
+def decoded(struct_name: str, payload: bytes, record: type[_Record]) -> _Record:
+    """The C struct that payload starts with, as a flat dataclass; its names are those of the members."""
+    try:
+        values = layout(struct_name).unpack(payload)
+    except struct.error as error:
+        raise PlaneError(Status.INVALID, f"the plane answered {len(payload)} bytes: {error}") from error
+    return _record(record, values)
+
+
+def _record(record: type[_Record], values: Mapping[str, int]) -> _Record:
+    names = record.__match_args__  # type: ignore[attr-defined]
+    return record(**{name: values[name] for name in names if name in values})
 
 
 def _pack_permissions(permissions: t.Permissions) -> bytes:
@@ -132,7 +143,7 @@ class Commands(ABC):
     ) -> None:
         """Admits a client; after_pong is sent behind its first PONG (the second INFO), empty = nothing."""
         extra = pack_strings([after_pong]) + _pack_permissions(permissions)
-        body = self._encode("conn_verdict_t", vars_of(verdict))
+        body = encoded("conn_verdict_t", vars_of(verdict))
         self._submit("ADMIT", target=connection, account=account, body=body, extra=extra)
 
     async def change_rights(
@@ -141,7 +152,7 @@ class Commands(ABC):
         """Other rights for an admitted client of the same account; returns how many of its subscriptions went. Raises
         PlaneError: NOT_FOUND when it is gone or at its login again, otherwise the plane has closed it."""
         extra = pack_strings([after_pong]) + _pack_permissions(permissions)
-        body = self._encode("conn_verdict_t", vars_of(verdict))
+        body = encoded("conn_verdict_t", vars_of(verdict))
         done = await self._request(
             "RIGHTS",
             f"changing the rights of connection {connection}",
@@ -165,7 +176,7 @@ class Commands(ABC):
     ) -> None:
         """Binds a leaf link to an account: interest is exchanged from here on."""
         extra = pack_strings([_name(cluster), _name(loop_subject), _name(remote_domain)])
-        body = self._encode("conn_verdict_t", vars_of(verdict))
+        body = encoded("conn_verdict_t", vars_of(verdict))
         self._submit(
             "ADMIT_LEAF",
             target=connection,
@@ -181,15 +192,9 @@ class Commands(ABC):
     async def connections(self) -> list[t.ConnectionRow]:
         """Counters of every connection."""
         done = await self._request("CONNECTIONS", "listing connections")
-        size = self._size("connection_row_t")
-        names = [one.name for one in fields(t.ConnectionRow)]
-        rows = range(0, len(done.payload) - size + 1, size)
 
         def decode() -> list[t.ConnectionRow]:
-            return [
-                t.ConnectionRow(**self._decode_struct("connection_row_t", done.payload[at : at + size], names))
-                for at in rows
-            ]
+            return [_record(t.ConnectionRow, row) for row in layout("connection_row_t").rows(done.payload)]
 
         return await aside(len(done.payload), decode)
 
@@ -200,7 +205,7 @@ class Commands(ABC):
 
     def set_limits(self, limits: t.Limits) -> None:
         """The live ones of the limits take effect."""
-        self._submit("LIMITS", body=self._encode("plane_limits_t", vars_of(limits)))
+        self._submit("LIMITS", body=encoded("plane_limits_t", vars_of(limits)))
 
     # ---- accounts
 
@@ -219,7 +224,10 @@ class Commands(ABC):
     def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None:
         """What the account imports from now on, in place of what it imported before."""
         rows = tuple(rows)
-        body = b"".join(_IMPORT_ROW.pack(row.exporter, row.kind, row.response, 0, row.threshold_ns) for row in rows)
+        body = b"".join(
+            encoded("import_row_t", {"account": row.exporter} | vars_of(row, "kind", "response", "threshold_ns"))
+            for row in rows
+        )
         texts = (text for row in rows for text in (_name(row.subject), _name(row.local), bytes(row.order)))
         self._submit("IMPORTS", account=account, body=body, extra=pack_strings(texts))
 
@@ -286,7 +294,7 @@ class Commands(ABC):
             account=config.account,
             target=stream,
             arg=int(loading),
-            body=self._encode("stream_config_t", vars_of(config)),
+            body=encoded("stream_config_t", vars_of(config)),
             extra=extra,
         )
         return self._stream_state(done.payload)
@@ -326,7 +334,7 @@ class Commands(ABC):
         self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""
     ) -> t.StoredMessage | None:
         """One stored message by QUERY_* mode, or None."""
-        query = self._encode("message_query_t", {"sequence": sequence, "start_ts": start_ts, "mode": mode})
+        query = encoded("message_query_t", {"sequence": sequence, "start_ts": start_ts, "mode": mode})
         try:
             done = await self._request(
                 "MESSAGE_GET",
@@ -336,7 +344,7 @@ class Commands(ABC):
                 extra=pack_strings([_name(subject)]),
             )
         except PlaneError as error:
-            if error.status == NOT_FOUND:
+            if error.status == Status.NOT_FOUND:
                 return None
             raise
         return t.StoredMessage(done.arg, done.arg2, done.subject, done.header, done.payload)
@@ -346,7 +354,7 @@ class Commands(ABC):
         try:
             await self._request("MESSAGE_DELETE", "deleting a message", target=stream, arg=sequence, arg2=int(erase))
         except PlaneError as error:
-            if error.status == NOT_FOUND:
+            if error.status == Status.NOT_FOUND:
                 return False
             raise
         return True
@@ -379,7 +387,7 @@ class Commands(ABC):
             target=stream,
             arg=consumer,
             arg2=int(loading),
-            body=self._encode("consumer_config_t", vars_of(config)),
+            body=encoded("consumer_config_t", vars_of(config)),
             extra=extra,
         )
         return self._consumer_state(done.payload)
@@ -420,7 +428,7 @@ class Commands(ABC):
         """Stores what is whole of a run of archive entries. Raises PlaneError with the reason for a refusal."""
         done = await self._request("STREAM_IMPORT", "storing messages", target=stream, body=entries)
         needed = int.from_bytes(done.payload[:8], "little")
-        end = needed == _IMPORT_END
+        end = needed == abi.IMPORT_END
         return t.Imported(done.arg, 0 if end else needed, end)
 
     async def stream_pad(self, stream: int, last: int) -> None:
@@ -429,14 +437,14 @@ class Commands(ABC):
 
     async def consumer_export(self, stream: int, consumer: int) -> t.Position:
         """Where a consumer stands, with what is in flight."""
-        size = self._size("consumer_state_t")
+        size = layout("consumer_state_t").size
         rows: list[t.PendingEntry] = []
         after = 0
         while True:
             done = await self._request(
                 "CONSUMER_EXPORT", "reading a consumer's position", target=stream, arg=consumer, arg2=after
             )
-            rows += [t.PendingEntry(*numbers) for numbers in _PENDING.iter_unpack(done.payload[size:])]
+            rows += [_record(t.PendingEntry, row) for row in layout("pending_entry_t").rows(done.payload[size:])]
             after = done.arg
             if after == 0:
                 break
@@ -472,7 +480,7 @@ class Commands(ABC):
             ]
         )
         sequences = {one.name: getattr(position, one.name) for one in fields(position) if one.name != "pending"}
-        body = self._encode("consumer_config_t", vars_of(config)) + self._encode("consumer_state_t", sequences)
+        body = encoded("consumer_config_t", vars_of(config)) + encoded("consumer_state_t", sequences)
         body += await aside(len(position.pending) * ITEM_WEIGHT, pack_pending, position.pending)
         await self._request(
             "CONSUMER_IMPORT",
@@ -501,7 +509,7 @@ class Commands(ABC):
     ) -> None:
         """Takes up what arrives on deliver_subject. transforms: source and destination of each; the first one that is
         for a message's subject renames it."""
-        config = self._encode(
+        config = encoded(
             "ingest_config_t", {"mirror": int(mirror), "last_sequence": last_sequence, "silence_ns": silence_ns}
         )
         parts = (source.name, source.filters, source.destinations, source.identity, source.key)
@@ -523,8 +531,7 @@ class Commands(ABC):
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
         """Progress and lag of one slot."""
         done = await self._request("INGEST_STATE", "reading an ingest's state", target=stream, arg=slot)
-        names = [one.name for one in fields(t.IngestState)]
-        return t.IngestState(**self._decode_struct("ingest_state_t", done.payload, names))
+        return decoded("ingest_state_t", done.payload, t.IngestState)
 
     async def ingest_forget(self, stream: int, key: str) -> None:
         """Drops the stored progress of a source key."""
@@ -543,30 +550,28 @@ class Commands(ABC):
     # ---- answers
 
     def _stream_state(self, payload: bytes, *, lists: bool = False, deleted: bool = False) -> t.StreamState:
-        names = [one.name for one in fields(t.StreamState) if one.name not in ("deleted", "subject_counts")]
-        counters = self._decode_struct("stream_state_t", payload, names)
-        at = self._size("stream_state_t")
+        counters = decoded("stream_state_t", payload, t.StreamState)
+        at = layout("stream_state_t").size
         gaps: tuple[int, ...] = ()
         if deleted:
-            count = counters["deleted_count"]
+            count = counters.deleted_count
             gaps = struct.unpack_from(f"<{count}Q", payload, at)
             at += 8 * count
-            if count == t.DELETED_LISTED_MAX:  # there may be more, and their number is told all the same
-                between = counters["last_seq"] - counters["first_seq"] + 1
-                counters["deleted_count"] = max(count, between - counters["messages"])
+            if count == t.STATE_LISTED_MAX:  # there may be more, and their number is told all the same
+                between = counters.last_seq - counters.first_seq + 1
+                counters = replace(counters, deleted_count=max(count, between - counters.messages))
         subjects: dict[str, int] = {}
         while lists and at + 4 <= len(payload):
             size = int.from_bytes(payload[at : at + 4], "little")
             subject = payload[at + 4 : at + 4 + size].decode("utf-8", "surrogateescape")
             subjects[subject] = int.from_bytes(payload[at + 4 + size : at + 12 + size], "little")
             at += 12 + size
-        return t.StreamState(**counters, deleted=gaps, subject_counts=subjects)
+        return replace(counters, deleted=gaps, subject_counts=subjects) if lists else counters
 
     def _consumer_state(self, payload: bytes) -> t.ConsumerState:
-        names = [one.name for one in fields(t.ConsumerState)]
-        return t.ConsumerState(**self._decode_struct("consumer_state_t", payload, names))
+        return decoded("consumer_state_t", payload, t.ConsumerState)
 
-    # ---- what native.py fills in
+    # ---- what native_plane.py fills in
 
     @abstractmethod
     def _submit(
@@ -586,15 +591,3 @@ class Commands(ABC):
     @abstractmethod
     async def _request(self, op: str, what: str, **parts: Any) -> Completion:
         """Submits and waits for the completion; raises PlaneError when its status is not OK."""
-
-    @abstractmethod
-    def _encode(self, struct_name: str, values: Mapping[str, int]) -> bytes:
-        """The bytes of a C struct."""
-
-    @abstractmethod
-    def _decode_struct(self, struct_name: str, payload: bytes, names: Iterable[str]) -> dict[str, int]:
-        """Named members of the C struct that payload starts with."""
-
-    @abstractmethod
-    def _size(self, struct_name: str) -> int:
-        """sizeof."""

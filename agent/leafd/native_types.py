@@ -1,104 +1,85 @@
 """The plane's flat values as Python sees them: frozen events, configurations and states.
 
-One dataclass per struct of native/abi.h and per event kind; field names and units are those of the header. What does
-not live here: how they cross the seam (native.py), and what anybody makes of them (auth/, jetstream/, links/).
+One dataclass per struct of native/abi.h and per event kind; names and units are those of the header, and numbers and
+the order of members come from it (native.py). What does not live here: how they cross between the languages
+(native_commands.py, native_plane.py), and what anybody makes of them (auth/, jetstream/, links/).
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from enum import IntEnum, IntFlag
-from typing import Final
 
+from leafd.native import layout
+from leafd.native_codes import (
+    STATE_LISTED_MAX as STATE_LISTED_MAX,
+)
+from leafd.native_codes import (
+    STATUS_NAMES as STATUS_NAMES,
+)
+from leafd.native_codes import (
+    AccountFlag as AccountFlag,
+)
+from leafd.native_codes import (
+    AdvisoryCode as AdvisoryCode,
+)
+from leafd.native_codes import (
+    AlarmCode as AlarmCode,
+)
+from leafd.native_codes import (
+    CloseReason as CloseReason,
+)
+from leafd.native_codes import (
+    ConnKind as ConnKind,
+)
+from leafd.native_codes import (
+    ConsumerFlag as ConsumerFlag,
+)
+from leafd.native_codes import (
+    ImportKind as ImportKind,
+)
+from leafd.native_codes import (
+    IngestCode as IngestCode,
+)
+from leafd.native_codes import (
+    LineKind as LineKind,
+)
+from leafd.native_codes import (
+    PublishFlag as PublishFlag,
+)
+from leafd.native_codes import (
+    Query as Query,
+)
+from leafd.native_codes import (
+    Record as Record,
+)
+from leafd.native_codes import (
+    RefusedCode as RefusedCode,
+)
+from leafd.native_codes import (
+    Response as Response,
+)
+from leafd.native_codes import (
+    Status as Status,
+)
+from leafd.native_codes import (
+    StreamFlag as StreamFlag,
+)
+from leafd.native_codes import (
+    SubscribeFlag as SubscribeFlag,
+)
+from leafd.native_codes import (
+    VerdictFlag as VerdictFlag,
+)
 from leafd.records import dataclass
-
-DELETED_LISTED_MAX: Final = 100_000
-"""Deleted sequences that a stream's state lists: native/plane/stream_jobs.c has the same number."""
-_SUBSCRIPTION_ROW: Final = struct.Struct("<QQ3I4x")  # subscription_row_t
-
-STATUS_NAMES: Final = {
-    -1: "not found",
-    -2: "full",
-    -3: "out of memory",
-    -4: "input/output error",
-    -5: "corrupt",
-    -6: "written by a newer version",
-    -7: "in use",
-    -8: "invalid",
-    -9: "exists already",
-    -10: "no space left",
-    -11: "closed",
-    -12: "nothing now",
-}
 
 
 class PlaneError(Exception):
-    """A command was refused, or the plane could not be opened. status is a status_t of base/status.h."""
+    """A command was refused, or the plane could not be opened. status is a Status."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-
-
-class ConnKind(IntEnum):
-    """What protocol a connection speaks (CONN_* of abi.h)."""
-
-    CLIENT = 1
-    LEAF = 2
-
-
-class CloseReason(IntEnum):
-    """Why a connection ended (CLOSE_* of abi.h)."""
-
-    CLIENT = 1
-    PROTOCOL = 2
-    AUTHENTICATION = 3
-    SLOW = 4
-    STALE = 5
-    WRITE = 6
-    SHUTDOWN = 7
-    LOOP = 8
-    PERMISSION = 9
-    LIMIT = 10
-    DUPLICATE = 11
-
-
-class VerdictFlag(IntFlag):
-    """Properties of an admitted connection (VERDICT_* of abi.h)."""
-
-    VERBOSE = 1
-    PEDANTIC = 2
-    ECHO = 4
-    HEADERS = 8
-    NO_RESPONDERS = 16
-    PROTOCOL_1 = 32
-    SPOKE = 64
-    IMPLICIT = 128
-    SYSTEM = 256
-
-
-class AccountFlag(IntFlag):
-    """Properties of an account (ACCOUNT_* of abi.h)."""
-
-    JETSTREAM = 1
-    SYSTEM = 2
-    REMOVED = 4
-
-
-class ImportKind(IntEnum):
-    """What is imported (IMPORT_* of abi.h)."""
-
-    STREAM = 1
-    SERVICE = 2
-
-
-class Response(IntEnum):
-    """How many answers a service gives (RESPONSE_* of abi.h)."""
-
-    SINGLETON = 0
-    STREAM = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,39 +93,6 @@ class ImportRow:
     subject: str
     local: str
     order: tuple[int, ...]
-
-
-class SubscribeFlag(IntFlag):
-    """How a control subscription behaves (SUBSCRIBE_* of abi.h)."""
-
-    API = 1
-    LOCAL = 2
-
-
-class PublishFlag(IntFlag):
-    """How a control publish leaves (PUBLISH_* of abi.h)."""
-
-    AFTER_DURABLE = 1
-    LOCAL = 2
-    REQUEST = 4
-
-
-class LineKind(IntEnum):
-    """Handshake lines that reach Python (op_kind_t of wire/op.h); any other op came without CONNECT."""
-
-    CONNECT = 1
-    INFO = 2
-    ERR = 6
-
-
-class IngestCode(IntEnum):
-    """What happened to an ingest (INGEST_* of abi.h)."""
-
-    GAP = 1
-    SILENT = 2
-    REFUSED = 3
-    FIRST = 4
-    STALLED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,15 +331,15 @@ class SubscriptionSlice:
 
 def subscription_rows(payload: bytes) -> Iterator[SubscriptionRow]:
     """The rows of a completion."""
-    at = 0
+    head, at = layout("subscription_row_t"), 0
     while at < len(payload):
-        messages, most, *sizes = _SUBSCRIPTION_ROW.unpack_from(payload, at)
-        at += _SUBSCRIPTION_ROW.size
+        row = head.unpack(payload, at)
+        at += head.size
         texts = []
-        for size in sizes:
+        for size in (row["subject_size"], row["queue_size"], row["sid_size"]):
             texts.append(payload[at : at + size].decode("utf-8", "replace"))
             at += size
-        yield SubscriptionRow(texts[0], texts[1], texts[2], messages, most)
+        yield SubscriptionRow(texts[0], texts[1], texts[2], row["messages"], row["max"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,19 +416,6 @@ class Closed:
     connection: int
     reason: int
     text: str
-
-
-class RefusedCode(IntEnum):
-    """REFUSED_*: what a client was refused."""
-
-    PUBLISH = 1
-    REPLY = 2
-    SUBSCRIBE = 3
-    SUBSCRIPTIONS = 4
-    PAYLOAD = 5
-    CONTROL_LINE = 6
-    PROTOCOL = 7
-    REMOVED = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,9 @@
 
 /* ---- handshake --------------------------------------------------------------------------------------------------- */
 
+_Static_assert((int)OP_CONNECT == LINE_CONNECT && (int)OP_INFO == LINE_INFO && (int)OP_ERR == LINE_ERR,
+               "EVENT_LINE carries the parser's numbers");
+
 static event_entry_t *line_entry(plane_t *plane, peer_t *peer, const op_t *op) {
     event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, op->body);
     if (entry == NULL) {

@@ -22,9 +22,6 @@
 #include "plane/plane.h"
 #include "store/store.h"
 
-#define SUBJECTS_LISTED_MAX 100000u
-#define DELETED_LISTED_MAX 100000u /* what an origin or a restored backup left out may be any number */
-
 /* body and extra of a command live only until it has run. */
 static plane_command_t kept(const plane_command_t *command) {
     plane_command_t copy = *command;
@@ -61,13 +58,13 @@ static bool list_deleted(void *context, uint64_t seq) {
     little_endian(le, seq, 8);
     job->failed = buffer_append(&job->out, le, 8) != STATUS_OK;
     job->state.deleted_count++;
-    return !job->failed && job->state.deleted_count < DELETED_LISTED_MAX;
+    return !job->failed && job->state.deleted_count < STATE_LISTED_MAX;
 }
 
 static bool list_subject(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
     (void)last_seq;
     state_job_t *job = context;
-    if (job->state.subjects_matched++ < job->command.arg2 || job->subjects >= SUBJECTS_LISTED_MAX) {
+    if (job->state.subjects_matched++ < job->command.arg2 || job->subjects >= STATE_LISTED_MAX) {
         return true;
     }
     uint8_t head[4], tail[8];

@@ -12,7 +12,7 @@ from leafd import native_types as t
 from leafd.jetstream.flat import flat_consumer, flat_stream
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
-from leafd.native import Plane
+from leafd.native_plane import Plane
 
 from tests.hostile.wires import Asker
 from tests.servers import LEAFD, running

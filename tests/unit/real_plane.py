@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 from leafd import native_types as t
-from leafd.native import Plane
+from leafd.native_plane import Plane
 
 ACCOUNT = 1
 LIMITS = t.Limits(max_file_store=64 << 20, max_memory_store=16 << 20, jetstream=1)

@@ -14,7 +14,7 @@ import trio
 from leafd import native_types as t
 from leafd.daemon.clients import Clients
 from leafd.jetstream.subjects import subset
-from leafd.native import Plane
+from leafd.native_plane import Plane
 
 from tests.unit import test_clients as fakes
 from tests.unit.real_plane import real_plane

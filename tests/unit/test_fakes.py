@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from leafd.daemon.log import Log
-from leafd.native import Plane
+from leafd.native_plane import Plane
 
 from tests.unit import test_clients, test_guard, test_turns
 from tests.unit.jetstream import conftest, fake_backup, fake_plane, test_large

@@ -6,7 +6,7 @@ import pytest
 import trio
 from leafd import native_types as t
 from leafd.guard import Guard
-from leafd.native import Plane
+from leafd.native_plane import Plane
 
 
 class Lines:

@@ -58,7 +58,7 @@ def test_foreign_library_has_one_owner(library: str, owner: str) -> None:
         ("agent/leafd/config/lexer.py", "from ..auth.jwt import decode"),
         ("agent/leafd/links/mirror.py", "import leafd.jetstream.streams"),
         ("agent/leafd/links/mirror.py", "from leafd import daemon"),
-        ("agent/leafd/auth/verdict.py", "from leafd.native import Plane"),
+        ("agent/leafd/auth/verdict.py", "from leafd.native_plane import Plane"),
         ("agent/leafd/jetstream/streams.py", "from leafd import _native"),
         ("agent/leafd/jetstream/streams.py", "import cffi"),
         ("agent/leafd/spark/reader.py", "from leafd.errors import LeafdError"),
@@ -76,7 +76,7 @@ def test_python_room_may_not_reach_sideways_or_up(path: str, line: str) -> None:
     ("path", "line"),
     [
         ("agent/leafd/daemon.py", "from leafd.jetstream import registry"),
-        ("agent/leafd/jetstream/streams.py", "from leafd.native import Plane"),
+        ("agent/leafd/jetstream/streams.py", "from leafd.native_plane import Plane"),
         ("agent/leafd/jetstream/streams.py", "from .models import StreamConfig"),
         ("agent/leafd/native.py", "from leafd import _native"),
         ("agent/leafd/auth/verdict.py", "from leafd.config.schema import Server"),

@@ -39,7 +39,6 @@ from leafd.daemon.guesses import Guesses
 from leafd.daemon.refusals import refusal_line
 from leafd.gojson import JsonError
 from leafd.guard import Guard
-from leafd.native_commands import NOT_FOUND
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT, Pause, aside
@@ -238,7 +237,7 @@ class Clients:
             after_pong = self._after_pong(client, account)
             await self._plane.change_rights(client.connection, account.id, *granted, after_pong)
         except t.PlaneError as error:
-            if error.status == NOT_FOUND:  # gone, or at its login again, which these terms judge
+            if error.status == t.Status.NOT_FOUND:  # gone, or at its login again, which these terms judge
                 return
             self._log.error(f"{client.peer} - cid:{client.connection} - rights not changed, closed: {error}")
         except Exception as error:

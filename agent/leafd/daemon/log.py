@@ -15,12 +15,14 @@ import sys
 import time
 import traceback
 from types import CodeType
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from leafd.errors import StartError
-from leafd.native_types import Trace
 from leafd.quoting import printable
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.native_types import Trace
 
 _FRAMES_MAX: Final = 20  # of a traceback: a recursion has thousands
 BURST: Final = 1000

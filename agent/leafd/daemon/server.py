@@ -35,15 +35,13 @@ from leafd.links.leaf import Identity
 from leafd.links.leafs import Leafs
 from leafd.links.replicas import Replicas
 from leafd.monitor.facts import Facts
-from leafd.native import Plane
+from leafd.native_plane import Plane
 
 if TYPE_CHECKING:
     from leafd.jetstream.service import JetStream
 
 CLIENT_LISTENER: Final = 1
 LEAF_LISTENER: Final = 2
-_RECORD_CONTROL: Final = 3
-_RECORD_SOURCE: Final = 4
 
 
 class Server:
@@ -162,10 +160,10 @@ class Server:
         if self.jetstream is None:
             return
         self.jetstream.read_records()
-        for key, value in self.plane.records(_RECORD_SOURCE):
+        for key, value in self.plane.records(t.Record.SOURCE):
             stream = int.from_bytes(key[:4], "big")
             self.replicas.load_progress(stream, key[4:].decode("utf-8", "replace"), int.from_bytes(value, "big"))
-        for key, value in self.plane.records(_RECORD_CONTROL):
+        for key, value in self.plane.records(t.Record.CONTROL):
             with self.guard.around("reading a stored record"):
                 self.replicas.load_record(key, value)
 

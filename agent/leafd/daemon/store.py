@@ -16,13 +16,10 @@ from leafd.config.schema.server import ServerConfig
 from leafd.daemon.descriptors import connections_for
 from leafd.daemon.memory import machine_bytes, memory_limit
 from leafd.errors import StartError
-from leafd.native_types import Limits, PlaneError
+from leafd.native_types import Limits, PlaneError, Status
 
 _SHARE: Final = 0.75
 _SHARED_MEMORY: Final = Path("/dev/shm")
-_IN_USE: Final = -7
-_NEWER: Final = -6
-_CORRUPT: Final = -5
 
 
 def store_directory(server: ServerConfig) -> tuple[Path, bool]:
@@ -122,13 +119,13 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
 def explain(error: PlaneError, directory: Path) -> StartError:
     """Why the store did not open, and what to do."""
     text = str(error)
-    if error.status == _IN_USE:
+    if error.status == Status.IN_USE:
         text += "" if "stop" in text else ": stop the other server, or give this one another store_dir"
-    elif error.status == _NEWER:
+    elif error.status == Status.VERSION:
         text += (
             "" if "install" in text or "upgrade" in text else ": install that version again, or use another store_dir"
         )
-    elif error.status == _CORRUPT:
+    elif error.status == Status.CORRUPT:
         text += ": restore the directory from a backup, or use another store_dir"
     return StartError(text if str(directory) in text else f"store {directory}: {text}")
 

@@ -21,15 +21,28 @@ _METRIC: Final = "$JS.EVENT.METRIC"
 _TYPE: Final = "io.nats.jetstream."
 AUDIT_SIZE_MAX: Final = 256 * 1024
 
-# Codes of abi.h (ADVISORY_*): last tokens of the subject, of the type, and which numbers go along.
+# Last tokens of the subject, of the type, and which numbers go along.
 _CONSUMER_EVENTS: Final[dict[int, tuple[str, str, str, tuple[str, ...]]]] = {
-    1: (_ADVISORY, "MAX_DELIVERIES", "advisory.v1.max_deliver", ("stream_seq", "deliveries")),
-    2: (_ADVISORY, "MSG_NAKED", "advisory.v1.nak", ("consumer_seq", "stream_seq", "deliveries")),
-    3: (_ADVISORY, "MSG_TERMINATED", "advisory.v1.terminated", ("consumer_seq", "stream_seq", "deliveries")),
-    4: (_METRIC, "ACK", "metric.v1.consumer_ack", ("consumer_seq", "stream_seq", "ack_time", "deliveries")),
+    t.AdvisoryCode.MAX_DELIVERIES: (
+        _ADVISORY,
+        "MAX_DELIVERIES",
+        "advisory.v1.max_deliver",
+        ("stream_seq", "deliveries"),
+    ),
+    t.AdvisoryCode.NAKED: (_ADVISORY, "MSG_NAKED", "advisory.v1.nak", ("consumer_seq", "stream_seq", "deliveries")),
+    t.AdvisoryCode.TERMINATED: (
+        _ADVISORY,
+        "MSG_TERMINATED",
+        "advisory.v1.terminated",
+        ("consumer_seq", "stream_seq", "deliveries"),
+    ),
+    t.AdvisoryCode.ACK_SAMPLE: (
+        _METRIC,
+        "ACK",
+        "metric.v1.consumer_ack",
+        ("consumer_seq", "stream_seq", "ack_time", "deliveries"),
+    ),
 }
-_PAUSE_ENDED: Final = 5
-DAMAGE: Final = 1  # ALARM_CORRUPT
 
 
 def unique() -> str:
@@ -102,7 +115,7 @@ class Advisories:
 
     def plane_event(self, stream: Stream, consumer: Consumer, event: t.Advisory) -> None:
         """Something happened to a message of a consumer, as the plane says."""
-        if event.code == _PAUSE_ENDED:
+        if event.code == t.AdvisoryCode.PAUSE_ENDED:
             self.pause(stream, consumer)
             return
         known = _CONSUMER_EVENTS.get(event.code)

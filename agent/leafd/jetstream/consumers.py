@@ -50,7 +50,6 @@ from leafd.jetstream.versioning import (
 )
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
-QUERY_START_TIME: Final = 3  # of abi.h
 _ALPHABET: Final = digits + ascii_letters
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
@@ -372,7 +371,7 @@ async def _check_reset(context: Context, stream: Stream, config: ConsumerConfig,
     if config.deliver_policy != DELIVER_BY_START_TIME:
         raise errors.CONSUMER_INVALID_RESET.error(err="not allowed")
     moment = plane_time(config.opt_start_time or 0)
-    first = await context.plane.message_get(stream.id, QUERY_START_TIME, start_ts=moment)
+    first = await context.plane.message_get(stream.id, t.Query.START_TIME, start_ts=moment)
     lowest = first.sequence if first else (await context.plane.stream_state(stream.id)).last_seq + 1
     if sequence < lowest:
         raise errors.CONSUMER_INVALID_RESET.error(err="below start time")

@@ -17,32 +17,34 @@ _RETENTION: Final = ("limits", "interest", "workqueue")
 _DISCARD: Final = ("old", "new")
 _REPLAY: Final = ("instant", "original")
 
-# STREAM_* of abi.h by the field that they stand for.
+# The flag that stands for a field.
 _STREAM_FLAGS: Final = {
-    "no_ack": 1,
-    "discard_new_per_subject": 2,
-    "sealed": 4,
-    "deny_delete": 8,
-    "deny_purge": 16,
-    "allow_rollup_hdrs": 32,
-    "allow_direct": 64,
-    "allow_msg_ttl": 128,
-    "allow_batched": 512,
-    "allow_msg_schedules": 2048,
+    "no_ack": t.StreamFlag.NO_ACK,
+    "discard_new_per_subject": t.StreamFlag.DISCARD_NEW_PER_SUBJECT,
+    "sealed": t.StreamFlag.SEALED,
+    "deny_delete": t.StreamFlag.DENY_DELETE,
+    "deny_purge": t.StreamFlag.DENY_PURGE,
+    "allow_rollup_hdrs": t.StreamFlag.ALLOW_ROLLUP,
+    "allow_direct": t.StreamFlag.ALLOW_DIRECT,
+    "allow_msg_ttl": t.StreamFlag.ALLOW_TTL,
+    "allow_batched": t.StreamFlag.ALLOW_BATCHED,
+    "allow_msg_schedules": t.StreamFlag.ALLOW_SCHEDULES,
 }
-_STREAM_MIRROR: Final = 256
-_STREAM_REPUBLISH_HEADERS: Final = 1024
-# CONSUMER_* of abi.h.
-_DURABLE: Final = 1
-_PUSH: Final = 2
-_CONSUMER_FLAGS: Final = {"flow_control": 4, "headers_only": 8, "mem_storage": 16, "direct": 32}
+_CONSUMER_FLAGS: Final = {
+    "durable_name": t.ConsumerFlag.DURABLE,
+    "deliver_subject": t.ConsumerFlag.PUSH,
+    "flow_control": t.ConsumerFlag.FLOW_CONTROL,
+    "headers_only": t.ConsumerFlag.HEADERS_ONLY,
+    "mem_storage": t.ConsumerFlag.MEMORY,
+    "direct": t.ConsumerFlag.DIRECT,
+}
 
 
 def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
     """stream_config_t of a checked configuration."""
-    flags = sum(flag for name, flag in _STREAM_FLAGS.items() if getattr(config, name))
-    flags |= _STREAM_MIRROR if config.mirror is not None else 0
-    flags |= _STREAM_REPUBLISH_HEADERS if config.republish is not None and config.republish.headers_only else 0
+    flags = sum(int(flag) for name, flag in _STREAM_FLAGS.items() if getattr(config, name))
+    flags |= t.StreamFlag.MIRROR if config.mirror is not None else 0
+    flags |= t.StreamFlag.REPUBLISH_HEADERS if config.republish is not None and config.republish.headers_only else 0
     return t.FlatStream(
         account=account,
         flags=flags,
@@ -62,8 +64,7 @@ def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
 
 def flat_consumer(account: int, config: ConsumerConfig) -> t.FlatConsumer:
     """consumer_config_t of a checked configuration."""
-    flags = sum(flag for name, flag in _CONSUMER_FLAGS.items() if getattr(config, name))
-    flags |= (_DURABLE if config.durable_name else 0) | (_PUSH if config.deliver_subject else 0)
+    flags = sum(int(flag) for name, flag in _CONSUMER_FLAGS.items() if getattr(config, name))
     pause = config.pause_until
     return t.FlatConsumer(
         account=account,

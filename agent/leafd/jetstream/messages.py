@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import Any, Final
+from typing import Any
 
 from leafd import native_types as t
 from leafd.gotime import format_time, plane_time
@@ -13,10 +13,6 @@ from leafd.jetstream.models.stream import MEMORY
 from leafd.jetstream.registry import Body, Call, Counted, endpoint
 
 # QUERY_* of abi.h.
-_BY_SEQUENCE: Final = 0
-_LAST_BY_SUBJECT: Final = 1
-_NEXT_BY_SUBJECT: Final = 2
-_BY_TIME: Final = 3
 
 
 @endpoint("STREAM.MSG.GET.*", "stream_msg_get_response", MessageGetRequest, body=Body.REQUIRED, counted=Counted.ERRORS)
@@ -31,11 +27,11 @@ async def get(call: Call, request: MessageGetRequest) -> dict[str, Any]:
         raise errors.BAD_REQUEST.error()
     stream = call.stream(call.name(3))
     if following:
-        mode = _NEXT_BY_SUBJECT
+        mode = t.Query.NEXT_BY_SUBJECT
     elif last:
-        mode = _LAST_BY_SUBJECT
+        mode = t.Query.LAST_BY_SUBJECT
     else:
-        mode = _BY_TIME if moment is not None else _BY_SEQUENCE
+        mode = t.Query.START_TIME if moment is not None else t.Query.SEQUENCE
     start_ts = 0 if moment is None else plane_time(moment)
     try:
         message = await call.context.plane.message_get(

@@ -49,14 +49,12 @@ _PREAMBLE: Final = len(archive.MAGIC)
 _TAR_NOT_YET: Final = "backups of nats-server before 2.15 are not supported by this server yet"
 _STATE_MAX: Final = 4 << 20
 _CONSUMERS_MAX: Final = archive.CONSUMER_MAX  # bytes of all consumers' entries
-_NO_SPACE: Final = -10
-_INVALID: Final = -8
 _HEAD_MAX: Final = 64  # an entry's numbers are not longer
 _SPACE_SECONDS: Final = 10.0
 _STEP_SECONDS: Final = 0.02
 _FREED_ROWS: Final = 2000
-# Of abi.h, and off while the stream fills: sealed, discard new per subject, direct gets.
-_LATER: Final = 4 | 2 | 64
+_LATER: Final = t.StreamFlag.SEALED | t.StreamFlag.DISCARD_NEW_PER_SUBJECT | t.StreamFlag.ALLOW_DIRECT
+"""Off while the stream fills."""
 _Failure = (ArchiveError, S2Error, ApiError, t.PlaneError)
 
 
@@ -341,15 +339,15 @@ class Restoring:
             try:
                 taken = await self._context.plane.stream_import(self._stream.id, run)
             except t.PlaneError as error:
-                if error.status == _INVALID:
+                if error.status == t.Status.INVALID:
                     raise ArchiveError(str(error)) from None
-                if error.status != _NO_SPACE or trio.current_time() > deadline:
+                if error.status != t.Status.NO_SPACE or trio.current_time() > deadline:
                     raise
             else:
                 if taken.used or taken.needed or taken.end or len(run) < _HEAD_MAX:
                     return taken
                 if trio.current_time() > deadline:
-                    raise t.PlaneError(_NO_SPACE, "the store takes nothing")
+                    raise t.PlaneError(t.Status.NO_SPACE, "the store takes nothing")
             await trio.sleep(_STEP_SECONDS)
 
     async def _activate(self) -> t.StreamState:

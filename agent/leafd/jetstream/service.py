@@ -26,7 +26,7 @@ from leafd.guard import Guard
 from leafd.jetstream import account as _account_endpoints
 from leafd.jetstream import backup, consumers, errors, messages, restore, streams
 from leafd.jetstream import clustering as _clustering_endpoints
-from leafd.jetstream.advisories import DAMAGE, Advisories
+from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import (
     Aside,
     Catalogue,
@@ -53,8 +53,6 @@ AT_WORK_EACH: Final = 16
 LISTINGS_MAX: Final = 2
 """Each may be a hundred thousand subjects, tens of MB until it is sent: one in the plane, one being written down. An
 account has one of them at a time."""
-_RECORD_STREAM: Final = 1
-_RECORD_CONSUMER: Final = 2
 
 
 class Log(Protocol):
@@ -116,9 +114,9 @@ class JetStream:
 
     def read_records(self) -> None:
         """Reads the stored definitions; only between the plane's open and start."""
-        for key, value in self._plane.records(_RECORD_STREAM):
+        for key, value in self._plane.records(t.Record.STREAM):
             self._stream_records.append((int.from_bytes(key[:4], "big"), value))
-        for key, value in self._plane.records(_RECORD_CONSUMER):
+        for key, value in self._plane.records(t.Record.CONSUMER):
             stream_id, consumer_id = int.from_bytes(key[:4], "big"), int.from_bytes(key[4:8], "big")
             self._consumer_records.append((stream_id, consumer_id, value))
 
@@ -328,7 +326,7 @@ class JetStream:
     def alarm(self, event: t.Alarm) -> None:
         """The store found damage; of which stream is not always known."""
         stream = self.catalogue.stream(event.stream)
-        if event.code == DAMAGE and stream is not None:
+        if event.code == t.AlarmCode.CORRUPT and stream is not None:
             self._context.advisories.damage(stream, event)
 
     def advisory(self, event: t.Advisory) -> None:

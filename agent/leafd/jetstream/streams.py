@@ -39,8 +39,6 @@ NAMES_LIMIT: Final = 1024
 LIST_LIMIT: Final = 256
 SUBJECTS_LIMIT: Final = 100_000
 LISTED_WEIGHT: Final = 512
-_NO_SPACE: Final = -10
-_NOT_FOUND: Final = -1
 _GENERAL: Final = errors.STREAM_GENERAL
 _State = TypeVar("_State")
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
@@ -48,7 +46,7 @@ _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
 def refused(error: t.PlaneError, row: Row) -> ApiError:
     """What a client hears of a store that did not do it."""
-    if error.status == _NO_SPACE:
+    if error.status == t.Status.NO_SPACE:
         return errors.STORAGE_RESOURCES_EXCEEDED.error()
     return row.error(err=error)
 
@@ -226,7 +224,9 @@ async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
         )
     except t.PlaneError as error:
         # Removed in this very moment, or by a request that waits for the disk.
-        raise (errors.STREAM_NOT_FOUND.error() if error.status == _NOT_FOUND else refused(error, _GENERAL)) from None
+        raise (
+            errors.STREAM_NOT_FOUND.error() if error.status == t.Status.NOT_FOUND else refused(error, _GENERAL)
+        ) from None
     page = dict(_NO_PAGE)
     call.weight = stream.weight + ITEM_WEIGHT * (len(state.subject_counts) + len(state.deleted))
     if state.subjects_matched:

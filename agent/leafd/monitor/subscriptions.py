@@ -14,7 +14,6 @@ from leafd.monitor.rooms import PlaneFacts
 from leafd.turns import Pause
 
 ROWS_MAX: Final = 16_384
-_NOT_FOUND: Final = -1
 _TRIES: Final = 3
 _TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE: Final = ("", "0", "f", "F", "FALSE", "false", "False")
@@ -70,7 +69,7 @@ async def _of(plane: PlaneFacts, connection: int, most: int, pause: Pause) -> li
         try:
             part = await plane.subscriptions(connection, bucket)
         except t.PlaneError as error:
-            if error.status == _NOT_FOUND:
+            if error.status == t.Status.NOT_FOUND:
                 return []  # the connection went away
             raise
         if bucket and part.buckets != buckets and tries < _TRIES:

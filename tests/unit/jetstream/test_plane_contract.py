@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import trio
 from leafd import native_types as t
-from leafd.native import Plane
+from leafd.native_plane import Plane
 
 from tests.unit.jetstream.fake_backup import BackupPlane, Row, crc32c, packed, unpacked
 from tests.unit.real_plane import ACCOUNT, real_plane

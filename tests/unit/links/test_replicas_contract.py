@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 from leafd import native_types as t
-from leafd.native import Plane
+from leafd.native_plane import Plane
 
 from tests.unit.links.test_replicas import FakePlane
 from tests.unit.real_plane import ACCOUNT, real_plane

@@ -1,0 +1,222 @@
+"""The enumerations of native/abi.h: each takes its numbers from the header, by way of native.py.
+
+A member is added here when Python has a use for its name; tests/unit/test_native.py sees that none is missing. The rest
+of Python finds them in native_types.py. What does not live here: what the numbers are used in (native_types.py).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import Final
+
+from leafd.native import abi
+
+STATE_LISTED_MAX: Final[int] = abi.STATE_LISTED_MAX
+"""Deleted sequences, and subjects, that one answer about a stream's state lists at most."""
+
+
+class Status(IntEnum):
+    """How a command ended (STATUS_* of abi.h)."""
+
+    OK = abi.STATUS_OK
+    NOT_FOUND = abi.STATUS_NOT_FOUND
+    FULL = abi.STATUS_FULL
+    NO_MEMORY = abi.STATUS_NO_MEMORY
+    IO = abi.STATUS_IO
+    CORRUPT = abi.STATUS_CORRUPT
+    VERSION = abi.STATUS_VERSION
+    IN_USE = abi.STATUS_IN_USE
+    INVALID = abi.STATUS_INVALID
+    EXISTS = abi.STATUS_EXISTS
+    NO_SPACE = abi.STATUS_NO_SPACE
+    CLOSED = abi.STATUS_CLOSED
+    AGAIN = abi.STATUS_AGAIN
+
+
+STATUS_NAMES: Final[dict[int, str]] = {
+    Status.NOT_FOUND: "not found",
+    Status.FULL: "full",
+    Status.NO_MEMORY: "out of memory",
+    Status.IO: "input/output error",
+    Status.CORRUPT: "corrupt",
+    Status.VERSION: "written by a newer version",
+    Status.IN_USE: "in use",
+    Status.INVALID: "invalid",
+    Status.EXISTS: "exists already",
+    Status.NO_SPACE: "no space left",
+    Status.CLOSED: "closed",
+    Status.AGAIN: "nothing now",
+}
+
+
+class ConnKind(IntEnum):
+    """What protocol a connection speaks (CONN_* of abi.h)."""
+
+    CLIENT = abi.CONN_CLIENT
+    LEAF = abi.CONN_LEAF
+
+
+class CloseReason(IntEnum):
+    """Why a connection ended (CLOSE_* of abi.h)."""
+
+    CLIENT = abi.CLOSE_CLIENT
+    PROTOCOL = abi.CLOSE_PROTOCOL
+    AUTHENTICATION = abi.CLOSE_AUTHENTICATION
+    SLOW = abi.CLOSE_SLOW
+    STALE = abi.CLOSE_STALE
+    WRITE = abi.CLOSE_WRITE
+    SHUTDOWN = abi.CLOSE_SHUTDOWN
+    LOOP = abi.CLOSE_LOOP
+    PERMISSION = abi.CLOSE_PERMISSION
+    LIMIT = abi.CLOSE_LIMIT
+    DUPLICATE = abi.CLOSE_DUPLICATE
+
+
+class VerdictFlag(IntFlag):
+    """Properties of an admitted connection (VERDICT_* of abi.h)."""
+
+    VERBOSE = abi.VERDICT_VERBOSE
+    PEDANTIC = abi.VERDICT_PEDANTIC
+    ECHO = abi.VERDICT_ECHO
+    HEADERS = abi.VERDICT_HEADERS
+    NO_RESPONDERS = abi.VERDICT_NO_RESPONDERS
+    PROTOCOL_1 = abi.VERDICT_PROTOCOL_1
+    SPOKE = abi.VERDICT_SPOKE
+    IMPLICIT = abi.VERDICT_IMPLICIT
+    SYSTEM = abi.VERDICT_SYSTEM
+
+
+class AccountFlag(IntFlag):
+    """Properties of an account (ACCOUNT_* of abi.h)."""
+
+    JETSTREAM = abi.ACCOUNT_JETSTREAM
+    SYSTEM = abi.ACCOUNT_SYSTEM
+    REMOVED = abi.ACCOUNT_REMOVED
+
+
+class ImportKind(IntEnum):
+    """What is imported (IMPORT_* of abi.h)."""
+
+    STREAM = abi.IMPORT_STREAM
+    SERVICE = abi.IMPORT_SERVICE
+
+
+class Response(IntEnum):
+    """How many answers a service gives (RESPONSE_* of abi.h)."""
+
+    SINGLETON = abi.RESPONSE_SINGLETON
+    STREAM = abi.RESPONSE_STREAM
+
+
+class SubscribeFlag(IntFlag):
+    """How a control subscription behaves (SUBSCRIBE_* of abi.h)."""
+
+    API = abi.SUBSCRIBE_API
+    LOCAL = abi.SUBSCRIBE_LOCAL
+
+
+class PublishFlag(IntFlag):
+    """How a control publish leaves (PUBLISH_* of abi.h)."""
+
+    AFTER_DURABLE = abi.PUBLISH_AFTER_DURABLE
+    LOCAL = abi.PUBLISH_LOCAL
+    REQUEST = abi.PUBLISH_REQUEST
+
+
+class LineKind(IntEnum):
+    """Handshake lines that reach Python (LINE_* of abi.h); any other number is an op that came without CONNECT."""
+
+    CONNECT = abi.LINE_CONNECT
+    INFO = abi.LINE_INFO
+    ERR = abi.LINE_ERR
+
+
+class AdvisoryCode(IntEnum):
+    """What happened to a message of a consumer, or to the consumer (ADVISORY_* of abi.h)."""
+
+    MAX_DELIVERIES = abi.ADVISORY_MAX_DELIVERIES
+    NAKED = abi.ADVISORY_NAKED
+    TERMINATED = abi.ADVISORY_TERMINATED
+    ACK_SAMPLE = abi.ADVISORY_ACK_SAMPLE
+    PAUSE_ENDED = abi.ADVISORY_PAUSE_ENDED
+
+
+class AlarmCode(IntEnum):
+    """What the operator must know (ALARM_* of abi.h)."""
+
+    CORRUPT = abi.ALARM_CORRUPT
+    DISK_FULL = abi.ALARM_DISK_FULL
+    DISK_OK = abi.ALARM_DISK_OK
+    IO = abi.ALARM_IO
+    CLOCK = abi.ALARM_CLOCK
+    SLOW = abi.ALARM_SLOW
+    COMMAND = abi.ALARM_COMMAND
+
+
+class Query(IntEnum):
+    """Which message of a stream is asked for (QUERY_* of abi.h)."""
+
+    SEQUENCE = abi.QUERY_SEQUENCE
+    LAST_BY_SUBJECT = abi.QUERY_LAST_BY_SUBJECT
+    NEXT_BY_SUBJECT = abi.QUERY_NEXT_BY_SUBJECT
+    START_TIME = abi.QUERY_START_TIME
+
+
+class Record(IntEnum):
+    """Kinds of stored records (RECORD_* of abi.h)."""
+
+    STREAM = abi.RECORD_STREAM
+    CONSUMER = abi.RECORD_CONSUMER
+    CONTROL = abi.RECORD_CONTROL
+    SOURCE = abi.RECORD_SOURCE
+
+
+class StreamFlag(IntFlag):
+    """Properties of a stream (STREAM_* of abi.h)."""
+
+    NO_ACK = abi.STREAM_NO_ACK
+    DISCARD_NEW_PER_SUBJECT = abi.STREAM_DISCARD_NEW_PER_SUBJECT
+    SEALED = abi.STREAM_SEALED
+    DENY_DELETE = abi.STREAM_DENY_DELETE
+    DENY_PURGE = abi.STREAM_DENY_PURGE
+    ALLOW_ROLLUP = abi.STREAM_ALLOW_ROLLUP
+    ALLOW_DIRECT = abi.STREAM_ALLOW_DIRECT
+    ALLOW_TTL = abi.STREAM_ALLOW_TTL
+    MIRROR = abi.STREAM_MIRROR
+    ALLOW_BATCHED = abi.STREAM_ALLOW_BATCHED
+    REPUBLISH_HEADERS = abi.STREAM_REPUBLISH_HEADERS
+    ALLOW_SCHEDULES = abi.STREAM_ALLOW_SCHEDULES
+
+
+class ConsumerFlag(IntFlag):
+    """Properties of a consumer (CONSUMER_* of abi.h)."""
+
+    DURABLE = abi.CONSUMER_DURABLE
+    PUSH = abi.CONSUMER_PUSH
+    FLOW_CONTROL = abi.CONSUMER_FLOW_CONTROL
+    HEADERS_ONLY = abi.CONSUMER_HEADERS_ONLY
+    MEMORY = abi.CONSUMER_MEMORY
+    DIRECT = abi.CONSUMER_DIRECT
+
+
+class IngestCode(IntEnum):
+    """What happened to an ingest (INGEST_* of abi.h)."""
+
+    GAP = abi.INGEST_GAP
+    SILENT = abi.INGEST_SILENT
+    REFUSED = abi.INGEST_REFUSED
+    FIRST = abi.INGEST_FIRST
+    STALLED = abi.INGEST_STALLED
+
+
+class RefusedCode(IntEnum):
+    """REFUSED_*: what a client was refused."""
+
+    PUBLISH = abi.REFUSED_PUBLISH
+    REPLY = abi.REFUSED_REPLY
+    SUBSCRIBE = abi.REFUSED_SUBSCRIBE
+    SUBSCRIPTIONS = abi.REFUSED_SUBSCRIPTIONS
+    PAYLOAD = abi.REFUSED_PAYLOAD
+    CONTROL_LINE = abi.REFUSED_CONTROL_LINE
+    PROTOCOL = abi.REFUSED_PROTOCOL
+    REMOVED = abi.REFUSED_REMOVED
