@@ -1,7 +1,7 @@
 /* abi.h: the one text that both languages read. Plain declarations only, so that cffi takes it as its cdef as it is; C
  * includes it through base/abi_types.h, which has the guard and <stdint.h>.
  *
- * Python (agent/leafd/native.py, and only that) drives the plane through two bounded rings:
+ * Python (agent/leafd/native.py, and what stands on it) drives the plane through two bounded rings:
  *
  *     plane_submit(commands) --> [ring] --> plane thread          plane thread --> [ring] --> plane_poll(events)
  *
@@ -137,7 +137,7 @@ void plane_repay(plane_t *plane, uint64_t token);
  * else fails closes the connection */
 #define COMMAND_RIGHTS 12
 #define COMMAND_BROADCAST 9 /* body = frame to every admitted client with protocol >= 1 (INFO on lame duck) */
-/* completion's payload = connection_row_t[] each followed by nothing; see native.py */
+/* completion's payload = connection_row_t[] */
 #define COMMAND_CONNECTIONS 10
 /* target = connection, arg = bucket to go on from; completion's payload = subscription_row_t, each followed by subject,
  * queue and sid; arg = next bucket (0: that was all), arg2 = how many there are: when that changes on the way, begin

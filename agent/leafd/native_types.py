@@ -387,7 +387,7 @@ class Stats:
         return [name for bit, name in enumerate(("file", "memory")) if self.refusing >> bit & 1]
 
 
-# Events. One class per EVENT_* kind; completions (EVENT_DONE) stay inside native.py.
+# Events. One class per EVENT_* kind; completions (EVENT_DONE) stay inside native_plane.py.
 
 
 @dataclass(frozen=True, slots=True)
