@@ -27,7 +27,9 @@ HEAD: Final = """\
 # begin a comment; `include ./file`; $name is a key set before, or an environment variable. Sizes: 64K = 64,000,
 # 64KB = 64KiB = 65,536. Durations in quotes: "500ms", "10s", "2m", "1h30m". Keys are matched without regard to case.
 # [live]: a reload (SIGHUP, leafd --signal reload) takes a change up. [later]: the change waits for a
-# restart. A reload in which any other key has changed is refused as a whole.
+# restart. A reload in which any other key has changed is refused as a whole. "Also" gives other spellings of a key.
+# At the end of each block are the keys of nats-server that do not work here. "Refused": leafd does not start with
+# them, for the reason in parentheses. "Taken, and without effect": leafd starts, says so, and goes on.
 """
 BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("the top", ServerConfig),
@@ -55,7 +57,9 @@ def render() -> str:
     """The whole file."""
     parts = [HEAD]
     for title, model in BLOCKS:
-        parts.append(f"\n# ---- {title} {'-' * (WIDTH - len(title) - 8)}\n\n" + "\n".join(_block(model)) + "\n")
+        parts.append(
+            f"\n# ---- {title} {'-' * (WIDTH - len(title) - 8)}\n\n" + "\n".join(_block(model)).rstrip("\n") + "\n"
+        )
     return "".join(parts)
 
 
@@ -69,11 +73,15 @@ def _block(model: type[Section]) -> Iterator[str]:
         also = f" Also: {', '.join(one.aliases)}." if one.aliases else ""
         yield from textwrap.wrap(f"{one.help}{live}{also}", WIDTH, initial_indent="# ", subsequent_indent="# ")
         yield f"# {name}: {_default(one, hints(model)[name])}"
-    for support, title in ((Support.REFUSED, "Refused in this build"), (Support.IGNORED, "Accepted and ignored")):
-        names = [name for name, one in others if one.support == support]
-        if names:
+        yield ""
+    for support, title in ((Support.REFUSED, "Refused"), (Support.IGNORED, "Taken, and without effect")):
+        reasons: dict[str, list[str]] = {}
+        for name, one in others:
+            if one.support == support:
+                reasons.setdefault(one.why, []).append(name)
+        for why, names in reasons.items():
             yield from textwrap.wrap(
-                f"{title}: {', '.join(names)}.",
+                f"{title}: {', '.join(names)} ({why}).",
                 WIDTH,
                 initial_indent="# ",
                 subsequent_indent="#   ",

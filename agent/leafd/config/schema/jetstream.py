@@ -16,11 +16,13 @@ class ServerLimits(Section):
     """Bounds for what clients may ask of JetStream."""
 
     max_ack_pending: Number = option(
-        0, "Highest max_ack_pending a consumer may ask for; 0: no bound.", takes=Takes.LIVE
+        0, "The highest max_ack_pending that a consumer may have. 0: any.", takes=Takes.LIVE
     )
-    max_request_batch: Number = option(0, "Highest batch a pull request may ask for; 0: no bound.", takes=Takes.LIVE)
+    max_request_batch: Number = option(
+        0, "The largest batch that a pull request may ask for. 0: any.", takes=Takes.LIVE
+    )
     duplicate_window: Duration = option(
-        0, "Longest duplicate window a stream may ask for; 0: no bound.", takes=Takes.LIVE
+        0, "The longest duplicate window that a stream may have. 0: any.", takes=Takes.LIVE
     )
     default_max_consumers: Any = later("streams that set no limit have none", refuse=False)
     max_ha_assets: Any = later(_CLUSTER_ONLY, refuse=False)
@@ -36,33 +38,38 @@ def _sync(value: object) -> object:
 class JetStream(Section):
     """The server's jetstream block."""
 
-    enabled: Flag = option(True, "Serve JetStream.", aliases=("enable",))
+    enabled: Flag = option(True, "Serve streams and consumers at all.", aliases=("enable",))
     store_dir: Text = option(
-        "", "Directory of the store; this server's data lies in its jetstream/ below.", aliases=("storedir", "store")
+        "",
+        "The directory of the streams. The server's files are in jetstream/ below it.",
+        aliases=("storedir", "store"),
     )
     max_memory_store: StorageSize | None = option(
         None,
-        "Bytes of memory streams; absent or -1: three quarters of the memory.",
+        "How many bytes may all memory streams hold together? Absent or -1: three quarters of the memory.",
         aliases=("max_mem_store", "max_mem"),
         takes=Takes.LATER,
     )
     max_file_store: StorageSize | None = option(
         None,
-        "Bytes that the store's files may take, its journal among them; absent or -1: three quarters of what is free "
-        "on the disk or in the store already.",
+        "How many bytes may the store take on the disk, its journal included? Absent or -1: three "
+        "quarters of what is free there or already the store's.",
         aliases=("max_file",),
         takes=Takes.LATER,
     )
-    domain: Text = option("", "JetStream domain: $JS.<domain>.API reaches this server from beyond leaf links.")
+    domain: Text = option(
+        "",
+        "The name by which clients reach these streams from beyond a leaf link: $JS.<domain>.API. "
+        "Leaf and hub need different domains.",
+    )
     sync_interval: Annotated[int | None, Reader(_sync)] = option(
         None,
-        'Absent or "always": a message is on disk before its ack. A duration: acks come '
-        "at once and the disk is synced so often "
-        "(a power cut then loses up to that much).",
+        'When is a message on disk? Absent or "always": before it is acknowledged. A duration: the '
+        "disk is synced that often, and a power cut loses up to that much of what was acknowledged.",
         aliases=("sync",),
     )
-    strict: Flag = option(True, "Refuse API requests with unknown fields.", takes=Takes.LIVE)
-    limits: ServerLimits = option(ServerLimits, "Bounds for what clients may ask.")
+    strict: Flag = option(True, "Are API requests with unknown fields refused?", takes=Takes.LIVE)
+    limits: ServerLimits = option(ServerLimits, "The most that clients may ask for.")
     key: Any = later(_REFUSE_KEY, refuse=True, aliases=("ek", "encryption_key"))
     prev_key: Any = later(_REFUSE_KEY, refuse=True, aliases=("prev_ek", "prev_encryption_key"))
     cipher: Any = later("encryption at rest is not in this build", refuse=False)
@@ -84,23 +91,41 @@ class AccountJetStream(Section):
     """An account's share of JetStream; -1: no limit."""
 
     max_memory: StorageSize = option(
-        -1, "Bytes of memory streams.", aliases=("max_mem", "mem", "memory"), takes=Takes.LIVE
+        -1,
+        "How many bytes may the account's memory streams hold? -1: no limit.",
+        aliases=("max_mem", "mem", "memory"),
+        takes=Takes.LIVE,
     )
     max_store: StorageSize = option(
-        -1, "Bytes of file streams.", aliases=("max_file", "max_disk", "store", "disk"), takes=Takes.LIVE
+        -1,
+        "How many bytes may the account's file streams hold? -1: no limit.",
+        aliases=("max_file", "max_disk", "store", "disk"),
+        takes=Takes.LIVE,
     )
-    max_streams: Number = option(-1, "Streams.", aliases=("streams",), takes=Takes.LIVE)
-    max_consumers: Number = option(-1, "Consumers a stream.", aliases=("consumers",), takes=Takes.LIVE)
+    max_streams: Number = option(
+        -1, "How many streams may the account have? -1: no limit.", aliases=("streams",), takes=Takes.LIVE
+    )
+    max_consumers: Number = option(
+        -1, "How many consumers may each stream have? -1: no limit.", aliases=("consumers",), takes=Takes.LIVE
+    )
     max_bytes_required: Flag = option(
-        False, "Every stream must set max_bytes.", aliases=("max_stream_bytes", "max_bytes"), takes=Takes.LIVE
+        False, "Must each stream be made with max_bytes?", aliases=("max_stream_bytes", "max_bytes"), takes=Takes.LIVE
     )
     mem_max_stream_bytes: StorageSize = option(
-        -1, "Bytes of one memory stream.", aliases=("memory_max_stream_bytes",), takes=Takes.LIVE
+        -1,
+        "How large may max_bytes of one memory stream be? -1: any size.",
+        aliases=("memory_max_stream_bytes",),
+        takes=Takes.LIVE,
     )
     disk_max_stream_bytes: StorageSize = option(
-        -1, "Bytes of one file stream.", aliases=("store_max_stream_bytes",), takes=Takes.LIVE
+        -1,
+        "How large may max_bytes of one file stream be? -1: any size.",
+        aliases=("store_max_stream_bytes",),
+        takes=Takes.LIVE,
     )
-    max_ack_pending: Number = option(-1, "Highest max_ack_pending of a consumer.", takes=Takes.LIVE)
+    max_ack_pending: Number = option(
+        -1, "How many messages may a consumer leave unacknowledged at a time? -1: any number.", takes=Takes.LIVE
+    )
     cluster_traffic: Any = later(_CLUSTER_ONLY, refuse=False)
 
 

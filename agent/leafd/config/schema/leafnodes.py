@@ -21,22 +21,26 @@ _NO_S2: Final = "S2 compression is not in this build; links are uncompressed, wh
 class LeafUser(Section):
     """A login of the leaf listener and the account its links belong to."""
 
-    user: Text = option("", "Name.", aliases=("username",), takes=Takes.LIVE)
-    password: Text = option("", "Password, plain or bcrypt.", aliases=("pass",), takes=Takes.LIVE)
-    nkey: Text = option("", "Public nkey (U...).", takes=Takes.LIVE)
-    account: Text = option("$G", "Account of the link at this end.", takes=Takes.LIVE)
+    user: Text = option("", "The leaf's name.", aliases=("username",), takes=Takes.LIVE)
+    password: Text = option(
+        "", "The leaf's password, as it is or as a bcrypt hash ($2a$...).", aliases=("pass",), takes=Takes.LIVE
+    )
+    nkey: Text = option("", "A public nkey (U...) in place of name and password.", takes=Takes.LIVE)
+    account: Text = option("$G", "The account here that the leaf is linked to.", takes=Takes.LIVE)
     proxy_required: Any = later("PROXY protocol is not in this build", refuse=True)
 
 
 class LeafAuthorization(Section):
     """Logins of the leaf listener alone; absent: the users of the accounts may link."""
 
-    user: Text = option("", "The only login's name.", aliases=("username",), takes=Takes.LIVE)
-    password: Text = option("", "Its password.", aliases=("pass",), takes=Takes.LIVE)
-    nkey: Text = option("", "Its public nkey.", takes=Takes.LIVE)
-    account: Text = option("$G", "Its account.", takes=Takes.LIVE)
-    timeout: Duration = option(2 * SECOND, "How long a leaf may take to log in.", takes=Takes.LIVE, gt=0)
-    users: tuple[LeafUser, ...] = option((), "Several logins.", takes=Takes.LIVE)
+    user: Text = option("", "The name of the only login.", aliases=("username",), takes=Takes.LIVE)
+    password: Text = option(
+        "", "The only login's password, as it is or as a bcrypt hash ($2a$...).", aliases=("pass",), takes=Takes.LIVE
+    )
+    nkey: Text = option("", "A public nkey (U...) in place of name and password.", takes=Takes.LIVE)
+    account: Text = option("$G", "The account here that it is linked to.", takes=Takes.LIVE)
+    timeout: Duration = option(2 * SECOND, "How long may a leaf take to log in?", takes=Takes.LIVE, gt=0)
+    users: tuple[LeafUser, ...] = option((), "Several logins, each a block.", takes=Takes.LIVE)
     proxy_required: Any = later("PROXY protocol is not in this build", refuse=True)
 
 
@@ -53,19 +57,19 @@ class LeafRemote(Section):
     """One hub that this server dials, for one account."""
 
     urls: Strings = option(
-        (), "Addresses of the hub, tried in turn; user and password may stand in them.", aliases=("url",)
+        (), "The hub's addresses, tried in turn: nats-leaf://user:password@host:7422.", aliases=("url",)
     )
-    account: Text = option("$G", "Local account of the link.", aliases=("local",))
-    credentials: Text = option("", "Credentials file (.creds).", aliases=("creds",))
-    nkey: Text = option("", "nkey seed, or a file that holds it.", aliases=("seed",))
-    hub: Flag = option(False, "This side is the hub of the link although it dials.")
-    deny_imports: Strings = option((), "Subjects that must not come in over the link.", aliases=("deny_import",))
-    deny_exports: Strings = option((), "Subjects that must not go out over the link.", aliases=("deny_export",))
+    account: Text = option("$G", "The account here that is linked to the hub.", aliases=("local",))
+    credentials: Text = option("", "The file with the credentials for the hub (.creds).", aliases=("creds",))
+    nkey: Text = option("", "The nkey seed (SU...) to log in with, or a file that holds it.", aliases=("seed",))
+    hub: Flag = option(False, "Is this side the hub of the link, although it dials?")
+    deny_imports: Strings = option((), "The subjects that must not come in over the link.", aliases=("deny_import",))
+    deny_exports: Strings = option((), "The subjects that must not go out over the link.", aliases=("deny_export",))
     no_randomize: Any = later("addresses are tried in any order", refuse=False, aliases=("dont_randomize",))
     ignore_discovered_servers: Any = later("only the addresses named here are dialled", refuse=False)
     first_info_timeout: Any = later("a hub has 10 s for the whole handshake", refuse=False)
     dial_timeout: Any = later("a dial may take 5 s", refuse=False)
-    disabled: Flag = option(False, "Do not dial.")
+    disabled: Flag = option(False, "Leave this hub alone for now.")
     isolate_leafnode_interest: Any = later(
         "interest of leaves is told to all others", refuse=False, aliases=("isolate",)
     )
@@ -111,26 +115,40 @@ def _check_dialable(url: str, parts: SplitResult) -> None:
 class LeafNodes(Section):
     """The leafnodes block."""
 
-    listen: Listen | None = option(None, "Address of the leaf listener, host:port.", example='"0.0.0.0:7422"')
-    host: Text = option("", "Host of the leaf listener.", aliases=("net",))
+    listen: Listen | None = option(
+        None, "Where leaves connect to. Absent, with host and port: no leaf can.", example='"0.0.0.0:7422"'
+    )
+    host: Text = option(
+        "", "The address that leaves connect to. Empty: every address of the machine.", aliases=("net",)
+    )
     port: Number | None = option(
-        None, "Port of the leaf listener; absent: no listener. -1: any free port.", ge=-1, le=65535
+        None, "The port that leaves connect to. Absent: no leaf can. -1: any free port.", ge=-1, le=65535
     )
-    authorization: LeafAuthorization | None = option(None, "Logins of the listener alone.", takes=Takes.LIVE)
+    authorization: LeafAuthorization | None = option(
+        None,
+        "Who may log in as a leaf. With it, the users of accounts may not. Absent: the users of accounts may.",
+        takes=Takes.LIVE,
+    )
     advertise: Text = option(
-        "", "Address that is announced to leaves in place of the listener's.", aliases=("leafnode_advertise",)
+        "",
+        "The address that leaves are told to come back to, where they cannot reach the one that is "
+        "listened on (behind a proxy).",
+        aliases=("leafnode_advertise",),
     )
-    no_advertise: Flag = option(False, "Announce no address to leaves.")
+    no_advertise: Flag = option(False, "Tell leaves no address at all.")
     min_version: Any = later("every version of a leaf server is taken", refuse=False, aliases=("minimum_version",))
     reconnect: Duration = option(
-        SECOND, "Wait before a lost hub is dialled again.", aliases=("reconnect_delay", "reconnect_interval"), gt=0
+        SECOND,
+        "How long to wait before a hub is dialled again whose link was lost.",
+        aliases=("reconnect_delay", "reconnect_interval"),
+        gt=0,
     )
     dial_timeout: Any = later("a dial may take 5 s", refuse=False)
     write_deadline: Any = later("that of the server counts", refuse=False)
     isolate_leafnode_interest: Any = later(
         "interest of leaves is told to all others", refuse=False, aliases=("isolate",)
     )
-    remotes: tuple[LeafRemote, ...] = option((), "Hubs that this server dials.", takes=Takes.LIVE)
+    remotes: tuple[LeafRemote, ...] = option((), "The hubs that this server links to, each a block.", takes=Takes.LIVE)
     tls: Any = later(_NO_TLS, refuse=True)
     compression: Annotated[Any, Reader(_off)] = later(_NO_S2, refuse=False)
     write_timeout: Any = later("a blocked link is closed, as by default", refuse=False)

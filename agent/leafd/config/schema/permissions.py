@@ -34,8 +34,8 @@ def _check_subjects(permissions: Subjects, *, queues: bool) -> None:
 class Subjects(Section):
     """Allowed and denied subjects; a deny wins over an allow."""
 
-    allow: Strings | None = option(None, "Subjects that are allowed; absent: all.", takes=Takes.LIVE)
-    deny: Strings = option((), "Subjects that are denied, whatever allow says.", takes=Takes.LIVE)
+    allow: Strings | None = option(None, "The subjects that are allowed. Absent: all.", takes=Takes.LIVE)
+    deny: Strings = option((), "The subjects that are denied, whatever allow says.", takes=Takes.LIVE)
 
 
 class Responses(Section):
@@ -43,14 +43,14 @@ class Responses(Section):
 
     max: Number = option(
         RESPONSES_DEFAULT,
-        "Answers a request may have; -1: any number.",
+        "How many answers may a request get? -1: any number.",
         aliases=("max_msgs", "max_messages", "max_responses"),
         takes=Takes.LIVE,
         ge=-1,
     )
     expires: Duration = option(
         RESPONSE_TTL_DEFAULT_NS,
-        "How long after the request an answer may come.",
+        "How long after the request may an answer come?",
         aliases=("expiration", "ttl"),
         takes=Takes.LIVE,
     )
@@ -70,17 +70,20 @@ class Permissions(Section):
     """What a user may publish and subscribe to; nothing said: everything."""
 
     publish: Annotated[Subjects | None, Reader(_subjects)] = option(
-        None, "A subject, a list, or { allow, deny }.", aliases=("pub", "import"), takes=Takes.LIVE
+        None,
+        "What may be published: a subject, a list, or { allow, deny }. Wildcards are fine.",
+        aliases=("pub", "import"),
+        takes=Takes.LIVE,
     )
     subscribe: Annotated[Subjects | None, Reader(_subjects)] = option(
         None,
-        'As publish; "subject queue" allows the subject for that queue group only.',
+        'What may be subscribed to, as with publish. "subject group" allows the subject for that queue group only.',
         aliases=("sub", "export"),
         takes=Takes.LIVE,
     )
     allow_responses: Annotated[Responses | None, Reader(_responses)] = option(
         None,
-        "true, or { max, expires }: may answer requests it received.",
+        "May requests that the user received be answered, whatever publish says? true, or { max, expires }.",
         aliases=("publish_allow_responses",),
         takes=Takes.LIVE,
     )
@@ -95,14 +98,26 @@ class Permissions(Section):
 class User(Section):
     """One user: name and password, or the public nkey."""
 
-    user: Text = option("", "Name.", aliases=("username",), takes=Takes.LIVE)
-    password: Text = option("", "Password, plain or bcrypt ($2a$...).", aliases=("pass",), takes=Takes.LIVE)
-    nkey: Text = option("", "Public nkey (U...); the client signs the nonce with its seed.", takes=Takes.LIVE)
+    user: Text = option("", "The user's name.", aliases=("username",), takes=Takes.LIVE)
+    password: Text = option(
+        "", "The user's password, as it is or as a bcrypt hash ($2a$...).", aliases=("pass",), takes=Takes.LIVE
+    )
+    nkey: Text = option(
+        "",
+        "A public nkey (U...) in place of name and password: the client proves that it has the seed.",
+        takes=Takes.LIVE,
+    )
     permissions: Permissions | None = option(
-        None, "What the user may do.", aliases=("permission", "authorization"), takes=Takes.LIVE
+        None,
+        "What the user may publish and subscribe to. Absent: everything in its account.",
+        aliases=("permission", "authorization"),
+        takes=Takes.LIVE,
     )
     allowed_connection_types: Strings = option(
-        (), "STANDARD, LEAFNODE ...; empty: any.", aliases=("connection_types", "clients"), takes=Takes.LIVE
+        (),
+        "How the user may connect: STANDARD (a client), LEAFNODE ... Empty: in any way.",
+        aliases=("connection_types", "clients"),
+        takes=Takes.LIVE,
     )
     proxy_required: Any = later(
         "PROXY protocol is not in this build: such a user could connect without the proxy", refuse=True
@@ -123,17 +138,21 @@ class User(Section):
 class Authorization(Section):
     """The authorization block: one user, one token, or a list of users; they live in the account $G."""
 
-    user: Text = option("", "The only user.", aliases=("username",), takes=Takes.LIVE)
-    password: Text = option("", "Its password, plain or bcrypt.", aliases=("pass",), takes=Takes.LIVE)
-    token: Text = option("", "The only token, plain or bcrypt.", takes=Takes.LIVE)
-    users: tuple[User, ...] | None = option(None, "Several users.", takes=Takes.LIVE)
+    user: Text = option("", "The name of the only user.", aliases=("username",), takes=Takes.LIVE)
+    password: Text = option(
+        "", "The only user's password, as it is or as a bcrypt hash ($2a$...).", aliases=("pass",), takes=Takes.LIVE
+    )
+    token: Text = option(
+        "", "A token that lets everybody in who has it, as it is or as a bcrypt hash.", takes=Takes.LIVE
+    )
+    users: tuple[User, ...] | None = option(None, "Several users, each a block.", takes=Takes.LIVE)
     default_permissions: Permissions | None = option(
         None,
-        "For users that have no permissions of their own.",
+        "What users may do that have no permissions of their own.",
         aliases=("default_permission", "permissions"),
         takes=Takes.LIVE,
     )
-    timeout: Duration = option(2 * SECOND, "How long a client may take to log in.", takes=Takes.LIVE, gt=0)
+    timeout: Duration = option(2 * SECOND, "How long may a client take to log in?", takes=Takes.LIVE, gt=0)
     auth_callout: Any = later(
         "auth callout is not in this build: logins would not be checked", refuse=True, aliases=("auth_hook",)
     )

@@ -31,56 +31,103 @@ class ServerConfig(Section):
     """The whole configuration."""
 
     port: Annotated[Number, zero_means_default(DEFAULT_PORT)] = option(
-        DEFAULT_PORT, "Port for clients; -1: any free port.", ge=-1, le=65535
+        DEFAULT_PORT, "The port that clients connect to. -1: any free port.", ge=-1, le=65535
     )
-    host: Text = option("", "Address for clients; empty: all.", aliases=("net",), example='"127.0.0.1"')
-    listen: Listen | None = option(None, "host:port in place of host and port.", example='"0.0.0.0:4222"')
+    host: Text = option(
+        "",
+        "The address that clients connect to. Empty: every address of the machine.",
+        aliases=("net",),
+        example='"127.0.0.1"',
+    )
+    listen: Listen | None = option(None, "The same as host and port, in one value.", example='"0.0.0.0:4222"')
     client_advertise: Text = option(
-        "", "Address that is announced to clients in place of the listener's.", takes=Takes.LIVE
+        "",
+        "The address that clients are told to come back to, where they cannot reach the one that is"
+        " listened on (behind a proxy).",
+        takes=Takes.LIVE,
     )
     server_name: Text = option(
-        "", "Name of this server; empty: its id. Leaves of one hub need different names.", example='"box-17"'
+        "",
+        "The name of this server in logs, reports and towards other servers. Leaves of one hub need"
+        " different names. Empty: its id.",
+        example='"box-17"',
     )
-    server_tags: Strings = option((), "Tags, key:value.", takes=Takes.LIVE)
-    server_metadata: dict[str, Text] = option({}, "Free facts about this server.", takes=Takes.LIVE)
+    server_tags: Strings = option((), "Tags that reports show, each as key:value.", takes=Takes.LIVE)
+    server_metadata: dict[str, Text] = option({}, "Names and values that reports show.", takes=Takes.LIVE)
 
-    http: Listen | None = option(None, "Monitoring, host:port.", example='"127.0.0.1:8222"')
+    http: Listen | None = option(
+        None, "Where the monitoring pages (/varz, /connz, /healthz ...) are served by HTTP.", example='"127.0.0.1:8222"'
+    )
     http_port: Number | None = option(
-        None, "Monitoring port; absent: none. -1: any free port.", aliases=("monitor_port",), ge=-1, le=65535
+        None,
+        "The port of the monitoring pages, on the clients' address. Absent: there are none. -1: any free port.",
+        aliases=("monitor_port",),
+        ge=-1,
+        le=65535,
     )
-    http_base_path: Text = option("", "Prefix of the monitoring paths.")
+    http_base_path: Text = option(
+        "", "A path in front of all monitoring pages, for a proxy that passes on a part of its paths."
+    )
 
-    debug: Flag = option(False, "Debug lines in the log.", takes=Takes.LIVE)
-    trace: Flag = option(False, "Protocol lines in the log.", takes=Takes.LIVE)
-    trace_verbose: Flag = option(False, "Those of the system account too.", takes=Takes.LIVE)
-    logtime: Flag = option(True, "Times in the log.", takes=Takes.LIVE)
-    logtime_utc: Flag = option(False, "These in UTC.", takes=Takes.LIVE)
-    log_file: Text = option("", "File of the log; empty: standard error.", aliases=("logfile",), takes=Takes.LIVE)
-    pid_file: Text = option("", "File that gets the process id.", aliases=("pidfile",), takes=Takes.LATER)
-    ports_file_dir: Text = option("", "Directory of a file that tells the ports.", takes=Takes.LATER)
+    debug: Flag = option(False, "Log what helps to find faults.", takes=Takes.LIVE)
+    trace: Flag = option(
+        False,
+        "Log every line of the protocol that clients and leaves send and get, payloads excepted.",
+        takes=Takes.LIVE,
+    )
+    trace_verbose: Flag = option(False, "Log the lines of the system account as well.", takes=Takes.LIVE)
+    logtime: Flag = option(True, "Begin each line of the log with the time.", takes=Takes.LIVE)
+    logtime_utc: Flag = option(False, "Write those times in UTC.", takes=Takes.LIVE)
+    log_file: Text = option(
+        "", "Write the log to this file. Empty: to standard error.", aliases=("logfile",), takes=Takes.LIVE
+    )
+    pid_file: Text = option("", "Write the process id to this file.", aliases=("pidfile",), takes=Takes.LATER)
+    ports_file_dir: Text = option(
+        "", "Write a file into this directory that tells which ports are in use.", takes=Takes.LATER
+    )
 
     max_payload: Annotated[Number, zero_means_default(1 << 20)] = option(
-        1 << 20, "Bytes of a message.", takes=Takes.LIVE, gt=0, le=_INT32_MAX
+        1 << 20,
+        "How large may a message be, in bytes, headers included? Clients learn it when they connect.",
+        takes=Takes.LIVE,
+        gt=0,
+        le=_INT32_MAX,
     )
     max_connections: Number = option(
-        64 << 10, "Client connections; 0 and -1: no limit.", aliases=("max_conn",), takes=Takes.LIVE, ge=-1
+        64 << 10,
+        "How many clients may be connected at a time? 0 and -1: no limit but that of open files.",
+        aliases=("max_conn",),
+        takes=Takes.LIVE,
+        ge=-1,
     )
     max_control_line: Annotated[Number, zero_means_default(4096)] = option(
-        4096, "Bytes of a protocol line.", takes=Takes.LIVE, ge=1, le=_INT32_MAX
+        4096,
+        "How long may a line of the protocol be, in bytes? Long subjects and CONNECTs with tokens need more.",
+        takes=Takes.LIVE,
+        ge=1,
+        le=_INT32_MAX,
     )
     max_pending: Annotated[Number, zero_means_default(64 << 20)] = option(
-        64 << 20, "Bytes that wait for one client before it is cut off as slow.", takes=Takes.LIVE, gt=0
+        64 << 20,
+        "How many bytes may wait for a client that reads slowly before it is closed as a slow consumer?",
+        takes=Takes.LIVE,
+        gt=0,
     )
     memory_limit: Number | None = option(
         None,
-        "Bytes of memory that clients and load may make leafd take beyond what it has at rest, memory streams apart. "
-        "Default: a tenth of the machine's memory (or of the control group's limit, where that is lower), at least "
-        "32MB; more where max_payload needs it.",
+        "How many bytes of memory may clients and load make leafd take, beyond what it takes when "
+        "idle and without memory streams? Default: a tenth of the machine's memory (or of the "
+        "control group's limit, where that is lower), at least 32MB, and more where max_payload "
+        "needs it.",
         ge=MEMORY_LIMIT_MIN,
         example="64MB",
     )
     max_subscriptions: Number = option(
-        0, "Subscriptions of one connection; 0: no limit.", aliases=("max_subs",), takes=Takes.LIVE, ge=-1
+        0,
+        "How many subscriptions may one connection have? 0: no limit.",
+        aliases=("max_subs",),
+        takes=Takes.LIVE,
+        ge=-1,
     )
     max_sub_tokens: Any = later(
         "the number of tokens of a subject is bounded by the line's length alone",
@@ -88,36 +135,70 @@ class ServerConfig(Section):
         aliases=("max_subscription_tokens",),
     )
     ping_interval: Annotated[Duration, zero_means_default(120 * SECOND)] = option(
-        120 * SECOND, "A silent client is asked for a sign of life so often.", takes=Takes.LIVE, gt=0
+        120 * SECOND,
+        "How often is a client that sends nothing asked whether it is still there (PING)?",
+        takes=Takes.LIVE,
+        gt=0,
     )
     ping_max: Annotated[Number, zero_means_default(2)] = option(
-        2, "Unanswered pings before a connection counts as dead.", takes=Takes.LIVE, ge=1
+        2, "After how many pings without an answer is a connection closed as stale?", takes=Takes.LIVE, ge=1
     )
     write_deadline: Annotated[Duration, zero_means_default(10 * SECOND)] = option(
-        10 * SECOND, "A client that takes nothing for so long is cut off.", takes=Takes.LIVE, gt=0
+        10 * SECOND, "How long may a write to a client be blocked before it is closed?", takes=Takes.LIVE, gt=0
     )
     lame_duck_duration: Duration = option(
-        120 * SECOND, "Lame duck: time over which clients are sent away.", takes=Takes.LIVE
+        120 * SECOND,
+        "When the server is shut down gently (SIGUSR2, lame duck): over what time are clients sent away? At least 30s.",
+        takes=Takes.LIVE,
     )
     lame_duck_grace_period: Duration = option(
-        10 * SECOND, "Lame duck: wait before the first is sent away.", takes=Takes.LIVE, ge=0
+        10 * SECOND,
+        "When the server is shut down gently: how long does it wait before the first client is sent away?",
+        takes=Takes.LIVE,
+        ge=0,
     )
 
-    authorization: Authorization | None = option(None, "Users without accounts.", takes=Takes.LIVE)
-    no_auth_user: Text = option("", "User that connections without a login get.", takes=Takes.LIVE)
-    accounts: dict[str, ConfiguredAccount] = option({}, "Accounts by name.", takes=Takes.LIVE)
-    system_account: Text = option("", "Account for system services.", aliases=("system",))
-    no_system_account: Flag = option(False, "No system account.", aliases=("no_system", "no_sys_acc"))
+    authorization: Authorization | None = option(None, "Who may log in, where there are no accounts.", takes=Takes.LIVE)
+    no_auth_user: Text = option(
+        "",
+        "The user that clients are which send no credentials. Empty: such clients are refused where users are defined.",
+        takes=Takes.LIVE,
+    )
+    accounts: dict[str, ConfiguredAccount] = option(
+        {},
+        "Accounts by name. Each has subjects, users and streams of its own, which other accounts do not see.",
+        takes=Takes.LIVE,
+    )
+    system_account: Text = option(
+        "",
+        "The account whose users may ask the server for reports and hear its events ($SYS.>). "
+        "Default: $SYS, which has no users.",
+        aliases=("system",),
+    )
+    no_system_account: Flag = option(False, "Have no system account.", aliases=("no_system", "no_sys_acc"))
 
-    jetstream: Annotated[JetStream | None, Reader(switch)] = option(None, "enabled, or a block.")
-    store_dir: Text = option("", "Directory of the store, when the jetstream block names none.", aliases=("storedir",))
+    jetstream: Annotated[JetStream | None, Reader(switch)] = option(
+        None, "Serve streams and consumers: enabled, disabled, or a block."
+    )
+    store_dir: Text = option(
+        "", "The directory of the streams, when the jetstream block names none.", aliases=("storedir",)
+    )
     default_js_domain: Any = later(
         "clients of an account without JetStream must name the domain: API prefix $JS.<domain>.API", refuse=False
     )
-    leafnodes: LeafNodes | None = option(None, "Leaf links.", aliases=("leaf",))
-    feature_flags: dict[str, Flag] = option({}, "Flags of the reference server; this one has none of them.")
+    leafnodes: LeafNodes | None = option(
+        None, "Links to other servers: who may link to this one, and which hubs this one links to.", aliases=("leaf",)
+    )
+    feature_flags: dict[str, Flag] = option(
+        {}, "Flags of nats-server for features in trial. They are read and do nothing here."
+    )
 
-    mappings: Mappings = option({}, "Mappings of the account $G.", aliases=("maps",), takes=Takes.LIVE)
+    mappings: Mappings = option(
+        {},
+        "Other names for subjects that are published, in the account $G: { from: to }, with weights if wanted.",
+        aliases=("maps",),
+        takes=Takes.LIVE,
+    )
     tls: Any = later(_TLS, refuse=True)
     https: Any = later(_TLS, refuse=True)
     https_port: Any = later(_TLS, refuse=True)

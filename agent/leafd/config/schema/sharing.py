@@ -41,21 +41,28 @@ ResponseType = Annotated[Literal["singleton", "stream", "chunked"] | None, Reade
 class Export(Section):
     """One subject that other accounts may import."""
 
-    stream: Text = option("", "Subject whose messages others may hear.", takes=Takes.LIVE)
-    service: Text = option("", "Subject under which others may ask.", takes=Takes.LIVE)
-    accounts: Strings | None = option(None, "Who may import it; absent: everybody.", takes=Takes.LIVE)
+    stream: Text = option("", "The subject whose messages other accounts may hear.", takes=Takes.LIVE)
+    service: Text = option("", "The subject that other accounts may send requests to.", takes=Takes.LIVE)
+    accounts: Strings | None = option(None, "The accounts that may import it. Absent: all.", takes=Takes.LIVE)
     response_type: ResponseType = option(
-        None, "Of a service: singleton, stream or chunked answers.", aliases=("response",), takes=Takes.LIVE
+        None,
+        "Of a service: one answer to a request (singleton), or several (stream, chunked).",
+        aliases=("response",),
+        takes=Takes.LIVE,
     )
     response_threshold: Duration | None = option(
         None,
-        "Of a service: no answer for so long ends the way back.",
+        "Of a service: after how long without an answer is a request given up?",
         aliases=("threshold", "response_max_time", "response_time"),
         takes=Takes.LIVE,
         example='"2m"',
     )
     account_token_position: Number = option(
-        0, "Number of the token that has to be the importing account's name.", ge=0, takes=Takes.LIVE
+        0,
+        "The number of the token in the subject that must be the importing account's name, so that "
+        "each importer has subjects of its own.",
+        ge=0,
+        takes=Takes.LIVE,
     )
     latency: Any = later("the time that answers take is not measured in this build", refuse=False)
     allow_trace: Any = later("message tracing is not in this build", refuse=False)
@@ -70,8 +77,8 @@ class Export(Section):
 class Origin(Section):
     """Whose subject is imported."""
 
-    account: Text = option("", "The exporting account.", takes=Takes.LIVE)
-    subject: Text = option("", "Its subject, or a part of it.", takes=Takes.LIVE)
+    account: Text = option("", "The account that exports it.", takes=Takes.LIVE)
+    subject: Text = option("", "The exported subject, or a part of it.", takes=Takes.LIVE)
 
     def check(self) -> None:
         if not self.account or not self.subject:
@@ -81,10 +88,12 @@ class Origin(Section):
 class Import(Section):
     """One subject of another account that is to be had here."""
 
-    stream: Origin | None = option(None, "Hear what is published there.", takes=Takes.LIVE)
-    service: Origin | None = option(None, "Ask there.", takes=Takes.LIVE)
-    prefix: Text = option("", "Of a stream: what stands in front of the subject here.", takes=Takes.LIVE)
-    to: Text = option("", "The subject's name here; $1, $2 for the wildcards of the original.", takes=Takes.LIVE)
+    stream: Origin | None = option(None, "Hear what is published there: { account, subject }.", takes=Takes.LIVE)
+    service: Origin | None = option(None, "Send requests there: { account, subject }.", takes=Takes.LIVE)
+    prefix: Text = option("", "Of a stream: tokens to put in front of the subject here.", takes=Takes.LIVE)
+    to: Text = option(
+        "", "The name of the subject here, with $1, $2 for the wildcards of the original.", takes=Takes.LIVE
+    )
     share: Any = later("a service is told the requester's account and round-trip time, no more", refuse=False)
     allow_trace: Any = later("message tracing is not in this build", refuse=False)
 
