@@ -1,7 +1,6 @@
-/* conn.c: see conn.h. One recv and one sendmsg a connection and tick in the usual case. */
+/* conn.c: see conn.h. One receive and one send of the transport a connection and tick in the usual case. */
 #include "net/conn.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,7 +29,8 @@ void conn_scratch_close(conn_scratch_t *scratch) {
 }
 
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, const conn_shares_t *shares, void *tag) {
-    *conn = (conn_t){.fd = fd, .tag = tag, .read_max = CONN_SCRATCH_SIZE};
+    *conn = (conn_t){.fd = fd, .tag = tag, .read_max = CONN_SCRATCH_SIZE, .transport = &transport_socket};
+    conn->buffered.tag = tag;
     /* A whole read may have to wait for a verdict, behind its CONNECT. */
     buffer_init(&conn->rest, input_max + CONN_SCRATCH_SIZE);
     buffer_count(&conn->rest, shares->input);
@@ -38,6 +38,10 @@ void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, c
 }
 
 void conn_close(conn_t *conn, loop_t *loop) {
+    loop_buffered(loop, &conn->buffered, false);
+    conn->transport->close(conn->transport_state, conn->fd);
+    conn->transport = &transport_socket;
+    conn->transport_state = NULL;
     if (conn->fd >= 0) {
         if (conn->registered) {
             loop_remove(loop, conn->fd);
@@ -57,23 +61,14 @@ void conn_close(conn_t *conn, loop_t *loop) {
     outq_free(&conn->out);
 }
 
-static status_t receive(conn_t *conn, uint8_t *to, size_t room, uint32_t *got) {
-    for (;;) {
-        ssize_t size = recv(conn->fd, to, room, MSG_DONTWAIT);
-        if (LEAF_LIKELY(size > 0)) {
-            *got = (uint32_t)size;
-            conn->bytes_in += (uint64_t)size;
-            return STATUS_OK;
-        }
-        if (size == 0) {
-            return STATUS_CLOSED;
-        }
-        if (errno == EINTR) {
-            continue;
-        }
-        /* Whatever else goes wrong with a socket (reset, timed out, host unreachable) ends the connection alike. */
-        return errno == EAGAIN || errno == EWOULDBLOCK ? STATUS_AGAIN : STATUS_CLOSED;
+static status_t receive(conn_t *conn, uint8_t *to, uint64_t room, uint32_t *got) {
+    size_t size = 0;
+    status_t status = conn->transport->receive(conn->transport_state, conn->fd, to, (size_t)room, &size);
+    if (LEAF_LIKELY(status == STATUS_OK)) {
+        *got = (uint32_t)size;
+        conn->bytes_in += size;
     }
+    return status;
 }
 
 /* How much to read at once. While the share of input memory has little left, that is little, and there has to be room
@@ -115,7 +110,7 @@ static status_t read_to_rest(conn_t *conn, uint32_t need, bytes_t *input) {
         return STATUS_NO_MEMORY;
     }
     uint32_t got;
-    status_t status = receive(conn, to, (size_t)room, &got);
+    status_t status = receive(conn, to, room, &got);
     if (status == STATUS_OK) {
         rest->size += got;
         *input = conn_rest(conn);
@@ -123,7 +118,7 @@ static status_t read_to_rest(conn_t *conn, uint32_t need, bytes_t *input) {
     return status;
 }
 
-status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t *input) {
+static status_t read_once(conn_t *conn, const conn_scratch_t *scratch, uint32_t need, bytes_t *input) {
     if (LEAF_UNLIKELY(conn->rest_used > 0)) {
         buffer_consume(&conn->rest, conn->rest_used);
         conn->rest_used = 0;
@@ -143,7 +138,7 @@ status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t
         return STATUS_NO_MEMORY;
     }
     uint32_t got;
-    status_t status = receive(conn, scratch->at + kept, (size_t)room, &got);
+    status_t status = receive(conn, scratch->at + kept, room, &got);
     if (status == STATUS_OK) {
         conn->rest.size = 0;
         *input = bytes_of(scratch->at, kept + got);
@@ -182,10 +177,14 @@ status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used) {
     return buffer_append(&conn->rest, input.at + used, input.size - used);
 }
 
-/* Tells the loop what the connection waits for, if that changed. */
-static status_t register_wanted(conn_t *conn, loop_t *loop, bool writing) {
-    uint32_t wanted = (conn->reading ? LOOP_READ : 0u) | (writing ? LOOP_WRITE : 0u);
-    if (LEAF_LIKELY(conn->registered && conn->wanted == wanted)) {
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+/* Tells the loop what the core and the transport wait for, if that changed. */
+static status_t watch(conn_t *conn, loop_t *loop) {
+    conn->transport_wants = conn->transport->wanted(conn->transport_state);
+    loop_buffered(loop, &conn->buffered, conn->reading && conn->transport->pending(conn->transport_state) != 0);
+    uint32_t wanted = (conn->reading ? LOOP_READ : 0u) | (conn->writing ? LOOP_WRITE : 0u) | conn->transport_wants;
+    if (LEAF_LIKELY((conn->registered && conn->wanted == wanted) || conn->fd < 0)) {
         return STATUS_OK;
     }
     status_t status =
@@ -199,30 +198,49 @@ static status_t register_wanted(conn_t *conn, loop_t *loop, bool writing) {
 
 status_t conn_want(conn_t *conn, loop_t *loop, bool reading) {
     conn->reading = reading;
-    return register_wanted(conn, loop, (conn->wanted & LOOP_WRITE) != 0);
+    return watch(conn, loop);
 }
+
+status_t conn_read(conn_t *conn, loop_t *loop, conn_scratch_t *scratch, uint32_t need, bytes_t *input) {
+    status_t status = read_once(conn, scratch, need, input);
+    /* Who cannot be watched any more would never be read again. */
+    return status == STATUS_CLOSED || watch(conn, loop) == STATUS_OK ? status : STATUS_CLOSED;
+}
+
+status_t conn_switch(conn_t *conn, const transport_t *transport, void *state) {
+    if (conn_rest(conn).size != 0 || conn->transport->pending(conn->transport_state) != 0) {
+        return STATUS_INVALID;
+    }
+    if (outq_pending(&conn->out) != 0 || (conn->transport_wants & LOOP_WRITE) != 0) {
+        return STATUS_AGAIN;
+    }
+    conn->transport = transport;
+    conn->transport_state = state;
+    conn->transport_wants = transport->wanted(state);
+    return STATUS_OK;
+}
+
+/* ---- output ------------------------------------------------------------------------------------------------------ */
 
 status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns) {
     struct iovec iov[OUTQ_IOVECS];
     int count = outq_gather(&conn->out, iov);
-    if (count > 0) {
-        struct msghdr message = {.msg_iov = iov, .msg_iovlen = (size_t)count};
-        ssize_t size = sendmsg(conn->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (size < 0) {
-            if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-                return STATUS_CLOSED;
-            }
-            size = 0;
+    if (count > 0 || conn->transport_wants != 0) {
+        size_t size = 0;
+        if (conn->transport->send(conn->transport_state, conn->fd, iov, count, &size) != STATUS_OK) {
+            return STATUS_CLOSED;
         }
-        conn->bytes_out += (uint64_t)size;
-        outq_written(&conn->out, (uint64_t)size, mono_ns);
+        conn->bytes_out += size;
+        if (count > 0) {
+            outq_written(&conn->out, size, mono_ns);
+        }
     }
-    bool backlog = outq_pending(&conn->out) > 0;
-    status_t status = register_wanted(conn, loop, backlog);
+    conn->writing = outq_pending(&conn->out) > 0;
+    status_t status = watch(conn, loop);
     if (status != STATUS_OK) {
         return status;
     }
-    return backlog ? STATUS_AGAIN : STATUS_OK;
+    return conn->writing || (conn->transport_wants & LOOP_WRITE) != 0 ? STATUS_AGAIN : STATUS_OK;
 }
 
 void conn_idle(conn_t *conn) {

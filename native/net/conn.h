@@ -4,14 +4,15 @@
  * parser did not use is copied into `rest`, and comes first in the next input. A message larger than the scratch buffer
  * is read into `rest` directly, which grows with what has arrived, never with what was announced.
  *
- *     status = conn_read(conn, scratch, parser.need, &input);      input = rest + what was read
+ *     status = conn_read(conn, loop, scratch, parser.need, &input);      input = rest + what was read
  *     while (wire_parse(&parser, bytes left of input) == WIRE_OP) { ...; used += ...; }
  *     status = conn_keep(conn, input, used);
  *
  * A connection that waits for a verdict is not read (conn_want); what it had sent already stays in rest: conn_rest()
  * gives it when the verdict is there.
  *
- * Slices of an op point into input: they are gone after conn_keep. What does not live here: protocol, accounts, TLS.
+ * Slices of an op point into input: they are gone after conn_keep. What does not live here: protocol, accounts, and
+ * how bytes get from the socket and to it (transport.h).
  */
 #ifndef LEAFD_NET_CONN_H
 #define LEAFD_NET_CONN_H
@@ -24,6 +25,7 @@
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/outq.h"
+#include "net/transport.h"
 
 #define CONN_SCRATCH_SIZE (256u * 1024u)
 
@@ -36,16 +38,21 @@ void conn_scratch_close(conn_scratch_t *scratch);
 
 typedef struct conn {
     int fd;
-    uint32_t wanted;   /* LOOP_* the loop was told */
+    uint32_t wanted;          /* LOOP_* the loop was told */
+    uint32_t transport_wants; /* the transport's part of it */
     uint32_t read_max; /* bytes in rest and one read together, until rest is longer than that for the sake of one op */
     bool registered;   /* the loop knows the descriptor */
     bool reading;      /* conn_want's last word */
+    bool writing;      /* output waits for the socket */
     buffer_t rest;
     uint64_t rest_used; /* in front of it: acted upon, and not worth moving the remainder before more is read */
     outq_t out;
     uint64_t bytes_in;
     uint64_t bytes_out;
     void *tag; /* registered with the loop */
+    const transport_t *transport;
+    void *transport_state;
+    loop_buffered_t buffered; /* tells the loop of what the transport holds */
 } conn_t;
 
 /* Where a connection's memory is counted; NULL: nowhere. */
@@ -54,9 +61,16 @@ typedef struct conn_shares {
     share_t *output;
 } conn_shares_t;
 
-/* Takes over a non-blocking socket. input_max: the largest op, max_control_line + max_payload and some change. read_max
+/* Takes over a non-blocking socket, with transport_socket; fd -1: a connection without a descriptor, for a transport
+ * that needs none. input_max: the largest op, max_control_line + max_payload and some change. read_max
  * is CONN_SCRATCH_SIZE; the caller may lower it (not below what rest holds) for a peer that may not send much yet. */
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, const conn_shares_t *shares, void *tag);
+/* Puts another transport in place of the present one, or on top of it: from here on state is the connection's, and what
+ * the present one keeps is the new one's. conn_flush then lets it begin.
+ * STATUS_AGAIN: output waits that is to go out by the present one: flush first. STATUS_INVALID: input came by the
+ * present one that nobody has acted on; it must not pass for input of the new one (an attacker may have put plain text
+ * in front of a handshake). In both cases nothing has changed. */
+LEAF_MUST_USE status_t conn_switch(conn_t *conn, const transport_t *transport, void *state);
 /* Leaves the loop and closes the descriptor. Nothing is flushed: conn_flush first if the peer is to get a last word
  * (input that nobody read is thrown away first, so that it doesn't turn the end into a reset that destroys that word).
  */
@@ -65,11 +79,17 @@ void conn_close(conn_t *conn, loop_t *loop);
 /* Reads once. need: wire_parser_t.need, a hint of how much is missing. STATUS_OK: *input is rest and the new bytes,
  * valid until conn_keep; STATUS_AGAIN: nothing came; STATUS_CLOSED: the peer is gone; STATUS_FULL: input_max or
  * read_max reached without a whole op; STATUS_NO_MEMORY: nothing was read, since the memory for it is not there now. */
-LEAF_MUST_USE status_t conn_read(conn_t *conn, conn_scratch_t *scratch, uint32_t need, bytes_t *input);
+LEAF_MUST_USE status_t conn_read(conn_t *conn, loop_t *loop, conn_scratch_t *scratch, uint32_t need, bytes_t *input);
 /* What is in rest without reading, e.g. when reading goes on after a verdict. Empty when there is none. */
 bytes_t conn_rest(const conn_t *conn);
 /* The first `used` bytes of input were acted on; the others are kept. */
 LEAF_MUST_USE status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used);
+
+/* What to do about what the loop reported: LOOP_READ for conn_read, LOOP_WRITE for conn_flush. Both when the transport
+ * waited for it: only it knows for the sake of which. */
+static inline uint32_t conn_ready(const conn_t *conn, uint32_t events) {
+    return (events & conn->transport_wants) != 0 ? events | LOOP_READ | LOOP_WRITE : events;
+}
 
 /* Writes what the queue holds: one writev in the usual case. STATUS_OK: all gone; STATUS_AGAIN: a backlog stays and the
  * loop is told to report when the socket takes more; STATUS_CLOSED: the peer is gone. */

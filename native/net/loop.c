@@ -11,6 +11,7 @@
 #include "base/clock.h"
 
 status_t loop_open(loop_t *loop) {
+    *loop = (loop_t){.epoll_fd = -1};
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     return loop->epoll_fd >= 0 ? STATUS_OK : STATUS_IO;
 }
@@ -46,6 +47,40 @@ void loop_remove(loop_t *loop, int fd) {
     (void)status;
 }
 
+void loop_buffered(loop_t *loop, loop_buffered_t *buffered, bool in) {
+    if (in == (buffered->next != NULL)) {
+        return;
+    }
+    loop_buffered_t *first = loop->buffered;
+    if (in) {
+        buffered->next = first != NULL ? first : buffered;
+        buffered->previous = first != NULL ? first->previous : buffered;
+        buffered->previous->next = buffered;
+        buffered->next->previous = buffered;
+        loop->buffered = first != NULL ? first : buffered;
+        loop->buffered_count++;
+        return;
+    }
+    buffered->previous->next = buffered->next;
+    buffered->next->previous = buffered->previous;
+    if (first == buffered) {
+        loop->buffered = buffered->next != buffered ? buffered->next : NULL;
+    }
+    buffered->next = buffered->previous = NULL;
+    loop->buffered_count--;
+}
+
+/* At most half of the room: descriptors have theirs, too. Who is reported is the last one of the next time. */
+static uint32_t report_buffered(loop_t *loop, loop_ready_t *ready, uint32_t max) {
+    uint32_t most = max - max / 2;
+    uint32_t count = loop->buffered_count < most ? loop->buffered_count : most;
+    for (uint32_t i = 0; i < count; i++) {
+        ready[i] = (loop_ready_t){.tag = loop->buffered->tag, .events = LOOP_READ};
+        loop->buffered = loop->buffered->next;
+    }
+    return count;
+}
+
 static int milliseconds(int64_t sleep_ns) {
     if (sleep_ns < 0) {
         return -1;
@@ -57,11 +92,16 @@ static int milliseconds(int64_t sleep_ns) {
 uint32_t loop_wait(loop_t *loop, int64_t sleep_ns, loop_ready_t *ready, uint32_t max) {
     struct epoll_event events[LOOP_READY_MAX];
     check(max > 0);
-    int count =
-        epoll_wait(loop->epoll_fd, events, max < LOOP_READY_MAX ? (int)max : LOOP_READY_MAX, milliseconds(sleep_ns));
+    uint32_t buffered = report_buffered(loop, ready, max < LOOP_READY_MAX ? max : LOOP_READY_MAX);
+    uint32_t room = (max < LOOP_READY_MAX ? max : LOOP_READY_MAX) - buffered;
+    if (room == 0) {
+        return buffered;
+    }
+    ready += buffered;
+    int count = epoll_wait(loop->epoll_fd, events, (int)room, buffered != 0 ? 0 : milliseconds(sleep_ns));
     if (count < 0) {
         check(errno == EINTR);
-        return 0;
+        return buffered;
     }
     for (int i = 0; i < count; i++) {
         uint32_t from = events[i].events;
@@ -70,5 +110,5 @@ uint32_t loop_wait(loop_t *loop, int64_t sleep_ns, loop_ready_t *ready, uint32_t
                           | ((from & (uint32_t)EPOLLOUT) != 0 ? LOOP_WRITE : 0u)
                           | ((from & (uint32_t)(EPOLLERR | EPOLLHUP)) != 0 ? LOOP_ERROR : 0u);
     }
-    return (uint32_t)count;
+    return buffered + (uint32_t)count;
 }

@@ -72,7 +72,7 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
 
 static void read_peer(plane_t *plane, peer_t *peer) {
     bytes_t input;
-    status_t status = conn_read(&peer->conn, &plane->input, peer->parser.need, &input);
+    status_t status = conn_read(&peer->conn, &plane->loop, &plane->input, peer->parser.need, &input);
     switch (status) {
     case STATUS_OK: peer_act(plane, peer, input); return;
     case STATUS_AGAIN: return;
@@ -91,6 +91,7 @@ static void ready_peer(plane_t *plane, peer_t *peer, uint32_t events) {
     if (peer->state == PEER_DOOMED) {
         return;
     }
+    events = conn_ready(&peer->conn, events);
     if ((events & LOOP_WRITE) != 0) {
         peer_flush(plane, peer);
     }
@@ -122,7 +123,7 @@ static void ready_one(plane_t *plane, const loop_ready_t *ready) {
     /* A store's completion: store_tick takes it. */
 }
 
-static void turn(plane_t *plane) {
+void plane_turn(plane_t *plane) {
     loop_ready_t ready[LOOP_READY_MAX];
     uint32_t count = loop_wait(&plane->loop, core_sleep_ns(plane), ready, LOOP_READY_MAX);
     plane->now = clock_now();
@@ -155,7 +156,7 @@ static void close_everything(plane_t *plane) {
 static void *plane_main(void *argument) {
     plane_t *plane = argument;
     while (!atomic_load_explicit(&plane->stopping, memory_order_acquire)) {
-        turn(plane);
+        plane_turn(plane);
     }
     close_everything(plane);
     return NULL;

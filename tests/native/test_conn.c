@@ -40,15 +40,15 @@ static void send_peer(const void *at, size_t size) {
 static void leftovers_come_first(void) {
     start(1 << 20);
     bytes_t input;
-    CHECK_EQ_I64(STATUS_AGAIN, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_AGAIN, conn_read(&conn, &loop, &scratch, 0, &input));
     send_peer("abcdef", 6);
-    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_TEXT("abcdef", input.at, input.size);
     CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 2));
-    CHECK_EQ_I64(STATUS_AGAIN, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_AGAIN, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_TEXT("cdef", conn_rest(&conn).at, conn_rest(&conn).size);
     send_peer("gh", 2);
-    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_TEXT("cdefgh", input.at, input.size);
     CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 6));
     CHECK_EQ_U64(0, conn_rest(&conn).size);
@@ -60,7 +60,7 @@ static void rest_is_there_after_a_verdict(void) {
     start(1 << 20);
     bytes_t input;
     send_peer("CONNECT PING", 12);
-    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 8));
     input = conn_rest(&conn);
     CHECK_TEXT("PING", input.at, input.size);
@@ -76,7 +76,7 @@ static void parts_stay_where_they_are(void) {
     bytes_t input;
     memset(block, 'a', sizeof block);
     send_peer(block, sizeof block);
-    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 100));
     const uint8_t *first = conn_rest(&conn).at;
     for (uint32_t i = 0; i < 48; i++) {
@@ -85,7 +85,7 @@ static void parts_stay_where_they_are(void) {
         CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 100));
     }
     send_peer("b", 1);
-    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_EQ_U64(101, input.size);
     CHECK_TEXT("ab", input.at + 99, 2);
     CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 101));
@@ -115,7 +115,7 @@ static void any_size_arrives_whole(void) {
                 written += put > 0 ? (uint64_t)put : 0;
             }
             bytes_t input;
-            status_t status = conn_read(&conn, &scratch, ops[o], &input);
+            status_t status = conn_read(&conn, &loop, &scratch, ops[o], &input);
             if (status == STATUS_AGAIN) {
                 continue;
             }
@@ -147,7 +147,7 @@ static void an_announced_op_costs_what_arrived(void) {
         size_t size = i == 0 ? 300 : sizeof block / 10;
         send_peer(block, size);
         arrived += size;
-        CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, arrived == 300 ? 0 : 1u << 20, &input));
+        CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, arrived == 300 ? 0 : 1u << 20, &input));
         CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 0));
         CHECK(conn.rest.capacity <= 4 * arrived + (128u << 10));
     }
@@ -161,15 +161,15 @@ static void a_lowered_read_max_holds(void) {
     conn.read_max = 1000;
     bytes_t input;
     send_peer(block, sizeof block);
-    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_EQ_U64(1000, input.size);
     CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 400));
-    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_EQ_U64(1000, input.size);
     CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 0));
-    CHECK_EQ_I64(STATUS_FULL, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_FULL, conn_read(&conn, &loop, &scratch, 0, &input));
     conn.read_max = CONN_SCRATCH_SIZE;
-    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_EQ_U64(sizeof block - 400, input.size);
     CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, input.size));
     stop();
@@ -183,7 +183,7 @@ static void an_op_without_end_is_refused(void) {
         ssize_t put = write(peer, out, sizeof out);
         CHECK(put > 0 || errno == EAGAIN);
         bytes_t input;
-        status = conn_read(&conn, &scratch, 0, &input);
+        status = conn_read(&conn, &loop, &scratch, 0, &input);
         if (status == STATUS_OK) {
             CHECK(input.size <= INPUT_MAX + CONN_SCRATCH_SIZE);
             CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 0));
@@ -198,9 +198,9 @@ static void a_gone_peer_is_closed(void) {
     bytes_t input;
     send_peer("x", 1);
     shutdown(peer, SHUT_WR);
-    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
     CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 1));
-    CHECK_EQ_I64(STATUS_CLOSED, conn_read(&conn, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_CLOSED, conn_read(&conn, &loop, &scratch, 0, &input));
     close(peer);
     peer = dup(0);
     CHECK_EQ_I64(STATUS_OK, outq_ordered(&conn.out, BYTES_LITERAL("PING\r\n")));
