@@ -22,4 +22,7 @@ void core_close(plane_t *plane);
 void core_shutdown(plane_t *plane);                       /* everything appended becomes durable */
 LEAF_MUST_USE status_t core_memory_store(plane_t *plane); /* opens the memory store on first use */
 
+/* Of the driver, plane.c: waits, reads, acts, settles, writes; the thread does nothing else. */
+void plane_turn(plane_t *plane);
+
 #endif

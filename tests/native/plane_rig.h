@@ -1,5 +1,8 @@
 /* plane_rig.h: the plane's core without sockets, threads and clock: bytes go into a peer, bytes come out of its queue.
- * Time stands still unless a test moves plane->now. */
+ * Time stands still unless a test moves plane->now.
+ *
+ * With RIG_BYTE_BY_BYTE(promises) the promises are kept a second time by peers behind a transport in memory, which
+ * hands over and takes one byte at a time. */
 #ifndef LEAFD_TESTS_PLANE_RIG_H
 #define LEAFD_TESTS_PLANE_RIG_H
 
@@ -18,12 +21,14 @@
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "plane/tick.h"
+#include "memory_transport.h"
 #include "test.h"
 
 #define RIG_ACCOUNT 1u
 #define RIG_FLAGS (VERDICT_ECHO | VERDICT_HEADERS | VERDICT_NO_RESPONDERS | VERDICT_PROTOCOL_1)
 
 static char rig_out[1 << 20];
+static bool rig_by_byte;
 static uint32_t rig_admits_to = RIG_ACCOUNT; /* the account of who comes next */
 
 static bytes_t rig_text(const char *text) {
@@ -78,11 +83,37 @@ static inline plane_t *rig_open(const char *directory, const char *domain) {
 
 static inline void rig_close(plane_t *plane) {
     core_close(plane);
+    conn_scratch_close(&plane->input);
     free(plane);
+}
+
+static inline peer_t *rig_peer(plane_t *plane, uint32_t kind, const char *address) {
+    peer_t *peer = peer_new(plane, -1, kind, 1, rig_text(address));
+    if (peer != NULL && rig_by_byte) {
+        CHECK_EQ_I64(STATUS_OK, conn_switch(&peer->conn, &transport_memory, memory_transport(1, 1)));
+    }
+    return peer;
+}
+
+/* The driver's part: reads until the transport has nothing left. */
+static inline void rig_receive(plane_t *plane, peer_t *peer, const char *text) {
+    memory_transport_t *memory = peer->conn.transport_state;
+    CHECK_EQ_I64(STATUS_OK, buffer_append(&memory->input, text, (uint32_t)strlen(text)));
+    if (plane->input.at == NULL) CHECK_EQ_I64(STATUS_OK, conn_scratch_open(&plane->input));
+    bytes_t input;
+    while (conn_read(&peer->conn, &plane->loop, &plane->input, peer->parser.need, &input) == STATUS_OK) {
+        uint32_t used = peer_input(plane, peer, input);
+        CHECK_EQ_I64(STATUS_OK, conn_keep(&peer->conn, input, used));
+    }
+    CHECK_EQ_U64(0, memory->input.size);
 }
 
 /* Without ending the tick: what a doomed peer was told can still be read. */
 static inline void rig_say(plane_t *plane, peer_t *peer, const char *text) {
+    if (peer->conn.transport == &transport_memory) {
+        rig_receive(plane, peer, text);
+        return;
+    }
     CHECK_EQ_I64(STATUS_OK, buffer_append(&peer->conn.rest, text, strlen(text)));
     bytes_t input = conn_rest(&peer->conn);
     uint32_t used = peer_input(plane, peer, input);
@@ -94,11 +125,10 @@ static inline void rig_feed(plane_t *plane, peer_t *peer, const char *text) {
     core_settle(plane);
 }
 
-/* Everything that waits to be written, which is written by that. */
-static inline const char *rig_heard(peer_t *peer) {
+static inline size_t rig_take_queue(outq_t *out) {
     struct iovec iov[OUTQ_IOVECS];
     size_t size = 0;
-    for (int count; (count = outq_gather(&peer->conn.out, iov)) != 0;) {
+    for (int count; (count = outq_gather(out, iov)) != 0;) {
         uint64_t written = 0;
         for (int i = 0; i < count; i++) {
             CHECK(size + iov[i].iov_len < sizeof(rig_out));
@@ -106,8 +136,27 @@ static inline const char *rig_heard(peer_t *peer) {
             size += iov[i].iov_len;
             written += iov[i].iov_len;
         }
-        outq_written(&peer->conn.out, written, 1);
+        outq_written(out, written, 1);
     }
+    return size;
+}
+
+static inline size_t rig_take_sent(conn_t *conn) {
+    memory_transport_t *memory = conn->transport_state;
+    loop_t none = {.epoll_fd = -1};
+    while (conn_flush(conn, &none, 1) == STATUS_AGAIN) {
+    }
+    size_t size = (size_t)memory->output.size;
+    CHECK(size < sizeof(rig_out));
+    if (size != 0) memcpy(rig_out, memory->output.at, size);
+    memory->output.size = 0;
+    return size;
+}
+
+/* Everything that waits to be written, which is written by that. */
+static inline const char *rig_heard(peer_t *peer) {
+    bool memory = peer->conn.transport == &transport_memory;
+    size_t size = memory ? rig_take_sent(&peer->conn) : rig_take_queue(&peer->conn.out);
     rig_out[size] = 0;
     return rig_out;
 }
@@ -120,7 +169,7 @@ static inline const char *rig_heard(peer_t *peer) {
 
 static inline peer_t *rig_admit(plane_t *plane, uint32_t op, uint32_t kind, conn_verdict_t verdict,
                                 const rig_strings_t *strings) {
-    peer_t *peer = peer_new(plane, -1, kind, 1, rig_text("test:1"));
+    peer_t *peer = rig_peer(plane, kind, "test:1");
     CHECK(peer != NULL);
     rig_say(plane, peer, "CONNECT {}\r\n");
     CHECK(peer->state == PEER_WAITING);
@@ -162,6 +211,14 @@ static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *clust
     return rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, (conn_verdict_t){.flags = flags | VERDICT_HEADERS},
                      &strings);
 }
+
+#define RIG_BYTE_BY_BYTE(promises)                                                                                     \
+    do {                                                                                                               \
+        puts("-- byte by byte:");                                                                                      \
+        rig_by_byte = true;                                                                                            \
+        promises();                                                                                                    \
+        rig_by_byte = false;                                                                                           \
+    } while (0)
 
 /* The next event of that kind, others before it are dropped; false: there is none. Control is done with each when the
  * next one is asked for. */

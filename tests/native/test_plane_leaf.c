@@ -341,7 +341,7 @@ static void mates(void) {
     RIG_HEARD("LS+ q g 6\r\n", other);
 }
 
-int main(void) {
+static void promises(void) {
     RUN_LINKED("a subject is told once whatever the number of subscriptions, a queue group with its weight", told_once);
     RUN_LINKED("a hub carries interest and messages between spokes, never back and never to the same cluster",
                between_spokes);
@@ -368,5 +368,10 @@ int main(void) {
     RUN_LINKED("links of one cluster do not hear what they want themselves, whoever of them comes and goes", mates);
     RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
     RUN("errors of a link are told some times a second, and counted otherwise", errors_are_counted);
+}
+
+int main(void) {
+    promises();
+    RIG_BYTE_BY_BYTE(promises);
     return TEST_RESULT();
 }
