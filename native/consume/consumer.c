@@ -51,7 +51,7 @@ static bool takes_everything(filters_t filters) {
 static void derive(consumer_t *consumer) {
     if (consumer->setup.config.ack_wait_ns <= 0) consumer->setup.config.ack_wait_ns = DEFAULT_ACK_WAIT_NS;
     consumer->filter_all = takes_everything(consumer->setup.filters);
-    if (consumer->filter_all) consumer->setup.filters.count = 0;
+    if (consumer->filter_all) consumer->setup.filters = (filters_t){0};
     uint8_t *at = consumer->ack_prefix;
     memcpy(at, "$JS.ACK.", 8);
     at += 8;
@@ -184,11 +184,7 @@ void consumer_remove(consumer_t *consumer, moment_t now) {
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
 
 bool consumer_matches(const consumer_t *consumer, bytes_t subject) {
-    if (consumer->filter_all) return true;
-    for (uint32_t i = 0; i < consumer->setup.filters.count; i++) {
-        if (subject_matches(subject, consumer->setup.filters.patterns[i])) return true;
-    }
-    return false;
+    return filters_match(consumer->setup.filters, subject);
 }
 
 void consumer_recount(consumer_t *consumer) {

@@ -53,7 +53,7 @@ static void stream_export(plane_t *plane, const plane_command_t *command, stream
     status_t status = STATUS_OK;
     for (uint32_t step = 0; step < STEP_MESSAGES && out->size < EXPORT_BYTES && status == STATUS_OK; step++) {
         stored_message_t message;
-        status = store_next(stream->store, (filters_t){NULL, 0}, &from, upto, 1, &message);
+        status = store_next(stream->store, (filters_t){.patterns = NULL, .count = 0}, &from, upto, 1, &message);
         if (status == STATUS_OK) {
             status = archive_write(out, message.seq, message.ts, message.subject, message.header, message.payload);
             from = message.seq + 1;

@@ -28,6 +28,7 @@
 #include "store/store.h"
 #include "text/hash8.h"
 #include "text/headers.h"
+#include "text/subject_set.h"
 #include "text/text.h"
 #include "text/tokens.h"
 #include "wire/emit.h"
@@ -304,7 +305,8 @@ static status_t read_filters(const strings_t *strings, consumer_parts_t *parts) 
             parts->filters[i] = strings_next(&left);
         }
     }
-    parts->setup.filters = (filters_t){parts->filters, count};
+    subject_set_t set = subject_set_make(parts->filters, count);
+    parts->setup.filters = (filters_t){.patterns = set.at, .count = set.count, .sorted = set.sorted};
     return STATUS_OK;
 }
 

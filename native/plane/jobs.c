@@ -151,7 +151,7 @@ static status_t search_bound(const stream_t *stream, search_t *search) {
 
 static status_t search_next(const stream_t *stream, search_t *search, stored_message_t *out) {
     uint64_t upto = store_stream_visible(stream->store);
-    filters_t filters = {&search->pattern, search->pattern.size != 0 ? 1 : 0};
+    filters_t filters = {.patterns = &search->pattern, .count = search->pattern.size != 0 ? 1 : 0};
     if (filters.count != 0 && !subject_has_wildcard(search->pattern)) {
         search->newest = (store_newest_t){0};
         search->bounding = true;

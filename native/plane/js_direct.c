@@ -183,7 +183,7 @@ static bool step_first(direct_t *direct) {
     if (status == STATUS_AGAIN) {
         return false;
     }
-    filters_t filters = {&direct->asked.next_by, direct->asked.next_by.size != 0 ? 1 : 0};
+    filters_t filters = {.patterns = &direct->asked.next_by, .count = direct->asked.next_by.size != 0 ? 1 : 0};
     direct->tally = status == STATUS_OK ? store_tally_open(direct->stream->store, filters, message.seq) : NULL;
     if (direct->tally == NULL) {
         return over(direct, "404 Message Not Found");

@@ -336,7 +336,6 @@ bool head_peek(store_stream_t *stream, bytes_t subject, head_t *head);
 head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject);
 void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */
 void heads_settle(store_t *store);                             /* changed heads into the batch */
-bool filters_match(filters_t filters, bytes_t subject);
 /* Newest of the subjects that match: the highest sequence, 0 = none. */
 uint64_t subjects_last(store_stream_t *stream, bytes_t pattern);
 

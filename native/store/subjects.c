@@ -95,15 +95,6 @@ void heads_settle(store_t *store) {
     }
 }
 
-bool filters_match(filters_t filters, bytes_t subject) {
-    for (uint32_t i = 0; i < filters.count; i++) {
-        if (subject_matches(subject, filters.patterns[i])) {
-            return true;
-        }
-    }
-    return filters.count == 0;
-}
-
 /* ---- the newest -------------------------------------------------------------------------------------------------- */
 
 static bool matches_all(bytes_t pattern) {

@@ -18,11 +18,16 @@
 
 #include "base/check.h"
 #include "text/subject.h"
+#include "text/subject_set.h"
+#include "text/text.h"
+#include "text/tokens.h"
 #include "store/core.h"
 
-#define CHAIN_COST 4     /* a step back on a chain costs about so many steps forward */
-#define WALK_COST 4      /* and a look at a head so many */
-#define WALK_ALWAYS 4096 /* subjects: so few are always walked, to know whether all match */
+#define CHAIN_COST 4       /* a step back on a chain costs about so many steps forward */
+#define WALK_COST 4        /* and a look at a head so many */
+#define WALK_OPEN_COST 128 /* to begin a walk */
+#define WALK_SHORT 32      /* looks of a walk that is not the first of its slice */
+#define WALK_ALWAYS 4096   /* subjects: so few are always walked, to know whether all match */
 
 typedef enum tally_way { TALLY_CHAIN, TALLY_WALK, TALLY_AFTER, TALLY_BEFORE, TALLY_TOTAL } tally_way_t;
 
@@ -33,7 +38,8 @@ struct store_tally {
     uint64_t from;
     tally_way_t way;
     bool walked;    /* `all` is known */
-    uint32_t which; /* the filter that is walked: a subject counts for its first match */
+    uint32_t which; /* the filters that are walked, up to `until`: a subject counts for its first match */
+    uint32_t until;
     store_walk_t *walk;
     uint64_t all;     /* messages that match, of the subjects that were walked */
     uint64_t counted; /* in the part that was scanned, or on the chain */
@@ -45,15 +51,17 @@ struct store_tally {
 
 /* ---- what happens meanwhile -------------------------------------------------------------------------------------- */
 
+/* Does one of the filters [from, to) match? A part of what is sorted is sorted. */
+static bool some_match(const store_tally_t *tally, uint32_t from, uint32_t to, bytes_t subject) {
+    uint32_t sorted = tally->filters.sorted < to ? tally->filters.sorted : to;
+    subject_set_t set = {.at = tally->patterns + from, .count = to - from, .sorted = sorted > from ? sorted - from : 0};
+    return subject_set_matches(&set, subject);
+}
+
 static bool was_walked(const store_tally_t *tally, bytes_t subject) {
-    if (tally->walked) {
-        return true;
-    }
-    uint32_t which = 0;
-    while (!subject_matches(subject, tally->filters.patterns[which])) {
-        which++;
-    }
-    return which < tally->which || (which == tally->which && tally->walk != NULL && walk_passed(tally->walk, subject));
+    return tally->walked || some_match(tally, 0, tally->which, subject)
+           || (tally->walk != NULL && some_match(tally, tally->which, tally->until, subject)
+               && walk_passed(tally->walk, subject));
 }
 
 static void tally_change(store_tally_t *tally, uint64_t seq, bytes_t subject, bool in) {
@@ -105,6 +113,7 @@ static void scan(store_tally_t *tally, tally_way_t way, uint64_t begin, uint64_t
                              .way = way,
                              .walked = tally->walked,
                              .which = tally->which,
+                             .until = tally->until,
                              .all = tally->all,
                              .begin = begin,
                              .at = begin,
@@ -198,33 +207,66 @@ static bool step_chain(store_tally_t *tally, uint32_t budget) {
 static bool visit_head(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
     store_tally_t *tally = context;
     (void)last_seq;
-    for (uint32_t i = 0; i < tally->which; i++) {
-        if (subject_matches(subject, tally->filters.patterns[i])) {
-            return true; /* counted by an earlier filter */
-        }
+    if (some_match(tally, tally->which, tally->until, subject) && !some_match(tally, 0, tally->which, subject)) {
+        tally->all += count;
     }
-    tally->all += count;
     return true;
 }
 
+/* How many bytes of the pattern come before its first wildcard; all of it when there is none. */
+static uint32_t stem_size(bytes_t pattern) {
+    for (token_walk_t walk = tokens_of(pattern); !walk.done;) {
+        bytes_t token = tokens_next(&walk);
+        if (token_is(token, '*') || token_is(token, '>')) {
+            return (uint32_t)(token.at - pattern.at);
+        }
+    }
+    return pattern.size;
+}
+
+/* Filters that stand side by side and differ only behind a wildcard share a walk over all that begins like them: of
+ * thousands, each would go through the same subjects. */
+static store_walk_t *open_walk(store_tally_t *tally) {
+    const bytes_t *filters = tally->patterns;
+    uint8_t stem[SUBJECT_BYTES_MAX];
+    bytes_t first = filters[tally->which];
+    uint32_t size = stem_size(first);
+    tally->until = tally->which + 1;
+    while (size < first.size && size < sizeof(stem) && tally->until < tally->filters.count
+           && filters[tally->until].size > size && memcmp(filters[tally->until].at, first.at, size + 1) == 0
+           && stem_size(filters[tally->until]) == size) {
+        tally->until++;
+    }
+    if (tally->until == tally->which + 1) {
+        return store_walk_open(tally->stream, first);
+    }
+    memcpy(stem, first.at, size);
+    stem[size] = '>';
+    return store_walk_open(tally->stream, bytes_of(stem, size + 1));
+}
+
 static bool step_walk(store_tally_t *tally, uint32_t budget) {
-    if (tally->which == tally->filters.count) {
-        tally->walked = true;
-        if (tally->from > tally->stream->first_seq) {
-            choose_scan(tally);
+    uint32_t looks = budget / WALK_COST + 1;
+    for (uint32_t walks = 0; tally->which < tally->filters.count; walks++, looks = WALK_SHORT) {
+        if (walks > budget / WALK_OPEN_COST) {
             return false;
         }
-        return true;
-    }
-    if (tally->walk == NULL) {
-        tally->walk = store_walk_open(tally->stream, tally->filters.patterns[tally->which]);
-    }
-    if (tally->walk != NULL && store_walk_step(tally->walk, budget / WALK_COST + 1, visit_head, tally) == STATUS_OK) {
+        if (tally->walk == NULL) {
+            tally->walk = open_walk(tally);
+        }
+        if (tally->walk == NULL || store_walk_step(tally->walk, looks, visit_head, tally) != STATUS_OK) {
+            return false; /* without memory it is tried again */
+        }
         store_walk_close(tally->walk);
         tally->walk = NULL;
-        tally->which++;
+        tally->which = tally->until;
     }
-    return false; /* without memory it is tried again */
+    tally->walked = true;
+    if (tally->from > tally->stream->first_seq) {
+        choose_scan(tally);
+        return false;
+    }
+    return true;
 }
 
 static bool step_scan(store_tally_t *tally, uint32_t budget) {
@@ -270,7 +312,7 @@ store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint6
     for (uint32_t i = 0; i < filters.count; i++) {
         size += sizeof(bytes_t) + filters.patterns[i].size;
         if (filters.patterns[i].size == 1 && filters.patterns[i].at[0] == '>') {
-            filters.count = 0;
+            filters.count = filters.sorted = 0;
             size = 0;
         }
     }
@@ -289,7 +331,7 @@ store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint6
     }
     *tally = (store_tally_t){.next = stream->tallies,
                              .stream = stream,
-                             .filters = {.patterns = tally->patterns, .count = filters.count},
+                             .filters = {.patterns = tally->patterns, .count = filters.count, .sorted = filters.sorted},
                              .from = from};
     stream->tallies = tally;
     choose(tally);

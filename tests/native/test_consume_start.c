@@ -1,4 +1,6 @@
 /* test_consume_start.c: where a consumer starts by its policy, filters, and the exactness of its counts. */
+#include <time.h>
+
 #include "consume_rig.h"
 
 static consumer_t *starting(uint8_t policy, uint64_t seq, int64_t ts, bytes_t *filters, uint32_t count) {
@@ -110,6 +112,26 @@ static void filters(void) {
     CHECK(!consume_wanted(rig.consume, STREAM_ID + 1, text("b.x")));
 }
 
+/* Each message that is stored asks every consumer of its stream. */
+static void thousands_of_filters(void) {
+    static char texts[30000][16];
+    static bytes_t many[30000];
+    for (uint32_t i = 0; i < 30000; i++) {
+        (void)snprintf(texts[i], sizeof texts[i], "f.%u", i);
+        many[i] = text(texts[i]);
+    }
+    rig_start(0);
+    subject_set_t set = subject_set_make(many, 30000);
+    consumer_setup_t setup = rig_setup("c");
+    setup.filters = (filters_t){.patterns = set.at, .count = set.count, .sorted = set.sorted};
+    consumer_t *consumer = rig_add(&setup);
+    CHECK_EQ_U64(0, rig_state(consumer).pending);
+    clock_t start = clock();
+    for (uint32_t i = 0; i < 5000; i++) CHECK(!consume_wanted(rig.consume, STREAM_ID, text("f.none")));
+    CHECK(consume_wanted(rig.consume, STREAM_ID, text("f.29999")));
+    CHECK((clock() - start) / CLOCKS_PER_SEC < 1);
+}
+
 static void rare_matches(void) {
     bytes_t rare = BYTES_LITERAL("rare");
     rig_start(0);
@@ -181,6 +203,7 @@ int main(void) {
     RUN("a start sequence in the future is waited for", future_start);
     RUN("last per subject delivers the newest of each subject, then what comes", last_per_subject);
     RUN("several filters select together", filters);
+    RUN("thirty thousand filters cost a message little more than one", thousands_of_filters);
     RUN("a filter that passes over many messages gives way to others", rare_matches);
     RUN("deleted messages leave the count of pending ones", deletions_count);
     RUN("a purge moves on a consumer that delivers nothing", purge_moves_on);

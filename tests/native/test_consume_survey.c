@@ -172,7 +172,7 @@ static void last_of_each_undisturbed(void) {
 static void last_of_all(void) {
     bytes_t filter = text("k.*");
     bytes_t none = text("none.*");
-    begin(DELIVER_LAST, (filters_t){&none, 1});
+    begin(DELIVER_LAST, (filters_t){.patterns = &none, .count = 1});
     while (!consumer_counted(consumer)) {
     }
     consumer_state_t state;
@@ -180,7 +180,7 @@ static void last_of_all(void) {
     CHECK_EQ_U64(0, state.pending);
     CHECK_EQ_U64(0, state.delivered_stream);
     end();
-    begin(DELIVER_LAST, (filters_t){&filter, 1});
+    begin(DELIVER_LAST, (filters_t){.patterns = &filter, .count = 1});
     deliver_all();
     CHECK_EQ_U64(1, deliveries);
     CHECK(came[start_seq]);

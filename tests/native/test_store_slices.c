@@ -9,6 +9,8 @@
 #define SUBJECTS 3000
 #define TALLIES 4
 #define PATTERNS 14
+#define PROBE_FILTERS 24
+#define FILTERS_MANY 12000
 
 typedef struct twin_message {
     uint32_t subject;
@@ -118,7 +120,7 @@ static void disturb(void) {
 
 typedef struct probe {
     store_tally_t *tally;
-    const char *pattern[2];
+    const char *pattern[PROBE_FILTERS];
     uint32_t count;
     uint64_t from;
     bool known;
@@ -140,14 +142,22 @@ static uint64_t twin_count(const probe_t *probe) {
     return count;
 }
 
+static filters_t sorted_filters(bytes_t *filters, uint32_t count) {
+    subject_set_t set = subject_set_make(filters, count);
+    return (filters_t){.patterns = set.at, .count = set.count, .sorted = set.sorted};
+}
+
 static void probe_open(probe_t *probe) {
-    *probe = (probe_t){.count = (uint32_t)below(3), .from = below(4) == 0 ? 0 : below(twin_last + 20)};
-    bytes_t filters[2];
+    uint64_t most = below(4) == 0 ? PROBE_FILTERS : 2;
+    *probe = (probe_t){.count = (uint32_t)below(most + 1), .from = below(4) == 0 ? 0 : below(twin_last + 20)};
+    bytes_t filters[PROBE_FILTERS];
     for (uint32_t i = 0; i < probe->count; i++) {
-        probe->pattern[i] = patterns[below(PATTERNS)];
+        do {
+            probe->pattern[i] = patterns[below(PATTERNS)];
+        } while (probe->count > 2 && probe->pattern[i][0] == '>'); /* everything is one filter */
         filters[i] = text(probe->pattern[i]);
     }
-    probe->tally = store_tally_open(stream, (filters_t){filters, probe->count}, probe->from);
+    probe->tally = store_tally_open(stream, sorted_filters(filters, probe->count), probe->from);
     CHECK(probe->tally != NULL);
 }
 
@@ -439,7 +449,7 @@ static void count_survives_what_it_stands_on(void) {
         (void)put(i % 20 == 0 ? "c.x" : "c.y", 0); /* c.x: 1, 21, .. 381 */
     }
     bytes_t filter = text("c.x");
-    store_tally_t *tally = store_tally_open(stream, (filters_t){&filter, 1}, 100);
+    store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &filter, .count = 1}, 100);
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 381));
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 361));
     CHECK(!store_tally_step(tally, 4)); /* counts 341 and 321, stands on 301 */
@@ -450,6 +460,35 @@ static void count_survives_what_it_stands_on(void) {
     }
     CHECK_EQ_U64(12, store_tally_now(tally)); /* 101, 121, .. 281, 321, 401 without what went */
     store_tally_close(tally);
+    rig_close(&rig);
+}
+
+/* The subjects are gone through once, not once for each filter. */
+static void thousands_of_filters(void) {
+    static char texts[FILTERS_MANY][32];
+    static bytes_t filters[FILTERS_MANY];
+    static const char *const forms[] = {"s.*.%u", "s.%u.*", "s.1.%u"};
+    rig = (rig_t){0};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 3, rig_config());
+    for (uint32_t i = 0; i < FILTERS_MANY; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "s.%u.%u", i < FILTERS_MANY / 2 ? 1 : i, i);
+        (void)put(name, 0);
+    }
+    for (uint32_t form = 0; form < 3; form++) {
+        for (uint32_t i = 0; i < FILTERS_MANY; i++) {
+            snprintf(texts[i], sizeof texts[i], forms[form], i);
+            filters[i] = text(texts[i]);
+        }
+        filters_t many = sorted_filters(filters, FILTERS_MANY);
+        for (uint64_t from = 0; from <= 1000; from += 1000) {
+            clock_t start = clock();
+            CHECK_EQ_U64((form == 2 ? FILTERS_MANY / 2 : FILTERS_MANY) - (from == 0 ? 0 : from - 1),
+                         store_count(stream, many, from));
+            CHECK((clock() - start) / CLOCKS_PER_SEC < 2);
+        }
+    }
     rig_close(&rig);
 }
 
@@ -473,7 +512,7 @@ static void rollup_goes_on(void) {
         rig_sync(&rig);
     }
     bytes_t filter = text("r.1");
-    CHECK_EQ_U64(2, store_count(stream, (filters_t){&filter, 1}, 0));
+    CHECK_EQ_U64(2, store_count(stream, (filters_t){.patterns = &filter, .count = 1}, 0));
     stream_state_t state;
     store_stream_state(stream, &state);
     CHECK_EQ_U64(4502, state.messages);
@@ -484,6 +523,7 @@ int main(void) {
     RUN("counts, walks, searches and purges in slices agree with a twin while the stream changes", duels);
     RUN("a slice examines no more than its budget, deleted messages included", slices_are_bounded);
     RUN("a count goes on when the message that it stands on is deleted", count_survives_what_it_stands_on);
+    RUN("thousands of filters are counted in little more time than one", thousands_of_filters);
     RUN("a rollup that its first step does not finish says so, and spares what came after it", rollup_goes_on);
     return TEST_RESULT();
 }

@@ -246,7 +246,7 @@ static void large_purge(void) {
     rig_reopen(&rig);
     stream = rig_stream(&rig, 1, rig_config());
     bytes_t filter = text("p.a");
-    CHECK_EQ_U64(40000 - 36666, store_count(stream, (filters_t){&filter, 1}, 0));
+    CHECK_EQ_U64(40000 - 36666, store_count(stream, (filters_t){.patterns = &filter, .count = 1}, 0));
     rig_close(&rig);
 }
 
