@@ -27,7 +27,7 @@ void buffer_free(buffer_t *buffer) {
 }
 
 /* The capacity to have for `needed` bytes. Small ones double; a large one is moved by its pages, so growing it often
- * costs little, and what it has beyond its need is a good part of all memory. */
+ * costs little, and its spare capacity is a noticeable part of all memory. */
 static uint64_t larger(const buffer_t *buffer, uint64_t needed) {
     uint64_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY;
     while (capacity < needed) {

@@ -1,6 +1,6 @@
-/* buffer.h: a growable byte buffer with an upper bound, used where bytes gather before they are handed on (an output
- * queue, a batch). Grows by doubling, when large by a quarter; never shrinks by itself; buffer_trim gives memory back
- * when idle. */
+/* buffer.h: a growable byte buffer with an upper bound, for bytes that are collected before they are passed on (an
+ * output queue, a batch). Grows by doubling, when large by a quarter; never shrinks by itself; buffer_trim gives memory
+ * back when idle. */
 #ifndef LEAFD_BASE_BUFFER_H
 #define LEAFD_BASE_BUFFER_H
 

@@ -13,7 +13,7 @@ _Noreturn void check_failed(const char *condition, const char *file, int line) {
     if (size > 0) {
         size_t length = (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
         ssize_t written = write(STDERR_FILENO, text, length);
-        (void)written; /* there is nobody left to tell */
+        (void)written; /* if even this write fails, there is nobody to report it to */
     }
     abort();
 }

@@ -12,8 +12,8 @@ static uint64_t process_seed = MIX_C;
 
 __attribute__((constructor)) static void seed_from_system(void) {
     uint64_t seed;
-    /* Never blocks the start of a box that has gathered no entropy yet; the fixed seed only costs flooding resistance.
- */
+    /* A box that has gathered no entropy yet must not wait for it at its start. The fixed seed then makes collisions
+     * predictable, and nothing else. */
     if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) == (ssize_t)sizeof seed) {
         process_seed = seed;
     }

@@ -16,12 +16,12 @@
 
 typedef struct ring ring_t;
 
-/* size: entries, a power of two. NULL when memory or the eventfd is not to be had. */
+/* size: entries, a power of two. NULL: no memory, or no eventfd. */
 ring_t *ring_new(uint32_t size);
-/* One whose entries wake the consumer of `other` by other's eventfd: one sleep for both, ring_clear of either clears
- * both. */
+/* A ring that wakes its consumer by the eventfd of `other`, so that the consumer of both sleeps on one descriptor.
+ * ring_clear of either clears both. */
 ring_t *ring_new_beside(uint32_t size, const ring_t *other);
-void ring_free(ring_t *ring); /* NULL is fine; entries still inside are the caller's business */
+void ring_free(ring_t *ring); /* NULL is allowed; entries that are still in the ring are not released */
 
 /* Producer: STATUS_FULL leaves the ring as it was. */
 LEAF_MUST_USE status_t ring_push(ring_t *ring, void *entry);

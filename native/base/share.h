@@ -1,6 +1,6 @@
-/* share.h: a share of the process's memory: what is counted against it, and its bound. Counted where memory is taken
- * and given back (buffer.c), which is seldom, and not by the message. One thread touches a share. Which shares there
- * are: plane/memory.h. */
+/* share.h: a share of the process's memory: what is counted against it, and its bound. The count changes where memory
+ * is allocated and released (buffer.c), not with each message. Only one thread uses a share. Which shares there are:
+ * plane/memory.h. */
 #ifndef LEAFD_BASE_SHARE_H
 #define LEAFD_BASE_SHARE_H
 
@@ -12,8 +12,8 @@ typedef struct buffer buffer_t;
 typedef struct share {
     uint64_t used;
     uint64_t limit;
-    /* Asked when `buffer` needs `more` bytes and the share has not so many left. It may empty buffers, this one too
-     * (its memory stays); false: the buffer cannot have them. NULL: never. */
+    /* Called when `buffer` needs `more` bytes and the share has fewer left. It may empty buffers, this one too (its
+     * memory stays); false: the buffer cannot have them. NULL: never. */
     bool (*make_room)(void *context, const buffer_t *buffer, uint64_t more);
     void *context;
 } share_t;

@@ -1,4 +1,5 @@
-/* ack.c: the verbs that clients send back for a delivered message, as exactly as the reference server takes them. */
+/* ack.c: the verbs that clients send back for a delivered message, with exactly the spellings that the reference
+ * accepts. */
 #include "text/duration.h"
 #include "text/json.h"
 #include "consume/private.h"
@@ -12,7 +13,7 @@ static void settle_row(consumer_t *consumer, uint32_t row) {
     if (done.seq > consumer->acked_upto) consumer->acked_upto = done.seq;
     state_dirty(consumer);
     retention_release(consumer, done.seq);
-    consumer_ready(consumer); /* max_ack_pending may have held it up */
+    consumer_ready(consumer); /* max_ack_pending may have stopped its deliveries */
 }
 
 void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
@@ -145,7 +146,7 @@ static bytes_t behind(bytes_t body, uint32_t size) {
 
 void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_seq, uint64_t delivered, bytes_t body,
                   bytes_t reply, moment_t now, bool *answer) {
-    (void)delivered; /* our own count is the one that counts */
+    (void)delivered; /* our own count decides */
     consumer->consume->now = now;
     consumer->active_ns = now.mono_ns;
     *answer = false;

@@ -1,5 +1,5 @@
-/* consume.c: the room itself: the groups of consumers by stream, the store's hooks, timers, the lines of consumers that
- * have work or wait for their receiver, and the tick that goes round them. What a consumer does lives in the other
+/* consume.c: the room itself: the groups of consumers by stream, the store's hooks, timers, the lists of consumers that
+ * have work or wait for their receiver, and the tick that serves them in turn. What a consumer does is in the other
  * files. */
 #include <stdlib.h>
 
@@ -295,7 +295,7 @@ void consume_unblocked(consume_t *consume) {
 
 static void review_interest(consume_t *consume) {
     consume->interest_changed = false;
-    consume_unblocked(consume); /* the full receiver may be the one that went */
+    consume_unblocked(consume); /* the receiver that was full may be the one that is gone */
     for (uint32_t i = 0; i < consume->heap_count; i++) {
         if (consumer_is_push(consume->heap[i])) push_review(consume->heap[i]);
     }
@@ -320,7 +320,7 @@ void consume_tick(consume_t *consume, moment_t now, bool *again) {
     if (consume->interest_changed) review_interest(consume);
     fire_timers(consume, again);
     uint32_t budget = TICK_MESSAGES;
-    /* Everybody who is ready now gets one turn; who has more goes to the end of the line. */
+    /* Each consumer that is ready now gets one turn; one that has more to do goes to the end of the list. */
     for (uint32_t turns = consume->ready.count; turns > 0 && budget > 0 && consume->ready.head; turns--) {
         consumer_t *consumer = consume->ready.head;
         turn_t turn = consumer_run(consumer, &budget);
@@ -351,7 +351,7 @@ void consume_flush(consume_t *consume) {
         consumer->next_dirty = NULL;
         consumer->dirty = false;
         if (retention_recorded(consumer->group)) {
-            state_flush(consumer); /* on failure it makes itself dirty again */
+            state_flush(consumer); /* on failure it is marked dirty again */
         } else {
             state_dirty(consumer);
         }

@@ -1,6 +1,7 @@
 /* consume.h: JetStream consumers as a sans-IO machine over the store: cursors, pending acks, redelivery, pull requests,
- * push with flow control and heartbeats, retention by interest. Knows the store and the time it is told; knows no
- * connection, no account table and no wire format: what goes out goes through consume_out_t, which plane/ fills in.
+ * push with flow control and heartbeats, retention by interest. Knows the store and the time it is given; knows no
+ * connection and no account. What it sends (messages, and statuses as header blocks) goes through consume_out_t, which
+ * plane/ implements.
  *
  *   plane: pull request, ack, flow reply, interest change, messages visible, time --> consume --> deliver, status,
  *   advisory
@@ -32,7 +33,7 @@ typedef struct delivery {
 typedef enum delivered {
     DELIVERED = 0,
     DELIVERED_NO_INTEREST, /* nobody subscribes `to` now */
-    DELIVERED_FULL,        /* the receiver's queue is over its high-water mark: stop, go on at a later tick */
+    DELIVERED_FULL,        /* the receiver's queue is above its high-water mark: stop, and go on in a later tick */
 } delivered_t;
 
 typedef struct consume_out {
@@ -43,7 +44,7 @@ typedef struct consume_out {
     /* Is there a live subscription matching `subject`? group empty: a plain one; otherwise a queue subscription of that
      * name. */
     bool (*interest)(void *context, uint32_t account, bytes_t subject, bytes_t group);
-    /* Likewise, but to that very subject: one with wildcards doesn't count. */
+    /* Likewise, but to exactly that subject: a subscription with wildcards does not count. */
     bool (*exact_interest)(void *context, uint32_t account, bytes_t subject, bytes_t group);
     void (*advise)(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text);
     /* An ephemeral's inactivity threshold passed: consume has removed it (its records too) just now. */
@@ -80,8 +81,8 @@ void consumer_remove(consumer_t *consumer, moment_t now);
 consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id);
 void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now); /* all its consumers */
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out);
-/* One bounded step of counting what is left; true: that is known, and a snapshot is cheap. Nothing is delivered before,
- * so the count is that of the moment when it is known first, and every delivery's count follows from it. */
+/* One bounded step of counting the messages that are left. True: the count is known, and a snapshot is cheap. Nothing
+ * is delivered before that, so the count is as of that moment, and the count of each delivery follows from it. */
 bool consumer_counted(consumer_t *consumer);
 void consumer_set_owner(consumer_t *consumer, void *owner);
 void *consumer_owner(const consumer_t *consumer);
@@ -100,7 +101,7 @@ LEAF_MUST_USE status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment
 
 /* What is in flight above stream sequence `after`, in ascending order, at most max rows; returns how many. */
 uint32_t consumer_export(consumer_t *consumer, uint64_t after, moment_t now, pending_entry_t *rows, uint32_t max);
-/* Puts a consumer that has delivered nothing where another one stood: the four positions of state, and its rows in
+/* Gives a consumer that has delivered nothing the position of another one: the four positions of state, and its rows in
  * ascending order. Rows of messages that are not there are left out. On failure it is to be removed. */
 LEAF_MUST_USE status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, const pending_entry_t *rows,
                                        uint32_t count, moment_t now);
@@ -111,7 +112,7 @@ bool consume_wanted(consume_t *consume, uint32_t stream_id, bytes_t subject);
 void consume_advanced(consume_t *consume, store_stream_t *stream);
 /* Interest somewhere changed (subscription added or removed, link up or down): look again at push and waiting pulls. */
 void consume_interest_changed(consume_t *consume);
-/* A receiver that was full has drained. */
+/* The queue of a receiver that was full has drained. */
 void consume_unblocked(consume_t *consume);
 /* Deliver, redeliver, expire requests, heartbeats, inactivity. Bounded; *again: there is more to do at once. */
 void consume_tick(consume_t *consume, moment_t now, bool *again);

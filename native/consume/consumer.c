@@ -146,7 +146,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     derive(consumer);
     if (!same_filters(old.filters, consumer->setup.filters)) {
         consumer_recount(consumer);
-        if (consumer->survey) survey_again(consumer); /* it looked with the old ones */
+        if (consumer->survey) survey_again(consumer); /* that was counted with the old filters */
         retention_sweep(consumer->group, 0, 0, now.mono_ns);
     }
     shift_due(consumer, &old);
@@ -198,13 +198,13 @@ static bool count_step(consumer_t *consumer, uint32_t budget) {
     if (consumer->survey && !survey_step(consumer)) return false;
     if (!consumer->tally)
         consumer->tally = store_tally_open(consumer->stream, consumer->setup.filters, consumer->cursor);
-    /* without memory: at the next turn */
+    /* no memory: tried again in the next turn */
     if (!consumer->tally || !store_tally_step(consumer->tally, budget)) return false;
     consumer->left = store_tally_now(consumer->tally) + consumer->selection.count - consumer->selection.next
                      - consumer->selection.lost;
     store_tally_close(consumer->tally);
     consumer->tally = NULL;
-    consumer->left_known = true; /* from here on the store's hooks keep it */
+    consumer->left_known = true; /* from here on the store's hooks keep it up to date */
     return true;
 }
 
@@ -416,8 +416,8 @@ static int64_t inactive_due(const consumer_t *consumer) {
     return time_after(consumer->active_ns, threshold);
 }
 
-/* Nobody was here for the threshold: true when that really is so. Whoever holds unacknowledged messages may still be
- * working. */
+/* True when the consumer was really not used for the whole threshold. A client that holds unacknowledged messages may
+ * still be working on them. */
 static bool inactive(consumer_t *consumer) {
     int64_t now_ns = consumer->consume->now.mono_ns;
     if (inactive_due(consumer) > now_ns) return false;

@@ -1,13 +1,13 @@
 /* deliver.c: the delivery loop of one consumer: what comes next (redeliveries before new messages), to whom, and what
- * is to be remembered of it; and what happens when acknowledgements do not come. No allocation a message but the growth
- * of pending. */
+ * has to be recorded of it; and what happens when acknowledgements do not come. Nothing is allocated for a message,
+ * except when pending grows. */
 #include <stdlib.h>
 
 #include "consume/private.h"
 #include "text/decimal.h"
 
 #define UNREADABLE_NS (30 * NS_PER_SECOND) /* between two tries at a pending message that cannot be read */
-#define EXHAUSTED_KEPT 65536 /* where retention does not need them, only so many are remembered, for num_redelivered */
+#define EXHAUSTED_KEPT 65536 /* where retention does not need them, only so many are kept, for num_redelivered */
 
 typedef struct outgoing {
     stored_message_t message;
@@ -48,7 +48,7 @@ void consumer_exhaust(consumer_t *consumer, uint32_t row) {
         pending_remove(&consumer->pending, row);
     } else {
         pending_exhaust(&consumer->pending, row);
-        here->flags |= PENDING_STORED; /* it left the order, so the flush would not meet it */
+        here->flags |= PENDING_STORED; /* it left the order, so the flush would not find it */
         state_row_changed(consumer, row);
     }
     if (seq > consumer->acked_upto) consumer->acked_upto = seq;
@@ -68,9 +68,9 @@ static void drop_row(consumer_t *consumer, uint32_t row) {
     state_dirty(consumer);
 }
 
-/* A pending message that cannot be read now: it stays pending and is tried again, as if it had just been delivered. One
- * that is damaged for good stays until it is acknowledged, terminated or removed, or its deliveries are used up: nobody
- * has told that it is done with. */
+/* A pending message that cannot be read now: it stays pending and is tried again, as if it had just been delivered. A
+ * damaged one stays pending until it is acknowledged, terminated or removed, or its deliveries are used up, because no
+ * client has said that it is done with it. */
 static void put_off(consumer_t *consumer, uint32_t row) {
     pending_pop_queued(&consumer->pending);
     pending_row_t *here = pending_row(&consumer->pending, row);
@@ -116,7 +116,7 @@ static found_t at_end(consumer_t *consumer, uint64_t visible) {
     return consumer_left(consumer) > 0 ? FOUND_LATER : FOUND_END;
 }
 
-/* All delivered: a watcher of a million keys need not carry their sequences on. */
+/* All delivered: the list of sequences, a million for a million keys, can be released. */
 static void selection_end(selection_t *selection) {
     if (!selection->seqs) return;
     free(selection->seqs);
@@ -152,7 +152,7 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
     case STATUS_OK: return FOUND;
     case STATUS_AGAIN: consumer->cursor = from; return FOUND_AGAIN;
     case STATUS_NOT_FOUND: return at_end(consumer, visible);
-    default: return FOUND_UNREADABLE; /* what lies up to the visible end is not known: nothing is stepped over */
+    default: return FOUND_UNREADABLE; /* it is not known what is stored up to the visible end, so nothing is skipped */
     }
 }
 
@@ -180,7 +180,7 @@ static status_t header_with_size(consumer_t *consumer, outgoing_t *out) {
 }
 
 static status_t shape(consumer_t *consumer, outgoing_t *out) {
-    uint8_t *reply = consumer->consume->reply; /* its prefix was put there by consumer_run */
+    uint8_t *reply = consumer->consume->reply; /* consumer_run wrote its prefix */
     uint64_t left = consumer_left(consumer);
     if (!out->again && left > 0) left--;
     uint8_t *at = decimal_write(reply + consumer->prefix_size, out->deliveries);
@@ -214,7 +214,8 @@ static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_
     return consumer->consume->out.deliver(consumer->consume->out.context, &delivery);
 }
 
-/* A status was published since the message was read, and some stream may have stored that: read again. */
+/* A status was published since the message was read, and a stream may have stored it, which invalidates the message:
+ * read it again. */
 static bool refresh(consumer_t *consumer, outgoing_t *out) {
     return store_read(consumer->stream, out->message.seq, &out->message) == STATUS_OK
            && shape(consumer, out) == STATUS_OK;
@@ -312,7 +313,7 @@ static sent_t send_one(consumer_t *consumer, outgoing_t *out) {
     int64_t hold_ns = hold_back(consumer, out);
     if (hold_ns > 0) return wait_until(consumer, hold_ns);
     bool tracked = acks(consumer) && !out->again;
-    if (tracked) { /* before it goes out, because this is what may fail */
+    if (tracked) { /* before it is sent, because this may fail */
         int64_t due_ns = time_after(consumer->consume->now.mono_ns, consumer_wait(consumer, 1));
         status_t status =
             pending_add(&consumer->pending, out->message.seq, consumer->next_sequence, due_ns, 1, &out->row);
@@ -353,7 +354,7 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
     uint64_t bytes = 0;
     if (LEAF_UNLIKELY(!consumer->left_known)) {
         if (!consumer_has_demand(consumer)) return TURN_IDLE;
-        /* Even when that was the last step: who waits for the count takes it before anything is delivered. */
+        /* Also when that was the last step: a caller that waits for the count gets it before anything is delivered. */
         (void)consumer_counted(consumer);
         *budget -= *budget < COUNT_BUDGET / 4 ? *budget : COUNT_BUDGET / 4;
         return TURN_MORE;
@@ -377,7 +378,7 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
 /* ---- acknowledgements that do not come --------------------------------------------------------------------------- */
 
 /* Looks at every pending message; the next look comes when the earliest of them is due, but with very many of them not
- * before a time that keeps the looking at a thousandth of the processor. They are queued in stream order. */
+ * before a time that keeps this search at a thousandth of the processor's time. They are queued in stream order. */
 void consumer_expire(consumer_t *consumer) {
     int64_t now_ns = consumer->consume->now.mono_ns;
     pending_t *pending = &consumer->pending;

@@ -8,7 +8,7 @@
 
 #define FIRST_ROWS 64
 #define KEEP_ROWS 4096
-#define QUEUE_SLACK 1024 /* stale entries that the queue may hold beyond its live ones before they are thrown out */
+#define QUEUE_SLACK 1024 /* stale entries that the queue may hold beyond its live ones before they are removed */
 
 void pending_init(pending_t *pending) {
     memset(pending, 0, sizeof *pending);
@@ -53,7 +53,7 @@ static void slots_insert(pending_t *pending, uint32_t row) {
     pending->slots[slot] = row;
 }
 
-/* Closes the gap by moving back what was pushed over it, so that there are no tombstones to grow old. */
+/* Closes the gap by moving back the entries that had probed past it, so no tombstones are left. */
 static void slots_remove(pending_t *pending, uint32_t row) {
     uint32_t mask = pending->slot_capacity - 1;
     uint32_t hole = slot_of(pending, pending->rows[row].seq);
@@ -139,15 +139,15 @@ static void order_unlink(pending_t *pending, uint32_t row) {
     pending->count--;
 }
 
-/* Its entry stays in the ring and is stepped over; for rows that will not be queued again, or have just been popped. */
+/* Its entry stays in the ring and is skipped later; for rows that will not be queued again, or were just popped. */
 static void queue_forget(pending_t *pending, uint32_t row) {
     if (!(pending->rows[row].flags & PENDING_QUEUED)) return;
     pending->rows[row].flags &= ~(uint32_t)PENDING_QUEUED;
     pending->queued--;
 }
 
-/* Takes the entry out, because the row may be queued again, and then belongs to the end. Linear, but rare: only a
- * refusal with a delay of what is queued already comes here. */
+/* Removes the entry, because the row may be queued again and then belongs at the end. Linear, but rare: only a -NAK
+ * with a delay for a message that is queued already gets here. */
 void pending_unqueue(pending_t *pending, uint32_t row) {
     if (!(pending->rows[row].flags & PENDING_QUEUED)) return;
     uint32_t mask = pending->queue_capacity - 1;
@@ -186,7 +186,7 @@ void pending_count_delivery(pending_t *pending, uint32_t row) {
     if (++pending->rows[row].deliveries == 2) pending->redelivered++;
 }
 
-/* Throws out what was acknowledged while it was queued. */
+/* Removes what was acknowledged while it was queued. */
 static void queue_compact(pending_t *pending) {
     uint32_t mask = pending->queue_capacity - 1;
     uint32_t kept = 0;

@@ -1,12 +1,13 @@
-/* pending.h: what one consumer delivered and nobody acknowledged yet, and the queue of what is to be delivered again.
+/* pending.h: what one consumer has delivered and is not acknowledged yet, and the queue of what is to be delivered
+ * again.
  *
  *     slots  (hash of the stream sequence --> row)      rows (slab)               order: rows joined by before/after in
  *                                                                                 the
  *     [ .. | 3 | .. | 0 | .. ]                          [0][1][2][3] free..       order of first delivery = stream
  *                                                                                 order
  *
- * The head of the order is what holds the ack floor, so an ack costs O(1) whatever its order; the order is also that in
- * which expired rows are queued again. A row that used up its deliveries leaves the order but stays findable
+ * The head of the order holds the ack floor, so an acknowledgement takes constant time in any order. Expired rows are
+ * queued again in this order, too. A row that used up its deliveries leaves the order but stays findable
  * (PENDING_EXHAUSTED): interest and work queues keep its message. 40 bytes a row and 8 of slots; everything grows by
  * doubling up to PENDING_MAX. Knows no consumer, no store and no clock: due times are numbers to it.
  */
@@ -48,7 +49,7 @@ typedef struct pending {
     uint32_t redelivered; /* with more than one delivery, exhausted ones included */
     uint64_t *queue;      /* ring of sequences; stale ones are stepped over */
     uint32_t queue_capacity, queue_head, queue_count;
-    uint32_t queued; /* rows that are in the queue for real */
+    uint32_t queued; /* rows in the queue, without stale entries */
 } pending_t;
 
 void pending_init(pending_t *pending);
@@ -74,7 +75,7 @@ LEAF_MUST_USE status_t pending_queue(pending_t *pending, uint32_t row);
 void pending_unqueue(pending_t *pending, uint32_t row);
 /* The row that is first in the redelivery queue; PENDING_NONE when it is empty. */
 uint32_t pending_first_queued(pending_t *pending);
-void pending_pop_queued(pending_t *pending); /* takes the one that pending_first_queued gave out of the queue */
+void pending_pop_queued(pending_t *pending); /* removes the row that pending_first_queued returned from the queue */
 
 /* Every relation between rows, order, slots and queue; for tests. */
 bool pending_sound(const pending_t *pending);

@@ -1,4 +1,4 @@
-/* private.h: the structures that the files of this room share, and who does what.
+/* private.h: the structures that the files of this room share, and what each file does.
  *
  *     consume.c     the room: stream groups, hooks, timers, ready list, tick
  *     consumer.c    one consumer's life: add, configure, start position, counts, snapshot, reset, pause, removal
@@ -22,17 +22,17 @@
 
 #define NEVER INT64_MAX
 
-#define QUANTUM_MESSAGES 1024             /* one consumer's turn */
+#define QUANTUM_MESSAGES 1024             /* messages in one consumer's turn */
 #define QUANTUM_BYTES (1 << 20)           /* likewise */
-#define TICK_MESSAGES 8192                /* all consumers together, then the plane looks at its sockets */
+#define TICK_MESSAGES 8192                /* of all consumers together; then the plane serves its sockets */
 #define TICK_TIMERS 4096                  /* timers fired in one tick */
 #define SCAN_BUDGET 4096                  /* messages that a filter may pass over in one turn */
 #define COUNT_BUDGET 8192                 /* messages looked at to count what is left, in one turn */
 #define SWEEP_BUDGET 512                  /* messages looked at for retention in one tick and stream */
 #define SETTLE_NS (1 * NS_PER_SECOND)     /* deliveries and progress of ack none are stored this late */
-#define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* after the last loaded consumer, before an old sweep goes on */
+#define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* between the last loaded consumer and the start of an old sweep */
 #define RETRY_NS (100 * NS_PER_MS)        /* until what memory or the store refused is tried again */
-#define BLOCKED_NS (1 * NS_PER_SECOND)    /* a full receiver is asked again, should nobody say that it drained */
+#define BLOCKED_NS (1 * NS_PER_SECOND)    /* a full receiver is tried again, in case no event says that it drained */
 #define FLOW_WINDOW_MIN (2 << 20)
 #define FLOW_WINDOW_MAX (32 << 20)
 #define FLOW_ID_SIZE 4
@@ -42,8 +42,8 @@
 #define STATUS_MAX 512
 #define DEFAULT_ACK_WAIT_NS (30 * NS_PER_SECOND)
 #define DEFAULT_MAX_WAITING 512
-#define LOOK_ALWAYS 16 /* requests looked at for lost interest, whenever somebody asks */
-#define LOOK_MOST 1024 /* and so many after a rest, the usual lines whole */
+#define LOOK_ALWAYS 16 /* requests that are checked for lost interest at each occasion */
+#define LOOK_MOST 1024 /* and so many after a pause, which covers most queues whole */
 #define LOOK_REST_NS (5 * NS_PER_MS)
 #define WANTED_MAX (INT64_C(1) << 40)
 
@@ -63,19 +63,19 @@ struct request {
     uint8_t reply[];
 };
 
-/* Those that wait, in a ring; service goes on at the head. Those whose receivers are not full are in a second ring, so
- * that one reader among many full ones is found at once. */
+/* The waiting requests, in a ring; the next to be served is the head. Those whose receivers are not full are in a
+ * second ring, so that one of them among many full ones is found at once. */
 typedef struct requests {
     request_t *head;
     request_t *awake; /* the first of these at the head or behind it */
     uint32_t count;
     uint32_t no_wait;      /* how many of them are no_wait */
     int64_t wanted;        /* messages, all requests together */
-    request_t *looked;     /* the look at their interest goes on here, NULL = at the head */
+    request_t *looked;     /* the check of their interest goes on here, NULL = at the head */
     uint64_t steps;        /* requests considered by pull_next, so that a test may count them */
     int64_t look_after_ns; /* at many of them not before */
     int64_t timed_ns;      /* last look at the times of all of them */
-    int64_t due_ns;        /* no request expires or wants a heartbeat before */
+    int64_t due_ns;        /* no request expires or needs a heartbeat before */
 } requests_t;
 
 typedef struct push {
@@ -90,7 +90,7 @@ typedef struct push {
     int64_t tokens_at_ns;
 } push_t;
 
-/* The consumers of one stream. Lives from the first touch until the stream is removed. */
+/* The consumers of one stream. Exists from the first use until the stream is removed. */
 typedef struct group {
     consume_t *consume;
     store_stream_t *stream;
@@ -145,7 +145,7 @@ struct consumer {
     int64_t expiry_due_ns;   /* no pending message expires before */
     int64_t expiry_last_ns;  /* last look at all of them */
     int64_t paused_until_ns; /* mono, 0 = not paused */
-    int64_t active_ns;       /* last sign of life, for the inactivity threshold */
+    int64_t active_ns;       /* last activity of a client, for the inactivity threshold */
     int64_t not_before_ns;   /* replay original and rate limit: no delivery before */
     int64_t replay_sent_ns;  /* when the message before was sent */
     int64_t replay_last_ts;  /* stamp of the message before */
@@ -180,7 +180,7 @@ typedef struct id_map {
 struct consume {
     consume_out_t out;
     id_map_t groups, consumers;
-    group_t *last_group; /* the one the hooks saw last */
+    group_t *last_group; /* the stream of the last hook call */
     consumer_t **heap;
     uint32_t heap_count, heap_capacity;
     line_t ready, blocked;
@@ -198,9 +198,9 @@ struct consume {
 
 /* ---- consume.c --------------------------------------------------------------------------------------------------- */
 group_t *group_of(consume_t *consume, uint32_t stream_id);
-void consumer_ready(consumer_t *consumer);               /* has something to do, or may have */
+void consumer_ready(consumer_t *consumer);               /* marks that it has something to do, or may have */
 void consumer_unblock(consumer_t *consumer);             /* ask its receiver again */
-void consumer_arm(consumer_t *consumer, int64_t due_ns); /* wake it up not later than due */
+void consumer_arm(consumer_t *consumer, int64_t due_ns); /* serve it not later than due */
 uint64_t consume_random(consume_t *consume);
 /* into group and maps */
 LEAF_MUST_USE status_t consumer_join(consume_t *consume, store_stream_t *stream, consumer_t *consumer);
@@ -262,9 +262,9 @@ bool consumer_has_demand(const consumer_t *consumer);
 /* ---- pull.c ------------------------------------------------------------------------------------------------------ */
 void pull_on_time(consumer_t *consumer);
 void pull_end_of_stream(consumer_t *consumer);
-void pull_free(consumer_t *consumer); /* without a word */
+void pull_free(consumer_t *consumer); /* without a status */
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending);
-void pull_drop_without_interest(consumer_t *consumer); /* some of a long line at a time */
+void pull_drop_without_interest(consumer_t *consumer); /* a part of a long queue at a time */
 bool pull_awaited(consumer_t *consumer);               /* somebody listens to a request */
 /* The request to serve with a message of that size; finishes those that it does not fit. NULL: none. */
 request_t *pull_next(consumer_t *consumer, uint64_t size);
@@ -298,7 +298,7 @@ void retention_tick(consume_t *consume, bool *again);
 int64_t retention_deadline(const consume_t *consume);
 void retention_load(group_t *group);
 void retention_flush(group_t *group);
-/* A crash would not lose sight of what is still to be removed, so acks may become durable. */
+/* After a crash the removals that are left would still be known, so acknowledgements may become durable. */
 bool retention_recorded(const group_t *group);
 void retention_forget(group_t *group);
 

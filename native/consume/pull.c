@@ -1,4 +1,4 @@
-/* pull.c: pull requests: what a client may ask, the line of those that wait (served round robin, a message each), and
+/* pull.c: pull requests: what a client may ask, the queue of waiting requests (served round robin, a message each), and
  * the statuses that end them. Texts are compared by clients: they are those of the reference server, byte by byte. */
 #include <limits.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 static void send_status(consumer_t *consumer, bytes_t to, const char *text, const char *rest) {
     char header[STATUS_MAX];
     int size = snprintf(header, sizeof header, "NATS/1.0 %s\r\n%s\r\n", text, rest);
-    /* texts are ours and short, but for JSON errors, which are cut to fit */
+    /* our own texts are short; those of JSON errors are cut to fit */
     if (size < 0 || (size_t)size >= sizeof header) return;
     consume_out_t *out = &consumer->consume->out;
     out->status(out->context, consumer->setup.config.account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
@@ -49,7 +49,7 @@ static void awake_leave(requests_t *line, request_t *request) {
     request->next_awake->before_awake = request->before_awake;
 }
 
-/* At the end: everybody else comes first. */
+/* At the end of the queue: all others are served first. */
 static void line_append(requests_t *line, request_t *request) {
     if (!line->head) line->head = request->before = request;
     request_t *first = line->head;
@@ -72,7 +72,7 @@ static void line_leave(requests_t *line, request_t *request) {
     request->next->before = request->before;
 }
 
-/* Everybody is full, and is asked again in the next turn. */
+/* All receivers are full; they are tried again in the next turn. */
 static void line_awaken(requests_t *line) {
     request_t *request = line->head;
     for (uint32_t left = line->count; left > 0; left--, request = request->next) {
@@ -82,7 +82,7 @@ static void line_awaken(requests_t *line) {
 }
 
 /* What a request adds to `wanted`: no stream holds more messages than the cap, and the sum does not overflow. A client
- * may ask for less than nothing. */
+ * may ask for a negative number. */
 static int64_t share(const request_t *request) {
     int64_t left = request->left > -WANTED_MAX ? request->left : -WANTED_MAX;
     return left < WANTED_MAX ? left : WANTED_MAX;
@@ -119,7 +119,7 @@ static bool has_interest(consumer_t *consumer, const request_t *request) {
                          BYTES_NONE);
 }
 
-/* Drops requests that nobody listens to any more, in so many from where the last look ended, going round. */
+/* Drops requests whose inbox nobody subscribes to any more: looks at so many, from where the last check ended. */
 static void look(consumer_t *consumer, uint32_t most) {
     requests_t *line = &consumer->requests;
     request_t *request = line->looked ? line->looked : line->head;
@@ -131,8 +131,8 @@ static void look(consumer_t *consumer, uint32_t most) {
     }
 }
 
-/* Anybody may cause this as often as he asks, and a line may be as long as its consumer was configured: a look at more
- * than a few requests comes only after a rest, and takes a very long line in pieces. */
+/* Each new request causes this, and a queue may be as long as the consumer was configured. So more than a few requests
+ * are checked only after a pause, and a very long queue in parts. */
 void pull_drop_without_interest(consumer_t *consumer) {
     requests_t *line = &consumer->requests;
     if (line->count == 0) return;
@@ -174,9 +174,9 @@ static verdict_t judge_time(consumer_t *consumer, request_t *request) {
         tell(consumer, request, "408 Request Timeout", true);
         return DROP;
     }
-    /* When any request's time comes, the reference also ends the no_wait requests that got something: even a consumer
-     * that stands at max_ack_pending then lets go of them, and what is acked later does not come to a fetch that is
-     * over. */
+    /* When any request's time comes, the reference also ends the no_wait requests that got something: also those of a
+     * consumer that is at max_ack_pending. What is acknowledged later then does not go to a request that the client
+     * considers over. */
     if (judge_end(consumer, request) == DROP) return DROP;
     if (request->heartbeat_due_ns <= now_ns) {
         if (!has_interest(consumer, request)) return DROP;
@@ -187,8 +187,8 @@ static verdict_t judge_time(consumer_t *consumer, request_t *request) {
     return KEEP;
 }
 
-/* Looks at every request; with very many of them not before a time that keeps the looking at a small part of the
- * processor. */
+/* Looks at every request; with very many of them not before a time that keeps this search at a small part of the
+ * processor's time. */
 void pull_on_time(consumer_t *consumer) {
     requests_t *line = &consumer->requests;
     int64_t now_ns = consumer->consume->now.mono_ns;
@@ -226,7 +226,7 @@ request_t *pull_next(consumer_t *consumer, uint64_t size) {
     return NULL;
 }
 
-/* The head goes behind all others. */
+/* Moves the head behind all others. */
 static void pass_on(requests_t *line) {
     line->awake = line->head->next_awake;
     line->head = line->head->next;
@@ -355,7 +355,7 @@ static bool parse(bytes_t body, asked_t *asked, json_error_t *error) {
     if (body.size > 0 && body.at[0] == '{') return parse_object(body, asked, error);
     bytes_t digits = body;
     if (digits.size > 1 && digits.at[0] == '+') digits = bytes_of(digits.at + 1, digits.size - 1);
-    if (!json_integer(digits, &asked->batch)) asked->batch = 1; /* anything else asks for one */
+    if (!json_integer(digits, &asked->batch)) asked->batch = 1; /* anything else asks for one message */
     return true;
 }
 
@@ -385,7 +385,7 @@ static bool over_limits(consumer_t *consumer, const asked_t *asked, bytes_t repl
 }
 
 static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
-    /* its turn comes with the count, and answers it */
+    /* it is answered when the count is known */
     if (!consumer->left_known && !consumer_counted(consumer)) return false;
     uint64_t there = consumer_left(consumer) + consumer->pending.queued;
     if (asked->expires_ns == 0 && (there == 0 || consumer_paused(consumer))) {

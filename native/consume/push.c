@@ -31,8 +31,8 @@ void push_start(consumer_t *consumer) {
     push_review(consumer);
 }
 
-/* As in the reference a subscription with wildcards doesn't count, so a stream's or an import's wakes nobody's
- * consumer. */
+/* As in the reference, a subscription with wildcards does not count, so one of a stream or of an import starts no
+ * consumer's deliveries. */
 bool push_wanted(const consumer_t *consumer) {
     const consume_out_t *out = &consumer->consume->out;
     return out->exact_interest(out->context, consumer->setup.config.account, consumer->setup.deliver_subject,
@@ -45,7 +45,7 @@ void push_review(consumer_t *consumer) {
     consumer->push.active = interest;
     consumer->active_ns = consumer->consume->now.mono_ns;
     if (interest) {
-        /* Whoever listens now has nothing of ours in its buffers. */
+        /* The new subscriber has nothing of this consumer in its buffers. */
         consumer->push.outstanding = consumer->push.covered = 0;
         consumer->push.flow_open = false;
         heartbeat_later(consumer);
@@ -111,7 +111,7 @@ void push_flow_request(consumer_t *consumer) {
 void push_sent(consumer_t *consumer, uint64_t size) {
     push_t *push = &consumer->push;
     int64_t interval_ns = consumer->setup.config.idle_heartbeat_ns;
-    /* only later: no arming */
+    /* it only moves to a later time: the timer need not be set */
     if (interval_ns > 0) push->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, interval_ns);
     if (consumer->setup.config.rate_limit_bps > 0) push->tokens -= (int64_t)size;
     if (!flow_controlled(consumer)) return;

@@ -1,4 +1,4 @@
-/* retention.c: which messages of interest and work queue streams nobody needs any more.
+/* retention.c: which messages of interest and work queue streams no consumer needs any more.
  *
  * A single ack looks at one message at once. What concerns many (an ack-all, a consumer that goes or changes its
  * filters) is a sweep: a range of sequences per stream, looked at a bounded number a tick. A sweep that a flush finds
@@ -22,7 +22,7 @@ bool retention_by_interest(const group_t *group) {
     return retention_of(group) == RETENTION_INTEREST;
 }
 
-/* By its sequence alone; whether the filter matches is the caller's question. */
+/* By its sequence alone; the caller asks whether the filter matches. */
 static bool needs(const consumer_t *consumer, uint64_t seq) {
     if (consumer->setup.config.ack_policy != ACK_EXPLICIT) return seq > consumer->floor_stream;
     return seq >= consumer->cursor || consumer_selects(consumer, seq)

@@ -191,8 +191,8 @@ static bool step_merge(consumer_t *consumer) {
     return true;
 }
 
-/* Filters may overlap in what they match, although not as patterns; and what has left is looked for only if something
- * has. */
+/* Filters may overlap in what they match, although not as patterns. Messages that left the stream are looked for only
+ * if any did. */
 static bool step_verify(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
@@ -211,7 +211,7 @@ static bool step_verify(consumer_t *consumer) {
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* A message left. What VERIFY has not come to, or has not begun with, it will see. */
+/* A message left. VERIFY sees it by itself if it has not come that far. */
 void survey_removed(consumer_t *consumer, uint64_t seq) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;

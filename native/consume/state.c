@@ -8,7 +8,7 @@ typedef struct orphan {
     uint8_t key[16];
 } orphan_t;
 
-#define ORPHANS_MAX 65536 /* beyond that a record stays behind; loading throws it out */
+#define ORPHANS_MAX 65536 /* beyond that a record is left behind, and loading removes it */
 
 static store_t *store_of(const consumer_t *consumer) {
     return store_stream_store(consumer->stream);
@@ -63,7 +63,8 @@ void state_row_changed(consumer_t *consumer, uint32_t row) {
     if (row_write(consumer, here) != STATUS_OK) state_lazy(consumer);
 }
 
-/* A record that cannot be deleted now makes a message come twice after a crash, no more; loading meets it again. */
+/* If the record cannot be deleted now, a crash makes the message come twice, and nothing worse; loading finds the
+ * record again. */
 static void record_forget(store_t *store, uint32_t kind, bytes_t key) {
     status_t status = store_record_delete(store, kind, key);
     (void)status;
@@ -189,7 +190,7 @@ static bool load_row(void *context, bytes_t key, bytes_t value) {
     }
     uint64_t seq = load_be64(key.at + 8);
     if (seq < loading->first_seq || seq > consumer->settled) {
-        (void)state_orphan(consumer, seq); /* or the next start meets it again */
+        (void)state_orphan(consumer, seq); /* or the next start finds it again */
         return true;
     }
     moment_t now = consumer->consume->now;

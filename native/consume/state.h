@@ -1,4 +1,4 @@
-/* state.h: the bytes that a consumer leaves in the store. All numbers are big-endian; the store adds its checksum.
+/* state.h: the bytes of a consumer in the store. All numbers are big-endian; the store adds its checksum.
  *
  * RECORD_CONSUMER_STATE, key = stream id (4), consumer id (4):
  *
@@ -15,7 +15,7 @@
  *     16  length of that wait, ns            24  deliveries (4)   28  flags (4): 1 = exhausted
  *     32
  *
- * `settled` is what keeps the traffic small: of all messages up to it, exactly those with a pending record are
+ * `settled` keeps the number of records small: of all messages up to it, exactly those with a pending record are
  * unacknowledged (or exhausted); those above it count as never delivered. An ack must be durable, a delivery need not
  * be (after a crash it is repeated). So a flush raises settled only to the highest acknowledged sequence, and a message
  * that is delivered and acknowledged in order never gets a record at all. What is in flight for longer is settled after

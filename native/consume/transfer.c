@@ -79,7 +79,7 @@ status_t consumer_import(consumer_t *consumer, const consumer_state_t *state, co
         status_t status = import_row(consumer, &rows[i], now);
         if (status != STATUS_OK) return status;
     }
-    if (consumer->pending.count == 0) { /* nothing holds the floor down */
+    if (consumer->pending.count == 0) { /* no pending message holds the floor */
         consumer->floor_consumer = state->delivered_consumer;
         consumer->floor_stream = state->delivered_stream;
     }

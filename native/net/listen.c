@@ -64,7 +64,7 @@ static status_t refuse(listener_t *listener) {
     if (listener->spare_fd < 0) {
         listener->spare_fd = open(SPARE, O_RDONLY | O_CLOEXEC);
         if (listener->spare_fd < 0) {
-            return STATUS_AGAIN; /* try in the next tick; nothing better is to be had */
+            return STATUS_AGAIN; /* try again in the next tick */
         }
     }
     close(listener->spare_fd);
@@ -84,7 +84,7 @@ status_t listener_accept(listener_t *listener, int *fd, char peer[LISTEN_PEER_SI
         int accepted = accept4(listener->fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (accepted >= 0) {
             if (listener->spare_fd < 0) {
-                listener->spare_fd = open(SPARE, O_RDONLY | O_CLOEXEC); /* lost when none could be had; for next time */
+                listener->spare_fd = open(SPARE, O_RDONLY | O_CLOEXEC); /* missing when that failed before */
             }
             set_options(accepted);
             describe(&address, peer);

@@ -1,4 +1,4 @@
-/* listen.h: taking connections off a listening socket, a bounded number in a tick, whatever the state of the machine.
+/* listen.h: taking connections off a listening socket, a bounded number in a tick, also when descriptors run out.
  *
  * When the process has no descriptor left, a spare one is given up to take the connection and close it at once:
  * otherwise it would stay in the backlog and epoll would report it for ever.

@@ -1,5 +1,5 @@
-/* loop.c: see loop.h. epoll_wait's millisecond is fine enough: what has to be quick (acks, deliveries) wakes through a
- * descriptor. */
+/* loop.c: see loop.h. epoll_wait's resolution of a millisecond is enough: whatever has to be faster (acknowledgements,
+ * deliveries) wakes the loop through a descriptor. */
 #include "net/loop.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ status_t loop_change(loop_t *loop, int fd, uint32_t events, void *tag) {
 }
 
 void loop_remove(loop_t *loop, int fd) {
-    /* A descriptor that is not there any more is what the caller wants. */
+    /* The descriptor is gone already: that is what the caller wants. */
     status_t status = control(loop, EPOLL_CTL_DEL, fd, 0, NULL);
     (void)status;
 }

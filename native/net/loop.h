@@ -1,5 +1,6 @@
-/* loop.h: epoll, thinly: which descriptors are ready. Level-triggered: what is not taken in this tick is reported again
- * in the next one, so a tick may stop anywhere. Timers are the caller's: it passes how long it may sleep.
+/* loop.h: a thin layer over epoll: which descriptors are ready. Level-triggered: what is not handled in this tick is
+ * reported again in the next one, so a tick may stop anywhere. Timers are the caller's: it passes how long it may
+ * sleep.
  *
  * One tick of the plane looks like this:
  *     count = loop_wait(loop, sleep_ns, ready, LOOP_READY_MAX);

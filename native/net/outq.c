@@ -1,7 +1,7 @@
 /* outq.c: see outq.h for the picture.
  *
  * Written bytes leave `data` by moving `sent` on; the bytes behind it are moved to the front only when they are the
- * smaller part, so a peer that takes little at a time costs at most two copies a byte, however much waits.
+ * smaller part, so a slow peer costs at most two copies a byte, however much waits.
  */
 #include "net/outq.h"
 
@@ -12,7 +12,8 @@
 
 void outq_init(outq_t *outq, uint64_t max_pending, share_t *share) {
     *outq = (outq_t){.max_pending = max_pending};
-    /* The verdict over a slow consumer is outq_end's; the buffer itself may hold what is written already, too. */
+    /* outq_end decides who is a slow consumer. The buffer's own bound is larger, since it also holds bytes that are
+     * written already. */
     buffer_init(&outq->data, UINT64_MAX);
     buffer_init(&outq->control, OUTQ_CONTROL_MAX);
     buffer_count(&outq->data, share);
@@ -109,7 +110,7 @@ static void restart(outq_t *outq) {
     outq->mark_count = 0;
 }
 
-/* Drops the marks that are passed, and the written front of data once it is the larger part. */
+/* Drops the marks behind `sent`, and the written bytes once they are the larger part of data. */
 static void compact(outq_t *outq) {
     while (outq->mark_first < outq->mark_count && outq->marks[outq->mark_first] < outq->sent) {
         outq->mark_first++;
@@ -117,8 +118,8 @@ static void compact(outq_t *outq) {
     if (outq->sent < OUTQ_KEEP_BYTES || outq->sent < outq->data.size / 2) {
         return;
     }
-    /* data must begin where a frame begins or be known not to: keep the started frame's front bytes out of it by
-     * keeping one written byte, so that sent > 0 goes on saying "inside a frame or at a mark". */
+    /* `sent` > 0 means that data may begin inside a frame. So when a started frame is moved to the front, one byte that
+     * is written already is kept in front of it. */
     uint64_t drop = outq->sent - 1;
     buffer_consume(&outq->data, drop);
     outq->sent -= drop;
@@ -170,7 +171,7 @@ bool outq_stalled(const outq_t *outq, int64_t mono_ns, int64_t write_deadline_ns
 void outq_idle(outq_t *outq) {
     if (outq->busy) {
         outq->busy = false;
-        /* Busy, but after a backlog most of it may never be needed again. */
+        /* In use; but after a backlog most of its memory may never be needed again. */
         buffer_trim(&outq->data, OUTQ_KEEP_BYTES * 4);
         return;
     }

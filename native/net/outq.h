@@ -44,10 +44,10 @@ typedef struct outq {
     buffer_t control;
     uint64_t control_sent;
     uint64_t max_pending;
-    int64_t blocked_since_ns; /* mono time of the last progress while something waits; 0 = nothing waits */
+    int64_t blocked_since_ns; /* monotonic time of the last write while something waits; 0 = nothing waits */
 } outq_t;
 
-/* share: where its memory is counted, but for the marks, which are less than a hundredth of it; NULL: nowhere.
+/* share: where its memory is counted, without the marks, which are less than a hundredth of it; NULL: nowhere.
  * Allocates nothing. */
 void outq_init(outq_t *outq, uint64_t max_pending, share_t *share);
 void outq_free(outq_t *outq); /* as after outq_init */

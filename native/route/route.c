@@ -1,13 +1,13 @@
 /* route.c: a routing domain = the trie and a cache of match results keyed by subject.
  *
  * Cache: a direct-mapped table that starts small and doubles while it is crowded. An entry owns one block of memory
- * with the subject's copy, the plain targets and the groups; the block is used again by whoever takes the slot next, so
- * a steady load allocates nothing. An entry counts only while its generation is the domain's. A result over
- * CACHE_ENTRY_MAX bytes is kept too, but in one place of its own, so that a few huge fan-outs cannot fill the memory.
+ * with the subject's copy, the plain targets and the groups; the next entry of the slot reuses the block, so a steady
+ * load allocates nothing. An entry counts only while its generation is the domain's. A result of more than
+ * CACHE_ENTRY_MAX bytes is kept too, but only one of them, so that a few huge fan-outs cannot fill the memory.
  *
  * A subject gets a slot when it is asked for the second time; until then its result lies in `once`. Inboxes of requests
- * and PubAcks come once and never again: letting them in threw everything else out of the table, and the table out of
- * the processor's cache (a fifth of the plane's time with unique reply subjects).
+ * and PubAcks are asked for once and never again. When they got slots, they evicted everything else from the table, and
+ * the table from the processor's cache (a fifth of the plane's time with unique reply subjects).
  */
 #include "route/route.h"
 
@@ -39,7 +39,7 @@ struct route {
     uint64_t count;
     cache_entry_t *cache;
     uint32_t cache_size;
-    uint32_t conflicts; /* misses that threw a live result out since the last growth */
+    uint32_t conflicts; /* misses that evicted a live result since the last growth */
     cache_entry_t large;
     cache_entry_t once;
     uint16_t seen[SEEN_SIZE]; /* of subjects asked for lately: some bits of the hash */
@@ -123,8 +123,8 @@ void route_remove(route_t *route, route_target_t *target) {
 
 /* ---- matching ---------------------------------------------------------------------------------------------------- */
 
-/* Groups of the same name at several nodes are one group. Few are looked through one by one; of thousands, which one
- * client may ask for, the table tells where a name is. */
+/* Groups of the same name at several nodes are one group. A few are searched one by one; for thousands, which one
+ * client can cause, a hash table finds the name. */
 typedef struct gathering {
     route_group_t *groups;
     uint32_t count;
@@ -274,7 +274,7 @@ static void cache_grow(route_t *route) {
     uint32_t size = route->cache_size * 4;
     cache_entry_t *grown = calloc(size, sizeof(*grown));
     if (grown == NULL) {
-        return; /* the smaller cache does as well, only slower */
+        return; /* the smaller cache works too, only slower */
     }
     for (uint32_t i = 0; i < route->cache_size; i++) {
         free(route->cache[i].block);
@@ -285,7 +285,7 @@ static void cache_grow(route_t *route) {
     route->conflicts = 0;
 }
 
-/* Was the subject asked for not long ago? From now on it was. */
+/* Was the subject asked for lately? Records that it was asked for now. */
 static bool seen_before(route_t *route, uint64_t hash) {
     uint16_t *seen = &route->seen[(hash >> 32) & (SEEN_SIZE - 1)];
     uint16_t tag = (uint16_t)((hash >> 48) | 1);

@@ -1,9 +1,9 @@
 /* route.h: one routing domain (an account): subscriptions with wildcards and queue groups, matching a published
  * subject.
  *
- * route/ knows subjects and opaque targets; what a target is (client subscription, leaf interest, stream, consumer
- * verb, control) is plane/'s business. Matching fills a caller's array and allocates nothing; a small cache keyed by
- * subject makes the common case one hash look-up; any change of the domain empties it by raising the generation.
+ * route/ knows subjects and opaque targets; only plane/ knows what a target is (client subscription, leaf interest,
+ * stream, consumer verb, control). Matching fills a caller's array and allocates nothing. A small cache keyed by
+ * subject makes the usual case one hash look-up; any change of the domain invalidates it by raising the generation.
  *
  *   trie: one node a token; children in a small hash by token; '*' and '>' have slots of their own
  */
@@ -49,7 +49,7 @@ LEAF_MUST_USE status_t route_add(route_t *route, route_target_t *target, bytes_t
 void route_remove(route_t *route, route_target_t *target);
 /* Matches a literal subject ('*' and '>' in it are ordinary tokens). Never NULL. */
 const route_match_t *route_match(route_t *route, bytes_t subject);
-/* Is that match empty because there was no memory to find it? A message that came with it would be lost without a word.
+/* Is that match empty because there was no memory to find it? The message would then be lost silently.
  */
 bool route_match_failed(const route_match_t *match);
 /* Is there any target whose kind is in kind_mask (1 << kind) for this subject? group empty: plain ones only. */

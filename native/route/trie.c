@@ -145,7 +145,7 @@ static void child_drop(trie_node_t *node, trie_node_t *child) {
     }
     node->children[i] = NULL;
     node->child_count--;
-    /* Whoever probed past the hole moves back into it. */
+    /* Moves entries back that had probed past this slot. */
     for (uint32_t j = (i + 1) & node->mask; node->children[j] != NULL; j = (j + 1) & node->mask) {
         trie_node_t *moved = node->children[j];
         node->children[j] = NULL;
@@ -206,7 +206,7 @@ void trie_prune(trie_node_t *node) {
 
 /* ---- targets ----------------------------------------------------------------------------------------------------- */
 
-/* The group's slot, or the free one that it would take. There is a free one always. */
+/* The group's slot, or the free slot that it would take; the table always has one. */
 static trie_group_t *group_slot(trie_group_t *groups, uint32_t capacity, bytes_t queue, uint64_t hash) {
     uint32_t i = (uint32_t)hash & (capacity - 1);
     while (groups[i].queue.size != 0 && (groups[i].hash != hash || !bytes_equal(groups[i].queue, queue))) {
@@ -274,7 +274,7 @@ static void group_drop(trie_node_t *node, trie_group_t *group) {
         node->group_capacity = 0;
         return;
     }
-    /* Whoever probed past the hole moves back into it. */
+    /* Moves entries back that had probed past this slot. */
     uint32_t mask = node->group_capacity - 1, i = (uint32_t)(group - node->groups);
     for (uint32_t j = (i + 1) & mask; node->groups[j].queue.size != 0; j = (j + 1) & mask) {
         trie_group_t moved = {0};

@@ -3,8 +3,8 @@
  *   one node a token:     root -- "orders" -- "*" -- ">"        plain targets and queue groups hang on the last node
  *   children of a node:   small open hash table by token; the tokens '*' and '>' have slots of their own
  *
- * A node without targets and children is freed at once, so memory follows the subscriptions. What does not live here:
- * the cache of results (route.c).
+ * A node that has neither targets nor children left is freed at once, so memory follows the subscriptions. What does
+ * not live here: the cache of results (route.c).
  */
 #ifndef LEAFD_ROUTE_TRIE_H
 #define LEAFD_ROUTE_TRIE_H
@@ -33,7 +33,7 @@ struct trie_node {
     uint32_t mask;
     uint32_t child_count;
     trie_list_t plain;
-    trie_group_t *groups; /* open addressing by name, linear probing: somebody may have thousands */
+    trie_group_t *groups; /* open addressing by name, linear probing: one client may have thousands */
     uint32_t group_count;
     uint32_t group_capacity; /* slots */
     uint64_t hash;

@@ -1,6 +1,6 @@
-/* decimal.h: whole numbers in decimal digits, read and written without the C library's formats, which cost more than
- * the delivery of the message they stand in. What does not live here: numbers of JSON with their fractions
- * (text/json.h), durations (text/duration.h).
+/* decimal.h: whole numbers in decimal digits, read and written without the C library's formats, which take longer than
+ * delivering the message. What does not live here: numbers of JSON with their fractions (text/json.h), durations
+ * (text/duration.h).
  */
 #ifndef LEAFD_TEXT_DECIMAL_H
 #define LEAFD_TEXT_DECIMAL_H

@@ -1,7 +1,6 @@
-/* dry_run.c: messages that only ask which way they would go (Nats-Trace-Dest with Nats-Trace-Only): tracing does not
- * exist here yet, and such a message must all the same do nothing. As in the reference, Nats-Trace-Only counts only
- * beside a destination, names are compared as they are spelled, and 1, true and on mean yes. What does not live here:
- * traces.
+/* dry_run.c: messages that only ask for a trace of their route (Nats-Trace-Dest with Nats-Trace-Only). There is no
+ * tracing yet, but such a message must have no effect. As in the reference, Nats-Trace-Only counts only beside a
+ * destination, names are compared as they are spelled, and 1, true and on mean yes. What does not live here: traces.
  */
 #include "text/dry_run.h"
 

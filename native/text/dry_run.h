@@ -1,4 +1,4 @@
-/* dry_run.h: messages that only ask which way they would go (Nats-Trace-Dest with Nats-Trace-Only): they are neither
+/* dry_run.h: messages that only ask for a trace of their route (Nats-Trace-Dest with Nats-Trace-Only): they are neither
  * delivered nor stored. */
 #ifndef LEAFD_TEXT_DRY_RUN_H
 #define LEAFD_TEXT_DRY_RUN_H

@@ -3,7 +3,7 @@
 
 #include "text/decimal.h"
 
-#define TOTAL_MAX (UINT64_C(1) << 63) /* with a minus; one less without */
+#define TOTAL_MAX (UINT64_C(1) << 63) /* the magnitude of the most negative value; the most positive one is one less */
 
 typedef struct unit {
     const char *name;

@@ -1,6 +1,6 @@
 /* hash8.h: eight letters and digits made of a text, by which the protocol names an account or a node without telling
- * its name: they stand in ack subjects and in the names that a leaf link goes by. SHA-256 of the text; each of the
- * first eight bytes modulo 62 is one of 0-9A-Za-z.
+ * its name: they are in acknowledgement subjects and in names of consumers that mirrors and sources make. SHA-256 of
+ * the text; each of the first eight bytes modulo 62 is one of 0-9A-Za-z.
  */
 #ifndef LEAFD_TEXT_HASH8_H
 #define LEAFD_TEXT_HASH8_H

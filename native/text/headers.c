@@ -151,7 +151,7 @@ status_t headers_append(buffer_t *out, uint64_t block_start, bytes_t name, bytes
     } else if (to - start >= 4 && memcmp(to - 4, "\r\n\r\n", 4) == 0) {
         to -= crlf.size;
     } else if (to - start < 2 || memcmp(to - 2, "\r\n", 2) != 0) {
-        memcpy(to, crlf.at, crlf.size); /* not a block as it should be: at least the field gets a line of its own */
+        memcpy(to, crlf.at, crlf.size); /* a malformed block: at least the field gets a line of its own */
         to += crlf.size;
     }
     memcpy(to, name.at, name.size);

@@ -1,6 +1,6 @@
-/* schedule.c: see schedule.h. As nats-server reads them, odd corners too: six cron fields, names of months and days,
- * "N/step" goes to the field's end, day of month and day of week are both wanted when one of them has a star and else
- * either. A cron pattern that is not due within five years is none.
+/* schedule.c: see schedule.h. Read as nats-server reads them, its peculiarities included: six cron fields, names of
+ * months and days, "N/step" goes to the field's end, day of month and day of week are both wanted when one of them has
+ * a star and else either. A cron pattern that is not due within five years is none.
  *
  * Theory of the search: a candidate second goes forward, field by field from the month down; a field that does not
  * match is stepped until it does, everything below it begins anew, and a wrap of a field starts over from the top.
@@ -115,7 +115,7 @@ static bool read_field(const field_t *field, bytes_t text, uint64_t *bits) {
     return true;
 }
 
-/* A field of nothing but commas has no values, and the search would go through five years of seconds to say so. */
+/* A field of commas alone has no values, and the search would go through five years of seconds before it gave up. */
 static bool can_match(const uint64_t bits[FIELDS]) {
     return (bits[SECOND] & ~STAR) != 0 && (bits[MINUTE] & ~STAR) != 0 && (bits[HOUR] & ~STAR) != 0
            && (bits[MONTH] & ~STAR) != 0;
@@ -156,7 +156,7 @@ typedef struct search {
     const zone_t *zone;
     int64_t at; /* Unix seconds */
     local_t local;
-    bool begun; /* something was stepped, so what lies below began anew */
+    bool begun; /* a field was stepped, so the smaller ones began anew */
 } search_t;
 
 static void move_to(search_t *search, int64_t at) {

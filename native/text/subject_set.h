@@ -1,4 +1,4 @@
-/* subject_set.h: many subject patterns, asked whether one of them matches, covers or overlaps a subject.
+/* subject_set.h: many subject patterns, and whether one of them matches, covers or overlaps a subject.
  *
  * The answers are those of asking each pattern in turn (subject.h). Up to SUBJECT_SET_SMALL patterns that is how they
  * are found; more are sorted by tokens, so that the patterns with the same first tokens stand side by side: the array
@@ -16,7 +16,7 @@
 
 #include "base/bytes.h"
 
-#define SUBJECT_SET_SMALL 16u /* so many are compared one by one sooner than they are found */
+#define SUBJECT_SET_SMALL 16u /* up to so many it is faster to compare them one by one */
 
 typedef struct subject_set {
     const bytes_t *at;

@@ -234,7 +234,7 @@ static uint32_t file_read(const char *path, uint8_t *to) {
     return size > 0 ? (uint32_t)size : 0;
 }
 
-/* Nothing that leads out of the database. */
+/* No name that leads out of the database's directory. */
 static bool name_allowed(bytes_t name) {
     if (name.size == 0 || name.size > NAME_MAX_BYTES || name.at[0] == '/' || name.at[0] == '\\') {
         return false;

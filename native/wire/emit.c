@@ -8,7 +8,7 @@ const bytes_t emit_ping = {(const uint8_t *)"PING\r\n", 6};
 const bytes_t emit_pong = {(const uint8_t *)"PONG\r\n", 6};
 const bytes_t emit_ok = {(const uint8_t *)"+OK\r\n", 5};
 
-/* Like decimal_write, behind the place for the sizes that nearly every message has. */
+/* Like decimal_write, with a shortcut for the sizes that nearly every message has. */
 static inline uint8_t *put_size(uint8_t *to, uint32_t v) {
     if (v < 10) {
         *to = (uint8_t)('0' + v);

@@ -5,10 +5,10 @@
  * its end has been searched: a call with more bytes starts at the op's first byte again, at most once a line and once a
  * payload.
  *
- * Answers to odd lines follow nats-server 2.15.1, which was asked: an op name may be wrong from its first byte on,
- * whole line or not; PING, PONG and +OK ignore the rest of their line; a line ends at LF with or without CR; CR inside
- * a line separates words; numbers have one to nine digits; the control-line limit counts from the first argument to
- * before the CRLF, blanks included. Deliberately different: PING with an endless tail is cut off at the control-line
+ * Answers to odd lines are those of nats-server 2.15.1, found by trying: an op name may be wrong from its first byte
+ * on, whole line or not; PING, PONG and +OK ignore the rest of their line; a line ends at LF with or without CR; CR
+ * inside a line separates words; numbers have one to nine digits; the control-line limit counts from the first argument
+ * to before the CRLF, blanks included. Deliberately different: PING with an endless tail is cut off at the control-line
  * limit too, a sid is at most SID_MAX bytes, and the client's verbs are unknown on a leaf link.
  */
 #include "wire/parse.h"
@@ -181,7 +181,7 @@ static inline bool over_limit(const wire_parser_t *parser, bytes_t input, uint32
     }
     uint32_t start = skip_blanks(input, name_size);
     if (start - name_size > parser->max_control_line) {
-        return true; /* blanks in front do not count for the reference, which lets them go on for ever */
+        return true; /* leading blanks do not count in the reference, which has no limit for them */
     }
     if (!whole) {
         return end - start > parser->max_control_line + 1; /* the last byte may be the CR of a CRLF */
@@ -293,7 +293,8 @@ static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, con
     return take_payload(parser, input, words->end, header_size, size, op, used, error);
 }
 
-/* What a peer made of its sums is no reason to lose the link: too much is the most there is, nonsense the least. */
+/* A weight that is out of range does not end the link: too large a one counts as WEIGHT_MAX, one that is no number as
+ * 1. */
 static uint32_t weight(bytes_t word) {
     uint64_t value;
     return decimal_parse_upto(word, WEIGHT_MAX, &value) ? (uint32_t)value : 1;
@@ -317,7 +318,7 @@ static bool act_line(const words_t *words, op_t *op) {
         }
         op->sid = at[0];
         uint32_t max = words->count == 2 ? number(at[1]) : 0;
-        op->max = max == SIZE_INVALID ? 0 : max; /* the reference takes nonsense for "at once" */
+        op->max = max == SIZE_INVALID ? 0 : max; /* the reference takes what is no number as "at once" */
         return true;
     }
     case OP_LEAF_SUB:
@@ -355,7 +356,7 @@ static inline wire_verdict_t parse_words(wire_parser_t *parser, bytes_t input, o
     if (LEAF_UNLIKELY(over_limit(parser, input, name_size, words.end, true))) {
         return bad(error, WIRE_ERROR_MAX_CONTROL_LINE);
     }
-    /* A payload that is not here yet brings us back; the line's end is known to lie before it. */
+    /* When the payload is not here yet, this line is parsed again with more bytes; its end is then known. */
     parser->searched = 0;
     op_clear(op, kind);
     if (kind == OP_PUB || kind == OP_HPUB) {
@@ -397,7 +398,7 @@ static wire_verdict_t parse_text(wire_parser_t *parser, bytes_t input, const ver
     return done(parser, end, used);
 }
 
-/* How much of the verb's name the input agrees with: true when it is no other verb as far as one can see. */
+/* Does the input, as far as it goes, spell this verb? */
 static bool verb_agrees(const verb_t *verb, bytes_t input) {
     uint32_t size = input.size < verb->size ? input.size : verb->size;
     for (uint32_t i = 0; i < size; i++) {

@@ -1,4 +1,4 @@
-/* parse.h: bytes to ops, as a pure function with a small memory of how far it looked.
+/* parse.h: bytes to ops, as a function without side effects, but for the parser's note of how far it has searched.
  *
  *   wire_parse() --> WIRE_OP    *used bytes were one op (payload and its CRLF included)
  *                --> WIRE_MORE  the op is not whole yet; call again with the same start and more bytes
@@ -29,7 +29,7 @@ typedef struct wire_parser {
     wire_kind_t kind;
     uint32_t max_payload;
     uint32_t max_control_line;
-    uint32_t searched; /* bytes of the pending line already looked at: a slow-drip peer costs no rescans */
+    uint32_t searched; /* bytes of the unfinished line that were searched, so that a slow peer costs no second search */
     /* WIRE_MORE: at least this many bytes in all before it is worth calling again; MAX_PAYLOAD: as many were announced
  */
     uint32_t need;
