@@ -13,7 +13,8 @@
 /* Read at least so much at once into rest. */
 #define REST_READ (64u * 1024u)
 #define REST_KEEP (4u * 1024u)
-/* Of what the share of input memory has left, one read takes at most a part, but always so much: any line fits. */
+/* One read takes at most a part of what the share of input memory has left, but never less than this, so that any line
+ * fits. */
 #define READ_SHARES 8u
 #define READ_MIN (8u * 1024u)
 #define DISCARD_ROUNDS 16
@@ -31,7 +32,7 @@ void conn_scratch_close(conn_scratch_t *scratch) {
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, const conn_shares_t *shares, void *tag) {
     *conn = (conn_t){.fd = fd, .tag = tag, .read_max = CONN_SCRATCH_SIZE, .transport = &transport_socket};
     conn->buffered.tag = tag;
-    /* A whole read may have to wait for a verdict, behind its CONNECT. */
+    /* Everything behind a CONNECT in one read may have to wait for the verdict. */
     buffer_init(&conn->rest, input_max + CONN_SCRATCH_SIZE);
     buffer_count(&conn->rest, shares->input);
     outq_init(&conn->out, max_pending, shares->output);
@@ -71,8 +72,8 @@ static status_t receive(conn_t *conn, uint8_t *to, uint64_t room, uint32_t *got)
     return status;
 }
 
-/* How much to read at once. While the share of input memory has little left, that is little, and there has to be room
- * to keep it before it is read: 0, there is none now. */
+/* How much to read at once. Little, while the share of input memory has little left; the memory to keep it is reserved
+ * before it is read. 0: there is none now. */
 static uint64_t read_room(conn_t *conn, uint64_t room) {
     const share_t *share = conn->rest.share;
     if (share == NULL) {

@@ -8,8 +8,8 @@
  *     while (wire_parse(&parser, bytes left of input) == WIRE_OP) { ...; used += ...; }
  *     status = conn_keep(conn, input, used);
  *
- * A connection that waits for a verdict is not read (conn_want); what it had sent already stays in rest: conn_rest()
- * gives it when the verdict is there.
+ * A connection that waits for a verdict is not read (conn_want); what it had sent already stays in rest; conn_rest()
+ * returns it once the verdict is there.
  *
  * Slices of an op point into input: they are gone after conn_keep. What does not live here: protocol, accounts, and
  * how bytes get from the socket and to it (transport.h).
@@ -40,12 +40,12 @@ typedef struct conn {
     int fd;
     uint32_t wanted;          /* LOOP_* the loop was told */
     uint32_t transport_wants; /* the transport's part of it */
-    uint32_t read_max; /* bytes in rest and one read together, until rest is longer than that for the sake of one op */
-    bool registered;   /* the loop knows the descriptor */
-    bool reading;      /* conn_want's last word */
-    bool writing;      /* output waits for the socket */
+    uint32_t read_max;        /* bytes in rest and one read together, unless one op alone is longer than that */
+    bool registered;          /* the loop knows the descriptor */
+    bool reading;             /* what conn_want asked for last */
+    bool writing;             /* output waits for the socket */
     buffer_t rest;
-    uint64_t rest_used; /* in front of it: acted upon, and not worth moving the remainder before more is read */
+    uint64_t rest_used; /* bytes at its front that were acted on; the next read removes them */
     outq_t out;
     uint64_t bytes_in;
     uint64_t bytes_out;
@@ -62,8 +62,8 @@ typedef struct conn_shares {
 } conn_shares_t;
 
 /* Takes over a non-blocking socket, with transport_socket; fd -1: a connection without a descriptor, for a transport
- * that needs none. input_max: the largest op, max_control_line + max_payload and some change. read_max
- * is CONN_SCRATCH_SIZE; the caller may lower it (not below what rest holds) for a peer that may not send much yet. */
+ * that needs none. input_max: the largest op, max_control_line + max_payload and a margin. read_max is
+ * CONN_SCRATCH_SIZE; the caller may lower it (not below what rest holds) for a peer that may not send much yet. */
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, const conn_shares_t *shares, void *tag);
 /* Puts another transport in place of the present one, or on top of it: from here on state is the connection's, and what
  * the present one keeps is the new one's. conn_flush then lets it begin.
@@ -71,8 +71,9 @@ void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, c
  * present one that nobody has acted on; it must not pass for input of the new one (an attacker may have put plain text
  * in front of a handshake). In both cases nothing has changed. */
 LEAF_MUST_USE status_t conn_switch(conn_t *conn, const transport_t *transport, void *state);
-/* Leaves the loop and closes the descriptor. Nothing is flushed: conn_flush first if the peer is to get a last word
- * (input that nobody read is thrown away first, so that it doesn't turn the end into a reset that destroys that word).
+/* Leaves the loop and closes the descriptor. Nothing is flushed: call conn_flush first when the peer is to get what is
+ * queued. Input that was not read is discarded before the close, because TCP would answer it with a reset, which may
+ * destroy what was just sent.
  */
 void conn_close(conn_t *conn, loop_t *loop);
 
@@ -95,7 +96,7 @@ static inline uint32_t conn_ready(const conn_t *conn, uint32_t events) {
  * loop is told to report when the socket takes more; STATUS_CLOSED: the peer is gone. */
 LEAF_MUST_USE status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns);
 
-/* Shall the loop report input of this connection? Registers it on first use. */
+/* Whether the loop reports input of this connection. Registers it on first use. */
 LEAF_MUST_USE status_t conn_want(conn_t *conn, loop_t *loop, bool reading);
 
 /* About once a second: gives back memory that the connection does not use. */

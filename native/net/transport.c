@@ -20,7 +20,7 @@ static status_t socket_receive(void *state, int fd, uint8_t *to, size_t room, si
         if (errno == EINTR) {
             continue;
         }
-        /* Whatever else goes wrong with a socket (reset, timed out, host unreachable) ends the connection alike. */
+        /* Whatever else goes wrong with a socket (reset, timed out, host unreachable) ends the connection, too. */
         return errno == EAGAIN || errno == EWOULDBLOCK ? STATUS_AGAIN : STATUS_CLOSED;
     }
 }
