@@ -30,7 +30,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "text/subject_set.h"
+#include "store/filters.h"
 
 typedef struct store store_t;
 typedef struct store_stream store_stream_t;
@@ -196,17 +196,6 @@ typedef struct stored_message {
     bytes_t header;
     bytes_t payload;
 } stored_message_t;
-
-typedef struct filters { /* none = everything */
-    const bytes_t *patterns;
-    uint32_t count;
-    uint32_t sorted; /* as subject_set_make left them, since there may be thousands; 0: in any order */
-} filters_t;
-
-static inline bool filters_match(filters_t filters, bytes_t subject) {
-    subject_set_t set = {.at = filters.patterns, .count = filters.count, .sorted = filters.sorted};
-    return filters.count == 0 || subject_set_matches(&set, subject);
-}
 
 /* STATUS_NOT_FOUND: deleted or never there. STATUS_CORRUPT: failed its checksum (counted, alarmed, never served). */
 LEAF_MUST_USE status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out);
