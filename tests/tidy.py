@@ -1,7 +1,7 @@
-"""The code base judges itself: who may know whom, how long things may get, what a file must open with.
+"""Rules for the whole tree: which room may use which, how long files and functions may be, what a file opens with.
 
 Run as a program it prints each complaint as file:line: text; under pytest each rule is one test. The rules are those of
-the README's table of rooms, and the ones below are the only text of them that a machine reads.
+the README's table of rooms, and this is the only form of them that a machine reads.
 
 What does not live here: formatting and lint (ruff), types (mypy).
 """
@@ -163,7 +163,7 @@ def is_python(source: Source) -> bool:
     return source.path.endswith(".py") or (source.text.startswith("#!") and "python3" in source.lines[0])
 
 
-# ---- who may know whom -----------------------------------------------------------------------------------------------
+# ---- which room may use which ----------------------------------------------------------------------------------------
 
 
 def c_includes(tree: list[Source]) -> Iterator[Complaint]:
@@ -249,9 +249,7 @@ def file_lengths(tree: list[Source]) -> Iterator[Complaint]:
             continue
         allowed, _ = LONG_FILES.get(source.path, (lines_max(source), ""))
         if len(source.lines) > allowed:
-            yield Complaint(
-                source.path, allowed, f"{len(source.lines)} lines, {allowed} allowed: a room that wants a wall?"
-            )
+            yield Complaint(source.path, allowed, f"{len(source.lines)} lines, {allowed} allowed: split it")
 
 
 def c_columns(tree: list[Source]) -> Iterator[Complaint]:

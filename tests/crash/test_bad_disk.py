@@ -2,8 +2,8 @@
 
 Single calls that fail, and each with every error: tests/native/test_store_io.c. Here: a real file system and daemon.
 What must hold each time: nothing acknowledged is lost, publishers hear JetStream's error, what is stored is read, the
-daemon stays up, and a start that cannot be is refused in one line. As a program (in a mount namespace of its own) this
-is the scenarios themselves.
+daemon stays up, and a start that is not possible is refused in one line. As a program (in a mount namespace of its
+own) this is the scenarios themselves.
 """
 
 from __future__ import annotations

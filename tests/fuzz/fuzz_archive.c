@@ -1,5 +1,5 @@
-/* Invariant: any bytes are an entry, the beginning of one, or none; slices lie inside; what is an entry is one again
- * when it is written, and says the same; with less of its bytes it asks for more and never says anything else. */
+/* Invariant: any bytes are an entry, the beginning of one, or none; slices lie inside; an entry that is written and
+ * read again is the same; with fewer of its bytes the reader asks for more and never answers anything else. */
 #include <stddef.h>
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
 /* Invariant: any body of a pull request is answered with one status, with messages, or waits; any body of an
  * acknowledgement is taken. A status is one line of text and its fields, whatever the body held, and no time that a
- * body names makes a consumer turn without end.
+ * body names makes a consumer run in a loop.
  *
  * Input: one byte of the consumer's configuration, then steps: one byte of kind, one byte of size, so many bytes of
  * body.

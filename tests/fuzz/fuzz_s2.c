@@ -1,5 +1,5 @@
 /* Invariant: any bytes are a block or are refused; nothing is read behind the block or written behind its result (the
- * sanitizers look), and a block says the same thing twice. */
+ * sanitizers look), and a block has the same result each time. */
 #include <stddef.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Invariant: a text is a pattern of scheduled messages or is refused, in bounded time; what is due next lies ahead, or
- * is of the past only when it does not repeat; the same question has the same answer. A zone's name that says "/" or
- * ".." opens no file elsewhere.
+ * is of the past only when it does not repeat; the same question has the same answer. A zone's name with "/" or ".." in
+ * it opens no file outside the database.
  *
  * Input: 8 bytes of time, one byte of zone, the pattern.
  */

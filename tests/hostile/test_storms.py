@@ -1,4 +1,4 @@
-"""What one user may do as often and as much as he likes costs him time, and nobody else theirs.
+"""What one user does as often and as much as he likes costs him time, and nobody else.
 
 Each test is one such storm. The bounds are far above what a quiet machine shows and far below what there was once:
 seconds in which nobody was served, a gigabyte of reports.

@@ -1,4 +1,4 @@
-"""Nobody keeps the others out: attacks on a running daemon, and what another client notices of them meanwhile."""
+"""Nobody keeps the others out: attacks on a running daemon, and what another client notices of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory has a bound, whatever clients do: `memory_limit` over what the daemon has at rest.
+"""Memory has a bound, whatever clients do: `memory_limit` beyond what the daemon takes when idle.
 
 What the kernel cannot take back is looked at (RssAnon and RssShmem). At rest is BASE: Python, its modules, threads'
 stacks.

@@ -1,5 +1,5 @@
-/* consume_rig.h: a world for the tests of consume/: one fake store, one stream, fake time, and an outside that writes
- * down what comes out, as one line of text each:
+/* consume_rig.h: a world for the tests of consume/: one fake store, one stream, fake time, and a receiver that records
+ * what is sent, as one line of text each:
  *
  *     inbox <- subject | reply | header | payload          a delivery
  *     inbox <* reply | header                              a status

@@ -1,9 +1,9 @@
 /* fake_store.h: store.h's functions over plain arrays, for the tests of consume/. Include it in exactly one file of a
  * test program: it defines the functions themselves, so that the linker has no reason to take the real ones.
  *
- * Dumb on purpose, but strict where the real one is: a slice that was given out is freed at the next write or tick, so
- * that AddressSanitizer finds whoever keeps one too long. What becomes visible, and which calls fail, is the test's to
- * say. That it answers as the store does is test_fake_store.c's promise.
+ * Simple on purpose, but strict where the real one is: a slice that was returned is freed at the next write or tick, so
+ * that AddressSanitizer finds code that keeps one too long. The test decides what becomes visible and which calls fail.
+ * test_fake_store.c proves that it answers as the store does.
  */
 #ifndef LEAFD_TESTS_FAKE_STORE_H
 #define LEAFD_TESTS_FAKE_STORE_H

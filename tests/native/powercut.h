@@ -1,6 +1,6 @@
 /* powercut.h: what a disk may hold after a power cut. A recorder stands between the program and the C library, LMDB's
- * calls included, and notes each write and each sync of a store's two files; from its notes images are built that a cut
- * at a given moment may leave.
+ * calls included, and records each write and each sync of a store's two files; from the record, images are built that a
+ * cut at a given moment may leave.
  *
  *     powercut_record(directory)     from now on; what the files hold already counts as durable
  *     powercut_note(kind, value)     the test's own marks, in the same order as the writes

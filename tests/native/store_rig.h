@@ -1,4 +1,4 @@
-/* store_rig.h: a store in a directory of its own, with a clock that the test turns, for the C tests of native/store.
+/* store_rig.h: a store in a directory of its own, with a clock that the test sets, for the C tests of native/store.
  *
  * rig_crash is a kill -9 without a process: what the files hold at that moment is copied and opened elsewhere, nothing
  * is closed first. The copy is what the page cache has, which is what survives a killed process.

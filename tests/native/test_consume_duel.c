@@ -1,4 +1,4 @@
-/* test_consume_duel.c: seeded duels of a pull consumer with a dumb model of acknowledgements: plain arrays,
+/* test_consume_duel.c: seeded comparisons of a pull consumer with a simple model of acknowledgements: plain arrays,
  * searched from the start. Every delivery (which message, which count, which consumer sequence), every floor and every
  * count must agree.
  *

@@ -1,6 +1,6 @@
-/* test_consume_line.c: who is served next of many pull requests: a duel with the plain rule, an array whose head goes
- * to the end when it was served, said that it is full, or is passed over because it had said so; and what finding the
- * next one costs. */
+/* test_consume_line.c: which of many pull requests is served next: a comparison with the plain rule, an array whose
+ * head goes to the end when it was served, reported that it is full, or is skipped because it had; and the cost of
+ * finding the next one. */
 #include "consume_rig.h"
 #include "consume/private.h"
 

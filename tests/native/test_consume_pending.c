@@ -1,4 +1,4 @@
-/* test_consume_pending.c: pending.c against a dumb twin: an array that is searched from the start. */
+/* test_consume_pending.c: pending.c against a simple model: an array that is searched from the start. */
 #include <stdlib.h>
 
 #include "consume/pending.h"

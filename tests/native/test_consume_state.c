@@ -1,5 +1,4 @@
-/* test_consume_state.c: what a consumer leaves in the store, and what it knows after the process died and started
- * again. */
+/* test_consume_state.c: what a consumer stores, and what it knows after the process was killed and started again. */
 #include "consume_rig.h"
 
 static uint32_t records(uint32_t kind) {

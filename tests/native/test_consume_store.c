@@ -1,4 +1,4 @@
-/* test_consume_store.c: consumers over the real store: kill -9 in the midst, removal from inside the store's own tick,
+/* test_consume_store.c: consumers over the real store: kill -9 at any moment, removal from inside the store's own tick,
  * and counts that stay exact whatever leaves the stream. What a consumer does otherwise is tested over the fake store.
  */
 #include "consume/consume.h"

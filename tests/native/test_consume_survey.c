@@ -1,6 +1,6 @@
 /* test_consume_survey.c: a consumer that begins with the last of every subject, in a stream of so many subjects that
- * finding them takes many steps, over the real store: what is published and deleted between the steps neither goes
- * missing nor comes twice, and what it says is left is what it delivers.
+ * finding them takes many steps, over the real store: what is published and deleted between the steps is neither missed
+ * nor delivered twice, and the count of what is left is exact.
  */
 #include <stdlib.h>
 

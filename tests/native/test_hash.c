@@ -1,4 +1,4 @@
-/* test_hash.c: what the in-memory tables rely on: same bytes same hash, and an even spread of what subjects look like.
+/* test_hash.c: what the in-memory tables rely on: same bytes same hash, and an even distribution of typical subjects.
  */
 #include "base/hash.h"
 

@@ -1,4 +1,4 @@
-/* test_headers.c: header blocks: found, walked, cut down and added to, whatever state they are in. */
+/* test_headers.c: header blocks: fields found, listed, removed and added, whatever the block looks like. */
 #include "text/headers.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* test_outq.c: the output queue: order, urgent frames past a backlog at frame boundaries, verdicts, memory. */
+/* test_outq.c: the output queue: order, urgent frames that overtake a backlog at frame boundaries, slow consumers,
+ * memory. */
 #include "net/outq.h"
 
 #include <stdlib.h>

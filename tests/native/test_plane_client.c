@@ -1,4 +1,4 @@
-/* test_plane_client.c: what clients of the core see. Texts are nats-server 2.15.1's (links-and-accounts 1.3 to 1.6). */
+/* test_plane_client.c: what clients of the core see. Texts are nats-server 2.15.1's (tests/wire/client.md). */
 #include "plane_rig.h"
 
 static void message_to_all(void) {

@@ -1,5 +1,5 @@
-/* test_plane_import.c: what accounts take from each other, and what is left behind of it: nothing. The messages' texts
- * are in tests/wire; here it is about time, bounds, links, circles and changes (links-and-accounts 4). */
+/* test_plane_import.c: what accounts take from each other, and that nothing is left of it afterwards. The messages'
+ * texts are in tests/wire; here it is about time, bounds, links, circles and changes (tests/wire/accounts.md). */
 #include "plane/import.h"
 
 #include "plane_rig.h"

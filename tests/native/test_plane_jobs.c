@@ -1,5 +1,5 @@
-/* test_plane_jobs.c: work on a stream that takes more than one step: it is answered once, with the whole, while others
- * are served between the steps; and nothing is left of it when its stream, its client or the plane goes in the middle
+/* test_plane_jobs.c: work on a stream that takes more than one step: it is answered once, completely, while others are
+ * served between the steps; and nothing is left of it when its stream, its client or the plane ends in the middle
  * (AddressSanitizer looks for leaks).
  */
 #include "plane_rig.h"

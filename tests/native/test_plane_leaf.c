@@ -1,5 +1,4 @@
-/* test_plane_leaf.c: leaf links of the core: what they are told, what crosses, what never does (links-and-accounts 2.3
- * to 2.6). */
+/* test_plane_leaf.c: leaf links of the core: what they are told, what crosses, what never does (tests/wire/leaf.md). */
 #include "plane_rig.h"
 
 /* Each promise has a plane of its own. */

@@ -4,8 +4,8 @@
  * connection that was announced is told to be closed once, and when memory is there again the plane serves a new
  * client.
  *
- * Linked with --wrap for malloc, calloc, realloc, posix_memalign and strdup (tests/native/meson.build). What liblmdb
- * allocates for itself is not ours to fail. */
+ * Linked with --wrap for malloc, calloc, realloc, posix_memalign and strdup (tests/native/meson.build). Allocations of
+ * liblmdb itself do not fail here. */
 #include <ftw.h>
 #include <stdio.h>
 

@@ -1,6 +1,5 @@
-/* test_plane_monkey.c: many peers doing anything, lines broken at random too, with a stream and a consumer in the
- * middle, and a second account that shares with theirs; the sanitizers watch, and when everybody has gone nothing may
- * be left. */
+/* test_plane_monkey.c: many peers that send random lines, some of them malformed, with a stream, a consumer, and a
+ * second account that imports from theirs; the sanitizers watch, and when all peers are gone nothing may be left. */
 #include "plane_rig.h"
 
 #define PEERS 12

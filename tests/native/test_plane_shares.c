@@ -1,5 +1,5 @@
-/* test_plane_shares.c: what connections have waiting, out and in, stays within its share of memory, and who pays when
- * it is full. */
+/* test_plane_shares.c: what connections have waiting, out and in, stays within its share of memory, and which
+ * connection is closed or waits when the share is full. */
 #include "plane_rig.h"
 
 #define SHARE (UINT64_C(2) << 20)

@@ -1,5 +1,5 @@
 /* test_powercut.c: the contract of powercut.h, held against real files: whatever the program wrote, an image of the
- * fake disk is what some disk under these files could have been left with, and no less than what a sync had promised.
+ * fake disk is a state that a real disk could have been left in, and has everything that was synced.
  *
  * Beside each op the real files are read. A sector of an image of the cut behind op k must then be as that sector was
  * behind some op from its last sync up to k: of no other time, and never older than the sync.

@@ -1,4 +1,4 @@
-/* test_route.c: the routing domain against a twin that compares every subscription with every subject, one by one. */
+/* test_route.c: the routing domain against a model that compares every subscription with every subject. */
 #include "route/route.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_sizes.c: how large the parts of a store are, on 64 bit and on the 32 bit that this machine is not. */
+/* test_sizes.c: how large the parts of a store are, computed for 64 bit and for 32 bit. */
 #include "disk/batch.h"
 #include "disk/sizes.h"
 #include "test.h"

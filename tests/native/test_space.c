@@ -1,4 +1,4 @@
-/* test_space.c: what a store may still take in, for disks from empty to large. */
+/* test_space.c: how much a store may still take, for small and large disks. */
 #include "disk/space.h"
 #include "test.h"
 

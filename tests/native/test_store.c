@@ -1,6 +1,6 @@
 /* test_store.c: promises of store.h, one by one: durability, time, mirrors, memory, hooks. Rules of publishing and
- * purging are in test_store_rules.c, many streams, subjects and records in test_store_streams.c; the duel
- * (test_store_duel.c) has the breadth; damage and disks are in test_store_damage.c.
+ * purging are in test_store_rules.c, many streams, subjects and records in test_store_streams.c; test_store_duel.c
+ * compares random work with a model; damage and disks are in test_store_damage.c.
  */
 #include "store_rig.h"
 

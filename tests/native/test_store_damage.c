@@ -1,6 +1,6 @@
-/* test_store_damage.c: the store on bad days: flipped bits at home, a full disk, writes and syncs that fail, a second
- * process, a newer format. What must hold each time: nothing wrong is served, nothing that was said to be durable is
- * lost, and one line says what is.
+/* test_store_damage.c: the store when something is wrong: flipped bits in data.mdb, a full disk, writes and syncs that
+ * fail, a second process, a newer format. What must hold each time: nothing wrong is served, nothing that was
+ * acknowledged is lost without an alarm, and one line of the log names the fault.
  */
 #include <errno.h>
 #include <signal.h>

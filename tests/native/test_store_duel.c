@@ -1,5 +1,5 @@
-/* test_store_duel.c: the store against a dumb twin. The twin keeps every message in an array and applies the
- * reference's rules (jetstream 4.2, 4.4, 1.6) by walking it; the store does the same work with batches, journal,
+/* test_store_duel.c: the store against a simple model. The model keeps every message in an array and applies the
+ * reference's rules (tests/wire/jetstream.md) by walking it; the store does the same work with batches, journal,
  * checkpoints, restarts and crashes in between. After every round everything that can be asked is compared.
  * LEAFD_DUEL_SEED replays one seed, LEAFD_DUEL_ROUNDS makes it longer.
  */

@@ -1,7 +1,7 @@
 /* test_store_io.c: a disk that fails: writes, syncs and reads of either file, for a moment or for good, with each error
  * that a file system gives. What must hold each time: nothing that was durable is lost, publishers are refused while it
- * fails, what was stored is read, the store goes on by itself when the disk does, and a start that cannot be is refused
- * in one line that says what to do.
+ * fails, what was stored is read, the store goes on by itself when the disk does, and a start that is not possible is
+ * refused in one line that says what to do.
  */
 #include <sys/resource.h>
 

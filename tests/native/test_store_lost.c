@@ -1,5 +1,5 @@
 /* test_store_lost.c: starts of a store that lost a file, or part of one. What must hold each time: all that was
- * acknowledged is served, or the start is refused, or an alarm says what is lost. Nothing is made anew in silence.
+ * acknowledged is served, or the start is refused, or an alarm says what is lost. No file is made anew silently.
  */
 #include "disk/journal.h"
 #include "store_rig.h"

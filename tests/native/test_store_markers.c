@@ -1,4 +1,4 @@
-/* test_store_markers.c: what stands in a subject's place when time took its last message. */
+/* test_store_markers.c: delete markers: what is stored when a subject's last message expires. */
 #include "store_rig.h"
 
 static rig_t rig;

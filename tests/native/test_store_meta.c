@@ -1,6 +1,6 @@
 /* test_store_meta.c: the few records of data.mdb that a start depends on (format, note of what was applied, use of the
- * journal, clock) are damaged. What must hold: one wrong bit is put right and told; of more, the start is refused with
- * what to do, and that works.
+ * journal, clock) are damaged. What must hold: one wrong bit is put right and reported; with more, the start is refused
+ * and says what to do, which then works.
  */
 #include "disk/env.h"
 #include "disk/journal.h"

@@ -1,5 +1,6 @@
-/* test_store_pages.c: data.mdb is damaged in its pages. What must hold: an end of the process leaves a word, no start
- * after it ends the same way, and what is not served is alarmed or refused with what to do.
+/* test_store_pages.c: data.mdb is damaged in its pages. What must hold: a process that ends because of it leaves a
+ * mark, no later start ends the same way, and what cannot be served is alarmed, or the start is refused and says what
+ * to do.
  */
 #include <signal.h>
 #include <sys/wait.h>

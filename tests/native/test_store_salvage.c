@@ -1,6 +1,6 @@
 /* test_store_salvage.c: damage in the journal's tail, after a kill. LEAFD_EVERY_BIT=1 flips every bit, not one in a few
- * bytes. What must hold wherever it is: nothing wrong is served, what is derived from messages agrees with them, and
- * whatever of the acknowledged is not served any more, an alarm says so.
+ * bytes. What must hold wherever it is: nothing wrong is served, what is derived from messages agrees with them, and an
+ * alarm names every acknowledged message that is no longer served.
  */
 #include "disk/journal.h"
 #include "store_rig.h"

@@ -1,4 +1,4 @@
-/* test_store_schedules.c: when a schedule's time has come, over restarts, checkpoints and steps of the wall clock. */
+/* test_store_schedules.c: when a schedule fires, over restarts, checkpoints and steps of the wall clock. */
 #include "store_rig.h"
 
 #define S NS_PER_SECOND

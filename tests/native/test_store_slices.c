@@ -1,6 +1,6 @@
-/* test_store_slices.c: what goes through a store in slices, against a dumb twin that is walked at once. Between the
- * slices messages come, go and are evicted, batches become durable, checkpoints move young subjects home.
- * LEAFD_DUEL_SEED replays one seed.
+/* test_store_slices.c: work on a store that is done in slices, against a simple model that does it at once. Between the
+ * slices messages come, go and are evicted, batches become durable, and checkpoints write subjects from the overlay to
+ * LMDB. LEAFD_DUEL_SEED replays one seed.
  */
 #include "text/subject.h"
 #include "store_rig.h"

@@ -1,4 +1,4 @@
-/* test_store_streams.c: records, subjects and streams in numbers: merged reads through young and home, removal, more
+/* test_store_streams.c: many records, subjects and streams: reads that merge the overlay and LMDB, removal, more
  * subjects than the cache holds, streams side by side, removals in steps.
  */
 #include "store/core.h"

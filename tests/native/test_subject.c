@@ -1,5 +1,5 @@
-/* test_subject.c: subjects against tables taken from nats-server 2.15.1's answers, and a duel with a naive matcher that
- * cuts everything into arrays of tokens. Seeds are printed by a failing check's values; they are fixed. */
+/* test_subject.c: subjects against tables taken from nats-server 2.15.1's answers, and a comparison with a naive
+ * matcher that cuts everything into arrays of tokens. Seeds are fixed; a failing check prints the values. */
 #include "text/subject.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""The Debian package: what is in it, how its service is fenced in, and that it runs on a clean system.
+"""The Debian package: what is in it, how its service is confined, and that it runs on a clean system.
 
 Needs root (it makes a Debian in a directory). Where systemd cannot be booted the service's command is started without
 it, and the reason is printed.

@@ -1,4 +1,4 @@
-"""What waits for its turn: who asks little is served next, whoever asks at full speed loses only his own."""
+"""The fair queue: a client that asks little is served next, and one that asks at full speed delays only itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow password checks: on few threads, in fair turns, and late refusals for whoever keeps failing."""
+"""Slow password checks: on few threads, in fair turns, and delayed refusals for an address that keeps failing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The limit of memory: what is configured, or a tenth of what this process may have."""
+"""The limit of memory: what is configured, or a tenth of the memory that this process may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The monitoring port keeps nobody waiting: seats for connections, and who gives his up."""
+"""The monitoring port keeps nobody waiting: seats for connections, and which one goes when all are taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start costs, in what it loads: module by module, because times are not the same twice."""
+"""What a start loads, module by module, because times differ from run to run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that a newer leafd has written, seen by who starts an older one on it: one line, status 1, nothing changed.
+"""A store that a newer leafd has written, when an older one is started on it: one line, status 1, nothing changed.
 
 What the store itself checks is in tests/native/test_store_damage.c and test_journal.c.
 """

@@ -1,4 +1,4 @@
-"""tests/tidy.py judges everything else; here it is judged by files planted to break each rule."""
+"""tests/tidy.py itself: files that break a rule are found, each rule in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two sets of rights have in common, against a judge of single subjects that knows no patterns of patterns."""
+"""What two sets of rights have in common, against a model that judges single subjects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's judgement: its checks find what is wrong, its cut cuts, its expectations are the file's."""
+"""The demo's own checks: they find what is wrong, its cut interrupts the link, its expectations are the file's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the plane in memory that backups need: the dumb twin of the C code that reads and writes messages.
+"""The part of the plane in memory that backups need: a simple model of the C code that reads and writes messages.
 
 It knows the archive's layout from its description, not from the code under test; raw chunks are all the S2 it has.
 """

@@ -1,4 +1,4 @@
-"""A plane in memory, for decisions to be tried on: the commands that jetstream/ gives, done at once and simply.
+"""A plane in memory, to try decisions on: it does what jetstream/ commands, at once and simply.
 
 It keeps messages in a list, knows limits of no kind and delivers nothing. What it says about states follows the
 reference's accounting, so that replies can be compared with the real server's. test_plane_contract.py plays the same

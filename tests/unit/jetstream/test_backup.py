@@ -1,4 +1,4 @@
-"""Snapshots and restores over the plane in memory: flow control, what is in an archive, what is left of a bad one.
+"""Snapshots and restores over the plane in memory: flow control, what is in an archive, what a bad one leaves behind.
 
 What the archives' messages are to the real plane, and whether the reference takes them, is tested in
 tests/native/test_plane_backup.c and tests/interop/test_backup.py.

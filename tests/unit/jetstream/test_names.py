@@ -1,4 +1,4 @@
-"""Names that are no text, against the reference: refused where it would make several that look alike."""
+"""Names that are not UTF-8: refused where the reference takes several that it then shows alike."""
 
 from __future__ import annotations
 

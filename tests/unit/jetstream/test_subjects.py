@@ -1,4 +1,4 @@
-"""Overlap and subset of subject patterns against a dumb twin that tries every subject of a small world."""
+"""Overlap and subset of subject patterns against a model that tries every subject of a small set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow columns out of a receive buffer: the fast way and the slow way say the same, and both say the truth."""
+"""Arrow columns out of a receive buffer: the fast and the slow way have the same result, and it is right."""
 
 from __future__ import annotations
 

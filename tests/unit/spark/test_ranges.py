@@ -1,4 +1,4 @@
-"""Offsets and ranges: nothing is skipped, nothing is read twice, limits are limits."""
+"""Offsets and ranges: nothing is skipped, nothing is read twice, limits hold."""
 
 from __future__ import annotations
 
