@@ -27,18 +27,12 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "disk/slots.h"
 
 #define SPACE_LOW (UINT64_C(1) << 20)
-#define MESSAGE_DBS_MAX 1024
+#define MESSAGE_DBS_MAX SLOTS_MAX
 #define DBS_MAX (DB_COUNT + MESSAGE_DBS_MAX)
-#define ROUTE_SIZE (4 * MESSAGE_DBS_MAX)
 #define MESSAGE_DB_NAME_SIZE 9 /* "m0000002a" */
-
-/* From stream id to slot + 1; 0 = empty. Each thread has its own. */
-typedef struct route {
-    uint16_t at[ROUTE_SIZE];
-    uint32_t count;
-} route_t;
 
 struct env {
     MDB_env *env; /* NULL: it could not be opened again */
@@ -55,11 +49,11 @@ struct env {
     MDB_cursor *readers[DBS_MAX];
     uint64_t reader_renewals[DBS_MAX];
     uint64_t renewals;
-    route_t read_route;
+    slots_t read_slots;
     /* keeper */
     MDB_txn *write;
     MDB_cursor *writers[DBS_MAX];
-    route_t write_route;
+    slots_t write_slots;
     uint32_t opened; /* slots in use, those of the open transaction included */
 };
 
@@ -108,32 +102,12 @@ static bytes_t bytes_from(MDB_val val) {
 
 /* ---- which database ---------------------------------------------------------------------------------------------- */
 
-static uint32_t route_place(const env_t *env, const route_t *route, uint32_t stream) {
-    uint32_t i = stream * UINT32_C(2654435761) % ROUTE_SIZE;
-    while (route->at[i] != 0 && env->slots[route->at[i] - 1] != stream) {
-        i = (i + 1) % ROUTE_SIZE;
-    }
-    return i;
-}
-
-static void route_add(const env_t *env, route_t *route, uint32_t slot) {
-    route->at[route_place(env, route, env->slots[slot])] = (uint16_t)(slot + 1);
-    route->count++;
-}
-
-static uint32_t index_in(const env_t *env, const route_t *route, store_db_t db, bytes_t key) {
+static uint32_t index_in(const env_t *env, const slots_t *slots, store_db_t db, bytes_t key) {
     if (db != DB_MESSAGES || key.size < 4) {
         return db;
     }
-    uint16_t slot = route->at[route_place(env, route, load_be32(key.at))];
+    uint32_t slot = slots_find(slots, env->slots, load_be32(key.at));
     return slot != 0 ? DB_COUNT + slot - 1u : DB_MESSAGES;
-}
-
-/* Takes in what the keeper has published since. */
-static void route_catch_up(const env_t *env, route_t *route, uint32_t published) {
-    while (route->count < published) {
-        route_add(env, route, route->count);
-    }
 }
 
 static void message_db_name(uint32_t stream, char name[MESSAGE_DB_NAME_SIZE + 1]) {
@@ -146,8 +120,8 @@ static int open_message_db(env_t *env, MDB_txn *txn, uint32_t stream) {
     int code = mdb_dbi_open(txn, name, MDB_CREATE, &env->dbs[DB_COUNT + env->opened]);
     if (code == 0) {
         env->slots[env->opened] = stream;
-        route_add(env, &env->write_route, env->opened);
         env->opened++;
+        slots_catch_up(&env->write_slots, env->slots, env->opened);
     }
     return code;
 }
@@ -196,8 +170,8 @@ static int open_message_dbs(env_t *env, MDB_txn *txn, bool tidy) {
 
 static void forget_opened(env_t *env) {
     env->opened = atomic_load_explicit(&env->published, memory_order_relaxed);
-    memset(&env->write_route, 0, sizeof env->write_route);
-    route_catch_up(env, &env->write_route, env->opened);
+    memset(&env->write_slots, 0, sizeof env->write_slots);
+    slots_catch_up(&env->write_slots, env->slots, env->opened);
 }
 
 static status_t open_databases(env_t *env, bool tidy) {
@@ -219,7 +193,7 @@ static status_t open_databases(env_t *env, bool tidy) {
     code = mdb_txn_commit(txn);
     if (code == 0) {
         atomic_store_explicit(&env->published, env->opened, memory_order_release);
-        route_catch_up(env, &env->read_route, env->opened);
+        slots_catch_up(&env->read_slots, env->slots, env->opened);
     }
     return code == EIO && out_of_space(env) ? STATUS_NO_SPACE : translate(code);
 }
@@ -327,7 +301,7 @@ status_t env_renew(env_t *env) {
         mdb_txn_abort(env->read);
         env->read = newest;
         env->renewals++;
-        route_catch_up(env, &env->read_route, published);
+        slots_catch_up(&env->read_slots, env->slots, published);
     }
     return translate(code);
 }
@@ -338,7 +312,7 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     if (env->read == NULL) {
         return STATUS_IO;
     }
-    int code = mdb_get(env->read, env->dbs[index_in(env, &env->read_route, db, key)], &k, &v);
+    int code = mdb_get(env->read, env->dbs[index_in(env, &env->read_slots, db, key)], &k, &v);
     if (code == 0) {
         *value = bytes_from(v);
     }
@@ -379,15 +353,15 @@ static status_t cursor_get(env_t *env, uint32_t index, MDB_cursor_op op, bytes_t
 }
 
 status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
-    return cursor_get(env, index_in(env, &env->read_route, db, key), MDB_SET_RANGE, key, found, value);
+    return cursor_get(env, index_in(env, &env->read_slots, db, key), MDB_SET_RANGE, key, found, value);
 }
 
 status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
-    return cursor_get(env, index_in(env, &env->read_route, db, key), MDB_NEXT, BYTES_NONE, found, value);
+    return cursor_get(env, index_in(env, &env->read_slots, db, key), MDB_NEXT, BYTES_NONE, found, value);
 }
 
 status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
-    uint32_t index = index_in(env, &env->read_route, db, key);
+    uint32_t index = index_in(env, &env->read_slots, db, key);
     status_t status = cursor_get(env, index, MDB_SET_RANGE, key, found, value);
     if (status == STATUS_OK && bytes_equal(*found, key)) {
         return STATUS_OK;
@@ -425,7 +399,7 @@ static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
 
 /* A stream's first put gives it a database of its own, unless it has begun in the shared one. */
 static status_t index_for_put(env_t *env, store_db_t db, bytes_t key, uint32_t *index) {
-    *index = index_in(env, &env->write_route, db, key);
+    *index = index_in(env, &env->write_slots, db, key);
     if (db != DB_MESSAGES || *index != DB_MESSAGES || env->opened == MESSAGE_DBS_MAX) {
         return STATUS_OK;
     }
@@ -442,7 +416,7 @@ static status_t index_for_put(env_t *env, store_db_t db, bytes_t key, uint32_t *
     }
     if (code == 0 || code == MDB_NOTFOUND) {
         code = open_message_db(env, env->write, load_be32(key.at));
-        *index = index_in(env, &env->write_route, db, key);
+        *index = index_in(env, &env->write_slots, db, key);
     }
     return translate(code);
 }
@@ -464,13 +438,13 @@ status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
 
 status_t env_write_delete(env_t *env, store_db_t db, bytes_t key) {
     MDB_val k = val_of(key);
-    int code = mdb_del(env->write, env->dbs[index_in(env, &env->write_route, db, key)], &k, NULL);
+    int code = mdb_del(env->write, env->dbs[index_in(env, &env->write_slots, db, key)], &k, NULL);
     return code == MDB_NOTFOUND ? STATUS_OK : translate(code);
 }
 
 status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit, uint64_t *done) {
     MDB_cursor *cursor = NULL;
-    uint32_t index = index_in(env, &env->write_route, db, from);
+    uint32_t index = index_in(env, &env->write_slots, db, from);
     *done = 0;
     if (index >= DB_COUNT && from.size == 4) {
         return translate(mdb_drop(env->write, env->dbs[index], 0)); /* all of a stream: no need to look at each */
@@ -500,7 +474,7 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
 status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     MDB_val k = val_of(key);
     MDB_val v;
-    int code = mdb_get(env->write, env->dbs[index_in(env, &env->write_route, db, key)], &k, &v);
+    int code = mdb_get(env->write, env->dbs[index_in(env, &env->write_slots, db, key)], &k, &v);
     if (code == 0) {
         *value = bytes_from(v);
     }
@@ -509,7 +483,7 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
 
 status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found) {
     MDB_cursor *cursor = NULL;
-    status_t status = writer(env, index_in(env, &env->write_route, db, key), &cursor);
+    status_t status = writer(env, index_in(env, &env->write_slots, db, key), &cursor);
     if (status != STATUS_OK) {
         return status;
     }
