@@ -43,6 +43,7 @@
 #define WITNESS_ID_SIZE 16
 #define WITNESS_KEY_SIZE (5 + WITNESS_ID_SIZE + 8)
 #define WITNESS_SIZE (OP_HEADER_SIZE + WITNESS_KEY_SIZE)
+#define BATCH_OVERHEAD_MAX 256 /* with a witness still well below the alignment of a journaled batch */
 #define BATCH_RING_MIN (UINT64_C(1) << 20)
 
 typedef enum op_kind_in_batch {
@@ -79,6 +80,7 @@ typedef struct batches {
     uint64_t begin;    /* where the open batch's header goes */
     uint64_t end;      /* behind its last op; == begin + BATCH_HEADER_SIZE when it is empty */
     uint64_t number;   /* of the open batch */
+    uint32_t overhead; /* of a sealed batch: so many bytes lie behind its ops, see sealer.h */
     uint64_t promised; /* bytes that closing the open batch will need on top */
 } batches_t;
 
@@ -88,6 +90,8 @@ LEAF_MUST_USE status_t batches_open(batches_t *batches, uint64_t size, uint32_t 
 /* Everything before position is done with; the next batch goes there. After replay. */
 void batches_restart(batches_t *batches, uint64_t position, uint64_t number);
 void batches_close(batches_t *batches);
+/* Batches leave so much room behind their ops for being sealed. Before the first one. */
+void batches_reserve(batches_t *batches, uint32_t overhead);
 /* Batches carry a witness from now on. */
 void batches_witness(batches_t *batches, const uint8_t store_id[WITNESS_ID_SIZE]);
 
@@ -138,9 +142,10 @@ void batches_last(const batches_t *batches, uint64_t from, uint64_t to, batch_he
 void batch_header_write(uint8_t *to, const batch_header_t *header);
 /* false: not a header. */
 bool batch_header_read(const uint8_t *at, batch_header_t *header);
+/* Of a sealed batch, size includes what sealing has added. */
 uint32_t batch_crc(const uint8_t *batch, uint32_t size);
 static inline uint64_t batch_padded(const batches_t *batches, uint32_t size) {
-    return ((uint64_t)size + batches->alignment - 1) / batches->alignment * batches->alignment;
+    return ((uint64_t)size + batches->overhead + batches->alignment - 1) / batches->alignment * batches->alignment;
 }
 
 #endif

@@ -39,6 +39,7 @@ struct env {
     char *directory;
     uint64_t map_size;
     bool memory;
+    const sealer_t *sealer;
     bool broken; /* keeper: LMDB takes no more writes */
     MDB_dbi dbs[DBS_MAX];
     uint32_t slots[MESSAGE_DBS_MAX]; /* stream ids; written before they are published */
@@ -50,11 +51,13 @@ struct env {
     uint64_t reader_renewals[DBS_MAX];
     uint64_t renewals;
     slots_t read_slots;
+    unsealed_t read_values;
     /* keeper */
     MDB_txn *write;
     MDB_cursor *writers[DBS_MAX];
     slots_t write_slots;
-    uint32_t opened; /* slots in use, those of the open transaction included */
+    unsealed_t written_value; /* the last one that was read */
+    uint32_t opened;          /* slots in use, those of the open transaction included */
 };
 
 static const char *const db_names[DB_COUNT] = {"meta", "records", "messages", "heads", "ids", "id_order", "expiry"};
@@ -98,6 +101,18 @@ static MDB_val val_of(bytes_t bytes) {
 
 static bytes_t bytes_from(MDB_val val) {
     return bytes_of(val.mv_data, (uint32_t)val.mv_size);
+}
+
+static bool is_sealed(const env_t *env, store_db_t db) {
+    return LEAF_UNLIKELY(env->sealer != NULL) && db != DB_META;
+}
+
+/* A value that was read by the plane thread. */
+static bytes_t value_read(env_t *env, store_db_t db, MDB_val key, MDB_val val) {
+    if (!is_sealed(env, db)) {
+        return bytes_from(val);
+    }
+    return unsealed_value(&env->read_values, env->sealer, (uint8_t)db, bytes_from(key), bytes_from(val));
 }
 
 /* ---- which database ---------------------------------------------------------------------------------------------- */
@@ -240,17 +255,22 @@ static void detach(env_t *env) {
     if (env->env != NULL) {
         mdb_env_close(env->env);
     }
-    *env = (env_t){
-        .directory = env->directory, .map_size = env->map_size, .memory = env->memory, .renewals = env->renewals + 1};
+    unsealed_forget(&env->read_values);
+    unsealed_forget(&env->written_value);
+    *env = (env_t){.directory = env->directory,
+                   .map_size = env->map_size,
+                   .memory = env->memory,
+                   .sealer = env->sealer,
+                   .renewals = env->renewals + 1};
 }
 
-status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason,
-                  size_t reason_size) {
+status_t env_open(const char *directory, uint64_t map_size, bool memory, const sealer_t *sealer, env_t **out,
+                  char *reason, size_t reason_size) {
     int code = 0;
     *out = NULL;
     env_t *env = calloc(1, sizeof *env);
     if (env != NULL) {
-        *env = (env_t){.directory = strdup(directory), .map_size = map_size, .memory = memory};
+        *env = (env_t){.directory = strdup(directory), .map_size = map_size, .memory = memory, .sealer = sealer};
     }
     if (env == NULL || env->directory == NULL) {
         snprintf(reason, reason_size, "no memory for the store in %s", directory);
@@ -306,6 +326,12 @@ status_t env_renew(env_t *env) {
     return translate(code);
 }
 
+void env_forget(env_t *env) {
+    if (LEAF_UNLIKELY(env->sealer != NULL)) {
+        unsealed_forget(&env->read_values);
+    }
+}
+
 status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     MDB_val k = val_of(key);
     MDB_val v;
@@ -314,7 +340,7 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     }
     int code = mdb_get(env->read, env->dbs[index_in(env, &env->read_slots, db, key)], &k, &v);
     if (code == 0) {
-        *value = bytes_from(v);
+        *value = value_read(env, db, k, v);
     }
     return translate(code);
 }
@@ -347,7 +373,7 @@ static status_t cursor_get(env_t *env, uint32_t index, MDB_cursor_op op, bytes_t
     int code = mdb_cursor_get(cursor, &k, &v, op);
     if (code == 0) {
         *found = bytes_from(k);
-        *value = bytes_from(v);
+        *value = value_read(env, index < DB_COUNT ? (store_db_t)index : DB_MESSAGES, k, v);
     }
     return translate(code);
 }
@@ -433,7 +459,15 @@ status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     }
     MDB_val k = val_of(key);
     MDB_val v = val_of(value);
-    return translate(mdb_cursor_put(cursor, &k, &v, 0));
+    if (!is_sealed(env, db)) {
+        return translate(mdb_cursor_put(cursor, &k, &v, 0));
+    }
+    v.mv_size += env->sealer->overhead;
+    int code = mdb_cursor_put(cursor, &k, &v, MDB_RESERVE); /* LMDB shows where the value is to be written */
+    if (code == 0) {
+        env->sealer->seal(env->sealer->context, (uint8_t)db, key, value, v.mv_data);
+    }
+    return translate(code);
 }
 
 status_t env_write_delete(env_t *env, store_db_t db, bytes_t key) {
@@ -477,6 +511,10 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     int code = mdb_get(env->write, env->dbs[index_in(env, &env->write_slots, db, key)], &k, &v);
     if (code == 0) {
         *value = bytes_from(v);
+        if (is_sealed(env, db)) {
+            unsealed_forget(&env->written_value);
+            *value = unsealed_value(&env->written_value, env->sealer, (uint8_t)db, key, *value);
+        }
     }
     return translate(code);
 }

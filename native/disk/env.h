@@ -2,9 +2,9 @@
  * errors as status_t. Knows nothing of what the bytes mean.
  *
  * Two sides. Reading (env_get, env_seek ..): the plane thread, in one read transaction that env_renew moves to the
- * newest commit; what reads hand out lives until then. Writing (env_write_*): the keeper thread alone, in one write
- * transaction at a time. LMDB is used in its own safe mode: a commit is on disk when env_write_commit returns, never
- * MDB_WRITEMAP, never MDB_NOSYNC but for memory stores.
+ * newest commit; what reads hand out lives until then, and with a sealer until env_forget. Writing (env_write_*): the
+ * keeper thread alone, in one write transaction at a time. LMDB is used in its own safe mode: a commit is on disk when
+ * env_write_commit returns, never MDB_WRITEMAP, never MDB_NOSYNC but for memory stores.
  */
 #ifndef LEAFD_DISK_ENV_H
 #define LEAFD_DISK_ENV_H
@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "disk/keys.h"
+#include "disk/sealer.h"
 
 typedef struct env env_t;
 
@@ -24,8 +25,9 @@ typedef struct env_usage {
     uint64_t free_bytes; /* known only after env_usage_exact */
 } env_usage_t;
 
-LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason,
-                                size_t reason_size);
+/* sealer: NULL = none; the caller's, until env_close. */
+LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool memory, const sealer_t *sealer,
+                                env_t **out, char *reason, size_t reason_size);
 void env_close(env_t *env);
 
 /* A write to its first pages that fails ends LMDB's work: reads go on in the snapshot that is there, writes are
@@ -38,6 +40,8 @@ LEAF_MUST_USE status_t env_reopen(env_t *env);
 /* ---- plane thread ------------------------------------------------------------------------------------------------ */
 /* On failure the old snapshot stays. */
 LEAF_MUST_USE status_t env_renew(env_t *env);
+/* Nobody needs the values any more that were read so far. With a sealer they take memory until then. */
+void env_forget(env_t *env);
 LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key.
  * One cursor for each database, kept between calls. Messages: only those of the stream that key begins with are sure to
@@ -53,6 +57,7 @@ LEAF_MUST_USE status_t env_write_delete(env_t *env, store_db_t db, bytes_t key);
 /* Deletes at most `limit` entries of [from, to); *done counts them; STATUS_AGAIN: there are more. */
 LEAF_MUST_USE status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit,
                                               uint64_t *done);
+/* The value lives until the next call of this or the next write. */
 LEAF_MUST_USE status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first key at or after key; valid until the next write. */
 LEAF_MUST_USE status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found);

@@ -167,7 +167,7 @@ static status_t path_of(const char *directory, char path[4096], char *reason, si
 status_t journal_open(journal_t *journal, const char *directory, const uint8_t store_id[STORE_ID_SIZE],
                       journal_found_t *found, char *reason, size_t reason_size) {
     char path[4096];
-    *journal = (journal_t){.fd = -1, .direct_fd = -1};
+    *journal = (journal_t){.sealer = journal->sealer, .fd = -1, .direct_fd = -1};
     *found = JOURNAL_ABSENT;
     status_t status = path_of(directory, path, reason, reason_size);
     if (status != STATUS_OK) {
@@ -191,7 +191,7 @@ status_t journal_open(journal_t *journal, const char *directory, const uint8_t s
 status_t journal_make(journal_t *journal, const char *directory, uint64_t size, const uint8_t store_id[STORE_ID_SIZE],
                       uint64_t origin, char *reason, size_t reason_size) {
     char path[4096];
-    *journal = (journal_t){.fd = -1, .direct_fd = -1, .size = size, .origin = origin};
+    *journal = (journal_t){.sealer = journal->sealer, .fd = -1, .direct_fd = -1, .size = size, .origin = origin};
     status_t status = path_of(directory, path, reason, reason_size);
     if (status != STATUS_OK) {
         return status;
@@ -240,16 +240,29 @@ static status_t read_circle(journal_t *journal, uint8_t *to, uint64_t position, 
 static bool header_at(const journal_t *journal, uint64_t place, batch_header_t *header) {
     uint8_t at[BATCH_HEADER_SIZE];
     return read_all(journal->fd, at, sizeof at, JOURNAL_START + place) == STATUS_OK && batch_header_read(at, header)
-           && header->position % journal->size == place && header->size <= journal->size;
+           && header->position % journal->size == place
+           && header->size + (uint64_t)sealer_overhead(journal->sealer) <= journal->size;
+}
+
+/* Bytes from the begin of a batch of that size to the begin of the next one. */
+static uint64_t journal_span(const journal_t *journal, uint32_t size) {
+    uint64_t sealed = (uint64_t)size + sealer_overhead(journal->sealer);
+    return (sealed + JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT;
+}
+
+/* Takes off the seal, in place. */
+static bool journal_unseal(const journal_t *journal, uint8_t *batch, uint32_t size) {
+    return journal->sealer == NULL || sealer_open_batch(journal->sealer, batch, size, batch);
 }
 
 /* Is it whole, and that store's? */
 static bool is_of(journal_t *journal, uint64_t position, const batch_header_t *header,
                   const uint8_t store_id[STORE_ID_SIZE]) {
-    uint8_t *batch = malloc(header->size);
+    uint32_t size = header->size + sealer_overhead(journal->sealer);
+    uint8_t *batch = malloc(size);
     uint64_t durable;
-    bool ours = batch != NULL && read_circle(journal, batch, position, header->size) == STATUS_OK
-                && batch_crc(batch, header->size) == header->crc
+    bool ours = batch != NULL && read_circle(journal, batch, position, size) == STATUS_OK
+                && batch_crc(batch, size) == header->crc && journal_unseal(journal, batch, header->size)
                 && witness_read(batch, header->size, store_id, &durable);
     free(batch);
     return ours;
@@ -272,9 +285,7 @@ bool journal_continues(journal_t *journal, uint64_t position, uint64_t number, u
     }
     for (uint64_t place = 0; number > 0 && place < journal->size; place += JOURNAL_ALIGNMENT) {
         if (header_at(journal, place, &header) && header.number == number && header.crc == chain
-            && header.format <= STORE_FORMAT
-            && header.position + (header.size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT
-                   == position) {
+            && header.format <= STORE_FORMAT && header.position + journal_span(journal, header.size) == position) {
             return true;
         }
     }
@@ -322,8 +333,7 @@ bool journal_row(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], uint
     size_t first = count - 1;
     while (first > 0) {
         const batch_header_t *before = &found[first - 1];
-        uint64_t end =
-            before->position + (before->size + (uint64_t)JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT;
+        uint64_t end = before->position + journal_span(journal, before->size);
         if (before->number + 1 != found[first].number || before->crc != found[first].chain
             || end != found[first].position) {
             break;
@@ -348,6 +358,8 @@ bool journal_lengthen(journal_t *journal) {
 }
 
 void journal_close(journal_t *journal) {
+    free(journal->stage.at);
+    journal->stage = (journal_stage_t){0};
     if (journal->direct_fd >= 0) {
         close(journal->direct_fd);
         journal->direct_fd = -1;
@@ -368,6 +380,39 @@ status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position,
         status = write_all(journal->fd, journal->direct_fd, at + first, size - first, JOURNAL_START);
     }
     return status;
+}
+
+status_t journal_seal(journal_t *journal, uint8_t *batch, uint64_t position, uint32_t size) {
+    journal_stage_t *stage = &journal->stage;
+    uint64_t span = journal_span(journal, size);
+    stage->holds = false;
+    if (span > stage->capacity) {
+        void *at = NULL;
+        free(stage->at);
+        *stage = (journal_stage_t){0};
+        if (posix_memalign(&at, JOURNAL_ALIGNMENT, (size_t)span) != 0) {
+            return STATUS_NO_MEMORY;
+        }
+        *stage = (journal_stage_t){.at = at, .capacity = span};
+    }
+    sealer_seal_batch(journal->sealer, batch, size, stage->at);
+    uint32_t sealed = size + journal->sealer->overhead;
+    memset(stage->at + sealed, 0, (size_t)(span - sealed));
+    stage->position = position;
+    stage->holds = true;
+    return STATUS_OK;
+}
+
+status_t journal_write_sealed(journal_t *journal, const batches_t *batches, uint64_t position) {
+    uint8_t *batch = batches_at(batches, position);
+    batch_header_t header;
+    check(batch_header_read(batch, &header));
+    status_t status = STATUS_OK;
+    if (!journal->stage.holds || journal->stage.position != position) { /* after a refusal: the same bytes again */
+        status = journal_seal(journal, batch, position, header.size);
+    }
+    return status == STATUS_OK ? journal_write(journal, journal->stage.at, position, journal_span(journal, header.size))
+                               : status;
 }
 
 #define MARK_MAGIC "leafdend"
@@ -420,15 +465,19 @@ status_t journal_read(journal_t *journal, const batches_t *batches, uint64_t pos
         || header->chain != chain) {
         return STATUS_NOT_FOUND;
     }
-    if (header->size > journal->size) {
+    uint64_t size = (uint64_t)header->size + sealer_overhead(journal->sealer);
+    if (size > journal->size) {
         return STATUS_NOT_FOUND;
     }
-    status = read_circle(journal, to, position, header->size);
+    status = read_circle(journal, to, position, size);
     if (status != STATUS_OK) {
         return status;
     }
-    if (batch_crc(to, header->size) != header->crc) {
+    if (batch_crc(to, (uint32_t)size) != header->crc) {
         return STATUS_NOT_FOUND;
     }
-    return header->format > STORE_FORMAT ? STATUS_VERSION : STATUS_OK;
+    if (header->format > STORE_FORMAT) {
+        return STATUS_VERSION;
+    }
+    return journal_unseal(journal, to, header->size) ? STATUS_OK : STATUS_NOT_FOUND;
 }

@@ -28,6 +28,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "disk/batch.h"
+#include "disk/sealer.h"
 
 #define JOURNAL_START 4096
 #define JOURNAL_ALIGNMENT 4096
@@ -42,7 +43,17 @@ typedef struct journal_io {
 /* For tests, before any store is opened; NULL puts the real ones back. */
 void journal_io_replace(const journal_io_t *io);
 
+/* A batch as it goes to the disk, in memory of its own; only with a sealer. */
+typedef struct journal_stage {
+    uint8_t *at; /* aligned for O_DIRECT */
+    uint64_t capacity;
+    uint64_t position; /* of the batch that it holds */
+    bool holds;
+} journal_stage_t;
+
 typedef struct journal {
+    const sealer_t *sealer; /* NULL: none. The caller's, set before the journal is opened or made, and kept by both */
+    journal_stage_t stage;
     int fd;
     int direct_fd; /* O_DIRECT, for writing; -1: not to be had */
     uint64_t size;
@@ -89,6 +100,10 @@ bool journal_lengthen(journal_t *journal);
 void journal_close(journal_t *journal);
 /* Writes size bytes (whole batches) from memory to the circle. Not durable before journal_sync. */
 LEAF_MUST_USE status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position, uint64_t size);
+/* With a sealer: makes the batch at position ready for the disk, which gives it its checksum; then writes it. Memory
+ * for as much as the largest batch is kept until the journal is closed. */
+LEAF_MUST_USE status_t journal_seal(journal_t *journal, uint8_t *batch, uint64_t position, uint32_t size);
+LEAF_MUST_USE status_t journal_write_sealed(journal_t *journal, const batches_t *batches, uint64_t position);
 /* Writes the mark of the end. */
 LEAF_MUST_USE status_t journal_mark(journal_t *journal, uint64_t position, uint64_t number, uint32_t chain,
                                     const uint8_t store_id[STORE_ID_SIZE]);

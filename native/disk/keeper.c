@@ -230,6 +230,7 @@ static status_t drain(keeper_t *keeper, uint64_t wanted) {
                     .batches = {.at = ring->at,
                                 .size = ring->size,
                                 .alignment = ring->alignment,
+                                .overhead = ring->overhead,
                                 .freed = keeper->committed,
                                 .end = durable},
                     .from = keeper->committed,

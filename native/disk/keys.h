@@ -39,6 +39,7 @@
 #include "base/bytes.h"
 
 #define STORE_FORMAT 1
+#define STORE_FORMAT_SEALED (UINT32_C(1) << 31) /* in the format of META: with a sealer, see sealer.h */
 
 typedef enum store_db {
     DB_META = 0,

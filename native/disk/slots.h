@@ -1,6 +1,7 @@
-/* slots.h: which slot holds a stream's messages: a hash table from stream id to slot. env.c gives each stream's messages a database of
- * their own, and a slot is that database's place in its table. The reading and the writing thread have a table each, because the writing
- * one knows of databases that no commit has published yet. Knows numbers only, no LMDB. */
+/* slots.h: which slot holds a stream's messages: a hash table from stream id to slot. env.c gives each stream's
+ * messages a database of their own, and a slot is that database's place in its table. The reading and the writing
+ * thread have a table each, because the writing one knows of databases that no commit has published yet. Knows numbers
+ * only, no LMDB. */
 #ifndef LEAFD_DISK_SLOTS_H
 #define LEAFD_DISK_SLOTS_H
 

@@ -6,26 +6,24 @@
 
 #define MARK_MS 1000 /* so long after the last batch its end is marked */
 
-/* Chains and checksums the batches in [from, to), which are written when everything before `synced` is on disk. */
-static void stamp(keeper_t *keeper, uint64_t from, uint64_t to, uint64_t synced) {
-    uint32_t chain = keeper->chain;
-    while (from < to) {
-        uint8_t *batch = batches_at(keeper->batches, from);
-        batch_header_t header;
-        check(batch_header_read(batch, &header));
-        check(header.position == from);
-        header.chain = chain;
-        batch_header_write(batch, &header);
-        if (keeper->batches->witnessed) {
-            witness_stamp(batch, header.size, synced);
-        }
-        chain = batch_crc(batch, header.size);
-        header.crc = chain;
-        batch_header_write(batch, &header);
-        from += batch_padded(keeper->batches, header.size);
-        keeper->number = header.number;
+/* Chains and checksums the batch at position, which is written when everything before `synced` is on disk. */
+static status_t stamp_batch(keeper_t *keeper, uint64_t position, uint64_t synced, batch_header_t *header) {
+    uint8_t *batch = batches_at(keeper->batches, position);
+    check(batch_header_read(batch, header));
+    check(header->position == position);
+    header->chain = keeper->chain;
+    batch_header_write(batch, header);
+    if (keeper->batches->witnessed) {
+        witness_stamp(batch, header->size, synced);
     }
-    keeper->chain = chain;
+    if (LEAF_UNLIKELY(keeper->journal->sealer != NULL)) {
+        status_t status = journal_seal(keeper->journal, batch, position, header->size);
+        check(batch_header_read(batch, header));
+        return status;
+    }
+    header->crc = batch_crc(batch, header->size);
+    batch_header_write(batch, header);
+    return STATUS_OK;
 }
 
 /* Positions: what is chained and checksummed, what was written, what a sync covers. */
@@ -47,10 +45,39 @@ static void write_again(keeper_t *keeper, journal_state_t *state) {
     state->written = freed > state->synced ? freed : state->synced;
 }
 
+static status_t stamp_sealed(keeper_t *keeper, journal_state_t *state, uint64_t sealed) {
+    while (state->stamped < sealed) {
+        batch_header_t header;
+        status_t status = stamp_batch(keeper, state->stamped, state->synced, &header);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        state->stamped += batch_padded(keeper->batches, header.size);
+        keeper->chain = header.crc;
+        keeper->number = header.number;
+    }
+    return STATUS_OK;
+}
+
+static status_t write_batches(keeper_t *keeper, uint64_t from, uint64_t to) {
+    const batches_t *batches = keeper->batches;
+    if (LEAF_LIKELY(keeper->journal->sealer == NULL)) {
+        return journal_write(keeper->journal, batches_at(batches, from), from, to - from);
+    }
+    status_t status = STATUS_OK;
+    while (status == STATUS_OK && from < to) {
+        batch_header_t header;
+        check(batch_header_read(batches_at(batches, from), &header));
+        status = journal_write_sealed(keeper->journal, batches, from);
+        from += batch_padded(batches, header.size);
+    }
+    return status;
+}
+
 static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t sealed, bool stopping) {
     if (state->written < sealed) {
         uint64_t from = state->written;
-        status_t status = journal_write(keeper->journal, batches_at(keeper->batches, from), from, sealed - from);
+        status_t status = write_batches(keeper, from, sealed);
         if (status != STATUS_OK) {
             return status;
         }
@@ -73,14 +100,13 @@ static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t
 
 static void journal_step(keeper_t *keeper, journal_state_t *state, bool stopping) {
     uint64_t sealed = atomic_load_explicit(&keeper->sealed, memory_order_acquire);
-    if (sealed > state->stamped) {
-        stamp(keeper, state->stamped, sealed, state->synced);
-        state->stamped = sealed;
-    }
     if (state->failed) {
         write_again(keeper, state);
     }
-    status_t status = journal_bring(keeper, state, sealed, stopping);
+    status_t status = stamp_sealed(keeper, state, sealed);
+    if (status == STATUS_OK) {
+        status = journal_bring(keeper, state, sealed, stopping);
+    }
     if (state->failed) {
         atomic_store(&keeper->rewriting, UINT64_MAX);
     }

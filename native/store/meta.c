@@ -174,9 +174,9 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
 
 /* ---- without one of them ----------------------------------------------------------------------------------------- */
 
-status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE]) {
+status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool sealed) {
     uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
-    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT);
+    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT | (sealed ? STORE_FORMAT_SEALED : 0));
     memcpy(value + VALUE_CRC_SIZE + 4, store_id, STORE_ID_SIZE);
     value_seal(name_of(META_FORMAT), value, sizeof value);
     return env_write_put(env, DB_META, name_of(META_FORMAT), bytes_of(value, sizeof value));
@@ -184,7 +184,7 @@ status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE]) {
 
 static bool find_note(opening_t *opening) {
     store_t *store = opening->store;
-    journal_t journal;
+    journal_t journal = {.sealer = store->options.sealer};
     journal_found_t found;
     bool known =
         journal_open(&journal, store->directory, opening->store_id, &found, opening->reason, opening->reason_size)
@@ -199,7 +199,7 @@ static status_t replace(opening_t *opening, bool format, bool note) {
     env_t *env = opening->store->env;
     status_t status = env_write_begin(env);
     if (status == STATUS_OK && format) {
-        status = meta_put_format(env, opening->store_id);
+        status = meta_put_format(env, opening->store_id, opening->store->options.sealer != NULL);
     }
     if (status == STATUS_OK && note) {
         return keeper_commit(env, opening->position, opening->number, opening->chain);

@@ -19,6 +19,6 @@ LEAF_MUST_USE status_t meta_look(opening_t *opening, meta_t *meta);
 /* Without format or note: refuses, or, when the loss is accepted, writes them anew from what the journal says. */
 LEAF_MUST_USE status_t meta_replace(opening_t *opening, const meta_t *meta);
 /* Inside a write transaction. */
-LEAF_MUST_USE status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE]);
+LEAF_MUST_USE status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool sealed);
 
 #endif

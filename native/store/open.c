@@ -123,7 +123,7 @@ static status_t new_format(opening_t *opening) {
     opening->position = RECOVER_FIRST_POSITION;
     status_t status = env_write_begin(env);
     if (status == STATUS_OK) {
-        status = meta_put_format(env, opening->store_id);
+        status = meta_put_format(env, opening->store_id, opening->store->options.sealer != NULL);
         if (status != STATUS_OK) {
             env_write_abort(env);
         }
@@ -144,6 +144,8 @@ static status_t check_format(opening_t *opening, bytes_t value) {
         return opening_fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
     }
     uint32_t format = load_be32(value.at + VALUE_CRC_SIZE);
+    bool sealed = (format & STORE_FORMAT_SEALED) != 0;
+    format &= ~STORE_FORMAT_SEALED;
     if (format > STORE_FORMAT && value_sound(key, value)) {
         snprintf(
             opening->reason, opening->reason_size,
@@ -153,6 +155,13 @@ static status_t check_format(opening_t *opening, bytes_t value) {
     }
     if (value.size != VALUE_CRC_SIZE + 4 + STORE_ID_SIZE || !value_sound(key, value)) {
         return opening_fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
+    }
+    if (sealed != (store->options.sealer != NULL)) {
+        snprintf(opening->reason, opening->reason_size,
+                 sealed ? "the store in %s is sealed; open it with its key or give another store_dir"
+                        : "the store in %s is not sealed, but a key is given; remove the key or give another store_dir",
+                 store->directory);
+        return STATUS_INVALID;
     }
     memcpy(opening->store_id, value.at + VALUE_CRC_SIZE + 4, STORE_ID_SIZE);
     return STATUS_OK;
@@ -342,8 +351,8 @@ static status_t open_home(opening_t *opening) {
         return status;
     }
     suspect_watch(store);
-    status = env_open(store->directory, store->sizes.map, store->options.memory, &store->env, opening->reason,
-                      opening->reason_size);
+    status = env_open(store->directory, store->sizes.map, store->options.memory, store->options.sealer, &store->env,
+                      opening->reason, opening->reason_size);
     if (status == STATUS_CORRUPT) {
         suspect_mark(store);
     }
@@ -367,6 +376,7 @@ static status_t open_journal(opening_t *opening) {
         }
     }
     if (status == STATUS_OK && !store->options.memory) {
+        batches_reserve(&store->batches, sealer_overhead(store->options.sealer));
         batches_witness(&store->batches, opening->store_id);
         status = replay(opening);
     }
@@ -464,6 +474,8 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
         return STATUS_NO_MEMORY;
     }
     store->options = *options;
+    store->options.sealer = options->memory ? NULL : options->sealer;
+    store->journal.sealer = store->options.sealer;
     store->lock_fd = -1;
     store->journal.fd = -1;
     store->pending_since = INT64_MAX;

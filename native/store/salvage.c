@@ -32,6 +32,7 @@
 #include "store/salvage.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/check.h"
 #include "base/crc.h"
@@ -51,8 +52,9 @@ typedef struct survey {
     bool end_known;
     bool interesting;
     bool home_is_older;
-    bool last_known; /* the batch that home's note speaks of is there */
-    uint64_t newest; /* number, of those before the note */
+    bool last_known;   /* the batch that home's note speaks of is there */
+    uint8_t *unsealed; /* with a sealer: the batch that was opened last, in plain */
+    uint64_t newest;   /* number, of those before the note */
     /* the walk */
     uint64_t position;
     uint64_t number; /* expected at position */
@@ -75,10 +77,26 @@ static bool shaped(const survey_t *survey, uint64_t position, batch_header_t *he
            && header->size <= batch_max(survey) && position + padded(survey, header->size) <= survey->limit;
 }
 
+/* What the checksum of a batch covers: its size as it lies on the disk. */
+static uint32_t sealed_size(const survey_t *survey, uint32_t size) {
+    return size + survey->batches->overhead;
+}
+
+/* The batch at position in plain, until the next call. NULL: it does not open, and nothing in it can be used. */
+static const uint8_t *in_plain(const survey_t *survey, uint64_t position, uint32_t size) {
+    const sealer_t *sealer = survey->store->options.sealer;
+    const uint8_t *batch = batches_at(survey->batches, position);
+    if (sealer == NULL) {
+        return batch;
+    }
+    return sealer_open_batch(sealer, batch, size, survey->unsealed) ? survey->unsealed : NULL;
+}
+
 static bool whole(const survey_t *survey, uint64_t position, batch_header_t *header) {
     const uint8_t *batch = batches_at(survey->batches, position);
     return shaped(survey, position, header) && header->format <= STORE_FORMAT
-           && batch_crc(batch, header->size) == header->crc;
+           && batch_crc(batch, sealed_size(survey, header->size)) == header->crc
+           && in_plain(survey, position, header->size) != NULL;
 }
 
 /* Enough of the expected header that a batch was begun there. */
@@ -133,6 +151,11 @@ static status_t look(survey_t *survey) {
     return status;
 }
 
+static bool witnessed(const survey_t *survey, uint64_t position, uint32_t size, uint64_t *durable) {
+    const uint8_t *batch = in_plain(survey, position, size);
+    return batch != NULL && witness_read(batch, size, survey->opening->store_id, durable);
+}
+
 /* The mark of the end stands where replay ended, and speaks of the batch before it: nothing was written behind. */
 static bool ended_here(const survey_t *survey) {
     const uint8_t *block = batches_at(survey->batches, survey->position);
@@ -161,14 +184,13 @@ static void prove(survey_t *survey) {
         uint32_t chain;
         if (mark_read(block, at, survey->opening->store_id, &number, &chain)) {
             believe(survey, at, at, number, chain);
-        } else if (whole(survey, at, &header) && witness_read(block, header.size, survey->opening->store_id, &durable)
-                   && durable <= at) {
+        } else if (whole(survey, at, &header) && witnessed(survey, at, header.size, &durable) && durable <= at) {
             believe(survey, durable, at, header.number, header.chain);
         } else if (batch_header_read(block, &header) && header.position >= survey->limit
                    && header.size <= batch_max(survey)
                    && header.position % survey->batches->size == at % survey->batches->size
-                   && batch_crc(block, header.size) == header.crc
-                   && witness_read(block, header.size, survey->opening->store_id, &durable)) {
+                   && batch_crc(block, sealed_size(survey, header.size)) == header.crc
+                   && witnessed(survey, at, header.size, &durable)) {
             survey->home_is_older = true;
         }
     }
@@ -176,13 +198,16 @@ static void prove(survey_t *survey) {
 
 /* ---- repairing --------------------------------------------------------------------------------------------------- */
 
-/* The size of a batch by its ops alone, up to its witness; 0: they are not sound in structure. */
+/* The size of a batch by its ops alone, up to its witness; 0: they are not sound in structure, or sealed. */
 static uint32_t measure(const survey_t *survey, uint64_t position, uint32_t *count) {
     const uint8_t *batch = batches_at(survey->batches, position);
     uint64_t room = survey->limit - position < batch_max(survey) ? survey->limit - position : batch_max(survey);
     uint32_t offset = BATCH_HEADER_SIZE;
     op_t op;
     *count = 0;
+    if (survey->store->options.sealer != NULL) {
+        return 0;
+    }
     while (op_next(batch, (uint32_t)room, &offset, &op)) {
         uint64_t durable;
         ++*count;
@@ -197,6 +222,9 @@ static uint32_t measure(const survey_t *survey, uint64_t position, uint32_t *cou
 static bool every_op_sound(const survey_t *survey, uint64_t position, uint32_t size, uint32_t expected) {
     const uint8_t *batch = batches_at(survey->batches, position);
     uint32_t count = 0;
+    if (survey->store->options.sealer != NULL) {
+        return in_plain(survey, position, size) != NULL; /* which proves more */
+    }
     if (measure(survey, position, &count) != size || count != expected) {
         return false;
     }
@@ -235,10 +263,10 @@ static bool repair_as(const survey_t *survey, batch_header_t header, uint32_t si
     }
     header.size = size;
     batch_header_write(batch, &header);
-    uint32_t difference = batch_crc(batch, size) ^ header.crc;
+    uint32_t difference = batch_crc(batch, sealed_size(survey, size)) ^ header.crc;
     bool flipped = bit && difference != 0 && (difference & (difference - 1)) != 0;
     if (flipped) {
-        if (!flip_wrong_bit(batch, size, difference)) {
+        if (!flip_wrong_bit(batch, sealed_size(survey, size), difference)) {
             return false;
         }
     } else if (difference != 0 && (difference & (difference - 1)) != 0) {
@@ -246,13 +274,13 @@ static bool repair_as(const survey_t *survey, batch_header_t header, uint32_t si
     }
     batch_header_t now;
     check(batch_header_read(batch, &now));
-    now.crc = batch_crc(batch, size);
+    now.crc = batch_crc(batch, sealed_size(survey, size));
     batch_header_write(batch, &now);
     if (every_op_sound(survey, header.position, size, now.count)) {
         return true;
     }
     if (flipped) { /* back: the same bit again */
-        (void)flip_wrong_bit(batch, size, difference);
+        (void)flip_wrong_bit(batch, sealed_size(survey, size), difference);
     }
     return false;
 }
@@ -299,8 +327,8 @@ static status_t begin_writing(survey_t *survey) {
 }
 
 static status_t apply(survey_t *survey, const batch_header_t *header) {
-    const uint8_t *batch = batches_at(survey->batches, survey->position);
-    status_t status = begin_writing(survey);
+    const uint8_t *batch = in_plain(survey, survey->position, header->size);
+    status_t status = batch != NULL ? begin_writing(survey) : STATUS_CORRUPT;
     if (status == STATUS_OK) {
         status = survey->rebuild != NULL ? rebuild_batch(survey->rebuild, batch, header->size)
                                          : keeper_apply(survey->store->env, batch, header->size);
@@ -351,6 +379,7 @@ static status_t lose(survey_t *survey) {
     next = next < survey->proven ? next : survey->proven;
     rebuild_hole(survey->rebuild);
     uint64_t pieces = next - survey->position < batch_max(survey) ? next - survey->position : batch_max(survey);
+    pieces = survey->store->options.sealer == NULL ? pieces : 0; /* one piece of a sealed batch says nothing */
     status = rebuild_pieces(survey->rebuild, batch, size != 0 ? size : (uint32_t)pieces, size != 0);
     rebuild_hole(survey->rebuild);
     uint64_t number = survey->number + 1;
@@ -420,6 +449,43 @@ static bool is_older_copy(const survey_t *survey) {
            && survey->store->journal.origin != opening->position && !survey->last_known;
 }
 
+/* What is there is looked at, and taken as far as it can be. */
+static status_t salvage_survey(survey_t *survey) {
+    store_t *store = survey->store;
+    opening_t *opening = survey->opening;
+    status_t status = look(survey);
+    if (status == STATUS_OK && survey->interesting && store->options.sealer != NULL) {
+        survey->unsealed = malloc((size_t)(batch_max(survey) + store->batches.overhead));
+        status = survey->unsealed != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    }
+    if (status == STATUS_OK && survey->interesting) {
+        prove(survey);
+    }
+    if (status == STATUS_OK && survey->home_is_older) {
+        return distrust(opening, "data.mdb is older than its journal");
+    }
+    if (status == STATUS_OK && is_older_copy(survey)) {
+        if (survey->newest + NEAR_BATCHES < opening->number) {
+            return distrust(opening, "the journal is an older copy, or damaged");
+        }
+        note_damage(survey, 1);
+    }
+    if (status == STATUS_OK && opening->no_room) {
+        /* what is damaged can only be put right at home */
+        return survey->proven > opening->position ? STATUS_NO_SPACE : STATUS_OK;
+    }
+    if (status == STATUS_OK && survey->interesting) {
+        status = walk(survey);
+    }
+    if (status == STATUS_OK && survey->rebuild != NULL) {
+        status = rebuild_end(survey->rebuild);
+    }
+    opening->position = survey->position;
+    opening->number = survey->number - 1;
+    opening->chain = survey->chain;
+    return status;
+}
+
 status_t salvage_tail(opening_t *opening) {
     store_t *store = opening->store;
     survey_t survey = {.opening = opening,
@@ -436,32 +502,8 @@ status_t salvage_tail(opening_t *opening) {
         || ended_here(&survey)) {
         return STATUS_OK;
     }
-    status_t status = look(&survey);
-    if (status == STATUS_OK && survey.interesting) {
-        prove(&survey);
-    }
-    if (status == STATUS_OK && survey.home_is_older) {
-        return distrust(opening, "data.mdb is older than its journal");
-    }
-    if (status == STATUS_OK && is_older_copy(&survey)) {
-        if (survey.newest + NEAR_BATCHES < opening->number) {
-            return distrust(opening, "the journal is an older copy, or damaged");
-        }
-        note_damage(&survey, 1);
-    }
-    if (status == STATUS_OK && opening->no_room) {
-        /* what is damaged can only be put right at home */
-        return survey.proven > opening->position ? STATUS_NO_SPACE : STATUS_OK;
-    }
-    if (status == STATUS_OK && survey.interesting) {
-        status = walk(&survey);
-    }
-    if (status == STATUS_OK && survey.rebuild != NULL) {
-        status = rebuild_end(survey.rebuild);
-    }
+    status_t status = salvage_survey(&survey);
     rebuild_free(survey.rebuild);
-    opening->position = survey.position;
-    opening->number = survey.number - 1;
-    opening->chain = survey.chain;
+    free(survey.unsealed);
     return status;
 }

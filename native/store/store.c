@@ -291,6 +291,7 @@ static void take_news(store_t *store) {
 
 void store_tick(store_t *store, moment_t now) {
     store_clock(store, now);
+    env_forget(store->env);
     take_news(store);
     if (store->now_mono >= store->background_at) {
         background(store);

@@ -35,15 +35,18 @@
 typedef struct store store_t;
 typedef struct store_stream store_stream_t;
 
+struct sealer; /* disk/sealer.h */
+
 typedef struct store_options {
-    const char *directory;    /* made when missing (0700); holds the journal, the LMDB environment and a lock file */
-    uint64_t max_bytes;       /* of messages; the map is this plus index overhead plus a reserve for deletions */
-    uint64_t journal_size;    /* 0 = STORE_JOURNAL_SIZE; ignored for a memory store */
-    uint64_t ring_max;        /* memory of the batches' ring; a new journal is no larger. 0 = no bound */
-    uint64_t message_max;     /* store_room says that there is room for one so large */
-    uint64_t heads_max;       /* memory of the cache of subject heads, 0 = no bound */
-    int64_t sync_interval_ns; /* 0 = durable before acknowledged */
-    bool memory;              /* environment on tmpfs, no journal, no sync, emptied at open */
+    const char *directory;       /* made when missing (0700); holds the journal, the LMDB environment and a lock file */
+    uint64_t max_bytes;          /* of messages; the map is this plus index overhead plus a reserve for deletions */
+    uint64_t journal_size;       /* 0 = STORE_JOURNAL_SIZE; ignored for a memory store */
+    uint64_t ring_max;           /* memory of the batches' ring; a new journal is no larger. 0 = no bound */
+    uint64_t message_max;        /* store_room says that there is room for one so large */
+    uint64_t heads_max;          /* memory of the cache of subject heads, 0 = no bound */
+    int64_t sync_interval_ns;    /* 0 = durable before acknowledged */
+    bool memory;                 /* environment on tmpfs, no journal, no sync, emptied at open */
+    const struct sealer *sealer; /* NULL = none; the caller's, until store_close. A memory store has none */
 } store_options_t;
 
 /* Opens or makes a store and replays the journal's valid tail. On failure *out is NULL and reason (size reason_size)

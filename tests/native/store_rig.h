@@ -16,6 +16,7 @@
 
 #include "store/store.h"
 #include "test.h"
+#include "test_sealer.h"
 
 #define RIG_START INT64_C(1767225600000000000) /* 2026-01-01 */
 #define RIG_PATH 160
@@ -110,6 +111,7 @@ static inline void rig_copy_file(const char *from_directory, const char *to_dire
 /* A start that may be refused. */
 static inline status_t rig_try(rig_t *rig, char reason[RIG_REASON]) {
     rig->options.directory = rig->directory;
+    rig->options.sealer = test_sealer();
     return store_open(&rig->options, &rig->store, reason, RIG_REASON);
 }
 

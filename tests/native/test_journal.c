@@ -32,9 +32,11 @@ static void begin(uint64_t position) {
     snprintf(directory, sizeof directory, "/tmp/leafd-journal-test.XXXXXX");
     CHECK(mkdtemp(directory) != NULL);
     snprintf(path, sizeof path, "%s/journal", directory);
+    journal.sealer = test_sealer();
     CHECK_EQ_I64(JOURNAL_ABSENT, open_journal());
     make_journal();
     CHECK_EQ_I64(STATUS_OK, batches_open(&batches, RING, JOURNAL_ALIGNMENT, position, 1));
+    batches_reserve(&batches, sealer_overhead(journal.sealer));
 }
 
 static void end(void) {
@@ -53,9 +55,15 @@ static uint32_t write_batch(uint32_t chain, uint32_t *size) {
     CHECK(batch_header_read(at, &header));
     header.chain = chain;
     batch_header_write(at, &header);
-    header.crc = batch_crc(at, header.size);
-    batch_header_write(at, &header);
-    CHECK_EQ_I64(STATUS_OK, journal_write(&journal, at, from, batches.begin - from));
+    if (journal.sealer != NULL) {
+        CHECK_EQ_I64(STATUS_OK, journal_seal(&journal, at, from, header.size));
+        CHECK(batch_header_read(at, &header));
+        CHECK_EQ_I64(STATUS_OK, journal_write_sealed(&journal, &batches, from));
+    } else {
+        header.crc = batch_crc(at, header.size);
+        batch_header_write(at, &header);
+        CHECK_EQ_I64(STATUS_OK, journal_write(&journal, at, from, batches.begin - from));
+    }
     CHECK_EQ_I64(STATUS_OK, journal_sync(&journal));
     *size = header.size;
     return header.crc;

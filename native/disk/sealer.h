@@ -1,0 +1,72 @@
+/* sealer.h: what stands between the store's bytes and the disk. Encryption at rest enters here; by default there is
+ * no sealer (NULL) and the bytes go to the disk as they are.
+ *
+ *     env.c      each value but those of META: sealed as it is put into LMDB, opened as it is read
+ *     journal.c  each batch: its header stays as it is, its ops are sealed as the batch is written, opened at replay
+ *
+ * Sealing makes `overhead` bytes more of any plain text, whatever its length; a batch reserves them behind its ops
+ * (batches_t.overhead). Two rules for whoever writes a sealer:
+ *
+ *   - seal is a function: the same place, name and plain text give the same bytes. The journal seals a batch again when
+ *     the disk has refused it, and the checksum of the first time stands in the header of the next batch. An AEAD
+ *     cipher with a synthetic nonce (RFC 5297, RFC 8452) does that; one with a counter or a random nonce does not.
+ *   - open refuses what was not sealed under that place and name, so that a value cannot be moved to another key. A
+ *     value that does not open comes out of env.c empty, which no value is, and is treated as one that fails its
+ *     checksum.
+ *
+ * The plane thread opens, the keeper and the journal thread seal, all at the same time: both calls only read the
+ * context. Checksums of batches are taken over the sealed bytes and say nothing of the plain ones.
+ *
+ * What is not sealed, and how it can be:
+ *
+ *   - META, the headers of batches, the mark of the end: positions, numbers and the store's id, no client's bytes.
+ *   - Keys of LMDB. MESSAGES, EXPIRY and ID_ORDER have numbers only. HEADS has the subject and IDS the message id in
+ *     the key, and RECORDS has names. key_text in keys.c is the one place where a text becomes a key, and knows a
+ *     second form already: a prefix and a hash in the key, the whole text in the value. A sealed key is that form with
+ *     an empty prefix and a keyed hash. What it costs: walk.c then cannot begin at a pattern's literal prefix, it has
+ *     to read all heads of the stream, and has to order those not yet checkpointed by the same hash.
+ *   - The memory store: it is on tmpfs, and swap is the system's to encrypt.
+ */
+#ifndef LEAFD_DISK_SEALER_H
+#define LEAFD_DISK_SEALER_H
+
+#include <stdbool.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+#define SEALER_JOURNAL 255 /* the place of a batch; a value's place is its store_db_t */
+
+typedef struct sealer {
+    const void *context;
+    uint32_t overhead;
+    /* to: room for plain.size + overhead bytes. */
+    void (*seal)(const void *context, uint8_t place, bytes_t name, bytes_t plain, uint8_t *to);
+    /* to: room for sealed.size bytes, of which sealed.size - overhead are the plain text in the end. It may be
+     * sealed.at. false: it was not sealed so; what is in `to` then says nothing. */
+    bool (*open)(const void *context, uint8_t place, bytes_t name, bytes_t sealed, uint8_t *to);
+} sealer_t;
+
+static inline uint32_t sealer_overhead(const sealer_t *sealer) {
+    return sealer != NULL ? sealer->overhead : 0;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+/* Where opened values lie until unsealed_forget: pieces of memory, one behind the other. */
+typedef struct unsealed {
+    struct unsealed_piece *newest;
+} unsealed_t;
+
+/* The value in plain. Empty where it does not open, or where there is no memory for it. */
+bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, uint8_t place, bytes_t key, bytes_t value);
+void unsealed_forget(unsealed_t *unsealed);
+
+/* ---- batches, as batch.h draws them ------------------------------------------------------------------------------ */
+
+/* The batch as it goes to the disk: to has room for size + overhead bytes. Its checksum is stamped into both. */
+void sealer_seal_batch(const sealer_t *sealer, uint8_t *batch, uint32_t size, uint8_t *to);
+/* The other way, perhaps in place. The header has been looked at: there are size + overhead bytes. */
+LEAF_MUST_USE bool sealer_open_batch(const sealer_t *sealer, const uint8_t *sealed, uint32_t size, uint8_t *to);
+
+#endif

@@ -1,0 +1,67 @@
+/* test_sealer.h: a sealer for tests, which changes every byte. Tests of the store that meson.build names run a second
+ * time with it: LEAFD_TEST_SEALED in the environment chooses it.
+ *
+ * It hides nothing from anybody: bytes are XORed with a stream that begins with a checksum over place, name and plain
+ * text, which stands behind them twice, once changed by a checksum over the sealed bytes. It is a function, as sealer.h
+ * wants it, it grows what it seals by an odd number of bytes, and no flipped bit opens.
+ */
+#ifndef LEAFD_TESTS_TEST_SEALER_H
+#define LEAFD_TESTS_TEST_SEALER_H
+
+#include <stdlib.h>
+
+#include "base/crc.h"
+#include "disk/sealer.h"
+
+#define TEST_SEALER_OVERHEAD 13 /* of which the last 5 are constant */
+
+static inline uint8_t test_sealer_stream(uint32_t *state) {
+    *state = *state * UINT32_C(1664525) + UINT32_C(1013904223);
+    uint8_t next = (uint8_t)(*state >> 24);
+    return next != 0 ? next : 0x5a; /* every byte changes */
+}
+
+static inline uint32_t test_sealer_sum(uint8_t place, bytes_t name, bytes_t plain) {
+    uint32_t sum = crc32c(place, name.at, name.size);
+    return crc32c(sum, plain.at, plain.size);
+}
+
+static inline void test_sealer_seal(const void *context, uint8_t place, bytes_t name, bytes_t plain, uint8_t *to) {
+    uint32_t sum = test_sealer_sum(place, name, plain);
+    uint32_t state = sum;
+    (void)context;
+    for (uint32_t i = 0; i < plain.size; i++) {
+        to[i] = plain.at[i] ^ test_sealer_stream(&state);
+    }
+    uint32_t outer = crc32c(sum, to, plain.size);
+    store_be32(to + plain.size, sum);
+    store_be32(to + plain.size + 4, outer);
+    memcpy(to + plain.size + 8, "TEST!", 5);
+}
+
+static inline bool test_sealer_open(const void *context, uint8_t place, bytes_t name, bytes_t sealed, uint8_t *to) {
+    (void)context;
+    if (sealed.size < TEST_SEALER_OVERHEAD) {
+        return false;
+    }
+    uint32_t size = sealed.size - TEST_SEALER_OVERHEAD;
+    uint32_t sum = load_be32(sealed.at + size);
+    if (memcmp(sealed.at + size + 8, "TEST!", 5) != 0
+        || crc32c(sum, sealed.at, size) != load_be32(sealed.at + size + 4)) {
+        return false;
+    }
+    uint32_t state = sum;
+    for (uint32_t i = 0; i < size; i++) {
+        to[i] = sealed.at[i] ^ test_sealer_stream(&state);
+    }
+    return test_sealer_sum(place, name, bytes_of(to, size)) == sum;
+}
+
+/* The sealer that this run is to have; NULL: none. */
+static inline const sealer_t *test_sealer(void) {
+    static const sealer_t sealer = {
+        .overhead = TEST_SEALER_OVERHEAD, .seal = test_sealer_seal, .open = test_sealer_open};
+    return getenv("LEAFD_TEST_SEALED") != NULL ? &sealer : NULL;
+}
+
+#endif
