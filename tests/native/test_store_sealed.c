@@ -1,0 +1,165 @@
+/* test_store_sealed.c: what a sealer promises beside the store's own tests, which run with it a second time: nothing
+ * plain is in the files, a sealed store wants its sealer, and damage to sealed bytes is found as it is in plain ones.
+ */
+#include "disk/journal.h"
+#include "store_rig.h"
+
+static rig_t rig;
+static store_stream_t *stream;
+static uint8_t file[8 << 20];
+
+static void begin(void) {
+    CHECK_EQ_I64(0, setenv("LEAFD_TEST_SEALED", "1", 1));
+    rig = (rig_t){.in_memory = true};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+}
+
+static uint64_t put(const char *payload) {
+    append_t append = {.subject = text("sealed.a"),
+                       .header = text("NATS/1.0\r\nSecret-Header: yes\r\n\r\n"),
+                       .payload = text(payload),
+                       .msg_id = text("id")};
+    append.msg_id.size = 0;
+    return store_append(stream, &append, rig.now).seq;
+}
+
+/* The last place of these bytes in the file, 0: none. */
+static size_t find_in(const char *name, const char *needle) {
+    size_t size = rig_read_at(&rig, name, file, sizeof file, 0);
+    size_t length = strlen(needle);
+    size_t at = 0;
+    for (size_t i = 0; i + length <= size; i++) {
+        at = memcmp(file + i, needle, length) == 0 ? i : at;
+    }
+    return at;
+}
+
+static void flip_at(const char *name, size_t at) {
+    uint8_t byte = file[at] ^ 1;
+    rig_write_at(&rig, name, &byte, 1, (off_t)at);
+}
+
+static void expect_payload(uint64_t seq, const char *payload) {
+    stored_message_t got;
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, seq, &got));
+    CHECK(bytes_equal(text(payload), got.payload));
+}
+
+static void nothing_plain(void) {
+    static const char *const words[] = {"SecretPayload", "Secret-Header"};
+    begin();
+    put("SecretPayload");
+    rig_sync(&rig);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ_U64(0, find_in("journal", words[i]));
+    }
+    rig_checkpoint(&rig);
+    CHECK(find_in("data.mdb", "TEST!") > 0); /* it is there, sealed */
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ_U64(0, find_in("data.mdb", words[i]));
+    }
+    expect_payload(1, "SecretPayload");
+    rig_close(&rig);
+}
+
+static void wants_its_sealer(void) {
+    begin();
+    put("a");
+    store_close(rig.store);
+    CHECK_EQ_I64(0, unsetenv("LEAFD_TEST_SEALED"));
+    rig_refused(&rig, "is sealed");
+    CHECK_EQ_I64(0, setenv("LEAFD_TEST_SEALED", "1", 1));
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    expect_payload(1, "a");
+    rig_close(&rig);
+}
+
+static void plain_wants_none(void) {
+    CHECK_EQ_I64(0, unsetenv("LEAFD_TEST_SEALED"));
+    rig = (rig_t){.in_memory = true};
+    rig_open(&rig);
+    store_close(rig.store);
+    CHECK_EQ_I64(0, setenv("LEAFD_TEST_SEALED", "1", 1));
+    rig_refused(&rig, "is not sealed");
+    rig_close(&rig);
+}
+
+static void flipped_value(void) {
+    stored_message_t got;
+    begin();
+    put("first");
+    put("second, of a length that no other value of the store has: the stream's state, the head, the clock are "
+        "shorter.........");
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    bool found = false;
+    size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
+    for (size_t i = 0; i + 5 <= size; i++) {
+        if (memcmp(file + i, "TEST!", 5) == 0) {
+            flip_at("data.mdb",
+                    i - 20); /* every sealed value that is long enough has its own flipped bit, or its key's */
+            found = true;
+        }
+    }
+    CHECK(found);
+    rig_start(&rig);
+    stream = NULL;
+    stream_config_t config = rig_config();
+    status_t status = store_stream_open(rig.store, 1, &config, rig.now, &stream);
+    if (status == STATUS_OK) {
+        CHECK(store_read(stream, 1, &got) != STATUS_OK);
+        CHECK(store_read(stream, 2, &got) != STATUS_OK);
+    }
+    CHECK(rig_alarmed(&rig, "checksum"));
+    rig_close(&rig);
+}
+
+static void flipped_batch(bool destroyed) {
+    begin();
+    put("first");
+    rig_sync(&rig);
+    put("second");
+    rig_sync(&rig);
+    put("third");
+    rig_sync(&rig);
+    rig_kill(&rig);
+    size_t last = find_in("journal", "TEST!");
+    size_t block = (last - JOURNAL_START) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT + JOURNAL_START - JOURNAL_ALIGNMENT;
+    for (size_t i = 0; i < (destroyed ? 64 : 1); i++) { /* in the batch before the last */
+        flip_at("journal", block + BATCH_HEADER_SIZE + 20 + i);
+    }
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    expect_payload(1, "first");
+    expect_payload(3, "third");
+    if (destroyed) {
+        stored_message_t got;
+        CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, 2, &got));
+        CHECK(rig_alarmed(&rig, "lost"));
+    } else {
+        expect_payload(2, "second");
+        CHECK(rig_alarmed(&rig, "journal"));
+    }
+    rig_close(&rig);
+}
+
+static void one_wrong_bit(void) {
+    flipped_batch(false);
+}
+
+static void a_batch_destroyed(void) {
+    flipped_batch(true);
+}
+
+int main(void) {
+    RUN("with a sealer neither payloads nor headers are on the disk in plain, in the journal or at home",
+        nothing_plain);
+    RUN("a sealed store is refused without its sealer, in one clear line, and opens with it", wants_its_sealer);
+    RUN("a store that is not sealed is refused with a sealer, in one clear line", plain_wants_none);
+    RUN("a flipped bit in a sealed value is never served, and is alarmed", flipped_value);
+    RUN("one wrong bit in a sealed batch is put right at the start", one_wrong_bit);
+    RUN("a sealed batch that is destroyed is lost alone, and named", a_batch_destroyed);
+    return TEST_RESULT();
+}
