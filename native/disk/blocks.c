@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#define LOW (UINT64_C(1) << 20)
 #define STEP (UINT64_C(64) << 10)
 
 /* Blocks of [from, to); what has them already costs nothing. */
@@ -52,4 +54,15 @@ void blocks_reserve(blocks_t *blocks, uint64_t used, uint64_t to, uint64_t leave
     if (more > 0 && reserve(blocks, blocks->reserved, blocks->reserved + more)) {
         blocks->free -= more;
     }
+}
+
+bool blocks_exhausted(int fd, uint64_t size) {
+    struct statvfs disk;
+    struct stat file;
+    struct rlimit limit;
+    if (fstatvfs(fd, &disk) == 0 && (uint64_t)disk.f_bavail * disk.f_frsize < LOW) {
+        return true;
+    }
+    return fstat(fd, &file) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+           && (uint64_t)file.st_size + size > (uint64_t)limit.rlim_cur;
 }

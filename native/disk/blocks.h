@@ -18,5 +18,8 @@ void blocks_look(blocks_t *blocks);
 /* Reserves blocks up to `to`, or as far as it goes while `leave` bytes of the disk stay free for others. used: the
  * file's bytes in use. */
 void blocks_reserve(blocks_t *blocks, uint64_t used, uint64_t to, uint64_t leave);
+/* Has a write of `size` bytes behind the file's end failed for lack of room? By the file system, or the process's limit
+ * on the size of files. */
+bool blocks_exhausted(int fd, uint64_t size);
 
 #endif

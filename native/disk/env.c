@@ -21,15 +21,12 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "disk/blocks.h"
 #include "disk/slots.h"
 
-#define SPACE_LOW (UINT64_C(1) << 20)
 #define MESSAGE_DBS_MAX SLOTS_MAX
 #define DBS_MAX (DB_COUNT + MESSAGE_DBS_MAX)
 #define MESSAGE_DB_NAME_SIZE 9 /* "m0000002a" */
@@ -79,20 +76,11 @@ static status_t translate(int code) {
     }
 }
 
-/* LMDB reports a short write as EIO; the file system (or the process's limit on file sizes) says what it was. */
-static bool out_of_space(env_t *env) {
+/* LMDB reports a short write as EIO; what it was is looked up. */
+static status_t commit_status(env_t *env, int code) {
     int fd;
-    struct statvfs disk;
-    struct stat file;
-    struct rlimit limit;
-    if (mdb_env_get_fd(env->env, &fd) != 0) {
-        return false;
-    }
-    if (fstatvfs(fd, &disk) == 0 && (uint64_t)disk.f_bavail * disk.f_frsize < SPACE_LOW) {
-        return true;
-    }
-    return fstat(fd, &file) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
-           && (uint64_t)file.st_size + env->page_size > (uint64_t)limit.rlim_cur;
+    bool full = code == EIO && mdb_env_get_fd(env->env, &fd) == 0 && blocks_exhausted(fd, env->page_size);
+    return full ? STATUS_NO_SPACE : translate(code);
 }
 
 static MDB_val val_of(bytes_t bytes) {
@@ -210,7 +198,7 @@ static status_t open_databases(env_t *env, bool tidy) {
         atomic_store_explicit(&env->published, env->opened, memory_order_release);
         slots_catch_up(&env->read_slots, env->slots, env->opened);
     }
-    return code == EIO && out_of_space(env) ? STATUS_NO_SPACE : translate(code);
+    return commit_status(env, code);
 }
 
 /* Opens what env->directory holds. *code: LMDB's, when it was LMDB that refused. */
@@ -553,7 +541,7 @@ status_t env_write_commit(env_t *env) {
     } else {
         forget_opened(env);
     }
-    return code == EIO && out_of_space(env) ? STATUS_NO_SPACE : translate(code);
+    return commit_status(env, code);
 }
 
 void env_write_abort(env_t *env) {

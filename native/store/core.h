@@ -15,6 +15,7 @@
 #include "disk/journal.h"
 #include "disk/keeper.h"
 #include "disk/keys.h"
+#include "disk/places.h"
 #include "disk/sizes.h"
 #include "store/store.h"
 #include "disk/young.h"
@@ -31,32 +32,6 @@
 /* about two milliseconds; the rest has its turn behind others' messages */
 #define LOOK_STEPS_SCHEDULE 16
 
-/* A young message: where its op is. Sequences ascend; skipped ones have no entry. */
-typedef struct place {
-    uint64_t seq;
-    uint64_t position;
-} place_t;
-
-typedef struct places {
-    place_t *at; /* circular */
-    uint64_t capacity;
-    uint64_t begin; /* free-running; index & (capacity - 1) */
-    uint64_t end;
-} places_t;
-
-typedef struct expiry {
-    int64_t expires;
-    uint64_t seq;      /* as in the key: perhaps with EXPIRY_SCHEDULE */
-    uint64_t position; /* of its op: behind what has gone home */
-} expiry_t;
-
-/* Young TTL messages and schedules, a binary heap by time; what has gone home is found there by key order. */
-typedef struct expiries {
-    expiry_t *at;
-    uint64_t count;
-    uint64_t capacity;
-} expiries_t;
-
 /* An op that was journaled by an earlier process and found no room in home at the start. */
 typedef struct adoptee {
     uint32_t stream;
@@ -71,30 +46,6 @@ typedef struct adopted {
     uint64_t deletes; /* of messages, in all streams */
     uint64_t end;     /* behind the last */
 } adopted_t;
-
-/* Positions of young ops. */
-typedef struct newcomers {
-    uint64_t *at;
-    uint64_t count;
-    uint64_t capacity;
-    uint64_t boundary; /* the first so many are covered by the running checkpoint */
-} newcomers_t;
-
-/* Young-born subjects: the message ops that brought them; some may be gone again. In runs, which walk.c sorts when it
- * needs them; no run goes across what a checkpoint covers and what it does not. */
-#define BIRTH_RUN 1024
-typedef struct run {
-    uint64_t end; /* index behind its last; it begins where the one before ends */
-    bool sorted;
-    bool closed;
-} run_t;
-
-typedef struct births {
-    newcomers_t list;
-    run_t *runs;
-    uint32_t run_count;
-    uint32_t run_capacity;
-} births_t;
 
 struct store_stream {
     store_t *store;
@@ -247,25 +198,6 @@ void stream_state_key(store_key_t *key, uint32_t id);
 uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *value);
 status_t stream_state_read(store_stream_t *stream, bytes_t value);
 uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *message);
-
-/* ---- places.c ---------------------------------------------------------------------------------------------------- */
-status_t places_reserve(places_t *places);
-void places_push(places_t *places, uint64_t seq, uint64_t position);
-void places_drop_below(places_t *places, uint64_t seq);
-/* Index of the first place at or above seq; == end when none. */
-uint64_t places_find(const places_t *places, uint64_t seq);
-place_t places_get(const places_t *places, uint64_t index);
-/* First young sequence, UINT64_MAX when there is none. */
-uint64_t places_first(const places_t *places);
-status_t expiries_push(expiries_t *expiries, expiry_t entry);
-void expiries_pop(expiries_t *expiries);
-void expiries_drop_below(expiries_t *expiries, uint64_t position);
-status_t newcomers_push(newcomers_t *newcomers, uint64_t position);
-void newcomers_drop(newcomers_t *newcomers);
-status_t births_push(births_t *births, uint64_t position);
-void births_rotate(births_t *births);
-void births_drop(births_t *births);
-void births_free(births_t *births);
 
 /* ---- read.c ------------------------------------------------------------------------------------------------------ */
 typedef struct found {

@@ -1,8 +1,9 @@
 /* places.c: the small containers of a stream's young part: places of messages by sequence, expiry times, newly born
  * subjects. They grow by doubling and are bounded by the ops that the byte ring can hold. */
 #include <stdlib.h>
+#include <string.h>
 
-#include "store/core.h"
+#include "disk/places.h"
 
 #define CAPACITY_MIN 64
 #define CAPACITY_KEEP 4096
