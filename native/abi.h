@@ -116,6 +116,32 @@ void plane_release(plane_t *plane, uint32_t count); /* oldest `count` events */
  * read. */
 void plane_repay(plane_t *plane, uint64_t token);
 
+/* The tables of commands and events (plane/command_table.c), row by row; NULL behind the last one. */
+typedef struct plane_command_row {
+    uint32_t op;
+    uint32_t needs;      /* NEEDS_* */
+    const char *name;    /* COMMAND_* without its prefix */
+    const char *strings; /* their names, in order */
+    const char *body;    /* "", "bytes", or the structs that it is made of */
+    uint32_t body_size;  /* of what is always there */
+    uint32_t row_size;   /* of what follows it, any number of times; 0 = nothing */
+} plane_command_row_t;
+
+#define NEEDS_NOTHING 0
+#define NEEDS_ACCOUNT 1
+#define NEEDS_CONNECTION 2 /* target */
+#define NEEDS_STREAM 3     /* target */
+#define NEEDS_CONSUMER 4   /* target and arg */
+
+typedef struct plane_event_row {
+    uint32_t kind;
+    const char *name;    /* EVENT_* without its prefix */
+    const char *members; /* what each place of plane_event_t holds */
+} plane_event_row_t;
+
+const plane_command_row_t *plane_command_row(uint32_t index);
+const plane_event_row_t *plane_event_row(uint32_t index);
+
 /* Commands: connections. Listening sockets and dialled sockets are made by Python and handed over. */
 #define COMMAND_LISTEN 1   /* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF */
 #define COMMAND_UNLISTEN 2 /* target = listener id */

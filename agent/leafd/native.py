@@ -2,6 +2,7 @@
 
     abi.EVENT_DONE                          a constant of the header
     layout("stream_state_t").unpack(...)    a struct as a dictionary of its members, and back
+    command_rows()["ACCOUNT"].strings       what a command consists of, from the table in native/plane/command_table.c
 
 No number, no order of members and no size of the header is written again in Python: an enumeration of native_types.py
 takes its values here, a row is packed by the names of its members. What does not live here: the plane as an object
@@ -11,9 +12,9 @@ takes its values here, a row is packed by the names of its members. What does no
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from leafd._native import ffi as _ffi
 from leafd._native import lib as _lib
@@ -70,3 +71,56 @@ class Layout:
 def layout(type_name: str) -> Layout:
     """The layout of a struct, worked out when it is first used."""
     return Layout(type_name)
+
+
+class CommandRow(NamedTuple):
+    """A command: its number, what it needs (NEEDS_*), its strings' names in order and what its body is made of."""
+
+    op: int
+    needs: int
+    strings: tuple[str, ...]
+    body: str
+
+
+class EventRow(NamedTuple):
+    """An event: its name, and for each of its members the place in plane_event_t and how it is read."""
+
+    name: str
+    members: tuple[tuple[str, str, str], ...]
+
+
+def _rows(next_row: Callable[[int], Any]) -> Iterator[Any]:
+    index = 0
+    while (row := next_row(index)) != ffi.NULL:
+        yield row
+        index += 1
+
+
+def _words(cell: Any) -> str:
+    return str(ffi.string(cell).decode())
+
+
+@cache
+def command_rows() -> dict[str, CommandRow]:
+    """The table of commands, by name."""
+    return {
+        _words(row.name): CommandRow(int(row.op), int(row.needs), tuple(_words(row.strings).split()), _words(row.body))
+        for row in _rows(abi.plane_command_row)
+    }
+
+
+@cache
+def event_rows() -> dict[int, EventRow]:
+    """The table of events, by number."""
+    return {
+        int(row.kind): EventRow(_words(row.name), _members(_words(row.members))) for row in _rows(abi.plane_event_row)
+    }
+
+
+def _members(text: str) -> tuple[tuple[str, str, str], ...]:
+    found = []
+    for word in text.split():
+        member, _, place = word.partition("=")
+        place, _, form = place.partition(":")
+        found.append((member, place, form))
+    return tuple(found)

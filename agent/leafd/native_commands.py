@@ -1,33 +1,27 @@
 """The plane's commands as methods: what each packs and what its answer means.
 
 Methods that are plain functions are orders without an answer; methods that are async wait for the plane's completion,
-and for a change of the store that means: it is on disk. Orders take effect in the order of the calls. The layout is
-native/abi.h's; ops are named here and numbered there. What does not live here: the C extension itself (native_plane.py
-fills in the abstract methods at the end), and any decision.
+and for a change of the store that means: it is on disk. Orders take effect in the order of the calls. Numbers, bodies
+and strings of the commands are in the table of native/plane/command_table.c. What does not live here: packing
+(native_packing.py), the rings (native_plane.py, which fills in the abstract methods at the end), and any decision.
 """
 
 from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import astuple, fields, replace
+from collections.abc import Iterable
+from dataclasses import fields, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import trio
 
 from leafd import native_types as t
 from leafd.native import abi, layout
+from leafd.native_packing import NO_STRINGS, Strings, as_bytes, decoded, encoded, record_of, vars_of
 from leafd.native_types import PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, aside
-
-_Record = TypeVar("_Record")
-
-
-def pack_strings(strings: Iterable[bytes]) -> bytes:
-    """Packed strings of abi.h: 4-byte little-endian length, bytes, and so on."""
-    return b"".join(len(s).to_bytes(4, "little") + s for s in strings)
 
 
 def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
@@ -36,53 +30,26 @@ def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
     return b"".join([pack(vars_of(row)) for row in rows])
 
 
-def pack_lists(*lists: Iterable[str]) -> bytes:
-    """Several lists of strings, each ended by an empty string."""
-    return b"".join(pack_strings([*(_name(s) for s in entries), b""]) for entries in lists)
+def _lists(permissions: t.Permissions) -> dict[str, Any]:
+    return {
+        "publish_allow": permissions.publish_allow,
+        "publish_deny": permissions.publish_deny,
+        "subscribe_allow": permissions.subscribe_allow,
+        "subscribe_deny": permissions.subscribe_deny,
+    }
 
 
-def _name(text: str) -> bytes:
-    """Any text as bytes: what came from the plane goes back as it came, and of what JSON can spell and UTF-8 cannot,
-    a replacement character is left, as in Go."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text).encode()
-
-
-def _pack_names(texts: Iterable[str]) -> bytes:
-    return pack_strings(_name(text) for text in texts)
-
-
-def vars_of(value: Any, *names: str) -> dict[str, int]:
-    """The fields of a flat dataclass, or these of them; their names are those of the C struct."""
-    return {name: getattr(value, name) for name in names or value.__match_args__}
-
-
-def encoded(struct_name: str, values: Mapping[str, int]) -> bytes:
-    """The bytes of a C struct with these members."""
-    try:
-        return layout(struct_name).pack(values)
-    except struct.error as error:
-        raise PlaneError(Status.INVALID, f"a number that the plane cannot take: {error}") from error
-
-
-def decoded(struct_name: str, payload: bytes, record: type[_Record]) -> _Record:
-    """The C struct that payload starts with, as a flat dataclass; its names are those of the members."""
-    try:
-        values = layout(struct_name).unpack(payload)
-    except struct.error as error:
-        raise PlaneError(Status.INVALID, f"the plane answered {len(payload)} bytes: {error}") from error
-    return _record(record, values)
-
-
-def _record(record: type[_Record], values: Mapping[str, int]) -> _Record:
-    names = record.__match_args__  # type: ignore[attr-defined]
-    return record(**{name: values[name] for name in names if name in values})
-
-
-def _pack_permissions(permissions: t.Permissions) -> bytes:
-    return pack_lists(*astuple(permissions))
+def _consumer_strings(
+    name: str, definition: bytes, subject: str, group: str, backoff_ns: Iterable[int], filters: Iterable[str]
+) -> Strings:
+    return {
+        "name": name,
+        "definition": definition,
+        "deliver_subject": subject,
+        "deliver_group": group,
+        "backoff": b"".join(ns.to_bytes(8, "little", signed=True) for ns in backoff_ns),
+        "filters": tuple(filters),
+    }
 
 
 class Completion:
@@ -136,30 +103,27 @@ class Commands(ABC):
 
     def close_connection(self, connection: int, text: str = "", reason: int = t.CloseReason.CLIENT) -> None:
         """Sends -ERR 'text' (unless empty) and closes."""
-        self._submit("CLOSE", target=connection, arg=int(reason), body=_name(text))
+        self._submit("CLOSE", target=connection, arg=int(reason), body=as_bytes(text))
 
     def admit(
         self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> None:
         """Admits a client; after_pong is sent behind its first PONG (the second INFO), empty = nothing."""
-        extra = pack_strings([after_pong]) + _pack_permissions(permissions)
-        body = encoded("conn_verdict_t", vars_of(verdict))
-        self._submit("ADMIT", target=connection, account=account, body=body, extra=extra)
+        strings = {"after_pong": after_pong} | _lists(permissions)
+        self._submit("ADMIT", target=connection, account=account, body=verdict, strings=strings)
 
     async def change_rights(
         self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> int:
         """Other rights for an admitted client of the same account; returns how many of its subscriptions went. Raises
         PlaneError: NOT_FOUND when it is gone or at its login again, otherwise the plane has closed it."""
-        extra = pack_strings([after_pong]) + _pack_permissions(permissions)
-        body = encoded("conn_verdict_t", vars_of(verdict))
         done = await self._request(
             "RIGHTS",
             f"changing the rights of connection {connection}",
             target=connection,
             account=account,
-            body=body,
-            extra=extra,
+            body=verdict,
+            strings={"after_pong": after_pong} | _lists(permissions),
         )
         return done.arg
 
@@ -175,14 +139,14 @@ class Commands(ABC):
         remote_domain: str,
     ) -> None:
         """Binds a leaf link to an account: interest is exchanged from here on."""
-        extra = pack_strings([_name(cluster), _name(loop_subject), _name(remote_domain)])
-        body = encoded("conn_verdict_t", vars_of(verdict))
+        names: Strings = {"cluster": cluster, "loop_subject": loop_subject, "remote_domain": remote_domain}
+        lists = _lists(permissions) | {"mapped_deny": permissions.mapped_deny}
         self._submit(
             "ADMIT_LEAF",
             target=connection,
             account=account,
-            body=body,
-            extra=extra + _pack_permissions(permissions),
+            body=verdict,
+            strings={**names, **lists},
         )
 
     def broadcast(self, frame: bytes) -> None:
@@ -194,7 +158,7 @@ class Commands(ABC):
         done = await self._request("CONNECTIONS", "listing connections")
 
         def decode() -> list[t.ConnectionRow]:
-            return [_record(t.ConnectionRow, row) for row in layout("connection_row_t").rows(done.payload)]
+            return [record_of(t.ConnectionRow, row) for row in layout("connection_row_t").rows(done.payload)]
 
         return await aside(len(done.payload), decode)
 
@@ -205,13 +169,13 @@ class Commands(ABC):
 
     def set_limits(self, limits: t.Limits) -> None:
         """The live ones of the limits take effect."""
-        self._submit("LIMITS", body=encoded("plane_limits_t", vars_of(limits)))
+        self._submit("LIMITS", body=limits)
 
     # ---- accounts
 
     def account(self, account: int, name: str, domain: str, flags: int) -> None:
         """Makes or changes an account."""
-        self._submit("ACCOUNT", account=account, arg=int(flags), extra=pack_strings([_name(name), _name(domain)]))
+        self._submit("ACCOUNT", account=account, arg=int(flags), strings={"name": name, "domain": domain})
 
     def set_mappings(self, account: int, mappings: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> None:
         """All mappings of an account, in place of those it had: each source with its destinations, and the share of a
@@ -219,7 +183,7 @@ class Commands(ABC):
         texts: list[str] = []
         for source, choices in mappings:
             texts += [source, *(text for subject, below in choices for text in (subject, str(below))), ""]
-        self._submit("MAPPING", account=account, extra=pack_strings([_name(text) for text in texts]))
+        self._submit("MAPPING", account=account, strings={"mappings": texts})
 
     def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None:
         """What the account imports from now on, in place of what it imported before."""
@@ -228,8 +192,8 @@ class Commands(ABC):
             encoded("import_row_t", {"account": row.exporter} | vars_of(row, "kind", "response", "threshold_ns"))
             for row in rows
         )
-        texts = (text for row in rows for text in (_name(row.subject), _name(row.local), bytes(row.order)))
-        self._submit("IMPORTS", account=account, body=body, extra=pack_strings(texts))
+        texts = (text for row in rows for text in (row.subject, row.local, bytes(row.order)))
+        self._submit("IMPORTS", account=account, body=body, strings={"rows": tuple(texts)})
 
     def subscribe(
         self,
@@ -244,8 +208,8 @@ class Commands(ABC):
         subscription = self._next_subscription
         self._next_subscription += 1
         self._handlers[subscription] = handler
-        extra = pack_strings([_name(subject), _name(queue)])
-        self._submit("SUBSCRIBE", account=account, target=subscription, arg=int(flags), extra=extra)
+        strings = {"subject": subject, "queue": queue}
+        self._submit("SUBSCRIBE", account=account, target=subscription, arg=int(flags), strings=strings)
         return subscription
 
     def unsubscribe(self, account: int, subscription: int) -> None:
@@ -257,15 +221,17 @@ class Commands(ABC):
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
     ) -> None:
         """Publishes from inside into an account."""
-        extra = pack_strings([_name(subject), _name(reply), header])
-        self._submit("PUBLISH", account=account, arg=int(flags), body=payload, extra=extra)
+        strings: Strings = {"subject": subject, "reply": reply, "header": header}
+        self._submit("PUBLISH", account=account, arg=int(flags), body=payload, strings=strings)
 
     async def publish_counted(
         self, account: int, subject: str, payload: bytes, *, reply: str = "", header: bytes = b"", flags: int = 0
     ) -> int:
         """As publish(); returns how many targets took it (a leaf link counts as one)."""
-        extra = pack_strings([_name(subject), _name(reply), header])
-        done = await self._request("PUBLISH", "publishing", account=account, arg=int(flags), body=payload, extra=extra)
+        strings: Strings = {"subject": subject, "reply": reply, "header": header}
+        done = await self._request(
+            "PUBLISH", "publishing", account=account, arg=int(flags), body=payload, strings=strings
+        )
         return done.arg
 
     # ---- streams
@@ -285,17 +251,24 @@ class Commands(ABC):
     ) -> t.StreamState:
         """Creates, updates or (loading) takes up a stored stream. definition is kept verbatim as the durable record.
         transform, republish: source and destination; an empty destination is none."""
-        texts = (*transform, *republish, *subjects)
-        extra = pack_strings([_name(name), definition, _name(domain)])
-        extra += await aside(ITEM_WEIGHT * len(texts), _pack_names, texts)
+        strings: Strings = {
+            "name": name,
+            "definition": definition,
+            "domain": domain,
+            "source": transform[0],
+            "destination": transform[1],
+            "republish_source": republish[0],
+            "republish_destination": republish[1],
+            "subjects": tuple(subjects),
+        }
         done = await self._request(
             "STREAM_PUT",
             f"stream {name}",
             account=config.account,
             target=stream,
             arg=int(loading),
-            body=encoded("stream_config_t", vars_of(config)),
-            extra=extra,
+            body=config,
+            strings=strings,
         )
         return self._stream_state(done.payload)
 
@@ -313,7 +286,7 @@ class Commands(ABC):
             target=stream,
             arg=int(deleted),
             arg2=offset,
-            extra=pack_strings([_name(subjects_filter)]),
+            strings={"filter": subjects_filter},
         )
         decode = partial(self._stream_state, done.payload, lists=True, deleted=deleted)
         return await aside(len(done.payload), decode)
@@ -326,7 +299,7 @@ class Commands(ABC):
             target=stream,
             arg=sequence,
             arg2=keep,
-            extra=pack_strings([_name(subject)]),
+            strings={"filter": subject},
         )
         return done.arg
 
@@ -341,7 +314,7 @@ class Commands(ABC):
                 "reading a message",
                 target=stream,
                 body=query,
-                extra=pack_strings([_name(subject)]),
+                strings={"subject": subject},
             )
         except PlaneError as error:
             if error.status == Status.NOT_FOUND:
@@ -376,10 +349,6 @@ class Commands(ABC):
         loading: bool = False,
     ) -> t.ConsumerState:
         """Creates, updates or (loading) takes up a consumer; the answer is its state before any delivery."""
-        backoff = b"".join(struct.pack("<q", ns) for ns in backoff_ns)
-        filters = tuple(filters)
-        extra = pack_strings([_name(name), definition, _name(deliver_subject), _name(deliver_group), backoff])
-        extra += await aside(ITEM_WEIGHT * len(filters), _pack_names, filters)
         done = await self._request(
             "CONSUMER_PUT",
             f"consumer {name}",
@@ -387,8 +356,8 @@ class Commands(ABC):
             target=stream,
             arg=consumer,
             arg2=int(loading),
-            body=encoded("consumer_config_t", vars_of(config)),
-            extra=extra,
+            body=config,
+            strings=_consumer_strings(name, definition, deliver_subject, deliver_group, backoff_ns, filters),
         )
         return self._consumer_state(done.payload)
 
@@ -414,9 +383,7 @@ class Commands(ABC):
 
     async def interest(self, account: int, subject: str) -> int:
         """How many subscribe to that very subject, without wildcards."""
-        done = await self._request(
-            "INTEREST", "looking for subscribers", account=account, extra=pack_strings([_name(subject)])
-        )
+        done = await self._request("INTEREST", "looking for subscribers", account=account, strings={"subject": subject})
         return done.arg
 
     async def stream_export(self, stream: int, first: int, last: int) -> tuple[bytes, int]:
@@ -444,7 +411,7 @@ class Commands(ABC):
             done = await self._request(
                 "CONSUMER_EXPORT", "reading a consumer's position", target=stream, arg=consumer, arg2=after
             )
-            rows += [_record(t.PendingEntry, row) for row in layout("pending_entry_t").rows(done.payload[size:])]
+            rows += [record_of(t.PendingEntry, row) for row in layout("pending_entry_t").rows(done.payload[size:])]
             after = done.arg
             if after == 0:
                 break
@@ -468,17 +435,6 @@ class Commands(ABC):
         filters: Iterable[str] = (),
     ) -> None:
         """Makes a consumer that stands where another one stood."""
-        backoff = b"".join(struct.pack("<q", wait) for wait in backoff_ns)
-        extra = pack_strings(
-            [
-                _name(name),
-                definition,
-                _name(deliver_subject),
-                _name(deliver_group),
-                backoff,
-                *(_name(f) for f in filters),
-            ]
-        )
         sequences = {one.name: getattr(position, one.name) for one in fields(position) if one.name != "pending"}
         body = encoded("consumer_config_t", vars_of(config)) + encoded("consumer_state_t", sequences)
         body += await aside(len(position.pending) * ITEM_WEIGHT, pack_pending, position.pending)
@@ -489,7 +445,7 @@ class Commands(ABC):
             target=stream,
             arg=consumer,
             body=body,
-            extra=extra,
+            strings=_consumer_strings(name, definition, deliver_subject, deliver_group, backoff_ns, filters),
         )
 
     # ---- ingest of mirrors and sources
@@ -512,16 +468,23 @@ class Commands(ABC):
         config = encoded(
             "ingest_config_t", {"mirror": int(mirror), "last_sequence": last_sequence, "silence_ns": silence_ns}
         )
-        parts = (source.name, source.filters, source.destinations, source.identity, source.key)
-        texts = (deliver_subject, consumer, *parts, *(text for pair in transforms for text in pair))
-        extra = pack_strings([_name(text) for text in texts])
+        strings: Strings = {
+            "deliver_subject": deliver_subject,
+            "consumer": consumer,
+            "name": source.name,
+            "filters": source.filters,
+            "destinations": source.destinations,
+            "identity": source.identity,
+            "key": source.key,
+            "transforms": tuple(text for pair in transforms for text in pair),
+        }
         await self._request(
             "INGEST_START",
             "starting an ingest",
             target=stream,
             arg=slot,
             body=config,
-            extra=extra,
+            strings=strings,
         )
 
     async def ingest_stop(self, stream: int, slot: int) -> None:
@@ -535,17 +498,17 @@ class Commands(ABC):
 
     async def ingest_forget(self, stream: int, key: str) -> None:
         """Drops the stored progress of a source key."""
-        await self._request("INGEST_FORGET", "forgetting a source", target=stream, extra=pack_strings([_name(key)]))
+        await self._request("INGEST_FORGET", "forgetting a source", target=stream, strings={"key": key})
 
     # ---- records of the control side
 
     async def record_put(self, key: bytes, value: bytes) -> None:
         """Stores a small record; returns when it is on disk."""
-        await self._request("RECORD_PUT", "writing a record", extra=pack_strings([key, value]))
+        await self._request("RECORD_PUT", "writing a record", strings={"key": key, "value": value})
 
     async def record_delete(self, key: bytes) -> None:
         """Removes a small record."""
-        await self._request("RECORD_DELETE", "removing a record", extra=pack_strings([key]))
+        await self._request("RECORD_DELETE", "removing a record", strings={"key": key})
 
     # ---- answers
 
@@ -583,11 +546,11 @@ class Commands(ABC):
         token: int = 0,
         arg: int = 0,
         arg2: int = 0,
-        body: bytes = b"",
-        extra: bytes = b"",
+        body: Any = b"",
+        strings: Strings = NO_STRINGS,
     ) -> None:
-        """Queues one command; op is a COMMAND_* name without its prefix."""
+        """Queues one command; op is a COMMAND_* name without its prefix, body bytes or a flat value."""
 
     @abstractmethod
-    async def _request(self, op: str, what: str, **parts: Any) -> Completion:
+    async def _request(self, op: str, what: str, *, strings: Strings = NO_STRINGS, **parts: Any) -> Completion:
         """Submits and waits for the completion; raises PlaneError when its status is not OK."""

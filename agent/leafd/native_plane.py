@@ -22,10 +22,11 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.native import abi as lib
-from leafd.native import ffi, layout
+from leafd.native import command_rows, ffi, layout
 from leafd.native_commands import Commands, Completion
+from leafd.native_packing import NO_STRINGS, Strings, body_of, how_many, packed, readers, slice_of
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
-from leafd.turns import SLICE_S
+from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
 
 PLANE_ABI: Final = 8
 """The abi.h that this code was written for: an extension of another version is refused."""
@@ -33,14 +34,6 @@ _MEMORY_COUNTED: Final = ("output", "input")
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
 _RECORD_VALUE_MAX: Final = 1 << 20
-
-
-def _slice(pointer: Any, size: int) -> bytes:
-    return bytes(ffi.buffer(pointer, size)) if size else b""
-
-
-def _text(pointer: Any, size: int) -> str:
-    return _slice(pointer, size).decode("utf-8", "surrogateescape")
 
 
 class Plane(Commands):
@@ -220,54 +213,14 @@ class Plane(Commands):
             return None
 
     def _decode(self, event: Any) -> t.Event | None:
-        kind = event.kind
-        if kind == lib.EVENT_MESSAGE:
-            return t.Message(
-                int(event.target),
-                int(event.account),
-                int(event.arg),
-                int(event.arg2),
-                _text(event.subject, event.subject_size),
-                _text(event.reply, event.reply_size),
-                _slice(event.header, event.header_size),
-                _slice(event.payload, event.payload_size),
-                int(event.code),
-                int(event.token),
-            )
+        kind = int(event.kind)
         if kind == lib.EVENT_DONE:
             self._complete(event)
             return None
-        return self._decode_rare(kind, event)
-
-    def _decode_rare(self, kind: int, event: Any) -> t.Event | None:
-        target, code, arg = int(event.target), int(event.code), int(event.arg)
-        payload = _slice(event.payload, event.payload_size)
-        text = payload.decode("utf-8", "replace")
-        if kind == lib.EVENT_OPENED:
-            return t.Opened(target, code, arg, _text(event.subject, event.subject_size))
-        if kind == lib.EVENT_LINE:
-            return t.Line(target, code, payload)
-        if kind == lib.EVENT_CLOSED:
-            return t.Closed(target, code, text)
-        if kind == lib.EVENT_ADVISORY:
-            numbers = layout("advisory_t").unpack(payload)
-            return t.Advisory(code, target, arg, text=_text(event.subject, event.subject_size), **numbers)
-        if kind == lib.EVENT_INGEST:
-            return t.Ingest(target, arg, code, int(event.status), int(event.arg2))
-        if kind == lib.EVENT_ALARM:
-            return t.Alarm(code, target, arg, text)
-        if kind == lib.EVENT_LEAF_ERR:
-            return t.LeafError(target, text, arg)
-        if kind == lib.EVENT_LEAF_INFO:
-            return t.LeafInfo(target, payload)
-        if kind == lib.EVENT_TRACE:
-            return t.Trace(target, text)
-        if kind == lib.EVENT_REFUSED:
-            subject, queue = _text(event.subject, event.subject_size), _text(event.reply, event.reply_size)
-            return t.Refused(target, code, subject, queue, text, arg, int(event.arg2))
-        if kind == lib.EVENT_CONSUMER_GONE:
-            return t.ConsumerGone(target, arg)
-        raise PlaneError(Status.INVALID, f"the plane sent an event of unknown kind {kind}")
+        read = readers().get(kind)
+        if read is None:
+            raise PlaneError(Status.INVALID, f"the plane sent an event of unknown kind {kind}")
+        return read(event)
 
     def _complete(self, event: Any) -> None:
         completion = self._completions.pop(int(event.token), None)
@@ -276,9 +229,9 @@ class Plane(Commands):
         completion.status = int(event.status)
         completion.arg = int(event.arg)
         completion.arg2 = int(event.arg2)
-        completion.subject = _slice(event.subject, event.subject_size)
-        completion.header = _slice(event.header, event.header_size)
-        completion.payload = _slice(event.payload, event.payload_size)
+        completion.subject = slice_of(event, "subject")
+        completion.header = slice_of(event, "header")
+        completion.payload = slice_of(event, "payload")
         completion.done.set()
 
     # ---- submitting
@@ -297,14 +250,16 @@ class Plane(Commands):
         token: int = 0,
         arg: int = 0,
         arg2: int = 0,
-        body: bytes = b"",
-        extra: bytes = b"",
+        body: Any = b"",
+        strings: Strings = NO_STRINGS,
+        extra: bytes | None = None,
     ) -> None:
         if self._stopped:
             return
+        body, extra = body_of(op, body), packed(op, strings) if extra is None else extra
         if len(self._unsent) >= _UNSENT_MAX:
             raise PlaneError(Status.FULL, f"{_UNSENT_MAX} commands wait for the plane: it does not keep up")
-        parts = (getattr(lib, f"COMMAND_{op}"), account, target, token, arg, arg2, body, extra)
+        parts = (command_rows()[op].op, account, target, token, arg, arg2, body, extra)
         # Written into the struct at once even if it has to wait: what does not fit is refused to whoever asked for it.
         taken = self._offer(parts, wait=bool(self._unsent))
         if not taken:
@@ -329,13 +284,18 @@ class Plane(Commands):
             raise PlaneError(Status.INVALID, f"a number that the plane cannot take: {error}") from error
         return not wait and bool(lib.plane_submit(self._plane, command, 1) == 1)
 
-    async def _request(self, op: str, what: str, **parts: Any) -> Completion:
+    async def _request(self, op: str, what: str, *, strings: Strings = NO_STRINGS, **parts: Any) -> Completion:
         """Submits and waits for the completion; raises PlaneError when its status is not OK."""
+        extra = await aside(ITEM_WEIGHT * how_many(strings), packed, op, strings)
+        return await self._raw(op, parts.pop("body", b""), extra, what=what, **parts)
+
+    async def _raw(self, op: str, body: Any, extra: bytes, *, what: str = "a command", **parts: Any) -> Completion:
+        """As _request(), with the strings packed."""
         token = self._next_token
         self._next_token += 1
         completion = self._completions[token] = Completion()
         try:
-            self._submit(op, token=token, **parts)
+            self._submit(op, token=token, body=body, extra=extra, **parts)
             if self._stopped:
                 raise PlaneError(Status.CLOSED, f"{what}: the plane is stopping")
             await completion.done.wait()

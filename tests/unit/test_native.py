@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from leafd import native_types as t
-from leafd.native import abi, ffi, layout
-from leafd.native_commands import encoded
+from leafd.native import abi, command_rows, event_rows, ffi, layout
+from leafd.native_packing import encoded, packed, readers
+
+from tests.unit.real_plane import real_plane
 
 HEADER = (Path(__file__).resolve().parents[2] / "native" / "abi.h").read_text()
 DEFINED = dict(re.findall(r"^#define ([A-Z]\w+) (\d+)\b", HEADER, re.MULTILINE)) | dict(
@@ -92,6 +95,69 @@ def test_what_does_not_fit_into_a_struct_is_refused() -> None:
         encoded("conn_verdict_t", {"flag": 1})
     with pytest.raises(struct.error):
         layout("conn_verdict_t").unpack(bytes(layout("conn_verdict_t").size - 1))
+
+
+UNKNOWN = 1 << 20
+
+
+def shape(op: str) -> tuple[bytes, list[bytes]]:
+    """The smallest body and strings that the table allows."""
+    row = command_rows()[op]
+    structs = [name for name in row.body.split() if not name.endswith("[]") and name != "bytes"]
+    strings = [b"" for name in row.strings if not name.endswith("...")]
+    return bytes(sum(layout(name).size for name in structs)), strings
+
+
+def joined(strings: list[bytes]) -> bytes:
+    return b"".join(len(one).to_bytes(4, "little") + one for one in strings)
+
+
+async def status(plane: Any, op: str, body: bytes, extra: bytes, **parts: int) -> t.Status:
+    """How a command as raw as this ends."""
+    try:
+        await plane._raw(op, body, extra, **parts)
+    except t.PlaneError as error:
+        return t.Status(error.status)
+    return t.Status.OK
+
+
+def test_what_a_command_needs_is_there_or_it_is_not_found() -> None:
+    """Each row of the table that needs an account, a connection, a stream or a consumer is told when there is none."""
+
+    async def main() -> None:
+        async with real_plane() as plane:
+            for op, row in command_rows().items():
+                if row.needs != abi.NEEDS_NOTHING:
+                    body, strings = shape(op)
+                    found = await status(plane, op, body, joined(strings), target=UNKNOWN, account=UNKNOWN, arg=UNKNOWN)
+                    assert t.Status.NOT_FOUND == found, op
+
+    trio.run(main)
+
+
+def test_the_tables_have_every_command_and_event_of_the_header() -> None:
+    """A number of abi.h without a row, or a row with another number, is complained of."""
+    commands = {name.removeprefix("COMMAND_"): int(n) for name, n in DEFINED.items() if name.startswith("COMMAND_")}
+    events = {int(n): name.removeprefix("EVENT_") for name, n in DEFINED.items() if name.startswith("EVENT_")}
+
+    assert commands == {name: row.op for name, row in command_rows().items()}
+    assert events == {kind: row.name for kind, row in event_rows().items()}
+    assert events.keys() - {abi.EVENT_DONE} == readers().keys()
+
+
+def test_strings_are_packed_by_their_names() -> None:
+    """The order is the table's; one that is missing, unknown, or a list in place of a string is an error."""
+    assert joined([b"N", b"D"]) == packed("ACCOUNT", {"domain": "D", "name": "N"})
+    lists = {"publish_allow": ("a", "b"), "publish_deny": (), "subscribe_allow": ("c",), "subscribe_deny": ()}
+    expected = [b"frame", b"a", b"b", b"", b"", b"c", b"", b""]
+    assert joined(expected) == packed("RIGHTS", {"after_pong": b"frame", **lists})
+    for wrong in ({"name": "N"}, {"name": "N", "domains": "D"}, {"name": "N", "domain": "D", "more": "M"}):
+        with pytest.raises(KeyError):
+            packed("ACCOUNT", wrong)
+    with pytest.raises(TypeError):
+        packed("ACCOUNT", {"name": ("N",), "domain": "D"})
+    with pytest.raises(TypeError):
+        packed("MAPPING", {"mappings": "m"})
 
 
 def test_every_number_of_the_header_is_the_extension_s() -> None:

@@ -76,7 +76,7 @@ def test_python_room_may_not_reach_sideways_or_up(path: str, line: str) -> None:
     ("path", "line"),
     [
         ("agent/leafd/daemon.py", "from leafd.jetstream import registry"),
-        ("agent/leafd/jetstream/streams.py", "from leafd.native_plane import Plane"),
+        ("agent/leafd/jetstream/streams.py", "from leafd.native_types import Message"),
         ("agent/leafd/jetstream/streams.py", "from .models import StreamConfig"),
         ("agent/leafd/native.py", "from leafd import _native"),
         ("agent/leafd/auth/verdict.py", "from leafd.config.schema import Server"),

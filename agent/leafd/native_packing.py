@@ -1,0 +1,170 @@
+"""Commands and events as bytes: packed and read by the tables of native/plane/command_table.c.
+
+    packed("ACCOUNT", {"name": "A", "domain": ""})    the strings, in the table's order
+    readers()[kind](event)                            the frozen value of native_types.py
+
+What does not live here: when a command is given (native_commands.py), rings and completions (native_plane.py).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from leafd import native_types as t
+from leafd.native import command_rows, event_rows, ffi, layout
+from leafd.native_types import PlaneError, Status
+
+_Record = TypeVar("_Record")
+Text = str | bytes
+Strings = Mapping[str, Text | Iterable[Text]]
+NO_STRINGS: Final[Strings] = {}
+
+
+# ---- strings
+
+
+def as_bytes(text: Text) -> bytes:
+    """Any text as bytes: what came from the plane goes back as it came, and of what JSON can spell and UTF-8 cannot,
+    a replacement character is left, as in Go."""
+    if isinstance(text, bytes):
+        return text
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text).encode()
+
+
+def _string(text: Text) -> bytes:
+    found = as_bytes(text)
+    return len(found).to_bytes(4, "little") + found
+
+
+def packed(op: str, strings: Strings) -> bytes:
+    """The strings of a command: each by the name that the table has for it, a list for a name with `*` or `...`.
+    Raises KeyError when one is missing or is none of this command's."""
+    parts: list[bytes] = []
+    names = command_rows()[op].strings
+    if len(names) != len(strings):
+        raise KeyError(f"{op} has the strings {names}, not {tuple(strings)}")
+    for name in names:
+        if name.endswith("*"):
+            parts += [_string(one) for one in _many(strings[name[:-1]])]
+            parts.append(_string(b""))
+        elif name.endswith("..."):
+            parts += [_string(one) for one in _many(strings[name[:-3]])]
+        else:
+            parts.append(_one(strings[name]))
+    return b"".join(parts)
+
+
+def _one(text: Text | Iterable[Text]) -> bytes:
+    if not isinstance(text, str | bytes):
+        raise TypeError("a list where the table of commands has one string")
+    return _string(text)
+
+
+def _many(texts: Text | Iterable[Text]) -> Iterable[Text]:
+    if isinstance(texts, str | bytes):
+        raise TypeError("one string where the table of commands has a list")
+    return texts
+
+
+def how_many(strings: Strings) -> int:
+    """How many strings these are, or more."""
+    return sum(1 if isinstance(one, str | bytes) else len(tuple(one)) for one in strings.values())
+
+
+# ---- structs
+
+
+def vars_of(value: Any, *names: str) -> dict[str, int]:
+    """The fields of a flat dataclass, or these of them; their names are those of the C struct."""
+    return {name: getattr(value, name) for name in names or value.__match_args__}
+
+
+def encoded(struct_name: str, values: Mapping[str, int]) -> bytes:
+    """The bytes of a C struct with these members."""
+    try:
+        return layout(struct_name).pack(values)
+    except struct.error as error:
+        raise PlaneError(Status.INVALID, f"a number that the plane cannot take: {error}") from error
+
+
+def body_of(op: str, body: Any) -> bytes:
+    """A command's body: bytes as they are, or the one struct that the table names, of a flat dataclass."""
+    return body if isinstance(body, bytes) else encoded(command_rows()[op].body, vars_of(body))
+
+
+def decoded(struct_name: str, payload: bytes, record: type[_Record]) -> _Record:
+    """The C struct that payload starts with, as a flat dataclass; its names are those of the members."""
+    try:
+        values = layout(struct_name).unpack(payload)
+    except struct.error as error:
+        raise PlaneError(Status.INVALID, f"the plane answered {len(payload)} bytes: {error}") from error
+    return record_of(record, values)
+
+
+def record_of(record: type[_Record], values: Mapping[str, int]) -> _Record:
+    """A flat dataclass of the members that it has a field for."""
+    names = record.__match_args__  # type: ignore[attr-defined]
+    return record(**{name: values[name] for name in names if name in values})
+
+
+# ---- events
+
+_CLASSES: Final[dict[str, type[Any]]] = {
+    "OPENED": t.Opened,
+    "LINE": t.Line,
+    "CLOSED": t.Closed,
+    "MESSAGE": t.Message,
+    "ADVISORY": t.Advisory,
+    "INGEST": t.Ingest,
+    "ALARM": t.Alarm,
+    "LEAF_ERR": t.LeafError,
+    "LEAF_INFO": t.LeafInfo,
+    "TRACE": t.Trace,
+    "CONSUMER_GONE": t.ConsumerGone,
+    "REFUSED": t.Refused,
+}
+SLICES: Final = ("subject", "reply", "header", "payload")
+Reader = Callable[[Any], t.Event]
+
+
+def slice_of(event: Any, place: str) -> bytes:
+    """The bytes of a slice of an event."""
+    size = getattr(event, f"{place}_size")
+    return bytes(ffi.buffer(getattr(event, place), size)) if size else b""
+
+
+def _place(place: str, form: str) -> Callable[[Any], Any]:
+    if place not in SLICES:
+        return lambda event: int(getattr(event, place))
+    if form == "bytes":
+        return lambda event: slice_of(event, place)
+    errors = "replace" if form == "log" else "surrogateescape"
+    return lambda event: slice_of(event, place).decode("utf-8", errors)
+
+
+def _reader(record: type[Any], members: tuple[tuple[str, str, str], ...]) -> Reader:
+    places = [(name, _place(place, form)) for name, place, form in members if not form.endswith("_t")]
+    structs = [(place, layout(form)) for _, place, form in members if form.endswith("_t")]
+
+    def read(event: Any) -> t.Event:
+        values = {name: take(event) for name, take in places}
+        for place, one in structs:
+            values |= one.unpack(slice_of(event, place))
+        found: t.Event = record(**values)
+        return found
+
+    return read
+
+
+@cache
+def readers() -> dict[int, Reader]:
+    """What reads each kind of event into its value; completions (EVENT_DONE) are native_plane.py's."""
+    return {
+        kind: _reader(_CLASSES[row.name], row.members) for kind, row in event_rows().items() if row.name in _CLASSES
+    }
