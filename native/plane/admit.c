@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "plane/account.h"
 #include "plane/command.h"
-#include "plane/dispatch.h"
+#include "plane/protocol.h"
 #include "plane/peer.h"
 #include "plane/permissions.h"
 #include "plane/plane.h"

@@ -6,7 +6,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "plane/dispatch.h"
+#include "plane/lines.h"
+#include "plane/protocol.h"
 #include "plane/exchange.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
@@ -55,9 +56,19 @@ static void introduce_again(plane_t *plane, peer_t *peer, const op_t *op) {
 
 /* CONNECT goes to control. Any other verb, too, but stays in the input: with no_auth_user it is run after the verdict.
  */
-bool greet_client(plane_t *plane, peer_t *peer, const op_t *op) {
+static bool client_greet(plane_t *plane, peer_t *peer, const op_t *op) {
     line_event(plane, peer, op);
     return op->kind == OP_CONNECT;
+}
+
+static bool client_greets(plane_t *plane, peer_t *peer, uint8_t first) {
+    if (first == 'C' || first == 'c') {
+        return true;
+    }
+    /* Control refuses it, or, where nobody has to log in, admits it; then the line is read under the rules of a client.
+     */
+    client_greet(plane, peer, &(op_t){.kind = OP_NONE});
+    return false;
 }
 
 static void ok(plane_t *plane, peer_t *peer) {
@@ -111,8 +122,8 @@ static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op, bytes_t su
 }
 
 /* 503 to the asker, if a plain subscription of its own would get the reply. */
-static void no_responders(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t reply) {
-    const route_match_t *match = route_match(peer->account->route, reply);
+static void no_responders(plane_t *plane, peer_t *peer, account_t *account, bytes_t subject, bytes_t reply) {
+    const route_match_t *match = route_match(account->route, reply);
     subscription_t *one = NULL;
     for (uint32_t i = 0; i < match->plain_count && one == NULL; i++) {
         if (match->plain[i]->kind == TARGET_CLIENT && ((subscription_t *)match->plain[i]->owner)->peer == peer) {
@@ -143,7 +154,7 @@ static void no_responders(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t
 }
 
 /* subject: where the account's mappings and the domain's name send it; that one is judged. */
-static inline void publish_to(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
+static inline void publish_to(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
     if (!may_publish(plane, peer, op, subject)) {
         return;
     }
@@ -152,30 +163,30 @@ static inline void publish_to(plane_t *plane, peer_t *peer, const op_t *op, byte
         return;
     }
     publication_t publication = {
-        .account = peer->account,
+        .account = account,
         .message = {.subject = subject, .reply = op->reply, .header = op->header, .payload = op->payload},
         .origin = peer};
     uint32_t taken = publish(plane, &publication);
     if (taken == 0 && op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0
         && (peer->flags & VERDICT_HEADERS) != 0) {
-        no_responders(plane, peer, subject, op->reply);
+        no_responders(plane, peer, account, subject, op->reply);
     }
 }
 
-static __attribute__((noinline)) void publish_mapped(plane_t *plane, peer_t *peer, const op_t *op) {
+static __attribute__((noinline)) void publish_mapped(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     text_t out;
-    bytes_t subject = mapped_subject(plane, peer->account, op->subject, &out);
+    bytes_t subject = mapped_subject(plane, account, op->subject, &out);
     if (subject.size != 0) {
-        publish_to(plane, peer, op, subject);
+        publish_to(plane, peer, account, op, subject);
         return;
     }
     ok(plane, peer);
     if (op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0 && (peer->flags & VERDICT_HEADERS) != 0) {
-        no_responders(plane, peer, subject, op->reply);
+        no_responders(plane, peer, account, subject, op->reply);
     }
 }
 
-static void verb_publish(plane_t *plane, peer_t *peer, const op_t *op) {
+static void verb_publish(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     uint64_t size = (uint64_t)op->header.size + op->payload.size;
     peer->in_msgs++;
     peer->in_bytes += size;
@@ -184,10 +195,10 @@ static void verb_publish(plane_t *plane, peer_t *peer, const op_t *op) {
     if (LEAF_UNLIKELY((peer->flags & VERDICT_PEDANTIC) != 0) && !subject_valid_literal(op->subject)) {
         peer_error(plane, peer, BYTES_LITERAL("Invalid Publish Subject"));
     }
-    if (LEAF_UNLIKELY(may_be_mapped(peer->account, op->subject))) {
-        publish_mapped(plane, peer, op);
+    if (LEAF_UNLIKELY(may_be_mapped(account, op->subject))) {
+        publish_mapped(plane, peer, account, op);
     } else {
-        publish_to(plane, peer, op, op->subject);
+        publish_to(plane, peer, account, op, op->subject);
     }
 }
 
@@ -211,7 +222,7 @@ static void subscribe_violation(plane_t *plane, peer_t *peer, const op_t *op) {
     peer_error(plane, peer, text_shown(&text));
 }
 
-static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
+static void verb_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     bool filtered = false;
     if (peer->permissions != NULL && !permissions_subscribe(peer->permissions, op->subject, op->queue, &filtered)) {
         subscribe_violation(plane, peer, op);
@@ -228,8 +239,8 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     }
     if (subscription_find_sid(&peer->table, op->sid) == NULL) {
         subscription_t *one;
-        status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_CLIENT, peer, op->subject,
-                                           op->queue, op->sid, 1, filtered ? SUBSCRIPTION_FILTERED : 0, &one);
+        status_t status = subscription_add(plane, account, &peer->table, TARGET_CLIENT, peer, op->subject, op->queue,
+                                           op->sid, 1, filtered ? SUBSCRIPTION_FILTERED : 0, &one);
         if (status == STATUS_NO_MEMORY) {
             peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
             return;
@@ -256,11 +267,12 @@ static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
 
 /* ---- the switch -------------------------------------------------------------------------------------------------- */
 
-bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op) {
+static bool client_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
+    account_t *account = peer->account;
     switch (op->kind) {
     case OP_PUB:
-    case OP_HPUB: verb_publish(plane, peer, op); break;
-    case OP_SUB: verb_subscribe(plane, peer, op); break;
+    case OP_HPUB: verb_publish(plane, peer, account, op); break;
+    case OP_SUB: verb_subscribe(plane, peer, account, op); break;
     case OP_UNSUB: verb_unsubscribe(plane, peer, op); break;
     case OP_PING: peer_pong(plane, peer); break;
     case OP_PONG: peer_ponged(plane, peer); break;
@@ -281,3 +293,24 @@ bool dispatch_client(plane_t *plane, peer_t *peer, const op_t *op) {
     }
     return true;
 }
+
+/* ---- the protocol ------------------------------------------------------------------------------------------------ */
+
+static status_t client_emit(peer_t *peer, const subscription_t *one, const message_t *message, bytes_t shown) {
+    (void)shown;
+    return emit_client_message(&peer->conn.out.data, message, bytes_of(one->sid, one->sid_size),
+                               (peer->flags & VERDICT_HEADERS) != 0);
+}
+
+const protocol_t protocol_client = {.input = lines_input,
+                                    .emit = client_emit,
+                                    .ping = lines_ping,
+                                    .refuse = emit_err,
+                                    .link = false,
+                                    .control_line_factor = 1,
+                                    .pending_factor = 1,
+                                    .first_ping_ns = FIRST_PING_NS,
+                                    .wire = WIRE_CLIENT,
+                                    .greets = client_greets,
+                                    .greet = client_greet,
+                                    .dispatch = client_dispatch};

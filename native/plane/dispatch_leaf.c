@@ -8,7 +8,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "plane/dispatch.h"
+#include "plane/lines.h"
+#include "plane/protocol.h"
 #include "plane/exchange.h"
 #include "plane/import.h"
 #include "plane/interest.h"
@@ -49,7 +50,7 @@ static void verb_error(plane_t *plane, peer_t *peer, const op_t *op) {
     event_post(&plane->exchange, entry);
 }
 
-bool greet_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
+static bool leaf_greet(plane_t *plane, peer_t *peer, const op_t *op) {
     if (op->kind == OP_PING) {
         peer_pong(plane, peer);
         return true;
@@ -65,6 +66,18 @@ bool greet_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
     event_post(&plane->exchange, entry);
     peer_pause(plane, peer);
     return op->kind == OP_CONNECT || op->kind == OP_INFO || op->kind == OP_ERR;
+}
+
+static bool leaf_greets(plane_t *plane, peer_t *peer, uint8_t first) {
+    if (first != 0 && strchr(peer->dialled ? "IiPp+-" : "CcIiPp", first) != NULL) {
+        return true;
+    }
+    if (peer->dialled) {
+        leaf_greet(plane, peer, &(op_t){.kind = OP_NONE});
+    } else {
+        peer_doom(plane, peer, CLOSE_AUTHENTICATION, BYTES_LITERAL("Authorization Violation"));
+    }
+    return false;
 }
 
 status_t leaf_admitted(plane_t *plane, peer_t *peer) {
@@ -109,9 +122,9 @@ static bool may_be_asked(plane_t *plane, peer_t *peer, bytes_t subject) {
     return false;
 }
 
-static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
+static void verb_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     if (peer->lds.size != 0 && bytes_equal(op->subject, peer->lds)) {
-        close_for(plane, peer, CLOSE_LOOP, "Loop detected for leafnode account=\"", peer->account->name,
+        close_for(plane, peer, CLOSE_LOOP, "Loop detected for leafnode account=\"", account->name,
                   "\". Delaying attempt to reconnect for 30s");
         return;
     }
@@ -123,7 +136,7 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     if (one != NULL) {
         uint32_t before = one->target.weight;
         one->target.weight = weight;
-        interest_change(plane, peer->account, op->subject, op->queue, peer, before, weight);
+        interest_change(plane, account, op->subject, op->queue, peer, before, weight);
         shadows_weigh(plane, one);
         return;
     }
@@ -135,7 +148,7 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, const op_t *op) {
         peer_error(plane, peer, BYTES_LITERAL("Invalid Subject"));
         return;
     }
-    status_t status = subscription_add(plane, peer->account, &peer->table, TARGET_LEAF, peer, op->subject, op->queue,
+    status_t status = subscription_add(plane, account, &peer->table, TARGET_LEAF, peer, op->subject, op->queue,
                                        BYTES_NONE, weight, 0, &one);
     if (status == STATUS_NO_MEMORY) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
@@ -190,11 +203,11 @@ static void split_stored_subject(bytes_t reply, bytes_t *ack, bytes_t *stored) {
 }
 
 /* subject: where it goes. */
-static inline void take_in(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
+static inline void take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
     if (LEAF_UNLIKELY(op->header.size != 0) && is_dry_run(op->header)) {
         return;
     }
-    publication_t publication = {.account = peer->account,
+    publication_t publication = {.account = account,
                                  .message = {.subject = subject, .header = op->header, .payload = op->payload},
                                  .origin = peer,
                                  .queues = op->queues,
@@ -206,19 +219,19 @@ static inline void take_in(plane_t *plane, peer_t *peer, const op_t *op, bytes_t
 
 /* As in the reference the link's rights speak of the subject on the wire. What they deny is denied under another name,
  * too. */
-static __attribute__((noinline)) void take_in_mapped(plane_t *plane, peer_t *peer, const op_t *op) {
+static __attribute__((noinline)) void take_in_mapped(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     text_t out;
-    bytes_t subject = mapped_subject(plane, peer->account, op->subject, &out);
+    bytes_t subject = mapped_subject(plane, account, op->subject, &out);
     if (peer->permissions != NULL && subject.at != op->subject.at && !permissions_leaf_to(peer->permissions, subject)) {
         refuse(plane, peer, subject);
         return;
     }
     if (subject.size != 0) {
-        take_in(plane, peer, op, subject);
+        take_in(plane, peer, account, op, subject);
     }
 }
 
-static void verb_message(plane_t *plane, peer_t *peer, const op_t *op) {
+static void verb_message(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     uint64_t size = (uint64_t)op->header.size + op->payload.size;
     peer->in_msgs++;
     peer->in_bytes += size;
@@ -227,20 +240,21 @@ static void verb_message(plane_t *plane, peer_t *peer, const op_t *op) {
     if (!may_come_in(plane, peer, op->subject)) {
         return;
     }
-    if (LEAF_UNLIKELY(may_be_mapped(peer->account, op->subject))) {
-        take_in_mapped(plane, peer, op);
+    if (LEAF_UNLIKELY(may_be_mapped(account, op->subject))) {
+        take_in_mapped(plane, peer, account, op);
     } else {
-        take_in(plane, peer, op, op->subject);
+        take_in(plane, peer, account, op, op->subject);
     }
 }
 
 /* ---- the switch -------------------------------------------------------------------------------------------------- */
 
-bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
+static bool leaf_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
+    account_t *account = peer->account;
     switch (op->kind) {
     case OP_LEAF_MSG:
-    case OP_LEAF_HMSG: verb_message(plane, peer, op); break;
-    case OP_LEAF_SUB: verb_subscribe(plane, peer, op); break;
+    case OP_LEAF_HMSG: verb_message(plane, peer, account, op); break;
+    case OP_LEAF_SUB: verb_subscribe(plane, peer, account, op); break;
     case OP_LEAF_UNSUB: verb_unsubscribe(plane, peer, op); break;
     case OP_PING: peer_pong(plane, peer); break;
     case OP_PONG: peer_ponged(plane, peer); break;
@@ -258,3 +272,37 @@ bool dispatch_leaf(plane_t *plane, peer_t *peer, const op_t *op) {
     }
     return true;
 }
+
+/* ---- the protocol ------------------------------------------------------------------------------------------------ */
+
+static status_t leaf_emit(peer_t *peer, const subscription_t *one, const message_t *routed, bytes_t shown) {
+    (void)one;
+    message_t message = *routed;
+    text_t reply;
+    /* A delivery keeps its routing subject on the wire and carries the stored one behind the ack subject. */
+    if (shown.size != 0 && message.reply.size != 0) {
+        reply.size = 0;
+        text_add(&reply, message.reply);
+        text_add_literal(&reply, "@");
+        text_add(&reply, shown);
+        message.reply = text_bytes(&reply);
+        if (message.reply.size == 0) {
+            return STATUS_INVALID; /* both subjects together are longer than a line */
+        }
+    }
+    return emit_leaf_message(&peer->conn.out.data, &message, peer->queues, peer->queue_count,
+                             (peer->flags & VERDICT_HEADERS) != 0);
+}
+
+const protocol_t protocol_leaf = {.input = lines_input,
+                                  .emit = leaf_emit,
+                                  .ping = lines_ping,
+                                  .refuse = emit_err,
+                                  .link = true,
+                                  .control_line_factor = LEAF_CONTROL_LINE_FACTOR,
+                                  .pending_factor = LEAF_PENDING_FACTOR,
+                                  .first_ping_ns = FIRST_LEAF_PING_NS,
+                                  .wire = WIRE_LEAF,
+                                  .greets = leaf_greets,
+                                  .greet = leaf_greet,
+                                  .dispatch = leaf_dispatch};

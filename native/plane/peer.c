@@ -18,10 +18,10 @@
 #include "net/conn.h"
 #include "net/outq.h"
 #include "plane/account.h"
-#include "plane/dispatch.h"
 #include "plane/exchange.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
+#include "plane/protocol.h"
 #include "plane/refused.h"
 #include "plane/table.h"
 #include "route/route.h"
@@ -48,14 +48,13 @@ static uint32_t greeting_line_max(const plane_t *plane, const peer_t *peer) {
 }
 
 static uint32_t admitted_line_max(const plane_t *plane, const peer_t *peer) {
-    return peer->kind == CONN_LEAF ? plane->limits.max_control_line * LEAF_CONTROL_LINE_FACTOR
-                                   : plane->limits.max_control_line;
+    return plane->limits.max_control_line * peer->protocol->control_line_factor;
 }
 
 /* What a stranger costs: one line, and what else came in the same read. */
 static void expect_greeting(plane_t *plane, peer_t *peer) {
     uint32_t line = greeting_line_max(plane, peer);
-    wire_parser_init(&peer->parser, peer->kind == CONN_LEAF ? WIRE_LEAF : WIRE_CLIENT, 0, line);
+    wire_parser_init(&peer->parser, peer->protocol->wire, 0, line);
     peer->conn.read_max = line < CONN_SCRATCH_SIZE - GREETING_SLACK ? line + GREETING_SLACK : CONN_SCRATCH_SIZE;
 }
 
@@ -65,11 +64,13 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
         return NULL;
     }
     peer->id = plane->next_peer;
-    peer->queues = kind == CONN_LEAF ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
+    peer->kind = kind;
+    peer->protocol = kind == CONN_LEAF ? &protocol_leaf : &protocol_client;
+    peer->queues = peer->protocol->link ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
     /* What control is told at the end is there from the beginning. */
     peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
     event_entry_t *entry = event_new(EVENT_OPENED, address, BYTES_NONE, BYTES_NONE, BYTES_NONE);
-    if ((kind == CONN_LEAF && peer->queues == NULL) || peer->farewell == NULL || entry == NULL
+    if ((peer->protocol->link && peer->queues == NULL) || peer->farewell == NULL || entry == NULL
         || table_put(&plane->peers, peer->id, peer) != STATUS_OK) {
         free(entry);
         free(peer->farewell);
@@ -79,10 +80,9 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     }
     plane->next_peer++;
     const plane_limits_t *limits = &plane->limits;
-    uint64_t max_pending = kind == CONN_LEAF ? limits->max_pending * LEAF_PENDING_FACTOR : limits->max_pending;
+    uint64_t max_pending = limits->max_pending * peer->protocol->pending_factor;
     conn_shares_t shares = {.input = &plane->memory.input, .output = &plane->memory.output};
     conn_init(&peer->conn, fd, input_max(plane, limits->max_payload), max_pending, &shares, peer);
-    peer->kind = kind;
     peer->dialled = listener == 0;
     peer->state = PEER_GREETING;
     expect_greeting(plane, peer);
@@ -107,172 +107,13 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-static void bad_input_told(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
-    violation_t refusal = {.code = REFUSED_PROTOCOL,
-                           .subject = bytes_of(input.at, input.size < SHOWN_BYTES ? input.size : SHOWN_BYTES)};
-    if (error == WIRE_ERROR_MAX_PAYLOAD) {
-        refusal = (violation_t){.code = REFUSED_PAYLOAD, .size = peer->parser.need};
-    } else if (error == WIRE_ERROR_MAX_CONTROL_LINE) {
-        refusal = (violation_t){.code = REFUSED_CONTROL_LINE};
-    }
-    peer_refused(plane, peer, &refusal);
-}
-
-static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
-    bad_input_told(plane, peer, error, input);
-    switch (error) {
-    case WIRE_ERROR_UNKNOWN_OPERATION:
-        peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
-        break;
-    case WIRE_ERROR_MAX_PAYLOAD: peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("Maximum Payload Violation")); break;
-    case WIRE_ERROR_MAX_CONTROL_LINE:
-        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum control line exceeded"));
-        break;
-    case WIRE_ERROR_NONE:
-    case WIRE_ERROR_SILENT:
-    default: peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("malformed protocol line"));
-    }
-}
-
-static void trace(plane_t *plane, peer_t *peer, bytes_t input) {
-    const uint8_t *end = memchr(input.at, '\r', input.size < TRACE_BYTES_MAX ? input.size : TRACE_BYTES_MAX);
-    bytes_t line = bytes_of(input.at, end != NULL                    ? (uint32_t)(end - input.at)
-                                      : input.size < TRACE_BYTES_MAX ? input.size
-                                                                     : TRACE_BYTES_MAX);
-    event_entry_t *entry = event_new(EVENT_TRACE, BYTES_NONE, BYTES_NONE, BYTES_NONE, line);
-    if (entry != NULL) {
-        entry->event.target = peer->id;
-    }
-    (void)pressure_offer(plane, peer, entry);
-}
-
-static bool is_one_of(uint8_t first, const char *letters) {
-    return strchr(letters, first) != NULL && first != 0;
-}
-
-/* Can the line that begins so be one of a greeting? Decided by its first byte: nobody unknown makes us wait for a
- * payload. */
-static bool greets(plane_t *plane, peer_t *peer, uint8_t first) {
-    if (peer->kind == CONN_CLIENT) {
-        if (is_one_of(first, "Cc")) {
-            return true;
-        }
-        /* Control refuses it, or, where nobody has to log in, admits it; then the line is read under the rules of a
-         * client. */
-        greet_client(plane, peer, &(op_t){.kind = OP_NONE});
-        return false;
-    }
-    if (is_one_of(first, peer->dialled ? "IiPp+-" : "CcIiPp")) {
-        return true;
-    }
-    if (peer->dialled) {
-        greet_leaf(plane, peer, &(op_t){.kind = OP_NONE});
-    } else {
-        peer_doom(plane, peer, CLOSE_AUTHENTICATION, BYTES_LITERAL("Authorization Violation"));
-    }
-    return false;
-}
-
-static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
-    uint32_t used = 0;
-    op_t op;
-    while (peer->state == PEER_GREETING && used < input.size && greets(plane, peer, input.at[used])) {
-        wire_error_t error = WIRE_ERROR_NONE;
-        uint32_t taken = 0;
-        wire_verdict_t verdict =
-            wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
-        if (verdict == WIRE_MORE) {
-            break;
-        }
-        if (verdict == WIRE_BAD) {
-            bad_input(plane, peer, error, bytes_of(input.at + used, input.size - used));
-            break;
-        }
-        if (plane->limits.trace != 0) {
-            trace(plane, peer, bytes_of(input.at + used, taken));
-        }
-        if (!(peer->kind == CONN_CLIENT ? greet_client(plane, peer, &op) : greet_leaf(plane, peer, &op))) {
-            break;
-        }
-        used += taken;
-    }
-    return used;
-}
-
-/* What the plane did so far, about a third of a microsecond each: four deliveries, a KB of output, a line of interest
- * for a link, or eight steps of looking for who wants a subject, which are millions where somebody has thousands of
- * deep patterns. */
-static uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
-    return (plane->stats.out_msgs >> 2) + (plane->stats.out_bytes >> 10) + plane->told + (*steps >> 3);
-}
-
-/* A few bytes of input may be many deliveries. The rest waits until others had their turn and what was made is written,
- * or until the receivers have caught up: a read's worth of input must not fill a queue that its reader had no chance to
- * empty. */
-static void yield(plane_t *plane, peer_t *peer) {
-    peer->yielded = true;
-    if (peer->stalled_until_ns == 0) {
-        peer_again(plane, peer);
-    }
-}
-
-/* Work is counted where much of it is usual; operations may be costly in other ways. The clock is first read after some
- * of them, since most inputs are short. */
-static bool takes_long(const plane_t *plane, int64_t *start_ns) {
-    if (!plane->threaded) {
-        return false;
-    }
-    int64_t now_ns = clock_mono_ns();
-    if (*start_ns == 0) {
-        *start_ns = now_ns;
-    }
-    return now_ns - *start_ns > INPUT_TIME_NS;
-}
-
-static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
-    uint32_t used = 0;
-    int64_t start_ns = 0;
-    op_t op;
-    const uint64_t *steps = route_steps(peer->account->route);
-    /* One less with each operation: its last bits say when so many are over. */
-    uint64_t until = (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX))
-                     | (INPUT_TIME_OPS - 1);
-    while (peer->state == PEER_ADMITTED && !(peer->held_back | peer->throttled)) {
-        wire_error_t error = WIRE_ERROR_NONE;
-        uint32_t taken = 0;
-        wire_verdict_t verdict =
-            wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
-        if (verdict == WIRE_MORE) {
-            break;
-        }
-        if (LEAF_UNLIKELY(verdict == WIRE_BAD)) {
-            bad_input(plane, peer, error, bytes_of(input.at + used, input.size - used));
-            break;
-        }
-        if (LEAF_UNLIKELY(plane->limits.trace != 0)) {
-            trace(plane, peer, bytes_of(input.at + used, taken));
-        }
-        if (!(peer->kind == CONN_CLIENT ? dispatch_client(plane, peer, &op) : dispatch_leaf(plane, peer, &op))) {
-            break;
-        }
-        used += taken;
-        if (LEAF_UNLIKELY(work_done(plane, steps) >= until
-                          || (until-- % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
-            yield(plane, peer);
-            break;
-        }
-    }
-    return used;
-}
-
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
     peer->last_input_ns = plane->now.mono_ns;
     peer->last_wall_ns = plane->now.wall_ns;
     if (LEAF_UNLIKELY(plane->throttling) && core_waits(plane, peer)) {
         return 0;
     }
-    return LEAF_LIKELY(peer->state == PEER_ADMITTED) ? admitted_input(plane, peer, input)
-                                                     : greeting_input(plane, peer, input);
+    return peer->protocol->input(plane, peer, input);
 }
 
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input) {
@@ -313,7 +154,7 @@ void peer_limit(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
     peer->max_subscriptions = verdict->max_subscriptions;
     peer->expires_wall_ns = verdict->expires_wall_ns;
     peer->parser.max_payload = verdict->max_payload != 0 ? verdict->max_payload : plane->limits.max_payload;
-    peer->parser.headers = peer->kind == CONN_LEAF || (verdict->flags & VERDICT_HEADERS) != 0;
+    peer->parser.headers = peer->protocol->link || (verdict->flags & VERDICT_HEADERS) != 0;
     uint64_t room = input_max(plane, peer->parser.max_payload);
     if (peer->conn.rest.max < room) {
         peer->conn.rest.max = room;
@@ -321,11 +162,11 @@ void peer_limit(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
 }
 
 void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_verdict_t *verdict) {
-    if (peer->account != NULL && peer->kind == CONN_CLIENT && peer->account != account) {
+    if (peer->account != NULL && !peer->protocol->link && peer->account != account) {
         peer->account->client_count--;
         peer->account = NULL;
     }
-    if (peer->account == NULL && peer->kind == CONN_CLIENT) {
+    if (peer->account == NULL && !peer->protocol->link) {
         account->client_count++;
     }
     peer->account = account;
@@ -333,12 +174,12 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
     peer->conn.read_max = CONN_SCRATCH_SIZE;
     peer_limit(plane, peer, verdict);
     peer->state = PEER_ADMITTED;
-    if (peer->rtt_ns == 0 && peer->kind == CONN_CLIENT) {
+    if (peer->rtt_ns == 0 && !peer->protocol->link) {
         /* Until a PONG tells better, as in the reference: the time that the handshake took. */
         int64_t took = plane->now.wall_ns - peer->start_wall_ns;
         peer->rtt_ns = took > 1000 ? took : 1000;
     }
-    peer->next_ping_ns = plane->now.mono_ns + (peer->kind == CONN_LEAF ? FIRST_LEAF_PING_NS : FIRST_PING_NS);
+    peer->next_ping_ns = plane->now.mono_ns + peer->protocol->first_ping_ns;
     peer_again(plane, peer);
 }
 
@@ -403,13 +244,16 @@ void peer_send_urgent(plane_t *plane, peer_t *peer, bytes_t frame) {
     }
 }
 
-void peer_error(plane_t *plane, peer_t *peer, bytes_t text) {
-    status_t status = emit_err(outq_urgent_place(&peer->conn.out), text);
-    if (status != STATUS_OK) {
+static void emitted_or_failed(plane_t *plane, peer_t *peer, status_t status) {
+    if (status == STATUS_OK) {
+        peer_emitted(plane, peer);
+    } else {
         peer_emit_failed(plane, peer, status);
-        return;
     }
-    peer_emitted(plane, peer);
+}
+
+void peer_error(plane_t *plane, peer_t *peer, bytes_t text) {
+    emitted_or_failed(plane, peer, peer->protocol->refuse(outq_urgent_place(&peer->conn.out), text));
 }
 
 void peer_pong(plane_t *plane, peer_t *peer) {
@@ -506,7 +350,7 @@ static void ping(plane_t *plane, peer_t *peer) {
     }
     peer->pings_out++;
     peer->ping_sent_ns = now;
-    peer_send_urgent(plane, peer, emit_ping);
+    emitted_or_failed(plane, peer, peer->protocol->ping(outq_urgent_place(&peer->conn.out)));
 }
 
 void peer_chores(plane_t *plane, peer_t *peer) {
@@ -544,7 +388,7 @@ void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
         return;
     }
     if (text.size != 0) {
-        if (emit_err(outq_urgent_place(&peer->conn.out), text) == STATUS_OK) {
+        if (peer->protocol->refuse(outq_urgent_place(&peer->conn.out), text) == STATUS_OK) {
             status_t status = outq_end(&peer->conn.out);
             (void)status; /* it is closed anyway */
         }

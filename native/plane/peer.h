@@ -54,6 +54,7 @@ typedef enum peer_state {
     PEER_DOOMED, /* to be closed at the end of the tick */
 } peer_state_t;
 
+typedef struct protocol protocol_t; /* protocol.h */
 typedef struct permissions permissions_t;
 typedef struct reply reply_t; /* import.h */
 
@@ -61,7 +62,8 @@ struct peer {
     conn_t conn;
     wire_parser_t parser;
     uint64_t id;
-    uint32_t kind; /* CONN_* */
+    uint32_t kind; /* CONN_*: what control calls it */
+    const protocol_t *protocol;
     peer_state_t state;
     uint32_t flags; /* VERDICT_* */
     uint32_t max_subscriptions;
@@ -138,9 +140,9 @@ void peer_limit(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict); /*
 /* Marks for closing; text (may be empty) goes out as -ERR first. */
 void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
 void peer_doom_silently(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text);
-void peer_error(plane_t *plane, peer_t *peer, bytes_t text); /* -ERR, connection stays */
+void peer_error(plane_t *plane, peer_t *peer, bytes_t text); /* refuses, connection stays */
 void peer_send(plane_t *plane, peer_t *peer, bytes_t frame);
-void peer_send_urgent(plane_t *plane, peer_t *peer, bytes_t frame); /* PING, PONG, INFO: see net/outq.h */
+void peer_send_urgent(plane_t *plane, peer_t *peer, bytes_t frame); /* PONG, INFO: see net/outq.h */
 /* A frame was emitted into peer->conn.out.data. */
 void peer_emitted(plane_t *plane, peer_t *peer);
 void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status);

@@ -28,6 +28,7 @@
 #include "plane/permissions.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
+#include "plane/protocol.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "route/route.h"
@@ -56,8 +57,7 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
         return false;
     }
     outq_t *out = &peer->conn.out;
-    status_t status =
-        emit_client_message(&out->data, shown, bytes_of(one->sid, one->sid_size), (peer->flags & VERDICT_HEADERS) != 0);
+    status_t status = peer->protocol->emit(peer, one, shown, BYTES_NONE);
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         peer_emit_failed(plane, peer, status);
         return false;
@@ -121,7 +121,7 @@ static bool leaf_takes(const peer_t *peer, const publication_t *publication) {
         || (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_INSIDE)) != 0) {
         return false;
     }
-    if (origin != NULL && origin->kind == CONN_LEAF) {
+    if (origin != NULL && origin->protocol->link) {
         if (origin->cluster.size != 0 && bytes_equal(origin->cluster, peer->cluster)) {
             return false;
         }
@@ -145,26 +145,16 @@ static void leaf_hit(plane_t *plane, peer_t *peer, const bytes_t *queue, uint32_
 }
 
 static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publication) {
-    message_t message = publication->message;
-    text_t reply;
-    /* A delivery keeps its routing subject on the wire and carries the stored one behind the ack subject. */
-    if (publication->shown.size != 0 && message.reply.size != 0) {
-        reply.size = 0;
-        text_add(&reply, message.reply);
-        text_add_literal(&reply, "@");
-        text_add(&reply, publication->shown);
-        message.reply = text_bytes(&reply);
-        if (message.reply.size == 0) {
-            return; /* both subjects together are longer than a line: this link does not get it */
-        }
-    }
+    const message_t *message = &publication->message;
     outq_t *out = &peer->conn.out;
-    status_t status =
-        emit_leaf_message(&out->data, &message, peer->queues, peer->queue_count, (peer->flags & VERDICT_HEADERS) != 0);
+    status_t status = peer->protocol->emit(peer, NULL, message, publication->shown);
+    if (status == STATUS_INVALID) {
+        return; /* this link does not get it */
+    }
     if (status == STATUS_OK) {
         status = outq_end(out);
         peer_touch(plane, peer);
-        uint64_t size = (uint64_t)message.header.size + message.payload.size;
+        uint64_t size = (uint64_t)message->header.size + message->payload.size;
         peer->out_msgs++;
         peer->out_bytes += size;
         plane->stats.out_msgs++;

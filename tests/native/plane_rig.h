@@ -11,7 +11,7 @@
 
 #include "plane/account.h"
 #include "plane/command.h"
-#include "plane/dispatch.h"
+#include "plane/protocol.h"
 #include "plane/interest.h"
 #include "plane/js.h"
 #include "plane/peer.h"

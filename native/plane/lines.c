@@ -1,0 +1,165 @@
+/* lines.c: input of the protocols whose operations are lines of text (client, leaf link): the loop around the parser,
+ * before the login and after it, and how much of it one turn may be.
+ *
+ * What does not live here: what the operations do (dispatch_*.c), how they are written (wire/parse.c).
+ */
+#include "plane/lines.h"
+
+#include <string.h>
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "plane/account.h"
+#include "plane/exchange.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/protocol.h"
+#include "plane/refused.h"
+#include "route/route.h"
+#include "wire/emit.h"
+#include "wire/op.h"
+#include "wire/parse.h"
+static void bad_input_told(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
+    violation_t refusal = {.code = REFUSED_PROTOCOL,
+                           .subject = bytes_of(input.at, input.size < SHOWN_BYTES ? input.size : SHOWN_BYTES)};
+    if (error == WIRE_ERROR_MAX_PAYLOAD) {
+        refusal = (violation_t){.code = REFUSED_PAYLOAD, .size = peer->parser.need};
+    } else if (error == WIRE_ERROR_MAX_CONTROL_LINE) {
+        refusal = (violation_t){.code = REFUSED_CONTROL_LINE};
+    }
+    peer_refused(plane, peer, &refusal);
+}
+
+static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
+    bad_input_told(plane, peer, error, input);
+    switch (error) {
+    case WIRE_ERROR_UNKNOWN_OPERATION:
+        peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation"));
+        break;
+    case WIRE_ERROR_MAX_PAYLOAD: peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("Maximum Payload Violation")); break;
+    case WIRE_ERROR_MAX_CONTROL_LINE:
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum control line exceeded"));
+        break;
+    case WIRE_ERROR_NONE:
+    case WIRE_ERROR_SILENT:
+    default: peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("malformed protocol line"));
+    }
+}
+
+static void trace(plane_t *plane, peer_t *peer, bytes_t input) {
+    const uint8_t *end = memchr(input.at, '\r', input.size < TRACE_BYTES_MAX ? input.size : TRACE_BYTES_MAX);
+    bytes_t line = bytes_of(input.at, end != NULL                    ? (uint32_t)(end - input.at)
+                                      : input.size < TRACE_BYTES_MAX ? input.size
+                                                                     : TRACE_BYTES_MAX);
+    event_entry_t *entry = event_new(EVENT_TRACE, BYTES_NONE, BYTES_NONE, BYTES_NONE, line);
+    if (entry != NULL) {
+        entry->event.target = peer->id;
+    }
+    (void)pressure_offer(plane, peer, entry);
+}
+
+static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
+    uint32_t used = 0;
+    op_t op;
+    while (peer->state == PEER_GREETING && used < input.size && peer->protocol->greets(plane, peer, input.at[used])) {
+        wire_error_t error = WIRE_ERROR_NONE;
+        uint32_t taken = 0;
+        wire_verdict_t verdict =
+            wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
+        if (verdict == WIRE_MORE) {
+            break;
+        }
+        if (verdict == WIRE_BAD) {
+            bad_input(plane, peer, error, bytes_of(input.at + used, input.size - used));
+            break;
+        }
+        if (plane->limits.trace != 0) {
+            trace(plane, peer, bytes_of(input.at + used, taken));
+        }
+        if (!peer->protocol->greet(plane, peer, &op)) {
+            break;
+        }
+        used += taken;
+    }
+    return used;
+}
+
+/* What the plane did so far, about a third of a microsecond each: four deliveries, a KB of output, a line of interest
+ * for a link, or eight steps of looking for who wants a subject, which are millions where somebody has thousands of
+ * deep patterns. */
+static uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
+    return (plane->stats.out_msgs >> 2) + (plane->stats.out_bytes >> 10) + plane->told + (*steps >> 3);
+}
+
+/* A few bytes of input may be many deliveries. The rest waits until others had their turn and what was made is written,
+ * or until the receivers have caught up: a read's worth of input must not fill a queue that its reader had no chance to
+ * empty. */
+static void yield(plane_t *plane, peer_t *peer) {
+    peer->yielded = true;
+    if (peer->stalled_until_ns == 0) {
+        peer_again(plane, peer);
+    }
+}
+
+/* Work is counted where much of it is usual; operations may be costly in other ways. The clock is first read after some
+ * of them, since most inputs are short. */
+static bool takes_long(const plane_t *plane, int64_t *start_ns) {
+    if (!plane->threaded) {
+        return false;
+    }
+    int64_t now_ns = clock_mono_ns();
+    if (*start_ns == 0) {
+        *start_ns = now_ns;
+    }
+    return now_ns - *start_ns > INPUT_TIME_NS;
+}
+
+static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
+    uint32_t used = 0;
+    int64_t start_ns = 0;
+    op_t op;
+    static const uint64_t none = 0;
+    const uint64_t *steps = LEAF_LIKELY(peer->account != NULL) ? route_steps(peer->account->route) : &none;
+    /* One less with each operation: its last bits say when so many are over. */
+    uint64_t until = (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX))
+                     | (INPUT_TIME_OPS - 1);
+    while (peer->state == PEER_ADMITTED && !(peer->held_back | peer->throttled)) {
+        wire_error_t error = WIRE_ERROR_NONE;
+        uint32_t taken = 0;
+        wire_verdict_t verdict =
+            wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
+        if (verdict == WIRE_MORE) {
+            break;
+        }
+        if (LEAF_UNLIKELY(verdict == WIRE_BAD)) {
+            bad_input(plane, peer, error, bytes_of(input.at + used, input.size - used));
+            break;
+        }
+        if (LEAF_UNLIKELY(plane->limits.trace != 0)) {
+            trace(plane, peer, bytes_of(input.at + used, taken));
+        }
+        if (!peer->protocol->dispatch(plane, peer, &op)) {
+            break;
+        }
+        used += taken;
+        if (LEAF_UNLIKELY(work_done(plane, steps) >= until
+                          || (until-- % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
+            yield(plane, peer);
+            break;
+        }
+    }
+    return used;
+}
+
+uint32_t lines_input(plane_t *plane, peer_t *peer, bytes_t input) {
+    return LEAF_LIKELY(peer->state == PEER_ADMITTED) ? admitted_input(plane, peer, input)
+                                                     : greeting_input(plane, peer, input);
+}
+
+status_t lines_ping(buffer_t *out) {
+    return buffer_append(out, emit_ping.at, emit_ping.size);
+}

@@ -1,0 +1,65 @@
+/* protocol.h: what the bytes of a connection mean, and how a message is put on the wire for it.
+ *
+ *     protocol_client   dispatch_client.c        protocol_leaf   dispatch_leaf.c
+ *
+ * A route, a gateway and MQTT are further ones: a value of protocol_t and a file with its operations. What does not
+ * depend on the protocol (states, queues, limits, deadlines, the end) stays in peer.c; what carries the bytes is the
+ * transport (net/transport.h).
+ *
+ * The account belongs to the operation, not to the peer: the functions behind dispatch take it as an argument, and what
+ * they make carries it (publication_t, subscription_t). A client and a leaf link have one account, that of the login,
+ * and pass peer->account. A route has none of its own (peer->account is NULL): each of its operations names one, which
+ * it looks up and passes on; its table of subscriptions has to tell accounts apart, too.
+ */
+#ifndef LEAFD_PLANE_PROTOCOL_H
+#define LEAFD_PLANE_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "plane/subscription.h"
+#include "wire/emit.h"
+#include "wire/op.h"
+#include "wire/parse.h"
+
+typedef struct peer peer_t;
+
+typedef struct protocol {
+    /* Acts on as much of input as it can, in any state of the peer; returns how much it used. */
+    uint32_t (*input)(plane_t *plane, peer_t *peer, bytes_t input);
+    /* A whole message into the peer's queue. one: the subscription that it is for; NULL for a link, which gets it once
+     * for all of them, with the groups in peer->queues. shown: links: what the message's subject is to be for its last
+     * receiver, empty = the same. STATUS_INVALID: it cannot be said in this protocol, and nothing was queued. */
+    status_t (*emit)(peer_t *peer, const subscription_t *one, const message_t *message, bytes_t shown);
+    status_t (*ping)(buffer_t *out);
+    status_t (*refuse)(buffer_t *out, bytes_t text); /* why it is refused, or closed */
+
+    /* Another server is behind it: it is told of interest, gets each message once with the groups that it is for, and
+     * may send headers without asking. Otherwise it is one of the account's clients, and counted so. */
+    bool link;
+    uint32_t control_line_factor; /* of max_control_line, after the login */
+    uint32_t pending_factor;      /* of max_pending: many may wait behind it */
+    int64_t first_ping_ns;        /* after the login */
+
+    /* Where input is lines_input. */
+    wire_kind_t wire;
+    /* Can a line that begins so be one before the login? Decided by its first byte: nobody unknown makes us wait for a
+     * payload. false: the peer waits for a verdict or is doomed. */
+    bool (*greets)(plane_t *plane, peer_t *peer, uint8_t first);
+    /* Before the login. false: the op was not consumed (it waits for a verdict) or the peer is doomed. */
+    bool (*greet)(plane_t *plane, peer_t *peer, const op_t *op);
+    /* After it. false: the peer is doomed. */
+    bool (*dispatch)(plane_t *plane, peer_t *peer, const op_t *op);
+} protocol_t;
+
+extern const protocol_t protocol_client;
+extern const protocol_t protocol_leaf;
+
+/* A link's account is known: it is told of interest from here on. */
+LEAF_MUST_USE status_t leaf_admitted(plane_t *plane, peer_t *peer);
+
+#endif
