@@ -31,6 +31,8 @@
 #include "text/ttl.h"
 #include "wire/emit.h"
 
+#define DETAIL_MAX 1024u /* bytes of a header that a refusal shows */
+
 static const refusal_t refused_sealed = {400, 10109, "invalid operation on sealed stream", {NULL, 0}, false};
 static const refusal_t refused_size = {400, 10054, "message size exceeds maximum allowed", {NULL, 0}, false};
 static const refusal_t refused_header = {400, 10097, "header size exceeds maximum allowed of 64k", {NULL, 0}, false};
@@ -70,6 +72,13 @@ static void answer_stored(plane_t *plane, const stream_t *stream, bytes_t reply,
     js_hold(plane, stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
+/* What people read of a header may be cut; the answer around it may not. */
+static void add_detail(text_t *text, bytes_t detail) {
+    bool cut = detail.size > DETAIL_MAX;
+    text_add_escaped(text, cut ? bytes_of(detail.at, DETAIL_MAX) : detail);
+    text_add_literal(text, cut ? "..." : "");
+}
+
 void js_add_refusal(text_t *text, const refusal_t *refusal) {
     text_add_literal(text, "\"error\":{\"code\":");
     text_add_number(text, refusal->code);
@@ -80,7 +89,7 @@ void js_add_refusal(text_t *text, const refusal_t *refusal) {
     if (refusal->quoted) {
         text_add_literal(text, "\\\"");
     }
-    text_add_escaped(text, refusal->detail);
+    add_detail(text, refusal->detail);
     text_add_literal(text, refusal->quoted ? "\\\"\"}" : "\"}");
 }
 
@@ -128,17 +137,18 @@ static bool same_word(bytes_t text, const char *word) {
 }
 
 static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, moment_t now) {
+    if (value.size == 0) {
+        return;
+    }
     int64_t ns = 0;
     bool good = ttl_parse(value, &ns);
     bool never = ns == TTL_NEVER;
-    if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
-        if (good) {
-            refuse(intake, 8, &refused_ttl_off);
-        }
-        return;
-    }
     if (!good) {
         refuse(intake, 17, &refused_ttl);
+        return;
+    }
+    if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
+        refuse(intake, 8, &refused_ttl_off);
         return;
     }
     /* A marker has to outlive the messages that it stands for, unless there is only ever one. */
