@@ -170,13 +170,13 @@ static void tell_removed(plane_t *plane, peer_t *peer, const subscription_t *one
     text_t text;
     text.size = 0;
     text_add_literal(&text, "Permissions Violation for Subscription to \"");
-    text_add(&text, subject);
+    text_add_shown(&text, subject);
     if (queue.size != 0) {
         text_add_literal(&text, "\" using queue \"");
-        text_add(&text, queue);
+        text_add_shown(&text, queue);
     }
     text_add_literal(&text, "\" (sid \"");
-    text_add(&text, sid);
+    text_add_shown(&text, sid);
     text_add_literal(&text, "\")");
     peer_error(plane, peer, text_shown(&text));
     peer_refused(plane, peer, &(violation_t){.code = REFUSED_REMOVED, .subject = subject, .queue = queue, .sid = sid});

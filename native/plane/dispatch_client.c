@@ -86,7 +86,7 @@ static void violation(plane_t *plane, peer_t *peer, uint32_t code, const char *w
     text_add_literal(&text, "Permissions Violation for ");
     text_add_literal(&text, what);
     text_add_literal(&text, " \"");
-    text_add(&text, subject);
+    text_add_shown(&text, subject);
     text_add_literal(&text, "\"");
     peer_error(plane, peer, text_shown(&text));
 }
@@ -212,11 +212,11 @@ static void subscribe_violation(plane_t *plane, peer_t *peer, const op_t *op) {
     text_t text;
     text.size = 0;
     text_add_literal(&text, "Permissions Violation for Subscription to \"");
-    text_add(&text, subject);
+    text_add_shown(&text, subject);
     text_add_literal(&text, "\"");
     if (queue.size != 0) {
         text_add_literal(&text, " using queue \"");
-        text_add(&text, queue);
+        text_add_shown(&text, queue);
         text_add_literal(&text, "\"");
     }
     peer_error(plane, peer, text_shown(&text));

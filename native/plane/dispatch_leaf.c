@@ -97,7 +97,7 @@ static void close_for(plane_t *plane, peer_t *peer, uint32_t reason, const char 
     text_t text;
     text.size = 0;
     text_add_literal(&text, before);
-    text_add(&text, subject);
+    text_add_shown(&text, subject);
     text_add_literal(&text, after);
     peer_doom(plane, peer, reason, text_shown(&text));
 }

@@ -21,6 +21,7 @@ void text_add(text_t *text, bytes_t part);
 void text_add_literal(text_t *text, const char *part);
 void text_add_number(text_t *text, uint64_t number);
 void text_add_escaped(text_t *text, bytes_t raw); /* as inside of a JSON string */
+void text_add_shown(text_t *text, bytes_t raw);   /* as Go's %q inside its quotes: what a terminal acts upon escaped */
 
 static inline bool text_is_over(const text_t *text) {
     return text->size > sizeof(text->at);
