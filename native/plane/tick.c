@@ -36,6 +36,7 @@
 #include "plane/stats.h"
 #include "plane/subscription.h"
 #include "plane/table.h"
+#include "store/commit.h"
 #include "store/store.h"
 #include "wire/emit.h"
 
@@ -218,16 +219,9 @@ void core_again(plane_t *plane) {
     }
 }
 
-/* Everything is held under the open batch's number. When nothing came into that batch and all before it are on disk,
- * there is nothing to wait for. */
-static uint64_t releasable(const store_t *store) {
-    uint64_t durable = store_durable(store), open = store_batch(store);
-    return store_batch_empty(store) && durable + 1 >= open ? open : durable;
-}
-
 static void release(plane_t *plane, uint32_t which) {
     held_t *held = &plane->held[which];
-    uint64_t durable = releasable(plane->stores[which]);
+    uint64_t durable = commit_watermark_all(plane->stores[which]);
     const held_entry_t *entry;
     /* What a released message stores in its turn (its subject is a stream's) waits for a batch of its own. */
     uint64_t count = held->count;

@@ -47,12 +47,20 @@ typedef struct adopted {
     uint64_t end;     /* behind the last */
 } adopted_t;
 
+/* A batch that is on disk, and the stream's last message in it. */
+typedef struct commit_mark {
+    uint64_t batch; /* 0: none */
+    uint64_t last;
+} commit_mark_t;
+
 struct store_stream {
     store_t *store;
     uint32_t id;
     stream_config_t config;
     void *owner;
     uint64_t visible;
+    commit_mark_t commit_oldest; /* these wait for the commit watermark */
+    commit_mark_t commit_newest;
     /* exact, open batch included; first_seq == last_seq + 1 when empty */
     uint64_t messages;
     uint64_t bytes;
@@ -115,6 +123,7 @@ struct store {
     heads_t heads;
     clockwork_t clock;
     store_hooks_t hooks;
+    const struct commit_rule *commit; /* NULL: what the disk has */
     stream_list_t streams;
     stream_list_t touched;
     stream_list_t flying;
@@ -198,6 +207,12 @@ void stream_state_key(store_key_t *key, uint32_t id);
 uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *value);
 status_t stream_state_read(store_stream_t *stream, bytes_t value);
 uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *message);
+
+/* ---- commit.c ---------------------------------------------------------------------------------------------------- */
+/* The batch, with the stream's messages up to `last`, is on disk. */
+void commit_durable(store_stream_t *stream, uint64_t batch, uint64_t last);
+/* Shows what the watermark has reached since. */
+void commit_follow(store_t *store);
 
 /* ---- read.c ------------------------------------------------------------------------------------------------------ */
 typedef struct found {

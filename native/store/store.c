@@ -76,12 +76,7 @@ static void advance_visible(store_t *store) {
     for (uint32_t i = 0; i < store->flying.count; i++) {
         store_stream_t *stream = store->flying.at[i];
         stream->flying = false;
-        if (stream->flight_last > stream->visible) {
-            stream->visible = stream->flight_last;
-            if (!stream->advanced && list_add(&store->advanced, stream) == STATUS_OK) {
-                stream->advanced = true;
-            }
-        }
+        commit_durable(stream, store->flight_number, stream->flight_last);
     }
     store->flying.count = 0;
 }
@@ -284,6 +279,7 @@ static void take_news(store_t *store) {
     keeper_heard(&store->keeper);
     take_parked(store);
     take_durable(store);
+    commit_follow(store);
     take_pieces(store);
     take_checkpoint(store);
     take_trouble(store);

@@ -2,6 +2,7 @@
  * Texts are nats-server 2.15.1's (tests/wire/jetstream.md). The journal's thread is real, so "until" loops wait for
  * it. */
 #include "plane_rig.h"
+#include "store/commit.h"
 
 static char directory[64];
 
@@ -471,8 +472,53 @@ static void silent_batches(void) {
     close_and_remove(plane);
 }
 
+static uint64_t agreed;
+
+static uint64_t lagging(void *context, const store_stream_t *asked, uint64_t durable) {
+    (void)context;
+    (void)asked;
+    (void)durable;
+    return agreed;
+}
+
+static void waits_for_the_watermark(void) {
+    static const commit_rule_t rule = {.upto = lagging};
+    plane_t *plane = open_fresh("");
+    put_stream(plane, stream_defaults, "s.>", false);
+    put_consumer(plane);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB _I.> 1\r\n");
+    store_t *store = plane->stores[STORE_FILE];
+    uint64_t batch = store_batch(store);
+    agreed = batch - 1;
+    store_set_commit(store, &rule);
+    rig_say(plane, a, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.p 0\r\n\r\n");
+    rig_say(plane, a, "PUB s.a _I.1 1\r\nx\r\n");
+    for (int i = 0; i < 10000 && store_durable(store) < batch; i++) {
+        core_settle(plane);
+        usleep(200);
+    }
+    CHECK(store_durable(store) >= batch);
+    core_settle(plane);
+    RIG_HEARD("", a);
+    agreed = UINT64_MAX;
+    bool acknowledged = false, delivered = false;
+    for (int i = 0; i < 10000 && !(acknowledged && delivered); i++) {
+        core_settle(plane);
+        const char *heard = rig_heard(a);
+        acknowledged |= strstr(heard, "{\"stream\":\"S\",\"seq\":1}") != NULL;
+        delivered |= strstr(heard, "$JS.ACK.S.C.1.1.1.") != NULL;
+        usleep(200);
+    }
+    CHECK(acknowledged);
+    CHECK(delivered);
+    close_and_remove(plane);
+}
+
 int main(void) {
     RUN("an acknowledgement is in nobody's queue before its batch is on disk", ack_after_disk);
+    RUN("nothing is acknowledged or delivered before the commit watermark, though the disk has it",
+        waits_for_the_watermark);
     RUN("publish answers, good and bad, are the reference's", answers);
     RUN("a pulled message comes with its own subject; its double ack is answered; missing consumers are a 503",
         delivered_and_acked);
