@@ -350,7 +350,9 @@ static uint64_t stored_progress(plane_t *plane, const stream_t *stream, bytes_t 
     uint8_t full[INGEST_KEY_MAX + 4];
     bytes_t value;
     store_be32(full, stream->id);
-    memcpy(full + 4, key.at, key.size);
+    if (key.size != 0) {
+        memcpy(full + 4, key.at, key.size);
+    }
     status_t status =
         store_record_get(plane->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size), &value);
     return status == STATUS_OK && value.size >= 8 ? load_be64(value.at) : 0;

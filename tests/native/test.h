@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static jmp_buf test_escape;
@@ -82,6 +83,14 @@ static unsigned test_passed_count;
         }                                                                                                              \
         fflush(stdout);                                                                                                \
     } while (0)
+
+/* Of many like cases (each bit of a file), every how many are run: 1 = all. LEAFD_TEST_STRIDE says otherwise: the thread
+ * sanitizer makes each slow and sees in a few what it would see in all. */
+static inline unsigned test_stride(void) {
+    const char *text = getenv("LEAFD_TEST_STRIDE");
+    unsigned stride = text == NULL ? 1 : (unsigned)strtoul(text, NULL, 10);
+    return stride == 0 ? 1 : stride;
+}
 
 /* What main returns; prints the closing line that tests/run adds up. */
 #define TEST_RESULT()                                                                                                  \

@@ -98,7 +98,7 @@ static void every_bit(void) {
     begin();
     for (size_t i = 0; i < NAMES; i++) {
         look_up(names[i]);
-        for (size_t bit = 0; bit < record_size * 8; bit++) {
+        for (size_t bit = 0; bit < record_size * 8; bit += test_stride()) {
             char reason[RIG_REASON];
             damage(bit / 8, bit / 8 + 1, (uint8_t)(1u << (bit % 8)));
             if (rig_try(&rig, reason) != STATUS_OK) {

@@ -264,7 +264,7 @@ static void every_flip(void) {
     uint64_t needed = count - 7; /* the ones before are at home */
     const char *every = getenv("LEAFD_EVERY_BIT");
     for (uint64_t batch = needed; batch < count; batch++) {
-        for (size_t bit = 0; bit < sizes[batch] * 8; bit++) {
+        for (size_t bit = 0; bit < sizes[batch] * 8; bit += test_stride()) {
             bool chosen = bit % 8 == (bit / 8) % 8 && (bit / 8 < BATCH_HEADER_SIZE || bit / 8 % 5 == batch % 5);
             if (every == NULL && !chosen) {
                 continue;
