@@ -84,8 +84,8 @@ static unsigned test_passed_count;
         fflush(stdout);                                                                                                \
     } while (0)
 
-/* Of many like cases (each bit of a file), every how many are run: 1 = all. LEAFD_TEST_STRIDE says otherwise: the thread
- * sanitizer makes each slow and sees in a few what it would see in all. */
+/* Of many like cases (each bit of a file), every how many are run: 1 = all. LEAFD_TEST_STRIDE says otherwise: the
+ * thread sanitizer makes each slow and sees in a few what it would see in all. */
 static inline unsigned test_stride(void) {
     const char *text = getenv("LEAFD_TEST_STRIDE");
     unsigned stride = text == NULL ? 1 : (unsigned)strtoul(text, NULL, 10);
