@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ HEADER = (Path(__file__).resolve().parents[2] / "native" / "abi.h").read_text()
 DEFINED = dict(re.findall(r"^#define ([A-Z]\w+) (\d+)\b", HEADER, re.MULTILINE)) | dict(
     re.findall(r"^    (STATUS_[A-Z_]+) = (-?\d+),", HEADER, re.MULTILINE)
 )
-ENUMS: list[tuple[type[IntEnum], str]] = [
+ENUMS: list[tuple[type[IntEnum | IntFlag], str]] = [
     (t.Status, "STATUS_"),
     (t.ConnKind, "CONN_"),
     (t.CloseReason, "CLOSE_"),
@@ -56,7 +56,7 @@ NOT_IN_C = {"deleted", "subject_counts"}
 
 
 @pytest.mark.parametrize(("enum", "prefix"), ENUMS, ids=lambda one: getattr(one, "__name__", one))
-def test_an_enumeration_has_every_constant_of_its_prefix(enum: type[IntEnum], prefix: str) -> None:
+def test_an_enumeration_has_every_constant_of_its_prefix(enum: type[IntEnum | IntFlag], prefix: str) -> None:
     """A constant that is added to the header is missing in Python, or has another value there, until this passes."""
     start = prefix.rstrip("S") if prefix == "IMPORT_S" else prefix
     expected = {name.removeprefix(start): int(value) for name, value in DEFINED.items() if name.startswith(prefix)}
