@@ -1,4 +1,7 @@
-/* command_table.c: see command_table.h.
+/* command_table.c: the one table of the commands of abi.h (number, name, what they need, body, strings in order) and the
+ * one of its events. Python packs commands and reads events by these rows, so no order is written twice.
+ *
+ * What does not live here: who runs a command (command.c), what it does, and whether its content makes sense.
  *
  * Needs: what has to exist, or the command is answered STATUS_NOT_FOUND.
  *
@@ -10,10 +13,9 @@
  * An event's members, in Python's names: `member=place`, where a place is a field of plane_event_t. A slice is text, or
  * `place:bytes`, or `place:log` (text for the log), or `place:struct`, whose members take the place of this one.
  */
-#include "plane/command_table.h"
-
 #include <stddef.h>
-#include <string.h>
+
+#include "base/abi_types.h"
 
 /* clang-format off */
 #define BODY_NONE "", 0, 0
@@ -105,59 +107,4 @@ const plane_command_row_t *plane_command_row(uint32_t index) {
 
 const plane_event_row_t *plane_event_row(uint32_t index) {
     return index < EVENT_ROWS ? &event_rows[index] : NULL;
-}
-
-const plane_command_row_t *command_row(uint32_t op) {
-    for (uint32_t i = 0; i < COMMAND_ROWS; i++) {
-        if (command_rows[i].op == op) {
-            return &command_rows[i];
-        }
-    }
-    return NULL;
-}
-
-static bool body_fits(const plane_command_row_t *row, uint32_t size) {
-    if (size < row->body_size) {
-        return false;
-    }
-    uint32_t rows = size - row->body_size;
-    return row->row_size == 0 ? rows == 0 : rows % row->row_size == 0;
-}
-
-/* Steps over one packed string; false: it is not all there. */
-static bool string_whole(const uint8_t **at, const uint8_t *end, uint32_t *size) {
-    if (end - *at < 4) {
-        return false;
-    }
-    const uint8_t *from = *at;
-    *size = (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
-    if ((uint64_t)(end - from - 4) < *size) {
-        return false;
-    }
-    *at = from + 4 + *size;
-    return true;
-}
-
-static bool strings_fit(const char *word, const uint8_t *at, const uint8_t *end) {
-    while (*word != '\0') {
-        size_t length = strcspn(word, " ");
-        bool list = word[length - 1] == '*';
-        bool rest = word[length - 1] == '.';
-        uint32_t size = 0;
-        do {
-            if (rest && at == end) {
-                return true;
-            }
-            if (!string_whole(&at, end, &size)) {
-                return false;
-            }
-        } while (rest || (list && size != 0));
-        word += length + (word[length] == ' ');
-    }
-    return at == end;
-}
-
-bool command_shapely(const plane_command_row_t *row, const plane_command_t *command) {
-    return body_fits(row, command->body_size)
-           && strings_fit(row->strings, command->extra, command->extra + command->extra_size);
 }
