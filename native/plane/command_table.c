@@ -1,5 +1,5 @@
-/* command_table.c: the one table of the commands of abi.h (number, name, what they need, body, strings in order) and the
- * one of its events. Python packs commands and reads events by these rows, so no order is written twice.
+/* command_table.c: the one table of the commands of abi.h (number, name, what they need, body, strings in order) and
+ * the one of its events. Python packs commands and reads events by these rows, so no order is written twice.
  *
  * What does not live here: who runs a command (command.c), what it does, and whether its content makes sense.
  *
