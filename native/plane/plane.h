@@ -1,7 +1,7 @@
 /* plane.h: the state of the plane, which all its files share. Private to plane/.
  *
  * What the files offer each other has a header a noun: peer.h, account.h, subscription.h, publication.h, command.h,
- * interest.h, permissions.h, import.h, mapping.h, pressure.h, dispatch.h, tick.h, stats.h; of JetStream, js.h.
+ * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, tick.h, stats.h; of JetStream, js.h.
  *
  *     plane.c      threads, epoll, sockets: the thin driver      tick.c        one tick of the sans-IO core
  *     peer.c       one connection's life                         leave.c       its end, in slices
