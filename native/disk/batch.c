@@ -156,7 +156,7 @@ void batch_seal(batches_t *batches) {
     batches->count = 0;
 }
 
-static void op_decode(const uint8_t *at, op_t *op) {
+static void op_decode(const uint8_t *at, batch_op_t *op) {
     uint32_t key_size = load_be16(at + 2);
     op->kind = at[0];
     op->db = at[1];
@@ -164,13 +164,13 @@ static void op_decode(const uint8_t *at, op_t *op) {
     op->value = bytes_of(at + OP_HEADER_SIZE + key_size, load_be32(at + 4));
 }
 
-void op_read(const batches_t *batches, uint64_t position, op_t *op) {
+void op_read(const batches_t *batches, uint64_t position, batch_op_t *op) {
     check(position >= batches->freed);
     check(position < batches->end);
     op_decode(batches_at(batches, position), op);
 }
 
-bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, op_t *op) {
+bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, batch_op_t *op) {
     if (batch_size - *offset < OP_HEADER_SIZE) {
         return false;
     }
@@ -190,7 +190,7 @@ status_t batch_each(const uint8_t *batch, uint32_t size, uint64_t position, op_v
     uint32_t offset = BATCH_HEADER_SIZE;
     status_t status = STATUS_OK;
     while (status == STATUS_OK && offset < size) {
-        op_t op;
+        batch_op_t op;
         uint64_t at = position + offset;
         status = op_next(batch, size, &offset, &op) ? visit(context, &op, at) : STATUS_CORRUPT;
     }

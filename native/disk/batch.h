@@ -52,12 +52,12 @@ typedef enum op_kind_in_batch {
     OP_DELETE_RANGE = 3,
 } op_kind_in_batch_t;
 
-typedef struct op {
+typedef struct batch_op {
     uint8_t kind;
     uint8_t db;
     bytes_t key;
     bytes_t value;
-} op_t;
+} batch_op_t;
 
 typedef struct batch_header {
     uint64_t position;
@@ -125,13 +125,13 @@ bool witness_read(const uint8_t *batch, uint32_t size, const uint8_t store_id[WI
 /* Gives memory before `position` back to the system when that is worth it (idle). */
 void batches_trim(batches_t *batches, uint64_t from, uint64_t to);
 
-void op_read(const batches_t *batches, uint64_t position, op_t *op);
+void op_read(const batches_t *batches, uint64_t position, batch_op_t *op);
 /* Walks the ops of a batch in memory: offset begins at BATCH_HEADER_SIZE. false: malformed. */
-bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, op_t *op);
+bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, batch_op_t *op);
 
 /* Every op of a batch that begins at position / of the sealed batches in [from, to), which lie in the ring. The first
  * status that is not STATUS_OK ends the walk and is returned; STATUS_CORRUPT: malformed. */
-typedef status_t (*op_visit_t)(void *context, const op_t *op, uint64_t position);
+typedef status_t (*op_visit_t)(void *context, const batch_op_t *op, uint64_t position);
 LEAF_MUST_USE status_t batch_each(const uint8_t *batch, uint32_t size, uint64_t position, op_visit_t visit,
                                   void *context);
 LEAF_MUST_USE status_t batches_each(const batches_t *batches, uint64_t from, uint64_t to, op_visit_t visit,

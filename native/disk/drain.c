@@ -31,7 +31,7 @@ static int order(bytes_t a, bytes_t b) {
 
 /* ---- what comes later -------------------------------------------------------------------------------------------- */
 
-static void add_range(work_t *work, const op_t *op, uint64_t position) {
+static void add_range(work_t *work, const batch_op_t *op, uint64_t position) {
     if (work->range_count > 0) {
         range_t *last = &work->ranges[work->range_count - 1];
         if (last->db == op->db && op->db == DB_MESSAGES && bytes_equal(last->to, op->key)) {
@@ -46,7 +46,7 @@ static void add_range(work_t *work, const op_t *op, uint64_t position) {
     }
 }
 
-static status_t note(void *context, const op_t *op, uint64_t position) {
+static status_t note(void *context, const batch_op_t *op, uint64_t position) {
     work_t *work = context;
     if (op->kind == OP_DELETE_RANGE) {
         add_range(work, op, position);
@@ -59,8 +59,8 @@ static status_t note(void *context, const op_t *op, uint64_t position) {
     return status;
 }
 
-static bool stays(const work_t *work, const op_t *op, uint64_t position) {
-    op_t last;
+static bool stays(const work_t *work, const batch_op_t *op, uint64_t position) {
+    batch_op_t last;
     uint64_t last_position;
     if (young_find(&work->newest, (store_db_t)op->db, op->key, &last, &last_position) && last_position > position) {
         return false;
@@ -95,7 +95,7 @@ static status_t count(work_t *work, uint64_t ops) {
 /* Entries in a row take the same few pages however many they are: LMDB uses a page that they emptied for the next one
  * that it copies. Small pieces would only take more; the list of what they freed wants pages in one piece, which bounds
  * them. */
-static status_t remove_range(work_t *work, const op_t *op) {
+static status_t remove_range(work_t *work, const batch_op_t *op) {
     for (;;) {
         uint64_t done = 0;
         status_t status = env_write_delete_range(work->drain->env, (store_db_t)op->db, op->key, op->value,
@@ -110,7 +110,7 @@ static status_t remove_range(work_t *work, const op_t *op) {
     }
 }
 
-static status_t take_out(void *context, const op_t *op, uint64_t position) {
+static status_t take_out(void *context, const batch_op_t *op, uint64_t position) {
     work_t *work = context;
     if (op->kind == OP_PUT || position < work->drain->removed) {
         return STATUS_OK;
@@ -122,7 +122,7 @@ static status_t take_out(void *context, const op_t *op, uint64_t position) {
     return status == STATUS_OK ? count(work, 1) : status;
 }
 
-static status_t put_in(void *context, const op_t *op, uint64_t position) {
+static status_t put_in(void *context, const batch_op_t *op, uint64_t position) {
     work_t *work = context;
     if (op->kind != OP_PUT || position < work->drain->put || !stays(work, op, position)) {
         return STATUS_OK;

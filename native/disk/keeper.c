@@ -80,7 +80,7 @@ status_t keeper_commit(env_t *env, uint64_t position, uint64_t number, uint32_t 
     return env_write_commit(env);
 }
 
-static status_t apply_range(env_t *env, const op_t *op) {
+static status_t apply_range(env_t *env, const batch_op_t *op) {
     for (;;) {
         uint64_t done = 0;
         status_t status = env_write_delete_range(env, (store_db_t)op->db, op->key, op->value, DELETE_STEP, &done);
@@ -100,7 +100,7 @@ static status_t apply_range(env_t *env, const op_t *op) {
 status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size) {
     uint32_t offset = BATCH_HEADER_SIZE;
     while (offset < size) {
-        op_t op;
+        batch_op_t op;
         if (!op_next(batch, size, &offset, &op)) {
             return STATUS_CORRUPT;
         }

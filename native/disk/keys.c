@@ -100,7 +100,7 @@ bool value_sound(bytes_t key, bytes_t value) {
     return load_be32(value.at) == crc32c(crc, value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE);
 }
 
-uint32_t message_size(const message_t *message) {
+uint32_t message_size(const message_record_t *message) {
     return MESSAGE_FIXED_SIZE + message->subject.size + message->header.size + message->payload.size;
 }
 
@@ -111,7 +111,7 @@ static uint8_t *copy(uint8_t *to, bytes_t from) {
     return to + from.size;
 }
 
-void message_write(uint8_t *value, bytes_t key, const message_t *message) {
+void message_write(uint8_t *value, bytes_t key, const message_record_t *message) {
     value[4] = message->flags;
     store_be16(value + 5, (uint16_t)message->subject.size);
     store_be32(value + 7, message->header.size);
@@ -124,7 +124,7 @@ void message_write(uint8_t *value, bytes_t key, const message_t *message) {
     value_seal(key, value, (uint32_t)(to - value));
 }
 
-bool message_read(bytes_t value, message_t *message) {
+bool message_read(bytes_t value, message_record_t *message) {
     if (value.size < MESSAGE_FIXED_SIZE) {
         return false;
     }

@@ -75,7 +75,7 @@ typedef enum store_db {
 
 #define EXPIRY_SCHEDULE (UINT64_C(1) << 63) /* in the sequence of an EXPIRY key */
 
-typedef struct message {
+typedef struct message_record {
     uint8_t flags;
     int64_t ts;
     int64_t born;
@@ -83,7 +83,7 @@ typedef struct message {
     bytes_t subject;
     bytes_t header;
     bytes_t payload;
-} message_t;
+} message_record_t;
 
 typedef struct head {
     uint64_t first;
@@ -108,10 +108,10 @@ void key_record(store_key_t *key, uint32_t kind, bytes_t record_key); /* record_
 #define KEY_RECORD_MAX (KEY_MAX - 1)
 
 /* Sizes include the crc; the writers fill in everything, the crc too. */
-uint32_t message_size(const message_t *message);
-void message_write(uint8_t *value, bytes_t key, const message_t *message);
+uint32_t message_size(const message_record_t *message);
+void message_write(uint8_t *value, bytes_t key, const message_record_t *message);
 /* false: the lengths do not add up. Does not look at the checksum. */
-bool message_read(bytes_t value, message_t *message);
+bool message_read(bytes_t value, message_record_t *message);
 
 uint32_t head_size(bytes_t subject);
 void head_write(uint8_t *value, bytes_t key, bytes_t subject, head_t head);

@@ -35,7 +35,7 @@ static void put(young_table_t *table, const batches_t *batches, bytes_t key, uin
             return;
         }
         if (slot->hash == hash) {
-            op_t op;
+            batch_op_t op;
             op_read(batches, slot->position, &op);
             if (bytes_equal(op.key, key)) {
                 slot->position = position;
@@ -87,7 +87,7 @@ void young_note_prefix(young_t *young, store_db_t db, bytes_t prefix, uint64_t p
     young->prefix_sizes[0] |= UINT64_C(1) << prefix.size;
 }
 
-static uint64_t find(const young_table_t *table, const batches_t *batches, bytes_t key, uint64_t hash, op_t *op) {
+static uint64_t find(const young_table_t *table, const batches_t *batches, bytes_t key, uint64_t hash, batch_op_t *op) {
     if (table->count == 0) {
         return 0;
     }
@@ -104,12 +104,12 @@ static uint64_t find(const young_table_t *table, const batches_t *batches, bytes
     return 0;
 }
 
-static uint64_t find_either(const young_t *young, bytes_t key, uint64_t hash, op_t *op) {
+static uint64_t find_either(const young_t *young, bytes_t key, uint64_t hash, batch_op_t *op) {
     uint64_t position = find(&young->current, young->batches, key, hash, op);
     return position != 0 ? position : find(&young->previous, young->batches, key, hash, op);
 }
 
-bool young_find(const young_t *young, store_db_t db, bytes_t key, op_t *op, uint64_t *position) {
+bool young_find(const young_t *young, store_db_t db, bytes_t key, batch_op_t *op, uint64_t *position) {
     *position = find_either(young, key, hash_of(db, key), op);
     return *position != 0;
 }
@@ -123,7 +123,7 @@ uint64_t young_covers(const young_t *young, store_db_t db, bytes_t key) {
         if (size > key.size) {
             break;
         }
-        op_t op;
+        batch_op_t op;
         bytes_t prefix = bytes_of(key.at, size);
         uint64_t position = find_either(young, prefix, hash_of(db, prefix) ^ PREFIX_MARK, &op);
         newest = position > newest ? position : newest;

@@ -48,7 +48,7 @@ void young_note(young_t *young, store_db_t db, bytes_t key, uint64_t position);
  * prefix. */
 void young_note_prefix(young_t *young, store_db_t db, bytes_t prefix, uint64_t position);
 /* The newest op on exactly this key; false: none here. */
-bool young_find(const young_t *young, store_db_t db, bytes_t key, op_t *op, uint64_t *position);
+bool young_find(const young_t *young, store_db_t db, bytes_t key, batch_op_t *op, uint64_t *position);
 /* The newest removal of a prefix of key, 0 = none. What is older than that (home too) is gone. */
 uint64_t young_covers(const young_t *young, store_db_t db, bytes_t key);
 void young_rotate(young_t *young);

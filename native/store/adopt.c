@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "store/core.h"
 
-static status_t add(adopted_t *adopted, const op_t *op, uint64_t position) {
+static status_t add(adopted_t *adopted, const batch_op_t *op, uint64_t position) {
     if (adopted->count == adopted->capacity) {
         uint64_t capacity = adopted->capacity > 0 ? adopted->capacity * 2 : 4096;
         adoptee_t *at = realloc(adopted->at, capacity * sizeof *at);
@@ -23,7 +23,7 @@ static status_t add(adopted_t *adopted, const op_t *op, uint64_t position) {
 }
 
 /* A range that ends right behind all keys that begin with its own key: written by overlay_delete_prefix. */
-static bool is_prefix(const op_t *op) {
+static bool is_prefix(const batch_op_t *op) {
     store_key_t end = {.size = op->key.size};
     memcpy(end.at, op->key.at, op->key.size);
     while (end.size > 0 && end.at[end.size - 1] == 0xff) {
@@ -36,7 +36,7 @@ static bool is_prefix(const op_t *op) {
     return bytes_equal(key_bytes(&end), op->value);
 }
 
-static status_t note(store_t *store, const op_t *op, uint64_t position) {
+static status_t note(store_t *store, const batch_op_t *op, uint64_t position) {
     status_t status = young_reserve(&store->young, 1);
     if (status == STATUS_OK) {
         young_note(&store->young, (store_db_t)op->db, op->key, position);
@@ -44,8 +44,8 @@ static status_t note(store_t *store, const op_t *op, uint64_t position) {
     return status;
 }
 
-static status_t adopt_put(store_t *store, const op_t *op, uint64_t position) {
-    message_t message;
+static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t position) {
+    message_record_t message;
     switch ((store_db_t)op->db) {
     case DB_MESSAGES:
         if (op->key.size != MESSAGE_KEY_SIZE || !message_read(op->value, &message)) {
@@ -70,7 +70,7 @@ static status_t adopt_put(store_t *store, const op_t *op, uint64_t position) {
     return note(store, op, position);
 }
 
-static status_t adopt_op(void *context, const op_t *op, uint64_t position) {
+static status_t adopt_op(void *context, const batch_op_t *op, uint64_t position) {
     store_t *store = context;
     if (op->kind == OP_PUT) {
         return adopt_put(store, op, position);
@@ -109,8 +109,8 @@ status_t adopt_batches(store_t *store, uint64_t from, uint64_t to) {
 
 /* ---- a stream's part --------------------------------------------------------------------------------------------- */
 
-static status_t adopt_message(store_stream_t *stream, const op_t *op, uint64_t position) {
-    message_t message;
+static status_t adopt_message(store_stream_t *stream, const batch_op_t *op, uint64_t position) {
+    message_record_t message;
     uint64_t seq = load_be64(op->key.at + 4);
     check(message_read(op->value, &message));
     status_t status = places_reserve(&stream->places);
@@ -141,7 +141,7 @@ status_t adopt_stream(store_stream_t *stream) {
     stream->home_hidden_until = hidden;
     stream->deletes[0] = adopted->deletes;
     for (; low < adopted->count && adopted->at[low].stream == stream->id; low++) {
-        op_t op;
+        batch_op_t op;
         uint64_t position = adopted->at[low].position;
         if (position < hidden) {
             continue; /* of an earlier stream with this id */

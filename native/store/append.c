@@ -15,7 +15,7 @@
 typedef struct entry {
     store_stream_t *stream;
     const append_t *append;
-    message_t message;
+    message_record_t message;
     uint64_t seq;
     uint64_t bytes;
     head_entry_t *head;
@@ -289,7 +289,7 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
     const clockwork_t *clock = &stream->store->clock;
     append_t append = {.subject = found->message.subject, .header = header, .expires_ts = clock->wall + ttl_ns};
     entry_t entry = {.stream = stream, .append = &append, .seq = stream->last_seq + 1};
-    entry.message = (message_t){.subject = append.subject, .header = header};
+    entry.message = (message_record_t){.subject = append.subject, .header = header};
     entry.message.ts = clock->wall < stream->last_ts ? stream->last_ts : clock->wall;
     entry.message.born = clock->age < stream->last_born ? stream->last_born : clock->age;
     entry.bytes = stream_message_bytes(stream, &entry.message);
@@ -309,7 +309,8 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
     int64_t age_now = stream->store->clock.age;
     entry_t entry = {.stream = stream, .append = append};
     entry.seq = append->force_seq != 0 ? append->force_seq : stream->last_seq + 1;
-    entry.message = (message_t){.subject = append->subject, .header = append->header, .payload = append->payload};
+    entry.message =
+        (message_record_t){.subject = append->subject, .header = append->header, .payload = append->payload};
     int64_t ts = append->force_ts != 0 ? append->force_ts : now.wall_ns;
     int64_t born = age_now;
     if (append->force_ts != 0 && append->force_ts < now.wall_ns) {

@@ -206,7 +206,7 @@ void stream_release(store_stream_t *stream); /* frees it, when the store closes 
 void stream_state_key(store_key_t *key, uint32_t id);
 uint32_t stream_state_write(const store_stream_t *stream, bytes_t key, uint8_t *value);
 status_t stream_state_read(store_stream_t *stream, bytes_t value);
-uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *message);
+uint64_t stream_message_bytes(const store_stream_t *stream, const message_record_t *message);
 
 /* ---- commit.c ---------------------------------------------------------------------------------------------------- */
 /* The batch, with the stream's messages up to `last`, is on disk. */
@@ -217,7 +217,7 @@ void commit_follow(store_t *store);
 /* ---- read.c ------------------------------------------------------------------------------------------------------ */
 typedef struct found {
     uint64_t seq;
-    message_t message;
+    message_record_t message;
     bytes_t value;
     bool sound; /* its checksum was looked at and held, or its structure holds where that was enough */
 } found_t;
@@ -232,7 +232,7 @@ status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto
 /* The last one alive at or below upto. */
 status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found);
 /* The one before `message` on its subject that still lives; floor: do not go below. */
-status_t message_chain(store_stream_t *stream, const message_t *message, uint64_t floor, found_t *found);
+status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, found_t *found);
 void found_out(const found_t *found, stored_message_t *out);
 
 /* ---- limits.c ---------------------------------------------------------------------------------------------------- */

@@ -43,10 +43,10 @@ static void write_deletion(store_stream_t *stream, const found_t *found, bool li
     store_key_t key;
     key_message(&key, stream->id, found->seq);
     if (link) {
-        message_t gone = {.flags = MESSAGE_GONE,
-                          .ts = found->message.ts,
-                          .born = found->message.born,
-                          .previous = found->message.previous};
+        message_record_t gone = {.flags = MESSAGE_GONE,
+                                 .ts = found->message.ts,
+                                 .born = found->message.born,
+                                 .previous = found->message.previous};
         uint8_t *value = overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(&gone), true, NULL);
         message_write(value, key_bytes(&key), &gone);
     } else {

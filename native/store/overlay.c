@@ -69,7 +69,7 @@ void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix) {
 }
 
 status_t overlay_young(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
-    op_t op;
+    batch_op_t op;
     uint64_t position;
     uint64_t covered = 0;
     if ((store->young.prefix_sizes[0] | store->young.prefix_sizes[1]) != 0) {

@@ -11,7 +11,7 @@
 
 /* Young's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */
 static status_t deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {
-    op_t op;
+    batch_op_t op;
     uint64_t position;
     if (stream->deletes[0] + stream->deletes[1] == 0
         || !young_find(&stream->store->young, DB_MESSAGES, key, &op, &position)) {
@@ -41,7 +41,7 @@ static bool is_link(bytes_t key, bytes_t value) {
 }
 
 static void take_young(store_stream_t *stream, place_t place, found_t *found) {
-    op_t op;
+    batch_op_t op;
     op_read(&stream->store->batches, place.position, &op);
     found->seq = place.seq;
     found->value = op.value;
@@ -237,7 +237,7 @@ status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
     return stream->home_hidden_until != 0 ? STATUS_NOT_FOUND : back_home(stream, upto, found);
 }
 
-status_t message_chain(store_stream_t *stream, const message_t *message, uint64_t floor, found_t *found) {
+status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, found_t *found) {
     uint64_t seq = message->previous;
     floor = floor < stream->first_seq ? stream->first_seq : floor;
     while (seq >= floor && seq > 0) {

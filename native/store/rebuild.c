@@ -188,7 +188,7 @@ static status_t head_put(rebuild_t *rebuild, uint32_t id, bytes_t subject, head_
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-static status_t message_get(rebuild_t *rebuild, uint32_t id, uint64_t seq, message_t *message) {
+static status_t message_get(rebuild_t *rebuild, uint32_t id, uint64_t seq, message_record_t *message) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     key_message(&key, id, seq);
@@ -199,10 +199,10 @@ static status_t message_get(rebuild_t *rebuild, uint32_t id, uint64_t seq, messa
     return status;
 }
 
-static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq, const message_t *given) {
+static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq, const message_record_t *given) {
     store_stream_t *stream = rebuilt->stream;
-    message_t message = *given; /* its slices lie in the ring */
-    message_t there;
+    message_record_t message = *given; /* its slices lie in the ring */
+    message_record_t there;
     head_t head;
     compare(rebuild, rebuilt, seq);
     status_t status = message_get(rebuild, stream->id, seq, &there);
@@ -240,7 +240,7 @@ static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq
 /* The newest one below `at` on the subject's chain that is alive; 0: the chain does not say. */
 static uint64_t newest_before(rebuild_t *rebuild, uint32_t id, uint64_t at, head_t head) {
     while (at >= head.first && at != 0) {
-        message_t message;
+        message_record_t message;
         if (message_get(rebuild, id, at, &message) != STATUS_OK) {
             return 0;
         }
@@ -255,7 +255,7 @@ static uint64_t newest_before(rebuild_t *rebuild, uint32_t id, uint64_t at, head
 /* Takes it off its head and the counters; the caller takes it out of the database. */
 static status_t drop_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq) {
     store_stream_t *stream = rebuilt->stream;
-    message_t message;
+    message_record_t message;
     status_t status = message_get(rebuild, stream->id, seq, &message);
     if (status != STATUS_OK || (message.flags & MESSAGE_GONE) != 0) {
         return status == STATUS_NOT_FOUND || status == STATUS_CORRUPT ? STATUS_OK : status;
@@ -286,7 +286,7 @@ static status_t drop_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t se
     return status;
 }
 
-static status_t raw_range(rebuild_t *rebuild, const op_t *op) {
+static status_t raw_range(rebuild_t *rebuild, const batch_op_t *op) {
     uint64_t done;
     return env_write_delete_range(rebuild->env, (store_db_t)op->db, op->key, op->value, UINT64_MAX, &done);
 }
@@ -316,13 +316,14 @@ static status_t sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t from, uin
         seq++;
     }
     key_message(&key, rebuilt->stream->id, from);
-    const op_t op = {.kind = OP_DELETE_RANGE, .db = DB_MESSAGES, .key = key_bytes(&key), .value = key_bytes(&end)};
+    const batch_op_t op = {
+        .kind = OP_DELETE_RANGE, .db = DB_MESSAGES, .key = key_bytes(&key), .value = key_bytes(&end)};
     return raw_range(rebuild, &op);
 }
 
 /* ---- ops --------------------------------------------------------------------------------------------------------- */
 
-static status_t raw(rebuild_t *rebuild, const op_t *op) {
+static status_t raw(rebuild_t *rebuild, const batch_op_t *op) {
     switch ((op_kind_in_batch_t)op->kind) {
     case OP_PUT: return env_write_put(rebuild->env, (store_db_t)op->db, op->key, op->value);
     case OP_DELETE: return env_write_delete(rebuild->env, (store_db_t)op->db, op->key);
@@ -331,7 +332,7 @@ static status_t raw(rebuild_t *rebuild, const op_t *op) {
     return STATUS_CORRUPT;
 }
 
-static status_t take_message(rebuild_t *rebuild, const op_t *op) {
+static status_t take_message(rebuild_t *rebuild, const batch_op_t *op) {
     uint32_t id = load_be32(op->key.at);
     if (op->kind == OP_DELETE_RANGE && op->key.size == 4) {
         forget_stream(rebuild, id); /* all of the stream goes */
@@ -347,7 +348,7 @@ static status_t take_message(rebuild_t *rebuild, const op_t *op) {
         return op->value.size == MESSAGE_KEY_SIZE ? sweep(rebuild, rebuilt, seq, load_be64(op->value.at + 4))
                                                   : STATUS_CORRUPT;
     }
-    message_t message;
+    message_record_t message;
     if (op->kind == OP_PUT && !message_read(op->value, &message)) {
         return STATUS_CORRUPT;
     }
@@ -358,7 +359,7 @@ static status_t take_message(rebuild_t *rebuild, const op_t *op) {
     return status == STATUS_OK ? raw(rebuild, op) : status;
 }
 
-static status_t take_state(rebuild_t *rebuild, const op_t *op) {
+static status_t take_state(rebuild_t *rebuild, const batch_op_t *op) {
     rebuilt_t *rebuilt = NULL;
     status_t status = stream_of(rebuild, load_be32(op->key.at + 1), &rebuilt);
     store_stream_t *stream = status == STATUS_OK ? rebuilt->stream : NULL;
@@ -385,11 +386,11 @@ static status_t take_state(rebuild_t *rebuild, const op_t *op) {
     return status;
 }
 
-static bool is_state(const op_t *op) {
+static bool is_state(const batch_op_t *op) {
     return op->db == DB_RECORDS && op->key.size == 5 && op->key.at[0] == RECORD_STATE;
 }
 
-static status_t take(void *context, const op_t *op, uint64_t position) {
+static status_t take(void *context, const batch_op_t *op, uint64_t position) {
     rebuild_t *rebuild = context;
     (void)position;
     if (op->kind == OP_PUT && op->value.size < VALUE_CRC_SIZE) {
@@ -419,7 +420,7 @@ status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, uint32_t size) 
 status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, bool whole) {
     uint32_t offset = BATCH_HEADER_SIZE;
     status_t status = STATUS_OK;
-    op_t op;
+    batch_op_t op;
     while (status == STATUS_OK && offset < end && op_next(batch, end, &offset, &op)) {
         bool sound = op.kind == OP_PUT && value_sound(op.key, op.value);
         if (op.kind == OP_PUT && !sound && !whole) {
@@ -446,7 +447,7 @@ static status_t finish_stream(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     bytes_t found = BYTES_NONE;
     tell_lost(rebuild, rebuilt);
     for (uint64_t seq = stream->first_seq; stream->messages > 0; seq++) {
-        message_t message;
+        message_record_t message;
         key_message(&key, stream->id, seq);
         status_t status = env_write_seek(rebuild->env, DB_MESSAGES, key_bytes(&key), &found);
         if (status != STATUS_OK || found.size != MESSAGE_KEY_SIZE || memcmp(found.at, key.at, 4) != 0) {

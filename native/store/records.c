@@ -107,7 +107,7 @@ static status_t gather(merge_t *merge) {
         return STATUS_NO_MEMORY;
     }
     for (uint64_t i = 0; i < ops->count; i++) {
-        op_t op;
+        batch_op_t op;
         op_read(&merge->store->batches, ops->at[i], &op);
         if (inside(merge, op.key)) {
             merge->young[merge->young_count++] = op.key;

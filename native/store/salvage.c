@@ -203,7 +203,7 @@ static uint32_t measure(const survey_t *survey, uint64_t position, uint32_t *cou
     const uint8_t *batch = batches_at(survey->batches, position);
     uint64_t room = survey->limit - position < batch_max(survey) ? survey->limit - position : batch_max(survey);
     uint32_t offset = BATCH_HEADER_SIZE;
-    op_t op;
+    batch_op_t op;
     *count = 0;
     if (survey->store->options.sealer != NULL) {
         return 0;
@@ -229,7 +229,7 @@ static bool every_op_sound(const survey_t *survey, uint64_t position, uint32_t s
         return false;
     }
     uint32_t offset = BATCH_HEADER_SIZE;
-    op_t op;
+    batch_op_t op;
     while (offset < size) {
         if (!op_next(batch, size, &offset, &op) || (op.kind == OP_PUT && !value_sound(op.key, op.value))) {
             return false;

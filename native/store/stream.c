@@ -15,7 +15,7 @@ _Static_assert(STREAM_PROMISE
                    >= OP_HEADER_SIZE + 5 + STATE_FIXED_SIZE + STORE_LAST_ID_MAX + OP_HEADER_SIZE + 2 * MESSAGE_KEY_SIZE,
                "closing a batch writes a state and a range for each touched stream");
 
-uint64_t stream_message_bytes(const store_stream_t *stream, const message_t *message) {
+uint64_t stream_message_bytes(const store_stream_t *stream, const message_record_t *message) {
     uint64_t text = (uint64_t)message->subject.size + message->header.size + message->payload.size;
     if (stream->config.storage != 0) {
         return 16 + text;

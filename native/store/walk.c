@@ -107,8 +107,8 @@ bool walk_passed(const store_walk_t *walk, bytes_t subject) {
 /* ---- newcomers --------------------------------------------------------------------------------------------------- */
 
 static bytes_t born_subject(const store_stream_t *stream, uint64_t index) {
-    op_t op;
-    message_t message;
+    batch_op_t op;
+    message_record_t message;
     op_read(&stream->store->batches, stream->births.list.at[index], &op);
     return message_read(op.value, &message) ? message.subject : BYTES_NONE;
 }

@@ -88,7 +88,7 @@ static void reads_back(void) {
     write_batch(first, &size);
     CHECK_EQ_I64(STATUS_OK, look(START, 1, 7));
     CHECK_EQ_I64(STATUS_OK, look(START + 4096, 2, first));
-    op_t op;
+    batch_op_t op;
     uint32_t offset = BATCH_HEADER_SIZE;
     CHECK(op_next(batches_at(&batches, START + 4096), size, &offset, &op));
     CHECK_EQ_U64(9000, op.value.size);
@@ -159,7 +159,7 @@ static void wraps(void) {
     write_batch(7, &size);
     memset(batches.at, 0, RING);
     CHECK_EQ_I64(STATUS_OK, look(near_end, 1, 7));
-    op_t op;
+    batch_op_t op;
     uint32_t offset = BATCH_HEADER_SIZE;
     CHECK(op_next(batches_at(&batches, near_end), size, &offset, &op));
     CHECK_EQ_U64('w', op.value.at[19999]);
