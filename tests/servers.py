@@ -7,6 +7,8 @@ filled in. Every server listens on a free port of the loopback interface and kee
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import random
 import re
 import shutil
 import signal
@@ -16,9 +18,11 @@ import sys
 import sysconfig
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO, Final
 
 LEAFD = "leafd"
 REFERENCE = "nats-server"
@@ -32,11 +36,38 @@ class ServerDied(AssertionError):
     """The server ended, or never began to speak; the text holds what it printed."""
 
 
+PORTS: Final = range(10_240, 32_768)
+"""Below the ports of outgoing connections, one of which could take a port between here and a server's start."""
+PORTS_HELD: Final = 256
+"""The servers of the ports before those have stopped: this is so that long runs do not run out of descriptors."""
+_held: deque[BinaryIO] = deque()
+
+
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on and that no other process of these tests is given meanwhile.
+
+    Several parts of tests/run start servers at the same time: a port that was merely free a moment ago could go to two
+    of them, and then one test would talk to the other's server.
+    """
+    folder = Path(tempfile.gettempdir()) / "leafd-test-ports"
+    folder.mkdir(mode=0o777, exist_ok=True)
+    for port in random.SystemRandom().sample(PORTS, 1_000):
+        try:
+            lock = open(folder / str(port), "ab")  # noqa: SIM115 - held until the server has long stopped
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                lock.close()
+                continue
+        _held.append(lock)
+        if len(_held) > PORTS_HELD:
+            _held.popleft().close()
+        return port
+    raise RuntimeError(f"no free port between {PORTS.start} and {PORTS.stop}")
 
 
 def command(kind: str) -> list[str]:

@@ -391,27 +391,6 @@ static void leave_mates(peer_t *peer) {
     peer->hearing.next_mate = NULL;
 }
 
-status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
-    account_t *account = peer->account;
-    status_t status = publish_reserve_leafs(plane, account->leaf_count + 1);
-    if (status == STATUS_OK && account->interest == NULL) {
-        status = interest_start(plane, account);
-    }
-    if (status != STATUS_OK) {
-        return status;
-    }
-    peer->next_leaf = account->leafs;
-    account->leafs = peer;
-    account->leaf_count++;
-    join_mates(account, peer);
-    if (peer->lds.size != 0) {
-        tell(plane, peer, peer->lds, BYTES_NONE, 1);
-    }
-    peer->hearing.next_newcomer = plane->newcomers;
-    plane->newcomers = peer;
-    return STATUS_OK;
-}
-
 /* One bucket; returns what it cost. */
 static uint32_t tell_bucket(plane_t *plane, peer_t *peer, const interest_entry_t *entry) {
     uint32_t cost = 1, each = peer->hearing.next_mate == NULL ? 1 : peer->account->leaf_count;
@@ -437,6 +416,31 @@ static bool tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
     peer->hearing.told_all = bucket == interest->size;
     peer->hearing.told_below = peer->hearing.told_all ? UINT64_MAX : bucket << interest->shift;
     return peer->hearing.told_all || peer->state == PEER_DOOMED;
+}
+
+status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
+    account_t *account = peer->account;
+    status_t status = publish_reserve_leafs(plane, account->leaf_count + 1);
+    if (status == STATUS_OK && account->interest == NULL) {
+        status = interest_start(plane, account);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    peer->next_leaf = account->leafs;
+    account->leafs = peer;
+    account->leaf_count++;
+    join_mates(account, peer);
+    if (peer->lds.size != 0) {
+        tell(plane, peer, peer->lds, BYTES_NONE, 1);
+    }
+    /* A link of an ordinary account hears everything here, before the PONG that tells it that it may begin. */
+    uint32_t budget = TELL_FIRST;
+    if (!tell_more(plane, peer, &budget)) {
+        peer->hearing.next_newcomer = plane->newcomers;
+        plane->newcomers = peer;
+    }
+    return STATUS_OK;
 }
 
 void interest_tell(plane_t *plane) {
