@@ -29,7 +29,21 @@ STANDS_ON = {
     "disk": ["base", "disk"],
     "store": ["base", "text", "disk", "store"],
     "consume": ["base", "text", "disk", "store", "consume"],
-    "plane": ["base", "text", "net", "wire", "route", "disk", "store", "consume", "plane"],
+    "exchange": ["base", "text", "exchange"],
+    "jetstream": ["base", "text", "wire", "disk", "store", "consume", "exchange", "jetstream"],
+    "plane": [
+        "base",
+        "text",
+        "net",
+        "wire",
+        "route",
+        "disk",
+        "store",
+        "consume",
+        "exchange",
+        "jetstream",
+        "plane",
+    ],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"(?:([a-z]+)/)?(\w+\.h)"', re.MULTILINE)
 

@@ -47,7 +47,9 @@ C_ROOMS: dict[str, set[str]] = {
     "disk": {"base"},
     "store": {"base", "text", "disk"},
     "consume": {"base", "text", "store"},
-    "plane": {"base", "text", "net", "wire", "route", "store", "consume"},
+    "exchange": {"base", "text"},
+    "jetstream": {"base", "text", "wire", "store", "consume", "exchange"},
+    "plane": {"base", "text", "net", "wire", "route", "store", "consume", "exchange", "jetstream"},
 }
 # A foreign library and the one C file that knows it.
 C_OWNERS = {"openssl": "native/net/tls.c", "lmdb.h": "native/disk/env.c"}

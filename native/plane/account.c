@@ -14,13 +14,13 @@
 #include "base/copies.h"
 #include "base/hash.h"
 #include "base/status.h"
+#include "exchange/table.h"
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/subscription.h"
-#include "plane/table.h"
 #include "route/route.h"
 #include "text/hash8.h"
 #include "text/text.h"
@@ -50,7 +50,7 @@ static status_t account_name(account_t *account, bytes_t name, bytes_t domain) {
     account->name = own[0];
     account->domain = own[1];
     account->domain_prefix = own[2];
-    hash8(name, account->hash8);
+    hash8(name, account->js.hash8);
     return STATUS_OK;
 }
 
@@ -71,7 +71,7 @@ status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, 
     if (account == NULL) {
         return STATUS_NO_MEMORY;
     }
-    account->id = id;
+    account->js.id = id;
     account->flags = flags;
     account->route = route_new();
     if (account->route == NULL || account_name(account, name, domain) != STATUS_OK
@@ -263,13 +263,9 @@ void subscription_sweep(plane_t *plane) {
 
 /* ---- targets inside ---------------------------------------------------------------------------------------------- */
 
-status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, void *object,
-                  uint32_t prefix_tokens) {
+status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, void *object) {
     check(!sink->in);
-    *sink = (sink_t){.target = {.kind = kind, .weight = 1, .owner = sink},
-                     .account = account,
-                     .object = object,
-                     .prefix_tokens = prefix_tokens};
+    *sink = (sink_t){.target = {.kind = kind, .weight = 1, .owner = sink}, .account = account, .object = object};
     status_t status = route_add(account->route, &sink->target, subject, BYTES_NONE);
     if (status != STATUS_OK) {
         return status;

@@ -9,10 +9,10 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/status.h"
-#include "plane/exchange.h"
+#include "exchange/exchange.h"
+#include "jetstream/host.h"
 #include "plane/subscription.h"
 #include "route/route.h"
-#include "text/hash8.h"
 
 #define REPLY_PREFIX_SIZE 11u /* _R_.<six>. */
 
@@ -21,18 +21,16 @@ typedef struct interest interest_t; /* interest.c */
 typedef struct mapping mapping_t;   /* mapping.c */
 
 struct account {
-    uint32_t id;
+    js_account_t js; /* first: JetStream knows the account by it. Its number, too */
     uint32_t flags;
     bytes_t name; /* own copies */
     bytes_t domain;
     bytes_t domain_prefix; /* "$JS.<domain>.API." or empty */
-    uint8_t hash8[HASH8_SIZE];
     route_t *route;
     mapping_t *mappings;  /* NULL: messages go where they are published to */
     interest_t *interest; /* NULL until the first leaf link */
     peer_t *leafs;
     uint32_t leaf_count;
-    uint32_t job_count; /* jobs.c */
     uint64_t client_count;
     bool domain_announced; /* interest.c: links are told of the domain's subjects */
     owed_t owed;           /* by its peers: pressure.c */

@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/copies.h"
 #include "base/status.h"
+#include "exchange/strings.h"
 #include "plane/account.h"
 #include "plane/command.h"
 #include "plane/protocol.h"

@@ -11,100 +11,33 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
-#include "base/status.h"
+#include "exchange/answer.h"
+#include "exchange/held.h"
+#include "exchange/strings.h"
+#include "exchange/table.h"
+#include "jetstream/js.h"
 #include "net/listen.h"
 #include "net/loop.h"
 #include "net/outq.h"
 #include "plane/account.h"
-#include "plane/exchange.h"
-#include "plane/held.h"
 #include "plane/interest.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
-#include "plane/table.h"
 #include "store/store.h"
 #include "text/text.h"
 
-/* ---- packed strings ---------------------------------------------------------------------------------------------- */
-
-strings_t strings_of(const plane_command_t *command) {
-    return (strings_t){command->extra, command->extra_size};
-}
-
-bytes_t strings_next(strings_t *strings) {
-    if (strings->left < 4) {
-        strings->left = 0;
-        return BYTES_NONE;
-    }
-    uint32_t size = (uint32_t)strings->at[0] | (uint32_t)strings->at[1] << 8 | (uint32_t)strings->at[2] << 16
-                    | (uint32_t)strings->at[3] << 24;
-    strings->at += 4;
-    strings->left -= 4;
-    if (size > strings->left) {
-        strings->left = 0;
-        return BYTES_NONE;
-    }
-    bytes_t string = bytes_of(strings->at, size);
-    strings->at += size;
-    strings->left -= size;
-    return string;
-}
-
-bool strings_more(const strings_t *strings) {
-    return strings->left >= 4;
-}
-
 /* ---- completions ------------------------------------------------------------------------------------------------- */
-
-/* Nobody waits for it, but nobody is to believe either that it was done. */
-static void tell_failure(plane_t *plane, const plane_command_t *command, status_t status) {
-    bool ended =
-        status == STATUS_NOT_FOUND
-        && (command->op < COMMAND_ACCOUNT || command->op == COMMAND_UNSUBSCRIBE || command->op == COMMAND_PUBLISH);
-    if (status == STATUS_OK || ended) {
-        return;
-    }
-    text_t text;
-    text.size = 0;
-    text_add_literal(&text, "a command failed: number ");
-    text_add_number(&text, command->op);
-    text_add_literal(&text, " (account ");
-    text_add_number(&text, command->account);
-    text_add_literal(&text, ", target ");
-    text_add_number(&text, command->target);
-    text_add_literal(&text, "): ");
-    text_add_literal(&text, status_name(status));
-    event_entry_t *entry = event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE, text_bytes(&text));
-    if (entry != NULL) {
-        entry->event.code = ALARM_COMMAND;
-        entry->event.target = command->op;
-        entry->event.arg = command->target;
-    }
-    event_post(&plane->exchange, entry);
-}
 
 void command_answer(plane_t *plane, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2,
                     bytes_t payload) {
-    if (command->token == 0) {
-        tell_failure(plane, command, status);
-        return;
-    }
-    event_entry_t *entry = event_answer(&plane->exchange, status, BYTES_NONE, BYTES_NONE, payload);
-    if (entry != NULL) {
-        entry->event.token = command->token;
-        entry->event.account = command->account;
-        entry->event.target = command->target;
-        entry->event.arg = arg;
-        entry->event.arg2 = arg2;
-    }
-    event_post(&plane->exchange, entry);
+    exchange_answer(&plane->exchange, command, status, arg, arg2, payload);
 }
 
 void command_done(plane_t *plane, const plane_command_t *command, status_t status) {
-    command_answer(plane, command, status, 0, 0, BYTES_NONE);
+    exchange_complete(&plane->exchange, command, status);
 }
 
 /* ---- listeners and connections ----------------------------------------------------------------------------------- */
@@ -212,7 +145,7 @@ static void do_connections(plane_t *plane, const plane_command_t *command) {
     uint64_t filled = 0;
     for (const peer_t *peer = plane->all_peers; rows != NULL && peer != NULL && filled < count; peer = peer->next) {
         rows[filled++] = (connection_row_t){.connection = peer->id,
-                                            .account = peer->account == NULL ? 0 : peer->account->id,
+                                            .account = peer->account == NULL ? 0 : peer->account->js.id,
                                             .kind = peer->kind,
                                             .in_msgs = peer->in_msgs,
                                             .out_msgs = peer->out_msgs,
@@ -294,9 +227,9 @@ static void do_publish(plane_t *plane, const plane_command_t *command) {
     }
     uint32_t flags = ((command->arg & PUBLISH_LOCAL) != 0 ? PUBLICATION_LOCAL : 0u)
                      | ((command->arg & PUBLISH_REQUEST) != 0 ? 0u : PUBLICATION_UNJUDGED);
-    if ((command->arg & PUBLISH_AFTER_DURABLE) != 0 && plane->stores[STORE_FILE] != NULL) {
-        status_t status = held_message(&plane->held[STORE_FILE], store_batch(plane->stores[STORE_FILE]), account->id,
-                                       flags, subject, reply, header, command_body(command));
+    if ((command->arg & PUBLISH_AFTER_DURABLE) != 0 && plane->js.stores[STORE_FILE] != NULL) {
+        status_t status = held_message(&plane->js.held[STORE_FILE], store_batch(plane->js.stores[STORE_FILE]),
+                                       account->js.id, flags, subject, reply, header, command_body(command));
         command_answer(plane, command, status, 1, 0, BYTES_NONE);
         return;
     }
@@ -355,6 +288,7 @@ static bool command_plain(plane_t *plane, const plane_command_t *command) {
         {COMMAND_IMPORTS, command_imports},
         {COMMAND_RIGHTS, command_rights},
         {COMMAND_SUBSCRIPTIONS, command_subscriptions},
+        {COMMAND_INTEREST, command_interest},
     };
     for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (rows[i].op == command->op) {
@@ -366,8 +300,7 @@ static bool command_plain(plane_t *plane, const plane_command_t *command) {
 }
 
 void command_run(plane_t *plane, const plane_command_t *command) {
-    if (command_plain(plane, command) || command_stream(plane, command) || command_consumer(plane, command)
-        || command_ingest(plane, command) || command_backup(plane, command)) {
+    if (command_plain(plane, command) || js_command(&plane->js, command)) {
         return;
     }
     command_done(plane, command, STATUS_INVALID);

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/copies.h"
 #include "base/status.h"
+#include "exchange/strings.h"
 #include "plane/account.h"
 #include "plane/command.h"
 #include "plane/plane.h"
@@ -88,7 +89,7 @@ static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *
         import->outward = rewrite_inverse(&import->inward);
         status = import->row.kind == IMPORT_STREAM
                      ? shadows_add_import(plane, import)
-                     : sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, import, 0);
+                     : sink_add(plane, importer, &import->service, TARGET_SERVICE, import->local, import);
     }
     if (status != STATUS_OK) {
         import_free(plane, import);

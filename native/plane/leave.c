@@ -9,8 +9,9 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/copies.h"
+#include "exchange/exchange.h"
+#include "exchange/table.h"
 #include "net/conn.h"
-#include "plane/exchange.h"
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/peer.h"
@@ -18,7 +19,6 @@
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/subscription.h"
-#include "plane/table.h"
 
 static void leave_lists(plane_t *plane, peer_t *peer) {
     for (peer_t **at = &plane->dirty; peer->dirty && *at != NULL; at = &(*at)->next_dirty) {

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "plane/account.h"
-#include "plane/exchange.h"
+#include "exchange/exchange.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"

@@ -1,4 +1,4 @@
-/* listing.c: the subscriptions of one connection, for monitoring, in slices of bounded work: each command's answer says
+/* listing.c: who has a subject, and the subscriptions of one connection, for monitoring, in slices of bounded work: each command's answer says
  * where the next one goes on.
  *
  *     arg: bucket to go on from --> rows of whole buckets --> completion: arg = next bucket (0: that was all), arg2 =
@@ -11,10 +11,13 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "exchange/strings.h"
+#include "plane/account.h"
 #include "plane/command.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/subscription.h"
+#include "route/route.h"
 
 #define SLICE_BYTES (64u << 10) /* of rows; the last bucket may go over it */
 #define SLICE_BUCKETS 4096u
@@ -78,4 +81,30 @@ void command_subscriptions(plane_t *plane, const plane_command_t *command) {
         command_done(plane, command, status);
     }
     buffer_free(&rows);
+}
+
+/* ---- who has that very subject ----------------------------------------------------------------------------------- */
+
+static uint64_t same_subject(route_target_t *const *targets, uint32_t count, bytes_t subject) {
+    uint64_t same = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        same += bytes_equal(targets[i]->subject, subject);
+    }
+    return same;
+}
+
+void command_interest(plane_t *plane, const plane_command_t *command) {
+    account_t *account = account_find(plane, command->account);
+    strings_t strings = strings_of(command);
+    bytes_t subject = strings_next(&strings);
+    if (account == NULL) {
+        command_done(plane, command, STATUS_NOT_FOUND);
+        return;
+    }
+    const route_match_t *match = route_match(account->route, subject);
+    uint64_t count = same_subject(match->plain, match->plain_count, subject);
+    for (uint32_t i = 0; i < match->group_count; i++) {
+        count += same_subject(match->groups[i].members, match->groups[i].count, subject);
+    }
+    command_answer(plane, command, STATUS_OK, count, 0, BYTES_NONE);
 }

@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "plane/account.h"
-#include "plane/command.h"
+#include "exchange/strings.h"
 #include "text/text.h"
 
 /* All mappings of the account, in place of what it had. */

@@ -18,7 +18,6 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/share.h"
-#include "base/status.h"
 #include "net/outq.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -176,7 +175,6 @@ void memory_open(plane_t *plane) {
         (share_t){.limit = memory_share(limit, MEMORY_OUTPUT), .make_room = make_output_room, .context = plane};
     plane->memory.input =
         (share_t){.limit = memory_share(limit, MEMORY_INPUT), .make_room = make_input_room, .context = plane};
-    plane->memory.held_max = memory_share(limit, MEMORY_HELD) / 2;
     memory_tick(plane);
 }
 

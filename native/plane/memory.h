@@ -20,10 +20,9 @@
 #define BEHIND_BYTES (1024u * 1024u)
 
 typedef struct memory {
-    share_t output;    /* waits to be written to connections */
-    uint64_t held_max; /* answers that wait for the disk, of one store */
-    share_t input;     /* came from connections and is not acted on yet */
-    uint64_t oldest;   /* whose message was begun first, when last asked, and since when it is the one */
+    share_t output;  /* waits to be written to connections */
+    share_t input;   /* came from connections and is not acted on yet */
+    uint64_t oldest; /* whose message was begun first, when last asked, and since when it is the one */
     int64_t oldest_since_ns;
 } memory_t;
 

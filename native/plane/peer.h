@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "net/conn.h"
 #include "net/outq.h"
-#include "plane/exchange.h"
+#include "exchange/exchange.h"
 #include "plane/interest.h"
 #include "plane/plane.h"
 #include "plane/refused.h"

@@ -17,10 +17,11 @@
 #include "base/clock.h"
 #include "base/ring.h"
 #include "base/status.h"
+#include "exchange/exchange.h"
+#include "jetstream/js.h"
 #include "net/conn.h"
 #include "net/listen.h"
 #include "net/loop.h"
-#include "plane/exchange.h"
 #include "plane/peer.h"
 #include "plane/stats.h"
 #include "plane/tick.h"
@@ -297,7 +298,7 @@ static bool take_record(void *context, bytes_t key, bytes_t value) {
 
 int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, uint32_t after_size, uint8_t *key,
                           uint32_t *key_size, uint8_t *value, uint64_t value_max) {
-    store_t *store = plane->stores[STORE_FILE];
+    store_t *store = plane->js.stores[STORE_FILE];
     record_look_t look = {key, key_size, value, value_max, -1};
     if (store == NULL
         || store_record_each(store, kind, BYTES_NONE, bytes_of(after, after_size), take_record, &look) != STATUS_OK) {

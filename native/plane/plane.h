@@ -1,7 +1,8 @@
 /* plane.h: the state of the plane, which all its files share. Private to plane/.
  *
  * What the files offer each other has a header a noun: peer.h, account.h, subscription.h, publication.h, command.h,
- * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, tick.h, stats.h; of JetStream, js.h.
+ * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, tick.h, stats.h. JetStream is a room of its
+ * own (jetstream/js.h), which this one embeds and drives.
  *
  *     plane.c      threads, epoll, sockets: the thin driver      tick.c        one tick of the sans-IO core
  *     peer.c       one connection's life                         leave.c       its end, in slices
@@ -9,10 +10,8 @@
  *     publish.c    one message to all who want it                mapping.c     where it goes instead
  *     interest.c   what leaf links are told                      permissions.c admit.c   who may what
  *     command.c    one function a command of abi.h               listing.c     those that list
- *     exchange.c   the two rings                                 held.c        what waits for the disk
  *     pressure.c   what each may ask of control                  memory.c      what all may take of memory
- *     stream.c consumer.c js_*.c ingest.c backup.c               JetStream
- *     jobs.c       what takes longer than a tick may, in steps   stream_jobs.c js_direct.c   who has such work
+ *     host.c       what JetStream sees of it                     chunks.c      checksums for Python
  *     import.c shadow.c cross.c reply.c                          what accounts take from each other (import.h)
  *
  * Nothing here reads a clock, but to end an input that takes long (peer.c): the driver sets plane->now once a
@@ -28,22 +27,18 @@
 #include "base/abi_types.h"
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "consume/consume.h"
+#include "jetstream/js.h"
 #include "net/conn.h"
 #include "net/listen.h"
 #include "net/loop.h"
-#include "plane/exchange.h"
-#include "plane/held.h"
+#include "exchange/exchange.h"
+#include "exchange/held.h"
 #include "plane/memory.h"
-#include "plane/table.h"
-#include "store/store.h"
+#include "exchange/table.h"
 
 typedef struct peer peer_t;
 typedef struct subscription subscription_t;
-typedef struct replies replies_t;           /* reply.c */
-typedef struct job job_t;                   /* js.h */
-typedef struct ingest ingest_t;             /* ingest.c */
-typedef struct fast_batches fast_batches_t; /* js_fast.c */
+typedef struct replies replies_t; /* reply.c */
 
 #define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
 #define TURN_WORK 32768u
@@ -56,20 +51,15 @@ typedef struct plane_listener {
     struct plane_listener *next;
 } plane_listener_t;
 
-#define STORE_FILE 0
-#define STORE_MEMORY 1
-
 struct plane {
     plane_limits_t limits;
     memory_t memory;
     uint64_t behind_bytes; /* memory.c, once a tick */
     moment_t now;
     exchange_t exchange;
-    event_entry_t *late[2]; /* completions that held.c had no memory for: none is ever lost */
 
     table_t peers;    /* id > peer_t */
     table_t accounts; /* id > account_t */
-    table_t streams;  /* id > stream_t */
     table_t controls; /* id > subscription_t */
     peer_t *all_peers;
     peer_t *dirty;
@@ -94,26 +84,16 @@ struct plane {
     uint32_t leafs_hit_max;
     uint64_t random;
 
-    store_t *stores[2];
-    held_t held[2];
+    js_t js;
     held_t deferred;
     bool deferred_full; /* a consumer was told DELIVERED_FULL for it */
-    consume_t *consume;
-    char *memory_directory;
     bool throttling;
     bool interest_changed;
     uint64_t interest_looks; /* counts questions of what clusters ask for */
     peer_t *newcomers;       /* links that have not been told all interest yet */
     bool drained;            /* a full receiver has room again */
     bool more;               /* something is left to do without waiting */
-    job_t *jobs;             /* jobs.c: oldest first */
-    job_t *jobs_last;
-    uint32_t job_count;
-    uint32_t job_work; /* done in this tick: JOB_STEP and its parts (js.h) */
-    ingest_t *ingests;
-    fast_batches_t *fast; /* NULL until the first fast batch */
-    buffer_t scratch;     /* for a header block or reply being composed */
-    replies_t *replies;   /* NULL until somebody asks through an import */
+    replies_t *replies;      /* NULL until somebody asks through an import */
     uint32_t crossing_depth;
     buffer_t crossing_headers[CROSSING_DEPTH_MAX];
     int64_t next_chores_ns;

@@ -26,12 +26,12 @@
 #include "base/abi_types.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "exchange/exchange.h"
+#include "exchange/table.h"
 #include "net/loop.h"
 #include "plane/account.h"
-#include "plane/exchange.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
-#include "plane/table.h"
 
 #define CLIENT_CREDIT 64u /* control has 16 requests of a connection in work; half of the credit must keep it busy */
 #define CLIENT_CREDIT_BYTES (2u * 1024u * 1024u)
@@ -155,7 +155,7 @@ static void add(owed_t *owed, uint64_t size) {
 bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry) {
     account_t *account = peer == NULL ? NULL : peer->account;
     uint64_t size = entry == NULL ? 0 : entry->size;
-    if (!event_offer(&plane->exchange, entry, peer == NULL ? 0 : peer->id, account == NULL ? 0 : account->id)) {
+    if (!event_offer(&plane->exchange, entry, peer == NULL ? 0 : peer->id, account == NULL ? 0 : account->js.id)) {
         return false;
     }
     if (account != NULL) {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "base/abi_types.h"
-#include "plane/exchange.h"
+#include "exchange/exchange.h"
 
 typedef struct peer peer_t;
 

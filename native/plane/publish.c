@@ -15,14 +15,14 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "base/status.h"
 #include "consume/consume.h"
+#include "exchange/exchange.h"
+#include "exchange/held.h"
+#include "jetstream/js.h"
+#include "jetstream/stream.h"
 #include "net/outq.h"
 #include "plane/account.h"
-#include "plane/exchange.h"
-#include "plane/held.h"
 #include "plane/import.h"
-#include "plane/js.h"
 #include "plane/memory.h"
 #include "plane/peer.h"
 #include "plane/permissions.h"
@@ -104,10 +104,10 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
     event_entry_t *entry = event_new(EVENT_MESSAGE, shown->subject, shown->reply, shown->header, shown->payload);
     if (entry != NULL) {
         entry->event.target = one->id;
-        entry->event.account = publication->account->id;
+        entry->event.account = publication->account->js.id;
         entry->event.arg = origin == NULL ? 0 : origin->id;
         entry->event.arg2 = origin == NULL ? 0 : origin->kind;
-        entry->event.code = origin == NULL || origin->account == NULL ? 0 : origin->account->id;
+        entry->event.code = origin == NULL || origin->account == NULL ? 0 : origin->account->js.id;
     }
     /* Refused: nobody took it, which its sender is told as any other request without an answer. */
     return pressure_offer(plane, origin, entry);
@@ -171,17 +171,34 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
 
 /* ---- the ones inside --------------------------------------------------------------------------------------------- */
 
+/* Who feeds a store waits while that lags. */
+static void note_producer(plane_t *plane, const publication_t *publication, uint32_t which_store) {
+    if (publication->origin != NULL) {
+        core_fed(plane, publication->origin, which_store);
+    }
+}
+
 static void run_internal(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     if (!sink->in) {
         return;
     }
+    const message_t *message = &publication->message;
+    uint32_t which_store;
     switch ((target_kind_t)sink->target.kind) {
-    case TARGET_STREAM: js_publish(plane, sink->object, publication); break;
-    case TARGET_ACK: js_ack(plane, sink->object, sink, publication); break;
-    case TARGET_FLOW: js_flow(plane, sink->object, sink, publication); break;
-    case TARGET_NEXT: js_next(plane, sink->object, publication); break;
-    case TARGET_DIRECT: js_direct(plane, sink->object, publication); break;
-    case TARGET_INGEST: ingest_frame(plane, sink->object, publication); break;
+    case TARGET_STREAM:
+        note_producer(plane, publication, ((const stream_t *)sink->object)->which_store);
+        js_publish(&plane->js, sink->object, message, publication->shown);
+        break;
+    case TARGET_ACK: js_ack(&plane->js, sink->object, message); break;
+    case TARGET_FLOW: js_flow(&plane->js, sink->object, message); break;
+    case TARGET_NEXT: js_next(&plane->js, sink->object, message); break;
+    case TARGET_DIRECT: js_direct(&plane->js, sink->object, message); break;
+    case TARGET_INGEST:
+        if (ingest_feeds(sink->object, &which_store)) {
+            note_producer(plane, publication, which_store);
+        }
+        ingest_frame(&plane->js, sink->object, message, publication->shown);
+        break;
     case TARGET_CLIENT:
     case TARGET_LEAF:
     case TARGET_CONTROL:
@@ -397,7 +414,7 @@ static void defer(plane_t *plane, const publication_t *publication) {
     bytes_t slices[5] = {message->subject, message->reply, message->header, message->payload, publication->shown};
     uint32_t flags = (publication->flags & ~PUBLICATION_DEFER) | PUBLICATION_INSIDE;
     /* Without memory it is as if nobody had been there. */
-    status_t status = held_deferred(&plane->deferred, publication->account->id, flags, slices);
+    status_t status = held_deferred(&plane->deferred, publication->account->js.id, flags, slices);
     (void)status;
     plane->more = true;
 }

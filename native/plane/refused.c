@@ -9,7 +9,7 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
-#include "plane/exchange.h"
+#include "exchange/exchange.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 

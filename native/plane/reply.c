@@ -14,12 +14,12 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "exchange/table.h"
 #include "plane/account.h"
 #include "plane/import.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/subscription.h"
-#include "plane/table.h"
 #include "text/text.h"
 
 #define BUCKETS_FIRST 256u
@@ -35,7 +35,7 @@ struct replies {
 };
 
 static uint64_t id_hash(const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
-    uint64_t value = account->id;
+    uint64_t value = account->js.id;
     for (uint32_t i = 0; i < REPLY_ID_SIZE; i++) {
         value = value << 8 ^ value >> 48 ^ id[i];
     }
@@ -214,7 +214,7 @@ static bool listen_for_answers(plane_t *plane, account_t *account) {
     text_t subject = {0};
     text_add(&subject, bytes_of(account->reply_prefix, REPLY_PREFIX_SIZE));
     text_add_literal(&subject, ">");
-    return sink_add(plane, account, &account->replies, TARGET_REPLY, text_bytes(&subject), account, 0) == STATUS_OK;
+    return sink_add(plane, account, &account->replies, TARGET_REPLY, text_bytes(&subject), account) == STATUS_OK;
 }
 
 reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, account_t *responder, bytes_t to,

@@ -4,9 +4,8 @@
 
 #include "base/abi_types.h"
 #include "base/clock.h"
-#include "consume/consume.h"
+#include "jetstream/js.h"
 #include "plane/plane.h"
-#include "store/store.h"
 
 #define TICK_WINDOW_NS (60 * NS_PER_SECOND)
 
@@ -30,15 +29,7 @@ void stats_tick(plane_t *plane, uint64_t took_ns) {
 void stats_publish(plane_t *plane) {
     plane_stats_t stats = plane->stats;
     stats.events_dropped = plane->exchange.dropped;
-    stats.streams = plane->streams.count;
-    if (plane->consume != NULL) {
-        stats.consumers = consume_count(plane->consume);
-    }
-    for (uint32_t i = 0; i < 2; i++) {
-        if (plane->stores[i] != NULL) {
-            store_stats(plane->stores[i], &stats);
-        }
-    }
+    js_stats(&plane->js, &stats);
     uint64_t words[sizeof(stats) / sizeof(uint64_t)];
     memcpy(words, &stats, sizeof(words));
     for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

@@ -18,6 +18,7 @@
 typedef struct peer peer_t;
 typedef struct account account_t;
 typedef struct shadow shadow_t;
+typedef struct sink sink_t;
 
 typedef enum target_kind {
     TARGET_CLIENT = 0,
@@ -60,14 +61,13 @@ typedef struct subscription {
 } subscription_t;
 
 /* A target inside: a stream's subject, a consumer's verbs, an ingest. Owned by what it belongs to. */
-typedef struct sink {
+struct sink {
     route_target_t target; /* first */
     account_t *account;
     shadow_t *shadows;
-    void *object;           /* stream_t, consumer_seat_t, ingest_t, import_t, by kind */
-    uint32_t prefix_tokens; /* tokens in front of the variable ones ($JS.ACK v1: 4, v2: 6) */
+    void *object; /* stream_t, consumer_seat_t, ingest_t, import_t, by kind */
     bool in;
-} sink_t;
+};
 
 typedef struct subscription_table {
     subscription_t **buckets;
@@ -93,7 +93,7 @@ void subscription_kill(plane_t *plane, subscription_t *subscription); /* at the 
 void subscription_sweep(plane_t *plane);
 void subscription_table_free(subscription_table_t *table);
 LEAF_MUST_USE status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject,
-                                void *object, uint32_t prefix_tokens);
+                                void *object);
 void sink_remove(plane_t *plane, sink_t *sink);
 
 #endif

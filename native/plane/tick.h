@@ -19,8 +19,7 @@ int64_t core_sleep_ns(const plane_t *plane); /* until the next thing to do witho
 LEAF_MUST_USE status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory,
                                  const char *memory_directory, char *reason);
 void core_close(plane_t *plane);
-void core_shutdown(plane_t *plane);                       /* everything appended becomes durable */
-LEAF_MUST_USE status_t core_memory_store(plane_t *plane); /* opens the memory store on first use */
+void core_shutdown(plane_t *plane); /* everything appended becomes durable */
 
 /* Of the driver, plane.c: waits, reads, acts, settles, writes; the thread does nothing else. */
 void plane_turn(plane_t *plane);

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "fuzz_input.h"
-#include "plane/direct_request.h"
+#include "jetstream/direct_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "jetstream/js.h"
 #include "plane/account.h"
 #include "plane/command.h"
 #include "plane/protocol.h"
 #include "plane/interest.h"
-#include "plane/js.h"
 #include "plane/peer.h"
 #include "plane/permissions.h"
 #include "plane/plane.h"

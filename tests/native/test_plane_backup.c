@@ -96,7 +96,7 @@ static uint64_t needed(const plane_event_t *event) {
 
 static stream_state_t state_of(plane_t *plane, uint64_t id) {
     stream_state_t state;
-    store_stream_state(stream_find(plane, id)->store, &state);
+    store_stream_state(stream_find(&plane->js, id)->store, &state);
     return state;
 }
 
@@ -209,13 +209,13 @@ static void from_headers(void) {
         archive_write(&out, 3, now, a, BYTES_LITERAL("NATS/1.0\r\nNats-Stream-Source: O:x 77 > > o.a\r\n\r\n"), none));
     CHECK_EQ_I64(STATUS_OK, import(plane, 2, out.at, (uint32_t)out.size).status);
     buffer_free(&out);
-    stream_t *stream = stream_find(plane, 2);
+    stream_t *stream = stream_find(&plane->js, 2);
     CHECK_EQ_U64(2, state_of(plane, 2).messages);
     append_t again = {.subject = a, .msg_id = BYTES_LITERAL("id")};
     CHECK_EQ_I64(APPEND_DUPLICATE, store_append(stream->store, &again, plane->now).verdict);
     bytes_t value;
-    CHECK_EQ_I64(STATUS_OK,
-                 store_record_get(plane->stores[STORE_FILE], RECORD_SOURCE, BYTES_LITERAL("\0\0\0\2O:x > >"), &value));
+    CHECK_EQ_I64(STATUS_OK, store_record_get(plane->js.stores[STORE_FILE], RECORD_SOURCE,
+                                             BYTES_LITERAL("\0\0\0\2O:x > >"), &value));
     CHECK_EQ_U64(77, load_be64(value.at));
     close_and_remove(plane);
 }

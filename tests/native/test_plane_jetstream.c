@@ -33,8 +33,8 @@ static void close_and_remove(plane_t *plane) {
 static void settle_until_durable(plane_t *plane) {
     for (int i = 0; i < 10000; i++) {
         core_settle(plane);
-        const store_t *store = plane->stores[STORE_FILE];
-        if (plane->held[STORE_FILE].count == 0 && store_batch_empty(store)
+        const store_t *store = plane->js.stores[STORE_FILE];
+        if (plane->js.held[STORE_FILE].count == 0 && store_batch_empty(store)
             && store_durable(store) + 1 == store_batch(store))
             return;
         usleep(200);
@@ -99,7 +99,7 @@ static void ack_after_disk(void) {
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB _I.> 1\r\n");
     for (uint64_t i = 1; i <= 50; i++) {
-        uint64_t batch = store_batch(plane->stores[STORE_FILE]);
+        uint64_t batch = store_batch(plane->js.stores[STORE_FILE]);
         rig_say(plane, a, "PUB s.a _I.1 1\r\nx\r\n");
         RIG_HEARD("", a);
         char expected[100], body[64];
@@ -109,7 +109,7 @@ static void ack_after_disk(void) {
         while (heard[0] == 0) {
             core_settle(plane);
             heard = rig_heard(a);
-            if (heard[0] != 0) CHECK(store_durable(plane->stores[STORE_FILE]) >= batch);
+            if (heard[0] != 0) CHECK(store_durable(plane->js.stores[STORE_FILE]) >= batch);
         }
         CHECK_TEXT(expected, heard, strlen(heard));
     }
@@ -207,14 +207,14 @@ static void again_after_disk(void) {
     rig_feed(plane, a, "SUB again.> 1\r\nSUB _I.> 2\r\n");
     rig_feed(plane, leaf, "LS+ again.*\r\n");
     (void)rig_heard(leaf);
-    uint64_t batch = store_batch(plane->stores[STORE_FILE]);
+    uint64_t batch = store_batch(plane->js.stores[STORE_FILE]);
     rig_say(plane, a, "PUB s.x _I.1 2\r\nhi\r\nPUB s.x.y _I.1 2\r\nno\r\n");
     RIG_HEARD("", a);
     const char *heard = "";
     while (heard[0] == 0) {
         core_settle(plane);
         heard = rig_heard(a);
-        if (heard[0] != 0) CHECK(store_durable(plane->stores[STORE_FILE]) >= batch);
+        if (heard[0] != 0) CHECK(store_durable(plane->js.stores[STORE_FILE]) >= batch);
     }
     CHECK_TEXT("HMSG again.x 1 137 139\r\nNATS/1.0\r\nNats-Stream: S\r\nNats-Subject: t.x\r\nNats-Sequence: "
                "1\r\nNats-Time-Stamp: 2023-11-14T22:13:20.123456789Z\r\n"
@@ -252,7 +252,7 @@ static void a_transform_that_is_none(void) {
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "PUB s.a 1\r\nx\r\nPUB s.a 1\r\nx\r\nPUB u.a 1\r\nx\r\n");
     stream_state_t state;
-    store_stream_state(stream_find(plane, 1)->store, &state);
+    store_stream_state(stream_find(&plane->js, 1)->store, &state);
     CHECK_EQ_U64(2, state.messages);
     close_and_remove(plane);
 }
@@ -290,15 +290,15 @@ static void nothing_of_a_refused_definition(void) {
     pack_refused(&strings, "");
     put_refused(plane, 1, STATUS_INVALID, &strings);
     put_refused(plane, 2, STATUS_INVALID, &strings);
-    CHECK(stream_find(plane, 2) == NULL);
+    CHECK(stream_find(&plane->js, 2) == NULL);
     rig_feed(plane, a, "PUB u.a 1\r\nx\r\nPUB s.c 1\r\nx\r\n");
-    stream_t *stream = stream_find(plane, 1);
+    stream_t *stream = stream_find(&plane->js, 1);
     stream_state_t state;
     store_stream_state(stream->store, &state);
     CHECK_EQ_U64(3, state.messages);
     CHECK_EQ_I64(-1, store_stream_config(stream->store)->max_msgs);
     CHECK(bytes_equal(rig_text("S"), stream->name));
-    CHECK(!stream->direct[0].in);
+    CHECK(stream->direct[0] == NULL);
     close_and_remove(plane);
 }
 
@@ -311,7 +311,7 @@ static void a_refused_stream_leaves_its_place(void) {
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "PUB s.a 1\r\nx\r\n");
     stream_state_t state;
-    store_stream_state(stream_find(plane, 1)->store, &state);
+    store_stream_state(stream_find(&plane->js, 1)->store, &state);
     CHECK_EQ_U64(1, state.messages);
     CHECK_EQ_U64(1, state.last_seq);
     close_and_remove(plane);
@@ -339,7 +339,7 @@ static void again_into_another_stream(void) {
         heard = rig_heard(a);
     }
     CHECK(bytes_starts(rig_text(heard), BYTES_LITERAL("HMSG x.a 1 ")));
-    CHECK_EQ_U64(1, store_stream_visible(stream_find(plane, 2)->store));
+    CHECK_EQ_U64(1, store_stream_visible(stream_find(&plane->js, 2)->store));
     close_and_remove(plane);
 }
 
@@ -357,7 +357,7 @@ static void delivered_into_its_own_ack(void) {
     rig_feed(plane, leaf, "LMSG s.x $JS.ACK.S.C.1.1.1.1.0 1\r\nx\r\n");
     for (int i = 0; i < 5; i++) settle_until_durable(plane);
     consumer_state_t state;
-    consumer_snapshot(seat_find(stream_find(plane, 1), 1)->consumer, plane->now, &state);
+    consumer_snapshot(seat_find(stream_find(&plane->js, 1), 1)->consumer, plane->now, &state);
     CHECK_EQ_U64(1, state.delivered_stream);
     CHECK_EQ_U64(1, state.ack_pending);
     close_and_remove(plane);

@@ -13,8 +13,8 @@ static char directory[64];
 static void settle_until_durable(plane_t *plane) {
     for (int i = 0; i < 10000; i++) {
         core_settle(plane);
-        const store_t *store = plane->stores[STORE_FILE];
-        if (plane->job_count == 0 && plane->held[STORE_FILE].count == 0 && store_batch_empty(store)
+        const store_t *store = plane->js.stores[STORE_FILE];
+        if (plane->js.job_count == 0 && plane->js.held[STORE_FILE].count == 0 && store_batch_empty(store)
             && store_durable(store) + 1 == store_batch(store))
             return;
         usleep(200);
@@ -149,9 +149,9 @@ static void answered_whole(void) {
     rig_feed(plane, a, "SUB _I.> 1\r\n");
     command_all(plane);
     direct_all(plane, a);
-    CHECK(plane->job_count >= 5);
+    CHECK(plane->js.job_count >= 5);
     uint32_t pongs = 0;
-    while (plane->job_count > 0) {
+    while (plane->js.job_count > 0) {
         CHECK_EQ_I64(0, core_sleep_ns(plane)); /* or plane->more was taken by the driver: there is work */
         rig_feed(plane, b, "PING\r\n");
         RIG_HEARD("PONG\r\n", b);
@@ -179,9 +179,9 @@ static void stream_goes(void) {
     direct_all(plane, a);
     rig_say(plane, a, "HPUB s.1 _I.roll 30 31\r\nNATS/1.0\r\nNats-Rollup: all\r\n\r\nx\r\n");
     core_settle(plane);
-    CHECK(plane->job_count >= 5);
+    CHECK(plane->js.job_count >= 5);
     run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_REMOVE, .token = 50}, NULL, 0, NULL, 0);
-    CHECK_EQ_U64(0, plane->job_count);
+    CHECK_EQ_U64(0, plane->js.job_count);
     settle_until_durable(plane);
     uint32_t gone = 0, answered = 0;
     plane_event_t event;
@@ -199,10 +199,10 @@ static void client_goes(void) {
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB _I.> 1\r\n");
     direct_all(plane, a);
-    CHECK(plane->job_count >= 3);
+    CHECK(plane->js.job_count >= 3);
     peer_doom(plane, a, CLOSE_CLIENT, BYTES_NONE);
     settle_until_durable(plane);
-    CHECK_EQ_U64(0, plane->job_count);
+    CHECK_EQ_U64(0, plane->js.job_count);
     close_and_remove(plane);
 }
 
@@ -211,13 +211,13 @@ static void plane_goes(void) {
     peer_t *a = rig_client(plane);
     command_all(plane);
     direct_all(plane, a);
-    CHECK(plane->job_count >= 5);
+    CHECK(plane->js.job_count >= 5);
     close_and_remove(plane);
 }
 
 static uint64_t messages_of(plane_t *plane) {
     plane_stats_t stats = {0};
-    store_stats(plane->stores[STORE_FILE], &stats);
+    store_stats(plane->js.stores[STORE_FILE], &stats);
     return stats.store_messages;
 }
 
@@ -292,7 +292,7 @@ static void accounts_leave_room(void) {
     CHECK_EQ_U64(1536, taken_of(plane, &one, 5000));
     jobs_forget(plane, &one);
     jobs_forget(plane, &two);
-    CHECK_EQ_U64(0, plane->job_count);
+    CHECK_EQ_U64(0, plane->js.job_count);
     CHECK_EQ_U64(0, two.account->job_count);
     rig_close(plane);
 }

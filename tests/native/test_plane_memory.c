@@ -92,10 +92,10 @@ static void tick(void) {
 static void settle(void) {
     for (int i = 0; i < 2000; i++) {
         tick();
-        const store_t *store = plane->stores[STORE_FILE];
+        const store_t *store = plane->js.stores[STORE_FILE];
         if (store == NULL
-            || (plane->held[STORE_FILE].count == 0 && store_batch_empty(store)
-                && store_durable(store) + 1 == store_batch(store) && plane->jobs == NULL && i >= 2)) {
+            || (plane->js.held[STORE_FILE].count == 0 && store_batch_empty(store)
+                && store_durable(store) + 1 == store_batch(store) && plane->js.jobs == NULL && i >= 2)) {
             return;
         }
         usleep(50);
@@ -172,7 +172,7 @@ static bool heard(uint64_t id, const char *text) {
 
 static void accounts(void) {
     static const char *const first[] = {"A", "edge"}, *const second[] = {"B", ""}, *const api[] = {"$API.>", ""};
-    (void)COMMAND(first, .op = COMMAND_ACCOUNT, .account = 1, .arg = plane->consume != NULL ? ACCOUNT_JETSTREAM : 0);
+    (void)COMMAND(first, .op = COMMAND_ACCOUNT, .account = 1, .arg = plane->js.consume != NULL ? ACCOUNT_JETSTREAM : 0);
     (void)COMMAND(second, .op = COMMAND_ACCOUNT, .account = 2);
     (void)COMMAND(api, .op = COMMAND_SUBSCRIBE, .account = 1, .target = 77);
     static const char *const mapping[] = {"m.*", "a.$1", "50", "a.x", "100", ""};
@@ -277,11 +277,12 @@ static plane_t *open_plane(bool jetstream) {
 
 static void new_client_is_served(void) {
     static const char *const account[] = {"Z", ""};
-    CHECK(COMMAND(account, .op = COMMAND_ACCOUNT, .account = 9, .arg = plane->consume != NULL ? ACCOUNT_JETSTREAM : 0));
+    CHECK(COMMAND(account, .op = COMMAND_ACCOUNT, .account = 9,
+                  .arg = plane->js.consume != NULL ? ACCOUNT_JETSTREAM : 0));
     uint64_t id = join(CONN_CLIENT, 9, RIG_FLAGS);
     say(id, "SUB a.* 1\r\nPUB a.z 3\r\nnew\r\n");
     CHECK(heard(id, "MSG a.z 1 3\r\nnew\r\n"));
-    if (plane->consume != NULL) {
+    if (plane->js.consume != NULL) {
         static const stream_config_t config = {
             .account = 9, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
         static const char *const stream[] = {"Z", "{}", "", "", "", "", "", "s.z"};
@@ -369,11 +370,11 @@ static void load_again(void) {
             fail_count = 1;
             loaded = command(put, stream, 8) && counted < n;
             fail_from = 0;
-            if (stream_find(plane, 1) == NULL) CHECK(command(put, stream, 8));
+            if (stream_find(&plane->js, 1) == NULL) CHECK(command(put, stream, 8));
         }
         CHECK(COMMAND(all, .op = COMMAND_STREAM_STATE, .target = 1));
         stream_state_t state;
-        stream_state_of(stream_find(plane, 1), &state);
+        stream_state_of(stream_find(&plane->js, 1), &state);
         CHECK_EQ_U64(2, state.messages);
         rig_close(plane);
     }

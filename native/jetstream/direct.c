@@ -1,4 +1,4 @@
-/* js_direct.c: direct gets: $JS.API.DIRECT.GET.<stream>[.<subject>], answered with raw messages and header-only
+/* direct.c: direct gets: $JS.API.DIRECT.GET.<stream>[.<subject>], answered with raw messages and header-only
  * statuses.
  *
  *     single      seq | last_by_subj | next_by_subj[+seq] | start_time, or the subject behind the stream's name
@@ -22,11 +22,12 @@
 #include "base/check.h"
 #include "base/copies.h"
 #include "base/status.h"
-#include "plane/account.h"
-#include "plane/direct_request.h"
-#include "plane/js.h"
-#include "plane/plane.h"
-#include "plane/publication.h"
+#include "jetstream/direct_request.h"
+#include "jetstream/host.h"
+#include "jetstream/job.h"
+#include "jetstream/js.h"
+#include "jetstream/stream.h"
+#include "jetstream/direct_request.h"
 #include "store/store.h"
 #include "text/headers.h"
 #include "text/subject.h"
@@ -54,7 +55,7 @@ typedef enum direct_stage {
 typedef struct last_seqs last_seqs_t;
 
 typedef struct direct {
-    plane_t *plane;
+    js_t *js;
     stream_t *stream;
     bytes_t reply;
     direct_stage_t stage;
@@ -77,7 +78,7 @@ static void answer_status(const direct_t *direct, const char *status) {
     text_add_literal(&header, "NATS/1.0 ");
     text_add_literal(&header, status);
     text_add_literal(&header, "\r\n\r\n");
-    publish_inside(direct->plane, direct->stream->account, direct->reply, BYTES_NONE, text_bytes(&header), BYTES_NONE);
+    js_say(direct->js, direct->stream->account, direct->reply, text_bytes(&header), BYTES_NONE);
 }
 
 static void text_field(text_t *text, const char *name, uint64_t value) {
@@ -96,7 +97,7 @@ static void answer_end(const direct_t *direct, uint64_t pending, uint64_t last_s
         text_field(&header, "Nats-UpTo-Sequence: ", up_to);
     }
     text_add_literal(&header, "\r\n");
-    publish_inside(direct->plane, direct->stream->account, direct->reply, BYTES_NONE, text_bytes(&header), BYTES_NONE);
+    js_say(direct->js, direct->stream->account, direct->reply, text_bytes(&header), BYTES_NONE);
 }
 
 typedef struct batch_place {
@@ -106,10 +107,10 @@ typedef struct batch_place {
 
 /* The stored headers, then ours. place: the two further fields of a batch, or NULL. */
 static bool answer_message(const direct_t *direct, const stored_message_t *message, const batch_place_t *place) {
-    plane_t *plane = direct->plane;
-    account_t *account = direct->stream->account;
+    js_t *js = direct->js;
+    js_account_t *account = direct->stream->account;
     if (direct->asked.no_header) {
-        publish_inside(plane, account, direct->reply, BYTES_NONE, BYTES_NONE, message->payload);
+        js_say(js, account, direct->reply, BYTES_NONE, message->payload);
         return true;
     }
     text_t fields;
@@ -132,14 +133,14 @@ static bool answer_message(const direct_t *direct, const stored_message_t *messa
     bytes_t stored = message->header;
     bool whole = stored.size >= 12 && memcmp(stored.at + stored.size - 4, "\r\n\r\n", 4) == 0;
     bytes_t front = whole ? bytes_of(stored.at, stored.size - 2) : BYTES_LITERAL("NATS/1.0\r\n");
-    buffer_t *out = &plane->scratch;
+    buffer_t *out = &js->scratch;
     out->size = 0;
     bytes_t added = text_bytes(&fields);
     if (added.size == 0 || buffer_append(out, front.at, front.size) != STATUS_OK
         || buffer_append(out, added.at, added.size) != STATUS_OK) {
         return false;
     }
-    publish_inside(plane, account, direct->reply, BYTES_NONE, bytes_of(out->at, (uint32_t)out->size), message->payload);
+    js_say(js, account, direct->reply, bytes_of(out->at, (uint32_t)out->size), message->payload);
     return true;
 }
 
@@ -169,7 +170,7 @@ static bool step_single(direct_t *direct) {
 }
 
 static uint64_t bytes_bound(const direct_t *direct) {
-    uint64_t most = direct->plane->limits.max_pending / 2;
+    uint64_t most = direct->js->limits->max_pending / 2;
     return direct->asked.max_bytes != 0 && direct->asked.max_bytes < most ? direct->asked.max_bytes : most;
 }
 
@@ -433,13 +434,13 @@ static bool direct_step(direct_t *direct) {
     return false;
 }
 
-static bool job_step(plane_t *plane, job_t *job) {
-    (void)plane;
+static bool job_step(js_t *js, job_t *job) {
+    (void)js;
     return direct_step(&((direct_job_t *)job)->direct);
 }
 
-static void job_end(plane_t *plane, job_t *job, status_t status) {
-    (void)plane;
+static void job_end(js_t *js, job_t *job, status_t status) {
+    (void)js;
     direct_job_t *own = (direct_job_t *)job;
     if (status == STATUS_FULL) {
         answer_status(&own->direct, DIRECT_BUSY);
@@ -452,15 +453,15 @@ static void job_end(plane_t *plane, job_t *job, status_t status) {
 /* The first step is made where the request lies; what takes longer moves into a job of its own. cheap: one look is all
  * it takes. */
 static void direct_run(direct_t *direct, bool cheap) {
-    plane_t *plane = direct->plane;
-    bool turn = cheap || job_turn(plane);
+    js_t *js = direct->js;
+    bool turn = cheap || job_turn(js);
     if (turn && direct_step(direct)) {
         uint32_t work = direct->bytes > SEND_BYTES / 4 ? JOB_STEP : JOB_LOOK;
-        plane->job_work += cheap ? 0 : direct->stage == DIRECT_SINGLE ? JOB_GLANCE : work;
+        js->job_work += cheap ? 0 : direct->stage == DIRECT_SINGLE ? JOB_GLANCE : work;
         direct_end(direct);
         return;
     }
-    plane->job_work += turn ? JOB_STEP : 0;
+    js->job_work += turn ? JOB_STEP : 0;
     direct_job_t *own = malloc(sizeof(*own));
     bytes_t reply = bytes_copy(direct->reply);
     if (own == NULL || reply.size == 0) {
@@ -475,11 +476,11 @@ static void direct_run(direct_t *direct, bool cheap) {
     own->direct.reply = reply;
     direct_request_moved(&own->direct.asked, &direct->asked);
     own->direct.search.pattern = own->direct.search.last ? own->direct.asked.last_by : own->direct.asked.next_by;
-    job_wait(plane, &own->job);
+    job_wait(js, &own->job);
 }
 
 static void get_multi(direct_t *direct) {
-    if (job_refused(direct->plane, direct->stream->account)) {
+    if (job_refused(direct->js, direct->stream->account)) {
         answer_status(direct, DIRECT_BUSY);
         return;
     }
@@ -534,14 +535,13 @@ static void direct_body(direct_t *direct, bytes_t body) {
     }
 }
 
-void js_direct(plane_t *plane, stream_t *stream, const publication_t *publication) {
-    const message_t *message = &publication->message;
+void js_direct(js_t *js, stream_t *stream, const message_t *message) {
     if (message->reply.size == 0) {
         return;
     }
     direct_t direct;
     memset(&direct, 0, offsetof(direct_t, asked.text));
-    direct.plane = plane;
+    direct.js = js;
     direct.stream = stream;
     direct.reply = message->reply;
     if (level_too_high(message->header)) {

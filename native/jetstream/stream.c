@@ -1,9 +1,11 @@
-/* stream.c: streams in the plane: their subjects, and the commands that make and end them.
+/* stream.c: streams: their subjects, and the commands that make and end them.
  *
  * What does not live here: what a stream is asked for and what is purged (stream_jobs.c), validation (control), storage
- * (store/), consumers' commands (consumer.c).
+ * (store/), consumers' commands (seat.c).
  */
 #include <stdlib.h>
+
+#include "jetstream/stream.h"
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
@@ -11,69 +13,53 @@
 #include "base/copies.h"
 #include "base/status.h"
 #include "consume/consume.h"
-#include "plane/account.h"
-#include "plane/command.h"
-#include "plane/exchange.h"
-#include "plane/held.h"
-#include "plane/js.h"
-#include "plane/plane.h"
-#include "plane/subscription.h"
-#include "plane/table.h"
-#include "plane/tick.h"
+#include "exchange/strings.h"
+#include "exchange/table.h"
+#include "jetstream/host.h"
+#include "jetstream/job.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
 #include "store/store.h"
 #include "text/text.h"
 
-stream_t *stream_find(plane_t *plane, uint64_t id) {
-    return table_find(&plane->streams, id);
-}
-
-void command_done_durable(plane_t *plane, const plane_command_t *command, uint32_t which_store, uint64_t arg,
-                          bytes_t payload) {
-    if (command->token == 0) {
-        return;
-    }
-    event_entry_t *entry = event_answer(&plane->exchange, STATUS_OK, BYTES_NONE, BYTES_NONE, payload);
-    if (entry == NULL) {
-        return; /* only without the ring of commands, whose entries bring their own */
-    }
-    entry->event.token = command->token;
-    entry->event.account = command->account;
-    entry->event.target = command->target;
-    entry->event.arg = arg;
-    entry->batch = store_batch(plane->stores[which_store]);
-    if (held_event(&plane->held[which_store], entry->batch, entry) != STATUS_OK) {
-        entry->next = plane->late[which_store];
-        plane->late[which_store] = entry;
-    }
+stream_t *stream_find(js_t *js, uint64_t id) {
+    return table_find(&js->streams, id);
 }
 
 /* ---- targets ----------------------------------------------------------------------------------------------------- */
 
-static void drop_sinks(plane_t *plane, sink_t *sinks, uint32_t count) {
+static void drop_sinks(js_t *js, sink_t **sinks, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        sink_remove(plane, &sinks[i]);
+        js->host->unlisten(js->plane, sinks[i]);
     }
     free(sinks);
+}
+
+static void drop_direct(js_t *js, stream_t *stream, uint32_t which) {
+    if (stream->direct[which] != NULL) {
+        js->host->unlisten(js->plane, stream->direct[which]);
+        stream->direct[which] = NULL;
+    }
 }
 
 /* What a definition subscribes to. New targets are added before old ones are dropped, so that what stays is never
  * unannounced to leaf links; and adding is what may fail, so a refused definition leaves the old ones as they were. */
 typedef struct subscriptions {
-    sink_t *subjects; /* the routing domain knows them by address: they stay where they are */
+    sink_t **subjects;
     uint32_t count;
     bool direct[2]; /* added by this definition */
 } subscriptions_t;
 
-static void subscriptions_undo(plane_t *plane, stream_t *stream, subscriptions_t *added) {
-    drop_sinks(plane, added->subjects, added->count);
+static void subscriptions_undo(js_t *js, stream_t *stream, subscriptions_t *added) {
+    drop_sinks(js, added->subjects, added->count);
     for (uint32_t i = 0; i < 2; i++) {
         if (added->direct[i]) {
-            sink_remove(plane, &stream->direct[i]);
+            drop_direct(js, stream, i);
         }
     }
 }
 
-static status_t add_subjects(plane_t *plane, stream_t *stream, strings_t strings, subscriptions_t *added) {
+static status_t add_subjects(js_t *js, stream_t *stream, strings_t strings, subscriptions_t *added) {
     uint32_t count = 0;
     for (strings_t left = strings; strings_more(&left); count++) {
         (void)strings_next(&left);
@@ -87,50 +73,50 @@ static status_t add_subjects(plane_t *plane, stream_t *stream, strings_t strings
     }
     status_t status = STATUS_OK;
     while (status == STATUS_OK && added->count < count) {
-        status = sink_add(plane, stream->account, &added->subjects[added->count], TARGET_STREAM, strings_next(&strings),
-                          stream, 0);
+        status = js->host->listen(js->plane, stream->account, JS_PUBLISH, strings_next(&strings), stream,
+                                  &added->subjects[added->count]);
         added->count += status == STATUS_OK;
     }
     return status;
 }
 
-static status_t add_direct(plane_t *plane, stream_t *stream, bytes_t name, subscriptions_t *added) {
+static status_t add_direct(js_t *js, stream_t *stream, bytes_t name, subscriptions_t *added) {
     status_t status = STATUS_OK;
     for (uint32_t i = 0; i < 2 && status == STATUS_OK; i++) {
-        if (!stream->direct[i].in) {
+        if (stream->direct[i] == NULL) {
             text_t subject;
             subject.size = 0;
             text_add_literal(&subject, "$JS.API.DIRECT.GET.");
             text_add(&subject, name);
             text_add_literal(&subject, i == 0 ? "" : ".>");
-            status =
-                sink_add(plane, stream->account, &stream->direct[i], TARGET_DIRECT, text_bytes(&subject), stream, 0);
+            status = js->host->listen(js->plane, stream->account, JS_DIRECT, text_bytes(&subject), stream,
+                                      &stream->direct[i]);
             added->direct[i] = status == STATUS_OK;
         }
     }
     return status;
 }
 
-static status_t subscriptions_add(plane_t *plane, stream_t *stream, const stream_config_t *config, bytes_t name,
+static status_t subscriptions_add(js_t *js, stream_t *stream, const stream_config_t *config, bytes_t name,
                                   strings_t strings, subscriptions_t *added) {
     *added = (subscriptions_t){0};
-    status_t status = add_subjects(plane, stream, strings, added);
+    status_t status = add_subjects(js, stream, strings, added);
     if (status == STATUS_OK && (config->flags & STREAM_ALLOW_DIRECT) != 0) {
-        status = add_direct(plane, stream, name, added);
+        status = add_direct(js, stream, name, added);
     }
     if (status != STATUS_OK) {
-        subscriptions_undo(plane, stream, added);
+        subscriptions_undo(js, stream, added);
     }
     return status;
 }
 
-static void subscriptions_take(plane_t *plane, stream_t *stream, const subscriptions_t *added) {
-    drop_sinks(plane, stream->subjects, stream->subject_count);
+static void subscriptions_take(js_t *js, stream_t *stream, const subscriptions_t *added) {
+    drop_sinks(js, stream->subjects, stream->subject_count);
     stream->subjects = added->subjects;
     stream->subject_count = added->count;
     if ((stream->config.flags & STREAM_ALLOW_DIRECT) == 0) {
-        sink_remove(plane, &stream->direct[0]);
-        sink_remove(plane, &stream->direct[1]);
+        drop_direct(js, stream, 0);
+        drop_direct(js, stream, 1);
     }
 }
 
@@ -163,15 +149,15 @@ static void texts_take(stream_t *stream, const bytes_t texts[TEXTS]) {
     }
 }
 
-void stream_free(plane_t *plane, stream_t *stream) {
+void stream_free(js_t *js, stream_t *stream) {
     while (stream->seats != NULL) {
-        seat_free(plane, stream->seats);
+        seat_free(js, stream->seats);
     }
-    jobs_forget(plane, stream);
-    js_fast_forget(plane, stream);
-    drop_sinks(plane, stream->subjects, stream->subject_count);
-    sink_remove(plane, &stream->direct[0]);
-    sink_remove(plane, &stream->direct[1]);
+    jobs_forget(js, stream);
+    js_fast_forget(js, stream);
+    drop_sinks(js, stream->subjects, stream->subject_count);
+    drop_direct(js, stream, 0);
+    drop_direct(js, stream, 1);
     bytes_release(&stream->name);
     bytes_release(&stream->domain);
     bytes_release(&stream->ack_prefix);
@@ -197,15 +183,14 @@ void stream_state_of(const stream_t *stream, stream_state_t *state) {
 
 #define LOADING_NS (5 * NS_PER_SECOND)
 
-/* A stream without messages, subjects and a place in the plane: stream_free takes it back. */
-static status_t make_stream(plane_t *plane, const plane_command_t *command, const stream_config_t *config,
-                            stream_t **out) {
-    account_t *account = account_find(plane, config->account);
+/* A stream without messages, subjects and a place in the table: stream_free takes it back. */
+static status_t make_stream(js_t *js, const plane_command_t *command, const stream_config_t *config, stream_t **out) {
+    js_account_t *account = js->host->account(js->plane, config->account);
     uint32_t which = config->storage == 1 ? STORE_MEMORY : STORE_FILE;
-    if (account == NULL || plane->consume == NULL || command->target == 0 || command->target > UINT32_MAX) {
+    if (account == NULL || js->consume == NULL || command->target == 0 || command->target > UINT32_MAX) {
         return STATUS_INVALID;
     }
-    status_t status = which == STORE_MEMORY ? core_memory_store(plane) : STATUS_OK;
+    status_t status = which == STORE_MEMORY ? js_memory_store(js) : STATUS_OK;
     stream_t *stream = calloc(1, sizeof(*stream));
     if (stream == NULL || status != STATUS_OK) {
         free(stream);
@@ -214,7 +199,7 @@ static status_t make_stream(plane_t *plane, const plane_command_t *command, cons
     stream->id = (uint32_t)command->target;
     stream->which_store = which;
     stream->account = account;
-    stream->quiet_until_ns = command->arg == 1 ? plane->now.mono_ns + LOADING_NS : 0;
+    stream->quiet_until_ns = command->arg == 1 ? js->now->mono_ns + LOADING_NS : 0;
     *out = stream;
     return STATUS_OK;
 }
@@ -250,19 +235,18 @@ static status_t definition_read(const plane_command_t *command, definition_t *de
 }
 
 /* All of it that may fail, and nothing that a stream which is there would show. */
-static status_t put_stored(plane_t *plane, const plane_command_t *command, const definition_t *definition,
-                           stream_t *stream) {
-    store_t *store = plane->stores[stream->which_store];
+static status_t put_stored(js_t *js, const plane_command_t *command, const definition_t *definition, stream_t *stream) {
+    store_t *store = js->stores[stream->which_store];
     bool fresh = stream->store == NULL;
     bool kept = command->arg == 0;
     /* Asked first, so that what follows has room for all of it or for nothing. */
     if (kept && !store_record_fits(store, definition->text)) {
         return definition->text.size > STORE_RECORD_MAX ? STATUS_INVALID : STATUS_FULL;
     }
-    status_t status = fresh ? table_put(&plane->streams, stream->id, stream) : STATUS_OK;
+    status_t status = fresh ? table_put(&js->streams, stream->id, stream) : STATUS_OK;
     bool listed = fresh && status == STATUS_OK;
     if (listed) {
-        status = store_stream_open(store, stream->id, &definition->config, plane->now, &stream->store);
+        status = store_stream_open(store, stream->id, &definition->config, *js->now, &stream->store);
     }
     if (status == STATUS_OK && kept) {
         uint8_t key[4];
@@ -274,95 +258,95 @@ static status_t put_stored(plane_t *plane, const plane_command_t *command, const
         }
     }
     if (status != STATUS_OK && listed) {
-        table_drop(&plane->streams, stream->id);
+        table_drop(&js->streams, stream->id);
     }
     return status;
 }
 
-static void put_shown(plane_t *plane, const definition_t *definition, stream_t *stream, const subscriptions_t *added,
+static void put_shown(js_t *js, const definition_t *definition, stream_t *stream, const subscriptions_t *added,
                       bool fresh) {
     if (fresh) {
         store_stream_set_owner(stream->store, stream);
     } else {
-        store_stream_configure(stream->store, &definition->config, plane->now);
+        store_stream_configure(stream->store, &definition->config, *js->now);
     }
     stream->config = definition->config;
     if ((stream->config.flags & STREAM_ALLOW_BATCHED) == 0) {
-        js_fast_forget(plane, stream);
+        js_fast_forget(js, stream);
     }
     rewrite_free(stream->rewrite);
     stream->rewrite = definition->rewrite;
     texts_take(stream, definition->texts);
-    subscriptions_take(plane, stream, added);
+    subscriptions_take(js, stream, added);
 }
 
 /* A definition is taken as a whole or not at all: what may fail comes first, and a failure takes back what came before
  * it. */
-static status_t put(plane_t *plane, const plane_command_t *command, const definition_t *definition, stream_t **out) {
-    stream_t *stream = stream_find(plane, command->target);
+static status_t put(js_t *js, const plane_command_t *command, const definition_t *definition, stream_t **out) {
+    stream_t *stream = stream_find(js, command->target);
     bool fresh = stream == NULL;
-    status_t status = fresh ? make_stream(plane, command, &definition->config, &stream) : STATUS_OK;
+    status_t status = fresh ? make_stream(js, command, &definition->config, &stream) : STATUS_OK;
     if (status != STATUS_OK) {
         return status;
     }
     subscriptions_t added;
-    status = subscriptions_add(plane, stream, &definition->config, definition->name, definition->subjects, &added);
+    status = subscriptions_add(js, stream, &definition->config, definition->name, definition->subjects, &added);
     if (status == STATUS_OK) {
-        status = put_stored(plane, command, definition, stream);
+        status = put_stored(js, command, definition, stream);
         if (status == STATUS_OK) {
-            put_shown(plane, definition, stream, &added, fresh);
+            put_shown(js, definition, stream, &added, fresh);
         } else {
-            subscriptions_undo(plane, stream, &added);
+            subscriptions_undo(js, stream, &added);
         }
     }
     if (status != STATUS_OK && fresh) {
-        stream_free(plane, stream);
+        stream_free(js, stream);
     }
     *out = stream;
     return status;
 }
 
-static void stream_put(plane_t *plane, const plane_command_t *command) {
+static void stream_put(js_t *js, const plane_command_t *command) {
     definition_t definition;
     stream_t *stream = NULL;
     definition.rewrite = NULL;
     memset(definition.texts, 0, sizeof(definition.texts));
     status_t status = definition_read(command, &definition);
     if (status == STATUS_OK) {
-        status = put(plane, command, &definition, &stream);
+        status = put(js, command, &definition, &stream);
     }
     if (status != STATUS_OK) {
         rewrite_free(definition.rewrite);
         for (uint32_t i = 0; i < TEXTS; i++) {
             bytes_release(&definition.texts[i]);
         }
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
     stream_state_t state;
     stream_state_of(stream, &state);
-    command_done_durable(plane, command, stream->which_store, 0, bytes_of(&state, sizeof(state)));
+    js_done_durable(js, command, stream->which_store, 0, bytes_of(&state, sizeof(state)));
 }
 
-static void stream_remove(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+static void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream) {
     uint32_t which = stream->which_store;
-    ingest_stream_removed(plane, stream);
-    consume_stream_removed(plane->consume, stream->id, plane->now);
+    ingest_stream_removed(js, stream);
+    consume_stream_removed(js->consume, stream->id, *js->now);
     store_stream_t *stored = stream->store;
-    table_drop(&plane->streams, stream->id);
-    stream_free(plane, stream);
+    table_drop(&js->streams, stream->id);
+    stream_free(js, stream);
     status_t status = store_stream_remove(stored);
     if (status != STATUS_OK) {
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
-    command_done_durable(plane, command, which, 0, BYTES_NONE);
+    js_done_durable(js, command, which, 0, BYTES_NONE);
 }
 
 /* ---- records of control ------------------------------------------------------------------------------------------ */
 
-static void record_change(plane_t *plane, const plane_command_t *command) {
-    store_t *store = plane->stores[STORE_FILE];
+static void record_change(js_t *js, const plane_command_t *command) {
+    store_t *store = js->stores[STORE_FILE];
     strings_t strings = strings_of(command);
     bytes_t key = strings_next(&strings);
     status_t status = store == NULL || key.size == 0 ? STATUS_INVALID
@@ -370,31 +354,31 @@ static void record_change(plane_t *plane, const plane_command_t *command) {
                           ? store_record_put(store, RECORD_CONTROL, key, strings_next(&strings))
                           : store_record_delete(store, RECORD_CONTROL, key);
     if (status != STATUS_OK) {
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
-    command_done_durable(plane, command, STORE_FILE, 0, BYTES_NONE);
+    js_done_durable(js, command, STORE_FILE, 0, BYTES_NONE);
 }
 
-bool command_stream(plane_t *plane, const plane_command_t *command) {
+bool js_command_stream(js_t *js, const plane_command_t *command) {
     if (command->op == COMMAND_RECORD_PUT || command->op == COMMAND_RECORD_DELETE) {
-        record_change(plane, command);
+        record_change(js, command);
         return true;
     }
     if (command->op < COMMAND_STREAM_PUT || command->op > COMMAND_MESSAGE_DELETE) {
         return false;
     }
     if (command->op == COMMAND_STREAM_PUT) {
-        stream_put(plane, command);
+        stream_put(js, command);
         return true;
     }
-    stream_t *stream = stream_find(plane, command->target);
+    stream_t *stream = stream_find(js, command->target);
     if (stream == NULL) {
-        command_done(plane, command, STATUS_NOT_FOUND);
+        js_done(js, command, STATUS_NOT_FOUND);
         return true;
     }
-    static void (*const run[])(plane_t *plane, const plane_command_t *command, stream_t *stream) = {
+    static void (*const run[])(js_t *js, const plane_command_t *command, stream_t *stream) = {
         stream_remove, stream_state, stream_purge, message_get, message_delete};
-    run[command->op - COMMAND_STREAM_REMOVE](plane, command, stream);
+    run[command->op - COMMAND_STREAM_REMOVE](js, command, stream);
     return true;
 }

@@ -1,4 +1,4 @@
-/* js_schedule.c: scheduled messages: what their headers may say, and what a schedule does when it is due.
+/* schedule.c: scheduled messages: what their headers may say, and what a schedule does when it is due.
  *
  *     publish with Nats-Schedule --> checks > stored with its first time (store/schedules.c)
  *                                                   |  due
@@ -12,8 +12,9 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "plane/js.h"
-#include "plane/plane.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
 #include "store/store.h"
 #include "text/headers.h"
 #include "text/schedule.h"
@@ -66,9 +67,9 @@ static const refusal_t *next_time(bytes_t header, int64_t base_ns, int64_t now_n
 
 /* ---- a publish --------------------------------------------------------------------------------------------------- */
 
-static bool in_stream(const stream_t *stream, bytes_t subject) {
+static bool in_stream(const js_t *js, const stream_t *stream, bytes_t subject) {
     for (uint32_t i = 0; i < stream->subject_count; i++) {
-        if (subject_collides(stream->subjects[i].target.subject, subject)) {
+        if (subject_collides(js->host->subject(stream->subjects[i]), subject)) {
             return true;
         }
     }
@@ -76,7 +77,8 @@ static bool in_stream(const stream_t *stream, bytes_t subject) {
 }
 
 /* The message has a pattern, and the stream takes schedules. */
-static const refusal_t *check_schedule(const stream_t *stream, bytes_t subject, bytes_t header, bool *add_rollup) {
+static const refusal_t *check_schedule(const js_t *js, const stream_t *stream, bytes_t subject, bytes_t header,
+                                       bool *add_rollup) {
     bytes_t ttl = field(header, NAME("Schedule-TTL"));
     bytes_t rollup = field(header, NAME("Schedule-Rollup"));
     bytes_t target = field(header, NAME("Schedule-Target"));
@@ -99,10 +101,10 @@ static const refusal_t *check_schedule(const stream_t *stream, bytes_t subject, 
         && (bytes_equal(source, target) || bytes_equal(source, subject) || !subject_valid_literal(source))) {
         return &refused_source;
     }
-    if (!in_stream(stream, target)) {
+    if (!in_stream(js, stream, target)) {
         return &refused_target;
     }
-    if (source.size != 0 && !in_stream(stream, source)) {
+    if (source.size != 0 && !in_stream(js, stream, source)) {
         return &refused_source;
     }
     *add_rollup = own_rollup.size == 0;
@@ -134,20 +136,19 @@ static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes
     return NULL;
 }
 
-const refusal_t *js_schedule_read(plane_t *plane, const stream_t *stream, const message_t *message,
-                                  schedule_order_t *order) {
+const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const message_t *message, schedule_order_t *order) {
     bool takes = (stream->config.flags & STREAM_ALLOW_SCHEDULES) != 0;
     bool add_rollup = false, repeats;
-    int64_t due_ts, now_ns = plane->now.wall_ns;
+    int64_t due_ts, now_ns = js->now->wall_ns;
     zone_t *zone;
     text_t name;
-    bytes_t subject = js_stored_subject(plane, stream, message->subject, &name);
+    bytes_t subject = js_stored_subject(js, stream, message->subject, &name);
     const refusal_t *refusal = next_time(message->header, now_ns, now_ns, &zone, &due_ts, &repeats);
     zone_close(zone);
     if (refusal != NULL || due_ts != 0) {
         refusal = !takes            ? &refused_off
                   : refusal != NULL ? refusal
-                                    : check_schedule(stream, subject, message->header, &add_rollup);
+                                    : check_schedule(js, stream, subject, message->header, &add_rollup);
     }
     if (refusal == NULL) {
         refusal = check_end(stream, subject, message->header, &order->ends);
@@ -173,7 +174,7 @@ void js_schedule_end(stream_t *stream, bytes_t subject) {
 /* ---- due --------------------------------------------------------------------------------------------------------- */
 
 typedef struct firing {
-    plane_t *plane;
+    js_t *js;
     stream_t *stream;
     uint64_t seq;
     buffer_t room;     /* own copies: what the store lends does not live as long as this takes */
@@ -277,16 +278,16 @@ static status_t gather(firing_t *firing, stored_message_t *schedule, message_t *
 static bool fire(firing_t *firing, stored_message_t *schedule) {
     message_t message = {0};
     taken_t taken;
-    moment_t now = firing->plane->now;
+    moment_t now = *firing->js->now;
     if (gather(firing, schedule, &message) != STATUS_OK) {
         return false;
     }
-    js_take_inside(firing->plane, firing->stream, &message, &taken);
+    js_take_inside(firing->js, firing->stream, &message, &taken);
     if (taken.refusal.code == 503 && taken.refusal.err_code == 10023) {
         return false;
     }
     if (taken.refusal.code == 0 && taken.appended.rolling != 0) {
-        js_roll(firing->plane, firing->stream, &taken, BYTES_NONE);
+        js_roll(firing->js, firing->stream, &taken, BYTES_NONE);
     }
     /* What the stream refuses for good is left out; a schedule that repeats goes on all the same. */
     if (firing->repeats) {
@@ -297,8 +298,8 @@ static bool fire(firing_t *firing, stored_message_t *schedule) {
 }
 
 bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts) {
-    firing_t firing = {.plane = context, .stream = store_stream_owner(stored), .seq = seq};
-    moment_t now = firing.plane->now;
+    firing_t firing = {.js = context, .stream = store_stream_owner(stored), .seq = seq};
+    moment_t now = *firing.js->now;
     stored_message_t schedule;
     zone_t *zone;
     if (firing.stream == NULL) {

@@ -1,5 +1,5 @@
 /* held.c: see held.h. */
-#include "plane/held.h"
+#include "exchange/held.h"
 
 #include <stdlib.h>
 

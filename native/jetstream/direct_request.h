@@ -1,6 +1,6 @@
 /* direct_request.h: the body of a direct get, read. Knows JSON; knows no stream. What it means: js_direct.c. */
-#ifndef LEAFD_PLANE_DIRECT_REQUEST_H
-#define LEAFD_PLANE_DIRECT_REQUEST_H
+#ifndef LEAFD_JETSTREAM_DIRECT_REQUEST_H
+#define LEAFD_JETSTREAM_DIRECT_REQUEST_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -17,14 +17,13 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/copies.h"
-#include "base/status.h"
-#include "plane/ack_reply.h"
-#include "plane/command.h"
-#include "plane/exchange.h"
-#include "plane/js.h"
-#include "plane/peer.h"
-#include "plane/plane.h"
-#include "plane/publication.h"
+#include "exchange/exchange.h"
+#include "exchange/strings.h"
+#include "jetstream/ack_reply.h"
+#include "jetstream/host.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
 #include "plane/subscription.h"
 #include "store/store.h"
 #include "text/decimal.h"
@@ -40,7 +39,7 @@
 struct ingest {
     ingest_t *next;
     stream_t *stream;
-    sink_t sink;
+    sink_t *sink; /* NULL: it does not listen */
     uint32_t slot;
     bool mirror;
     bool running;    /* false: out of step, waits for a new start */
@@ -63,19 +62,19 @@ struct ingest {
     int64_t silence_ns;
 };
 
-static ingest_t **ingest_place(plane_t *plane, const stream_t *stream, uint64_t slot) {
-    ingest_t **place = &plane->ingests;
+static ingest_t **ingest_place(js_t *js, const stream_t *stream, uint64_t slot) {
+    ingest_t **place = &js->ingests;
     while (*place != NULL && ((*place)->stream != stream || (*place)->slot != slot)) {
         place = &(*place)->next;
     }
     return place;
 }
 
-static void ingest_free(plane_t *plane, ingest_t **place) {
+static void ingest_free(js_t *js, ingest_t **place) {
     ingest_t *ingest = *place;
     *place = ingest->next;
-    if (ingest->sink.in) {
-        sink_remove(plane, &ingest->sink);
+    if (ingest->sink != NULL) {
+        js->host->unlisten(js->plane, ingest->sink);
     }
     bytes_release(&ingest->consumer);
     bytes_release(&ingest->key);
@@ -90,7 +89,7 @@ static void ingest_free(plane_t *plane, ingest_t **place) {
 }
 
 /* false: no memory, control was not told. */
-static bool ingest_tell(plane_t *plane, const ingest_t *ingest, uint32_t code, status_t status) {
+static bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t status) {
     event_entry_t *entry = event_new(EVENT_INGEST, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
     if (entry == NULL) {
         return false;
@@ -100,14 +99,14 @@ static bool ingest_tell(plane_t *plane, const ingest_t *ingest, uint32_t code, s
     entry->event.code = code;
     entry->event.status = status;
     entry->event.arg2 = ingest->last_seq;
-    event_post(&plane->exchange, entry);
+    event_post(js->exchange, entry);
     return true;
 }
 
-static void ingest_fail(plane_t *plane, ingest_t *ingest, uint32_t code, status_t status) {
+static void ingest_fail(js_t *js, ingest_t *ingest, uint32_t code, status_t status) {
     ingest->running = false;
     /* Control starts it again, so it has to learn of it: if not now, then with the next chores. */
-    ingest->untold = ingest_tell(plane, ingest, code, status) ? 0 : code;
+    ingest->untold = ingest_tell(js, ingest, code, status) ? 0 : code;
     ingest->untold_status = status;
 }
 
@@ -121,7 +120,7 @@ static uint64_t header_number(bytes_t header, bytes_t name, bool *found) {
 }
 
 /* Held: the origin's window opens again only for what is on disk here. */
-static void ingest_flow_reply(plane_t *plane, const ingest_t *ingest, bytes_t subject) {
+static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject) {
     text_t header;
     header.size = 0;
     text_add_literal(&header, "NATS/1.0\r\nNats-Last-Consumer: ");
@@ -129,22 +128,22 @@ static void ingest_flow_reply(plane_t *plane, const ingest_t *ingest, bytes_t su
     text_add_literal(&header, "\r\nNats-Last-Stream: ");
     text_add_number(&header, ingest->last_seq);
     text_add_literal(&header, "\r\n\r\n");
-    js_hold(plane, ingest->stream, subject, text_bytes(&header), BYTES_NONE);
+    js_hold(js, ingest->stream, subject, text_bytes(&header), BYTES_NONE);
 }
 
-static void ingest_control(plane_t *plane, ingest_t *ingest, const message_t *message) {
+static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message) {
     if (message->reply.size != 0) {
-        ingest_flow_reply(plane, ingest, message->reply);
+        ingest_flow_reply(js, ingest, message->reply);
         return;
     }
     bytes_t stalled;
     if (headers_find(message->header, BYTES_LITERAL("Nats-Consumer-Stalled"), &stalled)) {
-        ingest_flow_reply(plane, ingest, stalled);
+        ingest_flow_reply(js, ingest, stalled);
     }
     bool found;
     uint64_t delivered = header_number(message->header, BYTES_LITERAL("Nats-Last-Consumer"), &found);
     if (found && delivered > ingest->consumer_seq) {
-        ingest_fail(plane, ingest, INGEST_GAP, STATUS_OK);
+        ingest_fail(js, ingest, INGEST_GAP, STATUS_OK);
     }
 }
 
@@ -159,7 +158,7 @@ static bool dropped_by_source(bytes_t name) {
 }
 
 /* Nats-Stream-Source: <name> <origin seq> <filter> <destination> <origin subject>[ <identity>] */
-static status_t source_header(plane_t *plane, const ingest_t *ingest, uint64_t seq, bytes_t subject, bytes_t header) {
+static status_t source_header(js_t *js, const ingest_t *ingest, uint64_t seq, bytes_t subject, bytes_t header) {
     text_t value;
     value.size = 0;
     text_add(&value, ingest->source_name);
@@ -171,7 +170,7 @@ static status_t source_header(plane_t *plane, const ingest_t *ingest, uint64_t s
     if (text_is_over(&value)) {
         return STATUS_FULL;
     }
-    buffer_t *out = &plane->scratch;
+    buffer_t *out = &js->scratch;
     uint64_t start = out->size;
     if (header.size != 0) {
         bool empty = false;
@@ -183,19 +182,19 @@ static status_t source_header(plane_t *plane, const ingest_t *ingest, uint64_t s
     return headers_append(out, start, BYTES_LITERAL("Nats-Stream-Source"), text_bytes(&value));
 }
 
-static status_t mirror_header(plane_t *plane, bytes_t header, bytes_t *out) {
+static status_t mirror_header(js_t *js, bytes_t header, bytes_t *out) {
     if (header.size == 0 || !headers_has_prefix(header, BYTES_LITERAL("Nats-"))) {
         *out = header;
         return STATUS_OK;
     }
     bool empty = false;
-    status_t status = headers_copy_without(&plane->scratch, header, dropped_by_mirror, false, &empty);
-    *out = bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
+    status_t status = headers_copy_without(&js->scratch, header, dropped_by_mirror, false, &empty);
+    *out = bytes_of(js->scratch.at, (uint32_t)js->scratch.size);
     return status;
 }
 
 /* What a verdict means for the position: true = go on behind this message. */
-static bool ingest_settle(plane_t *plane, ingest_t *ingest, appended_t appended, uint64_t seq) {
+static bool ingest_settle(js_t *js, ingest_t *ingest, appended_t appended, uint64_t seq) {
     switch (appended.verdict) {
     case APPEND_STORED:
     case APPEND_SKIPPED:
@@ -209,7 +208,7 @@ static bool ingest_settle(plane_t *plane, ingest_t *ingest, appended_t appended,
         store_be32(key, ingest->stream->id);
         memcpy(key + 4, ingest->key.at, ingest->key.size);
         store_be64(value, seq);
-        store_t *store = plane->stores[ingest->stream->which_store];
+        store_t *store = js->stores[ingest->stream->which_store];
         return ingest->mirror
                || store_record_put(store, RECORD_SOURCE, bytes_of(key, 4 + ingest->key.size), bytes_of(value, 8))
                       == STATUS_OK;
@@ -218,9 +217,9 @@ static bool ingest_settle(plane_t *plane, ingest_t *ingest, appended_t appended,
     }
 }
 
-static bytes_t ingest_renamed(plane_t *plane, const ingest_t *ingest, bytes_t subject, text_t *out) {
+static bytes_t ingest_renamed(js_t *js, const ingest_t *ingest, bytes_t subject, text_t *out) {
     for (uint32_t i = 0; i < ingest->transform_count; i++) {
-        bytes_t renamed = js_transformed(plane, ingest->transforms[i], subject, out);
+        bytes_t renamed = js_transformed(js, ingest->transforms[i], subject, out);
         if (renamed.at != subject.at) {
             return renamed;
         }
@@ -229,19 +228,19 @@ static bytes_t ingest_renamed(plane_t *plane, const ingest_t *ingest, bytes_t su
 }
 
 /* subject: at the origin, which a source's header tells. */
-static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject,
+static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject,
                          const message_t *message) {
     text_t renamed;
-    append_t append = {.subject = ingest_renamed(plane, ingest, subject, &renamed), .payload = message->payload};
-    plane->scratch.size = 0;
+    append_t append = {.subject = ingest_renamed(js, ingest, subject, &renamed), .payload = message->payload};
+    js->scratch.size = 0;
     status_t status;
     if (ingest->mirror) {
         append.force_seq = ack->stream_seq;
         append.force_ts = ack->ts;
-        status = mirror_header(plane, message->header, &append.header);
+        status = mirror_header(js, message->header, &append.header);
     } else {
-        status = source_header(plane, ingest, ack->stream_seq, subject, message->header);
-        append.header = bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
+        status = source_header(js, ingest, ack->stream_seq, subject, message->header);
+        append.header = bytes_of(js->scratch.at, (uint32_t)js->scratch.size);
         append.source_key = ingest->key;
         append.source_seq = ack->stream_seq;
         if (message->header.size != 0) {
@@ -254,13 +253,13 @@ static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ac
     if (status == STATUS_FULL) {
         append.subject = BYTES_NONE; /* no room for its header: that message is too large, the next one may not be */
     } else if (status != STATUS_OK) {
-        ingest_fail(plane, ingest, INGEST_REFUSED, status);
+        ingest_fail(js, ingest, INGEST_REFUSED, status);
         return;
     }
-    appended_t appended = append.subject.size == 0 ? (appended_t){.verdict = APPEND_TOO_LARGE}
-                                                   : js_append(plane, ingest->stream, &append);
-    if (!ingest_settle(plane, ingest, appended, ack->stream_seq)) {
-        ingest_fail(plane, ingest, INGEST_REFUSED, appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL);
+    appended_t appended =
+        append.subject.size == 0 ? (appended_t){.verdict = APPEND_TOO_LARGE} : js_append(js, ingest->stream, &append);
+    if (!ingest_settle(js, ingest, appended, ack->stream_seq)) {
+        ingest_fail(js, ingest, INGEST_REFUSED, appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL);
         return;
     }
     ingest->last_seq = ack->stream_seq;
@@ -268,20 +267,16 @@ static void ingest_store(plane_t *plane, ingest_t *ingest, const ack_reply_t *ac
     ingest->bytes += (uint64_t)message->header.size + message->payload.size;
 }
 
-void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publication) {
-    const message_t *message = &publication->message;
+void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t shown) {
     if (!ingest->running) {
         return;
     }
     bool first = ingest->last_frame_ns == 0;
-    ingest->last_frame_ns = plane->now.mono_ns;
-    if (publication->origin != NULL) {
-        core_fed(plane, publication->origin, ingest->stream->which_store);
-    }
+    ingest->last_frame_ns = js->now->mono_ns;
     ack_reply_t ack;
     if (!ack_reply_parse(message->reply, &ack)) {
         if (message->payload.size == 0 && bytes_starts(message->header, BYTES_LITERAL("NATS/1.0 100"))) {
-            ingest_control(plane, ingest, message);
+            ingest_control(js, ingest, message);
         }
         return;
     }
@@ -289,64 +284,58 @@ void ingest_frame(plane_t *plane, ingest_t *ingest, const publication_t *publica
         return; /* of a consumer that was given up, or seen already */
     }
     if (ack.consumer_seq != ingest->consumer_seq + 1) {
-        ingest_fail(plane, ingest, INGEST_GAP, STATUS_OK);
+        ingest_fail(js, ingest, INGEST_GAP, STATUS_OK);
         return;
     }
     ingest->consumer_seq = ack.consumer_seq;
     ingest->lag = ack.pending;
     if (first) {
-        (void)ingest_tell(plane, ingest, INGEST_FIRST, STATUS_OK); /* news, which only the log and a state miss */
+        (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* news, which only the log and a state miss */
     }
     if (ack.stream_seq <= ingest->last_seq) {
         return;
     }
-    bytes_t subject = publication->shown.size != 0 ? publication->shown : message->subject;
-    ingest_store(plane, ingest, &ack, subject, message);
+    bytes_t subject = shown.size != 0 ? shown : message->subject;
+    ingest_store(js, ingest, &ack, subject, message);
+}
+
+bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store) {
+    *which_store = ingest->stream->which_store;
+    return ingest->running;
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-void ingest_chores(plane_t *plane) {
-    for (ingest_t *ingest = plane->ingests; ingest != NULL; ingest = ingest->next) {
+void ingest_chores(js_t *js) {
+    for (ingest_t *ingest = js->ingests; ingest != NULL; ingest = ingest->next) {
         int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
-        if (ingest->running && plane->now.mono_ns - since > ingest->silence_ns) {
-            ingest_fail(plane, ingest, INGEST_SILENT, STATUS_OK);
+        if (ingest->running && js->now->mono_ns - since > ingest->silence_ns) {
+            ingest_fail(js, ingest, INGEST_SILENT, STATUS_OK);
         }
-        if (ingest->untold != 0 && ingest_tell(plane, ingest, ingest->untold, ingest->untold_status)) {
+        if (ingest->untold != 0 && ingest_tell(js, ingest, ingest->untold, ingest->untold_status)) {
             ingest->untold = 0;
         }
     }
 }
 
-int64_t ingest_next_deadline(const plane_t *plane) {
-    int64_t nearest = INT64_MAX;
-    for (const ingest_t *ingest = plane->ingests; ingest != NULL; ingest = ingest->next) {
-        int64_t since = ingest->last_frame_ns != 0 ? ingest->last_frame_ns : ingest->started_ns;
-        if (ingest->running && since + ingest->silence_ns < nearest) {
-            nearest = since + ingest->silence_ns;
-        }
-    }
-    return nearest;
-}
-
-void ingest_stream_removed(plane_t *plane, const stream_t *stream) {
-    ingest_t **place = &plane->ingests;
+void ingest_stream_removed(js_t *js, const stream_t *stream) {
+    ingest_t **place = &js->ingests;
     while (*place != NULL) {
         if ((*place)->stream == stream) {
-            ingest_free(plane, place);
+            ingest_free(js, place);
         } else {
             place = &(*place)->next;
         }
     }
 }
 
-void ingest_free_all(plane_t *plane) {
-    while (plane->ingests != NULL) {
-        ingest_free(plane, &plane->ingests);
+void ingest_free_all(js_t *js) {
+    while (js->ingests != NULL) {
+        ingest_free(js, &js->ingests);
     }
 }
 
-static uint64_t stored_progress(plane_t *plane, const stream_t *stream, bytes_t key) {
+static uint64_t stored_progress(js_t *js, const stream_t *stream, bytes_t key) {
     uint8_t full[INGEST_KEY_MAX + 4];
     bytes_t value;
     store_be32(full, stream->id);
@@ -354,7 +343,7 @@ static uint64_t stored_progress(plane_t *plane, const stream_t *stream, bytes_t 
         memcpy(full + 4, key.at, key.size);
     }
     status_t status =
-        store_record_get(plane->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size), &value);
+        store_record_get(js->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size), &value);
     return status == STATUS_OK && value.size >= 8 ? load_be64(value.at) : 0;
 }
 
@@ -410,7 +399,7 @@ static status_t ingest_transforms(ingest_t *ingest, strings_t *strings) {
     return status;
 }
 
-static status_t ingest_start(plane_t *plane, stream_t *stream, const plane_command_t *command) {
+static status_t ingest_start(js_t *js, stream_t *stream, const plane_command_t *command) {
     if (command->body_size != sizeof(ingest_config_t)) {
         return STATUS_INVALID;
     }
@@ -433,91 +422,90 @@ static status_t ingest_start(plane_t *plane, stream_t *stream, const plane_comma
         free(ingest);
         return STATUS_NO_MEMORY;
     }
-    ingest_t **old = ingest_place(plane, stream, command->arg);
+    ingest_t **old = ingest_place(js, stream, command->arg);
     if (*old != NULL) {
-        ingest_free(plane, old);
+        ingest_free(js, old);
     }
     ingest->stream = stream;
     ingest->slot = (uint32_t)command->arg;
     ingest->mirror = config.mirror != 0;
     ingest->running = true;
     ingest->silence_ns = config.silence_ns;
-    ingest->started_ns = plane->now.mono_ns;
+    ingest->started_ns = js->now->mono_ns;
     uint64_t stored;
     if (ingest->mirror) {
         stream_state_t state;
         store_stream_state(stream->store, &state);
         stored = state.last_seq;
     } else {
-        stored = stored_progress(plane, stream, ingest->key);
+        stored = stored_progress(js, stream, ingest->key);
     }
     ingest->last_seq = stored > config.last_sequence ? stored : config.last_sequence;
-    ingest->next = plane->ingests;
-    plane->ingests = ingest;
+    ingest->next = js->ingests;
+    js->ingests = ingest;
     status_t status = ingest_transforms(ingest, &strings);
     if (status == STATUS_OK) {
-        status = sink_add(plane, stream->account, &ingest->sink, TARGET_INGEST, deliver, ingest, 0);
+        status = js->host->listen(js->plane, stream->account, JS_INGEST, deliver, ingest, &ingest->sink);
     }
     if (status != STATUS_OK) {
-        ingest_free(plane, &plane->ingests);
+        ingest_free(js, &js->ingests);
     }
     return status;
 }
 
-static void ingest_state(plane_t *plane, const plane_command_t *command, const ingest_t *ingest) {
+static void ingest_state(js_t *js, const plane_command_t *command, const ingest_t *ingest) {
     ingest_state_t state = {
         .last_sequence = ingest->last_seq,
         .lag = ingest->lag,
-        .active_ns = ingest->last_frame_ns == 0 ? -1 : plane->now.mono_ns - ingest->last_frame_ns,
+        .active_ns = ingest->last_frame_ns == 0 ? -1 : js->now->mono_ns - ingest->last_frame_ns,
         .messages = ingest->messages,
         .bytes = ingest->bytes,
         .running = ingest->running,
     };
-    command_answer(plane, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
 }
 
-static void ingest_forget(plane_t *plane, const plane_command_t *command, const stream_t *stream) {
+static void ingest_forget(js_t *js, const plane_command_t *command, const stream_t *stream) {
     strings_t strings = strings_of(command);
     bytes_t key = strings_next(&strings);
     uint8_t full[INGEST_KEY_MAX + 4];
     if (key.size > INGEST_KEY_MAX) {
-        command_done(plane, command, STATUS_INVALID);
+        js_done(js, command, STATUS_INVALID);
         return;
     }
     store_be32(full, stream->id);
     if (key.size != 0) {
         memcpy(full + 4, key.at, key.size);
     }
-    status_t status =
-        store_record_delete(plane->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size));
+    status_t status = store_record_delete(js->stores[stream->which_store], RECORD_SOURCE, bytes_of(full, 4 + key.size));
     if (status != STATUS_OK) {
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
-    command_done_durable(plane, command, stream->which_store, 0, BYTES_NONE);
+    js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
 }
 
-bool command_ingest(plane_t *plane, const plane_command_t *command) {
+bool js_command_ingest(js_t *js, const plane_command_t *command) {
     if (command->op < COMMAND_INGEST_START || command->op > COMMAND_INGEST_FORGET) {
         return false;
     }
-    stream_t *stream = stream_find(plane, command->target);
+    stream_t *stream = stream_find(js, command->target);
     if (stream == NULL) {
-        command_done(plane, command, STATUS_NOT_FOUND);
+        js_done(js, command, STATUS_NOT_FOUND);
         return true;
     }
-    ingest_t **place = ingest_place(plane, stream, command->arg);
+    ingest_t **place = ingest_place(js, stream, command->arg);
     if (command->op == COMMAND_INGEST_START) {
-        command_done(plane, command, ingest_start(plane, stream, command));
+        js_done(js, command, ingest_start(js, stream, command));
     } else if (command->op == COMMAND_INGEST_FORGET) {
-        ingest_forget(plane, command, stream);
+        ingest_forget(js, command, stream);
     } else if (*place == NULL) {
-        command_done(plane, command, STATUS_NOT_FOUND);
+        js_done(js, command, STATUS_NOT_FOUND);
     } else if (command->op == COMMAND_INGEST_STATE) {
-        ingest_state(plane, command, *place);
+        ingest_state(js, command, *place);
     } else {
-        ingest_free(plane, place);
-        command_done(plane, command, STATUS_OK);
+        ingest_free(js, place);
+        js_done(js, command, STATUS_OK);
     }
     return true;
 }

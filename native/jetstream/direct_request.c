@@ -1,6 +1,8 @@
 /* direct_request.c: see direct_request.h. */
-#include "plane/direct_request.h"
+#include "jetstream/direct_request.h"
 
+#include "base/bytes.h"
+#include "jetstream/direct_request.h"
 #include "text/json.h"
 #include "text/time_text.h"
 

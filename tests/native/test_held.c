@@ -1,6 +1,6 @@
-/* test_plane_held.c: the queue of what waits for the disk against a plain array: what comes out is what went in, in
+/* test_held.c: the queue of what waits for the disk against a plain array: what comes out is what went in, in
  * that order, whatever the sizes. */
-#include "plane/held.h"
+#include "exchange/held.h"
 
 #include <stdlib.h>
 

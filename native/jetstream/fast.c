@@ -1,4 +1,4 @@
-/* js_fast.c: fast batches. A client publishes a stretch of messages at the pace that flow messages allow; one PubAck
+/* fast.c: fast batches. A client publishes a stretch of messages at the pace that flow messages allow; one PubAck
  * ends it.
  *
  *   reply of each message:  <inbox>.<id>.<flow>.<gap>.<sequence>.<operation>.$FI        (tests/wire/jetstream.md)
@@ -23,9 +23,9 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "plane/js.h"
-#include "plane/plane.h"
-#include "plane/publication.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/text.h"
@@ -127,8 +127,8 @@ static text_t text_begin(void) {
     return text;
 }
 
-static void answer_now(plane_t *plane, const fast_batch_t *batch, bytes_t reply, const text_t *text) {
-    (void)publish_inside(plane, batch->stream->account, reply, BYTES_NONE, BYTES_NONE, text_bytes(text));
+static void answer_now(js_t *js, const fast_batch_t *batch, bytes_t reply, const text_t *text) {
+    (void)js_say(js, batch->stream->account, reply, BYTES_NONE, text_bytes(text));
 }
 
 static text_t flow_text(const fast_batch_t *batch, uint64_t seq) {
@@ -141,33 +141,32 @@ static text_t flow_text(const fast_batch_t *batch, uint64_t seq) {
     return text;
 }
 
-static void answer_flow(plane_t *plane, const fast_batch_t *batch, bytes_t reply) {
+static void answer_flow(js_t *js, const fast_batch_t *batch, bytes_t reply) {
     text_t text = flow_text(batch, batch->flow_seq);
-    js_hold(plane, batch->stream, reply, BYTES_NONE, text_bytes(&text));
+    js_hold(js, batch->stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
-static void answer_gap(plane_t *plane, const fast_batch_t *batch, bytes_t reply, uint64_t seq) {
+static void answer_gap(js_t *js, const fast_batch_t *batch, bytes_t reply, uint64_t seq) {
     text_t text = text_begin();
     text_add_literal(&text, "{\"type\":\"gap\",\"last_seq\":");
     text_add_number(&text, batch->last_seq + 1);
     text_add_literal(&text, ",\"seq\":");
     text_add_number(&text, seq);
     text_add_literal(&text, "}");
-    answer_now(plane, batch, reply, &text);
+    answer_now(js, batch, reply, &text);
 }
 
-static void answer_error(plane_t *plane, const fast_batch_t *batch, bytes_t reply, uint64_t seq,
-                         const refusal_t *refusal) {
+static void answer_error(js_t *js, const fast_batch_t *batch, bytes_t reply, uint64_t seq, const refusal_t *refusal) {
     text_t text = text_begin();
     text_add_literal(&text, "{\"type\":\"err\",\"seq\":");
     text_add_number(&text, seq);
     text_add_literal(&text, ",");
     js_add_refusal(&text, refusal);
     text_add_literal(&text, "}");
-    answer_now(plane, batch, reply, &text);
+    answer_now(js, batch, reply, &text);
 }
 
-static void answer_end(plane_t *plane, const fast_batch_t *batch, bytes_t reply, uint64_t stream_seq, bool duplicate) {
+static void answer_end(js_t *js, const fast_batch_t *batch, bytes_t reply, uint64_t stream_seq, bool duplicate) {
     text_t text = text_begin();
     text_add(&text, batch->stream->ack_prefix);
     text_add_number(&text, stream_seq);
@@ -176,7 +175,7 @@ static void answer_end(plane_t *plane, const fast_batch_t *batch, bytes_t reply,
     text_add_literal(&text, "\",\"count\":");
     text_add_number(&text, batch->last_seq);
     text_add_literal(&text, "}");
-    js_hold(plane, batch->stream, reply, BYTES_NONE, text_bytes(&text));
+    js_hold(js, batch->stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
 /* ---- the batches that are open ----------------------------------------------------------------------------------- */
@@ -210,12 +209,12 @@ static void batch_drop(fast_batches_t *batches, fast_batch_t *batch) {
     free(batch);
 }
 
-static const refusal_t *batch_begin(plane_t *plane, stream_t *stream, const fast_word_t *word, uint64_t hash,
+static const refusal_t *batch_begin(js_t *js, stream_t *stream, const fast_word_t *word, uint64_t hash,
                                     fast_batch_t **out) {
-    if (plane->fast == NULL) {
-        plane->fast = calloc(1, sizeof(*plane->fast));
+    if (js->fast == NULL) {
+        js->fast = calloc(1, sizeof(*js->fast));
     }
-    fast_batches_t *batches = plane->fast;
+    fast_batches_t *batches = js->fast;
     if (batches == NULL || stream->fast_count >= FAST_PER_STREAM_MAX || batches->count >= FAST_TOTAL_MAX) {
         return &refused_many;
     }
@@ -233,29 +232,29 @@ static const refusal_t *batch_begin(plane_t *plane, stream_t *stream, const fast
     fast_batch_t **bucket = bucket_of(batches, hash);
     batch->next = *bucket;
     *bucket = batch;
-    age_link(batches, batch, plane->now.mono_ns);
+    age_link(batches, batch, js->now->mono_ns);
     batches->count++;
     stream->fast_count++;
     *out = batch;
     return NULL;
 }
 
-static const refusal_t *batch_for(plane_t *plane, stream_t *stream, const fast_word_t *word, fast_batch_t **out) {
+static const refusal_t *batch_for(js_t *js, stream_t *stream, const fast_word_t *word, fast_batch_t **out) {
     if (word->id.size > FAST_ID_MAX) {
         return &refused_id;
     }
     uint64_t hash = hash_bytes(word->id.at, word->id.size) ^ stream->id;
-    if (plane->fast != NULL) {
-        for (fast_batch_t *batch = *bucket_of(plane->fast, hash); batch != NULL; batch = batch->next) {
+    if (js->fast != NULL) {
+        for (fast_batch_t *batch = *bucket_of(js->fast, hash); batch != NULL; batch = batch->next) {
             if (batch->stream == stream && bytes_equal(bytes_of(batch->id, batch->id_size), word->id)) {
-                age_unlink(plane->fast, batch);
-                age_link(plane->fast, batch, plane->now.mono_ns);
+                age_unlink(js->fast, batch);
+                age_link(js->fast, batch, js->now->mono_ns);
                 *out = batch;
                 return NULL;
             }
         }
     }
-    return word->seq == 1 ? batch_begin(plane, stream, word, hash, out) : &refused_unknown;
+    return word->seq == 1 ? batch_begin(js, stream, word, hash, out) : &refused_unknown;
 }
 
 /* ---- one message ------------------------------------------------------------------------------------------------- */
@@ -272,96 +271,95 @@ static void pace(fast_batch_t *batch) {
 }
 
 /* Tells of the highest multiple that was reached, if one was. */
-static bool flow(plane_t *plane, fast_batch_t *batch, bytes_t reply) {
+static bool flow(js_t *js, fast_batch_t *batch, bytes_t reply) {
     uint64_t ahead = batch->last_seq - batch->flow_seq;
     if (ahead < batch->every) {
         return false;
     }
     batch->flow_seq += ahead - ahead % batch->every;
     pace(batch);
-    answer_flow(plane, batch, reply);
+    answer_flow(js, batch, reply);
     return true;
 }
 
-static void end(plane_t *plane, fast_batch_t *batch, bytes_t reply) {
-    answer_end(plane, batch, reply, batch->stream_seq, false);
-    batch_drop(plane->fast, batch);
+static void end(js_t *js, fast_batch_t *batch, bytes_t reply) {
+    answer_end(js, batch, reply, batch->stream_seq, false);
+    batch_drop(js->fast, batch);
 }
 
-static void ping(plane_t *plane, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
+static void ping(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
     if (word->seq > batch->last_seq) {
-        answer_gap(plane, batch, reply, word->seq + 1);
+        answer_gap(js, batch, reply, word->seq + 1);
         if (!batch->gap_ok) {
-            end(plane, batch, reply);
+            end(js, batch, reply);
             return;
         }
         batch->last_seq = word->seq;
-        if (flow(plane, batch, reply)) {
+        if (flow(js, batch, reply)) {
             return;
         }
     }
-    answer_flow(plane, batch, reply);
+    answer_flow(js, batch, reply);
 }
 
-static void refused(plane_t *plane, fast_batch_t *batch, const fast_word_t *word, bytes_t reply,
-                    const refusal_t *refusal) {
+static void refused(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply, const refusal_t *refusal) {
     if (!batch->gap_ok && word->seq == 1) {
-        js_answer_refused(plane, batch->stream, reply, refusal);
-        batch_drop(plane->fast, batch);
+        js_answer_refused(js, batch->stream, reply, refusal);
+        batch_drop(js->fast, batch);
         return;
     }
-    answer_error(plane, batch, reply, word->seq, refusal);
+    answer_error(js, batch, reply, word->seq, refusal);
     if (batch->gap_ok && word->operation != FAST_COMMIT) {
         return;
     }
     batch->last_seq--;
-    end(plane, batch, reply);
+    end(js, batch, reply);
 }
 
-static void append(plane_t *plane, fast_batch_t *batch, const fast_word_t *word, const message_t *message) {
+static void append(js_t *js, fast_batch_t *batch, const fast_word_t *word, const message_t *message) {
     bytes_t reply = message->reply;
     uint64_t next = batch->last_seq + 1;
     if (word->seq != next) {
-        answer_gap(plane, batch, reply, word->seq);
+        answer_gap(js, batch, reply, word->seq);
         if (word->seq < next || !batch->gap_ok) {
-            end(plane, batch, reply);
+            end(js, batch, reply);
             return;
         }
     }
     if (word->operation == FAST_COMMIT_EOB) {
         batch->last_seq = word->seq - 1;
-        end(plane, batch, reply);
+        end(js, batch, reply);
         return;
     }
     batch->last_seq = word->seq;
     if (word->seq == 1 && word->operation != FAST_COMMIT && (batch->stream->config.flags & STREAM_NO_ACK) == 0) {
         text_t text = flow_text(batch, 0); /* says nothing of the disk, and the client waits for it */
-        answer_now(plane, batch, reply, &text);
+        answer_now(js, batch, reply, &text);
     }
     taken_t taken;
-    js_take(plane, batch->stream, message, &taken);
+    js_take(js, batch->stream, message, &taken);
     if (taken.refusal.code != 0) {
-        refused(plane, batch, word, reply, &taken.refusal);
+        refused(js, batch, word, reply, &taken.refusal);
         return;
     }
     if (taken.appended.rolling != 0) {
-        js_roll(plane, batch->stream, &taken, BYTES_NONE);
+        js_roll(js, batch->stream, &taken, BYTES_NONE);
     }
     bool duplicate = taken.appended.verdict == APPEND_DUPLICATE;
     if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {
-        answer_end(plane, batch, reply, taken.appended.seq, true);
-        batch_drop(plane->fast, batch);
+        answer_end(js, batch, reply, taken.appended.seq, true);
+        batch_drop(js->fast, batch);
     } else {
         batch->stream_seq = duplicate ? batch->stream_seq : taken.appended.seq;
         if (word->operation == FAST_COMMIT) {
-            end(plane, batch, reply);
+            end(js, batch, reply);
         } else {
-            (void)flow(plane, batch, reply);
+            (void)flow(js, batch, reply);
         }
     }
 }
 
-void js_fast(plane_t *plane, stream_t *stream, const message_t *message) {
+void js_fast(js_t *js, stream_t *stream, const message_t *message) {
     fast_word_t word;
     fast_batch_t *batch = NULL;
     const refusal_t *refusal = js_refused_outright(stream, message);
@@ -369,34 +367,34 @@ void js_fast(plane_t *plane, stream_t *stream, const message_t *message) {
         refusal = &refused_off;
     }
     if (refusal == NULL) {
-        refusal = read_word(message->reply, &word) ? batch_for(plane, stream, &word, &batch) : &refused_pattern;
+        refusal = read_word(message->reply, &word) ? batch_for(js, stream, &word, &batch) : &refused_pattern;
     }
     if (refusal != NULL) {
-        js_answer_refused(plane, stream, message->reply, refusal);
+        js_answer_refused(js, stream, message->reply, refusal);
     } else if (word.operation == FAST_PING) {
-        ping(plane, batch, &word, message->reply);
+        ping(js, batch, &word, message->reply);
     } else {
-        append(plane, batch, &word, message);
+        append(js, batch, &word, message);
     }
 }
 
 /* ---- time and the end -------------------------------------------------------------------------------------------- */
 
-void js_fast_chores(plane_t *plane) {
-    if (plane->fast == NULL) {
+void js_fast_chores(js_t *js) {
+    if (js->fast == NULL) {
         return;
     }
-    while (plane->fast->oldest != NULL && plane->fast->oldest->deadline_ns <= plane->now.mono_ns) {
-        batch_drop(plane->fast, plane->fast->oldest);
+    while (js->fast->oldest != NULL && js->fast->oldest->deadline_ns <= js->now->mono_ns) {
+        batch_drop(js->fast, js->fast->oldest);
     }
 }
 
-void js_fast_forget(plane_t *plane, const stream_t *stream) {
-    fast_batch_t *next = stream->fast_count != 0 ? plane->fast->oldest : NULL;
+void js_fast_forget(js_t *js, const stream_t *stream) {
+    fast_batch_t *next = stream->fast_count != 0 ? js->fast->oldest : NULL;
     for (fast_batch_t *batch; (batch = next) != NULL;) {
         next = batch->newer;
         if (batch->stream == stream) {
-            batch_drop(plane->fast, batch);
+            batch_drop(js->fast, batch);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* js_append.c: the last step into a stream's store, the same for what clients publish and what mirrors and sources take
+/* append.c: the last step into a stream's store, the same for what clients publish and what mirrors and sources take
  * in.
  *
  *     subject transform > is it wanted (interest) > store_append > republish, held with the batch
@@ -16,8 +16,9 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "consume/consume.h"
-#include "plane/js.h"
-#include "plane/plane.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/subject.h"
@@ -68,18 +69,18 @@ void rewrite_free(stored_rewrite_t *rewrite) {
     }
 }
 
-bytes_t js_transformed(plane_t *plane, const transform_t *transform, bytes_t subject, text_t *out) {
+bytes_t js_transformed(js_t *js, const transform_t *transform, bytes_t subject, text_t *out) {
     uint32_t size;
-    switch (transform_apply(transform, subject, random_next(&plane->random), out->at, SUBJECT_BYTES_MAX, &size)) {
+    switch (transform_apply(transform, subject, random_next(&js->random), out->at, SUBJECT_BYTES_MAX, &size)) {
     case STATUS_OK: out->size = size; return text_bytes(out);
     case STATUS_NOT_FOUND: return subject;
     default: return BYTES_NONE;
     }
 }
 
-bytes_t js_stored_subject(plane_t *plane, const stream_t *stream, bytes_t subject, text_t *out) {
+bytes_t js_stored_subject(js_t *js, const stream_t *stream, bytes_t subject, text_t *out) {
     bool renames = stream->rewrite != NULL && stream->rewrite->stored_as != NULL;
-    return renames ? js_transformed(plane, stream->rewrite->stored_as, subject, out) : subject;
+    return renames ? js_transformed(js, stream->rewrite->stored_as, subject, out) : subject;
 }
 
 /* ---- publishing again -------------------------------------------------------------------------------------------- */
@@ -120,20 +121,20 @@ static uint64_t last_of_subject(stream_t *stream, bytes_t subject) {
     return store_last_by_subject(stream->store, subject, UINT64_MAX, &last) == STATUS_OK ? last.seq : 0;
 }
 
-static appended_t append_and_republish(plane_t *plane, stream_t *stream, const append_t *append) {
+static appended_t append_and_republish(js_t *js, stream_t *stream, const append_t *append) {
     stored_rewrite_t *rewrite = stream->rewrite;
     text_t name;
     uint32_t size;
-    if (transform_apply(rewrite->republish, append->subject, random_next(&plane->random), name.at, SUBJECT_BYTES_MAX,
+    if (transform_apply(rewrite->republish, append->subject, random_next(&js->random), name.at, SUBJECT_BYTES_MAX,
                         &size)
             != STATUS_OK
         || !subject_valid_literal(bytes_of(name.at, size))) {
-        return store_append(stream->store, append, plane->now);
+        return store_append(stream->store, append, *js->now);
     }
     uint64_t last_seq = last_of_subject(stream, append->subject);
-    appended_t appended = store_append(stream->store, append, plane->now);
+    appended_t appended = store_append(stream->store, append, *js->now);
     if (appended.verdict == APPEND_STORED && republish_header(rewrite, stream, append, &appended, last_seq)) {
-        js_hold(plane, stream, bytes_of(name.at, size), bytes_of(rewrite->header.at, (uint32_t)rewrite->header.size),
+        js_hold(js, stream, bytes_of(name.at, size), bytes_of(rewrite->header.at, (uint32_t)rewrite->header.size),
                 rewrite->headers_only ? BYTES_NONE : append->payload);
     }
     return appended;
@@ -142,31 +143,31 @@ static appended_t append_and_republish(plane_t *plane, stream_t *stream, const a
 /* ---- appending --------------------------------------------------------------------------------------------------- */
 
 /* A stream of interest takes only what a consumer wants; a mirror takes what its origin has. */
-static bool nobody_wants(const plane_t *plane, const stream_t *stream, const append_t *append) {
+static bool nobody_wants(const js_t *js, const stream_t *stream, const append_t *append) {
     return stream->config.retention == 1 && append->force_seq == 0
-           && !consume_wanted(plane->consume, stream->id, append->subject);
+           && !consume_wanted(js->consume, stream->id, append->subject);
 }
 
-static appended_t append_rewritten(plane_t *plane, stream_t *stream, const append_t *append) {
+static appended_t append_rewritten(js_t *js, stream_t *stream, const append_t *append) {
     text_t name;
     append_t renamed = *append; /* the new name lives here only; the caller's append must not point to it */
     if (stream->rewrite->stored_as != NULL) {
-        renamed.subject = js_transformed(plane, stream->rewrite->stored_as, append->subject, &name);
+        renamed.subject = js_transformed(js, stream->rewrite->stored_as, append->subject, &name);
         if (renamed.subject.size == 0) {
             return (appended_t){.verdict = APPEND_TOO_LARGE};
         }
     }
-    renamed.skip = nobody_wants(plane, stream, &renamed);
+    renamed.skip = nobody_wants(js, stream, &renamed);
     if (stream->rewrite->republish != NULL) {
-        return append_and_republish(plane, stream, &renamed);
+        return append_and_republish(js, stream, &renamed);
     }
-    return store_append(stream->store, &renamed, plane->now);
+    return store_append(stream->store, &renamed, *js->now);
 }
 
-appended_t js_append(plane_t *plane, stream_t *stream, append_t *append) {
+appended_t js_append(js_t *js, stream_t *stream, append_t *append) {
     if (LEAF_UNLIKELY(stream->rewrite != NULL)) {
-        return append_rewritten(plane, stream, append);
+        return append_rewritten(js, stream, append);
     }
-    append->skip = nobody_wants(plane, stream, append);
-    return store_append(stream->store, append, plane->now);
+    append->skip = nobody_wants(js, stream, append);
+    return store_append(stream->store, append, *js->now);
 }

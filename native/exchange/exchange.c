@@ -1,5 +1,5 @@
 /* exchange.c: see exchange.h. */
-#include "plane/exchange.h"
+#include "exchange/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>

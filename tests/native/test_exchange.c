@@ -1,12 +1,12 @@
-/* test_plane_exchange.c: the rings between control and plane, with both sides running (worth most under
+/* test_exchange.c: the rings between control and plane, with both sides running (worth most under
  * ThreadSanitizer). */
-#include "plane/exchange.h"
+#include "exchange/exchange.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "plane/held.h"
-#include "plane/table.h"
+#include "exchange/held.h"
+#include "exchange/table.h"
 #include "test.h"
 
 #define COMMANDS 200000u

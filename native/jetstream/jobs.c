@@ -10,9 +10,10 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/status.h"
-#include "plane/account.h"
-#include "plane/js.h"
-#include "plane/plane.h"
+#include "jetstream/host.h"
+#include "jetstream/job.h"
+#include "jetstream/js.h"
+#include "jetstream/stream.h"
 #include "store/store.h"
 #include "text/subject.h"
 
@@ -20,90 +21,90 @@
 #define SEARCH_TRIES 8u          /* then the newest keeps going, and there is none to show */
 #define JOB_WORK (3u * JOB_STEP) /* in one tick, all jobs together; a step takes about a millisecond */
 
-static bool step(plane_t *plane, job_t *job) {
-    if (job->step(plane, job)) {
-        plane->job_work += JOB_LAST;
+static bool step(js_t *js, job_t *job) {
+    if (job->step(js, job)) {
+        js->job_work += JOB_LAST;
         return true;
     }
-    plane->job_work += JOB_STEP;
-    plane->more = true;
+    js->job_work += JOB_STEP;
+    js->more = true;
     return false;
 }
 
-static void append(plane_t *plane, job_t *job) {
+static void append(js_t *js, job_t *job) {
     job->next = NULL;
-    if (plane->jobs_last == NULL) {
-        plane->jobs = job;
+    if (js->jobs_last == NULL) {
+        js->jobs = job;
     } else {
-        plane->jobs_last->next = job;
+        js->jobs_last->next = job;
     }
-    plane->jobs_last = job;
+    js->jobs_last = job;
 }
 
 /* An account has no more than it leaves free, so that there is always room for another. */
-static bool room(const plane_t *plane, const account_t *account) {
-    return plane->job_count < JOBS_MAX && account->job_count < JOBS_MAX - plane->job_count;
+static bool room(const js_t *js, const js_account_t *account) {
+    return js->job_count < JOBS_MAX && account->job_count < JOBS_MAX - js->job_count;
 }
 
-void job_wait(plane_t *plane, job_t *job) {
-    if (job->refusable && !room(plane, job->stream->account)) {
-        job->end(plane, job, STATUS_FULL);
+void job_wait(js_t *js, job_t *job) {
+    if (job->refusable && !room(js, job->stream->account)) {
+        job->end(js, job, STATUS_FULL);
         return;
     }
-    plane->more = true;
-    plane->job_count++;
+    js->more = true;
+    js->job_count++;
     job->stream->account->job_count++;
-    append(plane, job);
+    append(js, job);
 }
 
-bool job_turn(const plane_t *plane) {
-    return plane->job_work < JOB_WORK;
+bool job_turn(const js_t *js) {
+    return js->job_work < JOB_WORK;
 }
 
-bool job_refused(const plane_t *plane, const account_t *account) {
-    return !job_turn(plane) && !room(plane, account);
+bool job_refused(const js_t *js, const js_account_t *account) {
+    return !job_turn(js) && !room(js, account);
 }
 
-void job_start(plane_t *plane, job_t *job) {
-    if (job_turn(plane) && step(plane, job)) {
-        job->end(plane, job, STATUS_OK);
+void job_start(js_t *js, job_t *job) {
+    if (job_turn(js) && step(js, job)) {
+        job->end(js, job, STATUS_OK);
         return;
     }
-    job_wait(plane, job);
+    job_wait(js, job);
 }
 
-void jobs_step(plane_t *plane) {
-    uint32_t left = plane->job_count;
+void jobs_step(js_t *js) {
+    uint32_t left = js->job_count;
     /* the table gets one step, however much comes in */
-    plane->job_work = plane->job_work < JOB_WORK ? plane->job_work : JOB_WORK - 1;
-    while (left-- > 0 && job_turn(plane)) {
-        job_t *job = plane->jobs;
-        plane->jobs = job->next;
-        plane->jobs_last = plane->jobs == NULL ? NULL : plane->jobs_last;
-        account_t *account = job->stream->account;
-        if (step(plane, job)) {
-            plane->job_count--;
+    js->job_work = js->job_work < JOB_WORK ? js->job_work : JOB_WORK - 1;
+    while (left-- > 0 && job_turn(js)) {
+        job_t *job = js->jobs;
+        js->jobs = job->next;
+        js->jobs_last = js->jobs == NULL ? NULL : js->jobs_last;
+        js_account_t *account = job->stream->account;
+        if (step(js, job)) {
+            js->job_count--;
             account->job_count--;
-            job->end(plane, job, STATUS_OK);
+            job->end(js, job, STATUS_OK);
         } else {
-            append(plane, job);
+            append(js, job);
         }
     }
-    plane->more = plane->more || plane->job_count > 0;
-    plane->job_work = 0;
+    js->more = js->more || js->job_count > 0;
+    js->job_work = 0;
 }
 
-void jobs_forget(plane_t *plane, const stream_t *stream) {
-    job_t *job = plane->jobs;
-    plane->jobs = plane->jobs_last = NULL;
+void jobs_forget(js_t *js, const stream_t *stream) {
+    job_t *job = js->jobs;
+    js->jobs = js->jobs_last = NULL;
     while (job != NULL) {
         job_t *next = job->next;
         if (job->stream == stream) {
-            plane->job_count--;
+            js->job_count--;
             stream->account->job_count--;
-            job->end(plane, job, STATUS_NOT_FOUND);
+            job->end(js, job, STATUS_NOT_FOUND);
         } else {
-            append(plane, job);
+            append(js, job);
         }
         job = next;
     }

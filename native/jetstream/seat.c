@@ -1,4 +1,4 @@
-/* consumer.c: consumers' seats in the plane: the subjects that reach a consumer, and the commands that make and end
+/* seat.c: consumers' seats: the subjects that reach a consumer, and the commands that make and end
  * one.
  *
  *   $JS.API.CONSUMER.MSG.NEXT.<s>.<c> --> consumer_pull          $JS.FC.<s>.<c>.<id> --> consumer_flow_reply
@@ -16,15 +16,15 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "consume/consume.h"
-#include "plane/account.h"
-#include "plane/ack_reply.h"
-#include "plane/command.h"
-#include "plane/exchange.h"
-#include "plane/js.h"
-#include "plane/plane.h"
-#include "plane/pressure.h"
-#include "plane/publication.h"
-#include "plane/subscription.h"
+#include "exchange/exchange.h"
+#include "exchange/strings.h"
+#include "jetstream/ack_reply.h"
+#include "jetstream/host.h"
+#include "jetstream/job.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
+#include "jetstream/ack_reply.h"
 #include "store/store.h"
 #include "text/hash8.h"
 #include "text/headers.h"
@@ -43,11 +43,11 @@ consumer_seat_t *seat_find(stream_t *stream, uint64_t id) {
     return seat;
 }
 
-void seat_free(plane_t *plane, consumer_seat_t *seat) {
-    sink_t *sinks[] = {&seat->next, &seat->ack[0], &seat->ack[1], &seat->flow[0], &seat->flow[1]};
+void seat_free(js_t *js, consumer_seat_t *seat) {
+    sink_t *const sinks[] = {seat->next, seat->ack[0], seat->ack[1], seat->flow[0], seat->flow[1]};
     for (uint32_t i = 0; i < sizeof(sinks) / sizeof(*sinks); i++) {
-        if (sinks[i]->in) {
-            sink_remove(plane, sinks[i]);
+        if (sinks[i] != NULL) {
+            js->host->unlisten(js->plane, sinks[i]);
         }
     }
     consumer_seat_t **place = &seat->stream->seats;
@@ -57,7 +57,6 @@ void seat_free(plane_t *plane, consumer_seat_t *seat) {
     }
     *place = seat->next_seat;
     seat->stream->seat_count--;
-    plane->stats.consumers--;
     free(seat->farewell);
     free(seat);
 }
@@ -80,98 +79,98 @@ static void subject_of(text_t *text, const stream_t *stream, const char *prefix,
     text_add_literal(text, tail);
 }
 
-static status_t seat_listen(plane_t *plane, consumer_seat_t *seat, bytes_t name, const consumer_config_t *config) {
+static status_t seat_listen(js_t *js, consumer_seat_t *seat, bytes_t name, const consumer_config_t *config) {
     stream_t *stream = seat->stream;
+    const js_host_t *host = js->host;
     text_t subject;
     subject_of(&subject, stream, "$JS.API.CONSUMER.MSG.NEXT.", false, name, "");
-    status_t status = sink_add(plane, stream->account, &seat->next, TARGET_NEXT, text_bytes(&subject), seat, 0);
+    status_t status = host->listen(js->plane, stream->account, JS_NEXT, text_bytes(&subject), seat, &seat->next);
     bool acks = config->ack_policy == ACK_ALL || config->ack_policy == ACK_EXPLICIT;
     for (uint32_t v2 = 0; v2 < 2 && acks && status == STATUS_OK; v2++) {
         subject_of(&subject, stream, "$JS.ACK.", v2 != 0, name, v2 != 0 ? ".*.*.*.*.>" : ".*.*.*.*.*");
-        status =
-            sink_add(plane, stream->account, &seat->ack[v2], TARGET_ACK, text_bytes(&subject), seat, v2 != 0 ? 6 : 4);
+        status = host->listen(js->plane, stream->account, JS_ACK, text_bytes(&subject), seat, &seat->ack[v2]);
     }
     bool flow = (config->flags & CONSUMER_FLOW_CONTROL) != 0;
     for (uint32_t v2 = 0; v2 < 2 && flow && status == STATUS_OK; v2++) {
         subject_of(&subject, stream, "$JS.FC.", v2 != 0, name, ".*");
-        status =
-            sink_add(plane, stream->account, &seat->flow[v2], TARGET_FLOW, text_bytes(&subject), seat, v2 != 0 ? 6 : 4);
+        status = host->listen(js->plane, stream->account, JS_FLOW, text_bytes(&subject), seat, &seat->flow[v2]);
     }
     return status;
 }
 
-void js_next(plane_t *plane, consumer_seat_t *seat, const publication_t *publication) {
-    const message_t *message = &publication->message;
+void js_next(js_t *js, consumer_seat_t *seat, const message_t *message) {
     bytes_t level;
     if (message->reply.size == 0) {
         return;
     }
     if (message->header.size != 0 && headers_find(message->header, BYTES_LITERAL("Nats-Required-Api-Level"), &level)
         && (level.size != 1 || level.at[0] < '0' || level.at[0] > '0' + API_LEVEL)) {
-        publish_inside(plane, seat->stream->account, message->reply, BYTES_NONE,
-                       BYTES_LITERAL("NATS/1.0 412 Required Api Level\r\n\r\n"), BYTES_NONE);
+        js_say(js, seat->stream->account, message->reply, BYTES_LITERAL("NATS/1.0 412 Required Api Level\r\n\r\n"),
+               BYTES_NONE);
         return;
     }
-    consumer_pull(seat->consumer, message->reply, message->payload, plane->now);
-    plane->more = true;
+    consumer_pull(seat->consumer, message->reply, message->payload, *js->now);
+    js->more = true;
 }
 
-void js_ack(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication) {
-    (void)sink;
+void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message) {
     ack_reply_t ack;
-    if (!ack_reply_parse(publication->message.subject, &ack)) {
+    if (!ack_reply_parse(message->subject, &ack)) {
         return;
     }
     bool answer = false;
-    bytes_t reply = publication->message.reply;
-    consumer_ack(seat->consumer, ack.stream_seq, ack.consumer_seq, ack.delivered, publication->message.payload, reply,
-                 plane->now, &answer);
+    bytes_t reply = message->reply;
+    consumer_ack(seat->consumer, ack.stream_seq, ack.consumer_seq, ack.delivered, message->payload, reply, *js->now,
+                 &answer);
     if (answer && reply.size != 0) {
         /* The ack's effects have to be in the batch that the answer waits for. */
-        consume_flush(plane->consume);
-        js_hold(plane, seat->stream, reply, BYTES_NONE, BYTES_NONE);
+        consume_flush(js->consume);
+        js_hold(js, seat->stream, reply, BYTES_NONE, BYTES_NONE);
     }
-    plane->more = true;
+    js->more = true;
 }
 
-void js_flow(plane_t *plane, consumer_seat_t *seat, const sink_t *sink, const publication_t *publication) {
-    (void)sink;
-    bytes_t subject = publication->message.subject;
+void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message) {
+    bytes_t subject = message->subject;
     bytes_t id = subject;
     (void)tokens_take_last(&subject, &id);
-    consumer_flow_reply(seat->consumer, id, publication->message.header, plane->now);
-    plane->more = true;
+    consumer_flow_reply(seat->consumer, id, message->header, *js->now);
+    js->more = true;
 }
 
 /* ---- what consume/ says ------------------------------------------------------------------------------------------ */
 
 static delivered_t out_deliver(void *context, const delivery_t *delivery) {
+    const js_t *js = context;
     const consumer_seat_t *seat = consumer_owner(delivery->consumer);
-    return publish_delivery(context, seat->stream->account, delivery);
+    return js->host->deliver(js->plane, seat->stream->account, delivery);
 }
 
 static void out_status(void *context, uint32_t account_id, bytes_t to, bytes_t reply, bytes_t header) {
-    account_t *account = account_find(context, account_id);
+    js_t *js = context;
+    js_account_t *account = js->host->account(js->plane, account_id);
     if (account != NULL) {
-        publish_inside(context, account, to, reply, header, BYTES_NONE);
+        js->host->publish(js->plane, account, to, reply, header, BYTES_NONE);
     }
 }
 
 static bool out_interest(void *context, uint32_t account_id, bytes_t subject, bytes_t group) {
-    account_t *account = account_find(context, account_id);
-    return account != NULL && account_interest(context, account, subject, group);
+    js_t *js = context;
+    js_account_t *account = js->host->account(js->plane, account_id);
+    return account != NULL && js->host->interest(js->plane, account, subject, group);
 }
 
 static bool out_exact_interest(void *context, uint32_t account_id, bytes_t subject, bytes_t group) {
-    account_t *account = account_find(context, account_id);
-    return account != NULL && account_exact_interest(account, subject, group);
+    js_t *js = context;
+    js_account_t *account = js->host->account(js->plane, account_id);
+    return account != NULL && js->host->exact_interest(js->plane, account, subject, group);
 }
 
 static void out_advise(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers,
                        bytes_t text) {
-    plane_t *plane = context;
+    js_t *js = context;
     const consumer_seat_t *seat = consumer_owner(consumer);
-    if (!pressure_room(plane, NULL)) {
+    if (!js->host->advisory_room(js->plane)) {
         return;
     }
     event_entry_t *entry = event_new(EVENT_ADVISORY, text, BYTES_NONE, BYTES_NONE, bytes_of(numbers, sizeof(*numbers)));
@@ -181,7 +180,7 @@ static void out_advise(void *context, consumer_t *consumer, uint32_t advisory, c
     entry->event.code = advisory;
     entry->event.target = seat->stream->id;
     entry->event.arg = seat->id;
-    (void)pressure_offer(plane, NULL, entry);
+    js->host->advise(js->plane, entry);
 }
 
 static void definition_key(uint8_t key[8], uint32_t stream, uint32_t consumer) {
@@ -190,30 +189,30 @@ static void definition_key(uint8_t key[8], uint32_t stream, uint32_t consumer) {
 }
 
 static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
-    plane_t *plane = context;
-    stream_t *stream = stream_find(plane, stream_id);
+    js_t *js = context;
+    stream_t *stream = stream_find(js, stream_id);
     consumer_seat_t *seat = stream == NULL ? NULL : seat_find(stream, consumer_id);
     if (seat == NULL) {
         return;
     }
     uint8_t key[8];
     definition_key(key, stream_id, consumer_id);
-    if (store_record_delete(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)))
+    if (store_record_delete(js->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)))
         != STATUS_OK) {
         /* The definition stays until the next start, where its consumer is idle and goes again. */
-        plane->more = true;
+        js->more = true;
     }
     event_entry_t *entry = seat->farewell;
     seat->farewell = NULL;
-    seat_free(plane, seat);
+    seat_free(js, seat);
     entry->event.target = stream_id;
     entry->event.arg = consumer_id;
-    event_post(&plane->exchange, entry);
+    event_post(js->exchange, entry);
 }
 
-consume_out_t js_consume_out(plane_t *plane) {
+consume_out_t js_consume_out(js_t *js) {
     return (consume_out_t){
-        .context = plane,
+        .context = js,
         .deliver = out_deliver,
         .status = out_status,
         .interest = out_interest,
@@ -234,41 +233,40 @@ typedef struct state_job {
     uint64_t seq;            /* of a reset */
 } state_job_t;
 
-static bool state_step(plane_t *plane, job_t *base) {
+static bool state_step(js_t *js, job_t *base) {
     state_job_t *job = (state_job_t *)base;
     const consumer_seat_t *seat = seat_find(base->stream, job->command.arg);
     if (seat == NULL) {
-        command_done(plane, &job->command, STATUS_NOT_FOUND);
+        js_done(js, &job->command, STATUS_NOT_FOUND);
         return true;
     }
     if (!consumer_counted(seat->consumer)) {
         return false;
     }
     consumer_state_t state;
-    consumer_snapshot(seat->consumer, plane->now, &state);
+    consumer_snapshot(seat->consumer, *js->now, &state);
     if (job->durable) {
-        plane->more = true;
-        command_done_durable(plane, &job->command, base->stream->which_store, job->seq,
-                             bytes_of(&state, sizeof(state)));
+        js->more = true;
+        js_done_durable(js, &job->command, base->stream->which_store, job->seq, bytes_of(&state, sizeof(state)));
     } else {
-        command_answer(plane, &job->command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+        js_answer(js, &job->command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
     }
     return true;
 }
 
-static void state_end(plane_t *plane, job_t *base, status_t status) {
+static void state_end(js_t *js, job_t *base, status_t status) {
     state_job_t *job = (state_job_t *)base;
     if (status != STATUS_OK) {
-        command_done(plane, &job->command, status);
+        js_done(js, &job->command, status);
     }
     free(job);
 }
 
-static void answer_state(plane_t *plane, const plane_command_t *command, const consumer_seat_t *seat, bool durable,
+static void answer_state(js_t *js, const plane_command_t *command, const consumer_seat_t *seat, bool durable,
                          uint64_t seq) {
     state_job_t *job = calloc(1, sizeof(*job));
     if (job == NULL) {
-        command_done(plane, command, STATUS_NO_MEMORY);
+        js_done(js, command, STATUS_NO_MEMORY);
         return;
     }
     job->job = (job_t){.stream = seat->stream, .step = state_step, .end = state_end};
@@ -277,7 +275,7 @@ static void answer_state(plane_t *plane, const plane_command_t *command, const c
     job->command.body_size = job->command.extra_size = 0;
     job->durable = durable;
     job->seq = seq;
-    job_start(plane, &job->job);
+    job_start(js, &job->job);
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
@@ -337,7 +335,7 @@ static status_t read_parts(const plane_command_t *command, const stream_t *strea
     return read_filters(&strings, parts);
 }
 
-static status_t seat_new(plane_t *plane, stream_t *stream, const consumer_setup_t *setup, bool loading,
+static status_t seat_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, bool loading,
                          consumer_seat_t **out) {
     consumer_seat_t *seat = calloc(1, sizeof(*seat));
     event_entry_t *farewell = event_new(EVENT_CONSUMER_GONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
@@ -347,7 +345,7 @@ static status_t seat_new(plane_t *plane, stream_t *stream, const consumer_setup_
         return STATUS_NO_MEMORY;
     }
     seat->farewell = farewell;
-    status_t status = consumer_add(plane->consume, stream->store, setup, loading, plane->now, &seat->consumer);
+    status_t status = consumer_add(js->consume, stream->store, setup, loading, *js->now, &seat->consumer);
     if (status != STATUS_OK) {
         free(farewell);
         free(seat);
@@ -358,29 +356,28 @@ static status_t seat_new(plane_t *plane, stream_t *stream, const consumer_setup_
     seat->next_seat = stream->seats;
     stream->seats = seat;
     stream->seat_count++;
-    plane->stats.consumers++;
     consumer_set_owner(seat->consumer, seat);
-    status = seat_listen(plane, seat, setup->name, &setup->config);
+    status = seat_listen(js, seat, setup->name, &setup->config);
     if (status != STATUS_OK) {
-        consumer_remove(seat->consumer, plane->now);
-        seat_free(plane, seat);
+        consumer_remove(seat->consumer, *js->now);
+        seat_free(js, seat);
         return status;
     }
     *out = seat;
     return STATUS_OK;
 }
 
-static status_t definition_put(plane_t *plane, const stream_t *stream, const consumer_parts_t *parts) {
+static status_t definition_put(js_t *js, const stream_t *stream, const consumer_parts_t *parts) {
     if ((parts->setup.config.flags & (CONSUMER_MEMORY | CONSUMER_DIRECT)) != 0) {
         return STATUS_OK; /* gone after a restart by design */
     }
     uint8_t key[8];
     definition_key(key, stream->id, parts->setup.id);
-    return store_record_put(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)),
+    return store_record_put(js->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)),
                             parts->definition);
 }
 
-static void consumer_put(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+static void consumer_put(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
     status_t status =
         command->body_size == sizeof(consumer_config_t) ? read_parts(command, stream, &parts) : STATUS_INVALID;
@@ -388,28 +385,28 @@ static void consumer_put(plane_t *plane, const plane_command_t *command, stream_
     bool loading = command->arg2 == 1;
     if (status == STATUS_OK && seat != NULL) {
         int64_t paused_until = consumer_setup(seat->consumer)->config.pause_until_ns;
-        status = consumer_configure(seat->consumer, &parts.setup, plane->now);
+        status = consumer_configure(seat->consumer, &parts.setup, *js->now);
         /* A pause is changed by putting the definition that says so, so that both are durable together. */
         if (status == STATUS_OK && parts.setup.config.pause_until_ns != paused_until) {
-            consumer_pause(seat->consumer, parts.setup.config.pause_until_ns, plane->now);
+            consumer_pause(seat->consumer, parts.setup.config.pause_until_ns, *js->now);
         }
     } else if (status == STATUS_OK) {
-        status = seat_new(plane, stream, &parts.setup, loading, &seat);
+        status = seat_new(js, stream, &parts.setup, loading, &seat);
     }
     if (status == STATUS_OK && !loading) {
-        status = definition_put(plane, stream, &parts);
+        status = definition_put(js, stream, &parts);
     }
     free(parts.filters);
     if (status != STATUS_OK) {
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
-    plane->more = true;
-    answer_state(plane, command, seat, true, 0);
+    js->more = true;
+    answer_state(js, command, seat, true, 0);
 }
 
 /* The rows are copied out, because the command's bytes have no alignment. */
-static status_t import_position(plane_t *plane, const plane_command_t *command, consumer_t *consumer) {
+static status_t import_position(js_t *js, const plane_command_t *command, consumer_t *consumer) {
     consumer_state_t state;
     size_t fixed = sizeof(consumer_config_t) + sizeof(state);
     size_t size = command->body_size - fixed;
@@ -419,12 +416,12 @@ static status_t import_position(plane_t *plane, const plane_command_t *command, 
     }
     memcpy(&state, command->body + sizeof(consumer_config_t), sizeof(state));
     memcpy(rows, command->body + fixed, size);
-    status_t status = consumer_import(consumer, &state, rows, (uint32_t)(size / sizeof(*rows)), plane->now);
+    status_t status = consumer_import(consumer, &state, rows, (uint32_t)(size / sizeof(*rows)), *js->now);
     free(rows);
     return status;
 }
 
-void consumer_in(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+void consumer_in(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
     consumer_seat_t *seat = NULL;
     status_t status = STATUS_INVALID;
@@ -433,78 +430,77 @@ void consumer_in(plane_t *plane, const plane_command_t *command, stream_t *strea
         status = read_parts(command, stream, &parts);
     }
     if (status == STATUS_OK) {
-        status = seat_new(plane, stream, &parts.setup, false, &seat);
+        status = seat_new(js, stream, &parts.setup, false, &seat);
     }
     if (status == STATUS_OK) {
-        status = import_position(plane, command, seat->consumer);
+        status = import_position(js, command, seat->consumer);
         if (status == STATUS_OK) {
-            status = definition_put(plane, stream, &parts);
+            status = definition_put(js, stream, &parts);
         }
         if (status != STATUS_OK) {
-            consumer_remove(seat->consumer, plane->now);
-            seat_free(plane, seat);
+            consumer_remove(seat->consumer, *js->now);
+            seat_free(js, seat);
         }
     }
     free(parts.filters);
     if (status != STATUS_OK) {
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
-    plane->more = true;
-    command_done_durable(plane, command, stream->which_store, 0, BYTES_NONE);
+    js->more = true;
+    js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
 }
 
-static void consumer_end(plane_t *plane, const plane_command_t *command, consumer_seat_t *seat) {
+static void consumer_end(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
     stream_t *stream = seat->stream;
     uint8_t key[8];
     definition_key(key, stream->id, seat->id);
-    status_t status =
-        store_record_delete(plane->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)));
+    status_t status = store_record_delete(js->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)));
     if (status != STATUS_OK) {
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
-    consumer_remove(seat->consumer, plane->now);
-    seat_free(plane, seat);
-    command_done_durable(plane, command, stream->which_store, 0, BYTES_NONE);
+    consumer_remove(seat->consumer, *js->now);
+    seat_free(js, seat);
+    js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
 }
 
-static void consumer_again(plane_t *plane, const plane_command_t *command, consumer_seat_t *seat) {
+static void consumer_again(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
     uint64_t seq = 0;
-    status_t status = consumer_reset(seat->consumer, command->arg2, plane->now, &seq);
+    status_t status = consumer_reset(seat->consumer, command->arg2, *js->now, &seq);
     if (status != STATUS_OK) {
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
-    plane->more = true;
-    answer_state(plane, command, seat, true, seq);
+    js->more = true;
+    answer_state(js, command, seat, true, seq);
 }
 
-bool command_consumer(plane_t *plane, const plane_command_t *command) {
+bool js_command_seat(js_t *js, const plane_command_t *command) {
     if (command->op < COMMAND_CONSUMER_PUT || command->op > COMMAND_CONSUMER_RESET) {
         return false;
     }
-    stream_t *stream = stream_find(plane, command->target);
+    stream_t *stream = stream_find(js, command->target);
     if (stream == NULL) {
-        command_done(plane, command, STATUS_NOT_FOUND);
+        js_done(js, command, STATUS_NOT_FOUND);
         return true;
     }
     if (command->op == COMMAND_CONSUMER_PUT) {
-        consumer_put(plane, command, stream);
+        consumer_put(js, command, stream);
         return true;
     }
     consumer_seat_t *seat = seat_find(stream, command->arg);
     if (seat == NULL) {
-        command_done(plane, command, STATUS_NOT_FOUND);
+        js_done(js, command, STATUS_NOT_FOUND);
     } else if (command->op == COMMAND_CONSUMER_REMOVE) {
-        consumer_end(plane, command, seat);
+        consumer_end(js, command, seat);
     } else if (command->op == COMMAND_CONSUMER_RESET) {
-        consumer_again(plane, command, seat);
+        consumer_again(js, command, seat);
     } else if (command->op == COMMAND_CONSUMER_PAUSE) {
-        consumer_pause(seat->consumer, (int64_t)command->arg2, plane->now);
-        command_done(plane, command, STATUS_OK);
+        consumer_pause(seat->consumer, (int64_t)command->arg2, *js->now);
+        js_done(js, command, STATUS_OK);
     } else {
-        answer_state(plane, command, seat, false, 0);
+        answer_state(js, command, seat, false, 0);
     }
     return true;
 }

@@ -1,8 +1,8 @@
-/* js_publish.c: a message that a client publishes into a stream: its headers read once, appended, acknowledged when
+/* publish.c: a message that a client publishes into a stream: its headers read once, appended, acknowledged when
  * durable.
  *
  *     js_take: headers ("Nats-" fields only) > checks > store_append
- *     js_publish: js_take > PubAck or error        (js_fast.c: what a fast batch answers)
+ *     js_publish: js_take > PubAck or error        (fast.c: what a fast batch answers)
  *                              |
  *                              +-- held under the open batch's number (held.h)
  *
@@ -12,18 +12,18 @@
  */
 #include <stdlib.h>
 
+#include "jetstream/publish.h"
+
 #include "base/abi_types.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/copies.h"
-#include "base/status.h"
-#include "plane/held.h"
-#include "plane/js.h"
-#include "plane/peer.h"
-#include "plane/plane.h"
-#include "plane/publication.h"
+#include "exchange/held.h"
+#include "jetstream/job.h"
+#include "jetstream/js.h"
+#include "jetstream/stream.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"
@@ -55,21 +55,21 @@ static const refusal_t refused_subject_full = {503, 10077, "maximum messages per
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-void js_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload) {
-    uint64_t batch = store_batch(plane->stores[stream->which_store]);
-    status_t status = held_message(&plane->held[stream->which_store], batch, stream->account->id, PUBLICATION_UNJUDGED,
+void js_hold(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload) {
+    uint64_t batch = store_batch(js->stores[stream->which_store]);
+    status_t status = held_message(&js->held[stream->which_store], batch, stream->account->id, js->host->answer_flags,
                                    subject, BYTES_NONE, header, payload);
     /* Without memory for it the publisher gets no ack and sends again: nothing is lost, nothing is claimed. */
     (void)status;
 }
 
-static void answer_stored(plane_t *plane, const stream_t *stream, bytes_t reply, uint64_t seq, bool duplicate) {
+static void answer_stored(js_t *js, const stream_t *stream, bytes_t reply, uint64_t seq, bool duplicate) {
     text_t text;
     text.size = 0;
     text_add(&text, stream->ack_prefix);
     text_add_number(&text, seq);
     text_add_literal(&text, duplicate ? ",\"duplicate\": true}" : "}");
-    js_hold(plane, stream, reply, BYTES_NONE, text_bytes(&text));
+    js_hold(js, stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
 /* What people read of a header may be cut; the answer around it may not. */
@@ -93,7 +93,7 @@ void js_add_refusal(text_t *text, const refusal_t *refusal) {
     text_add_literal(text, refusal->quoted ? "\\\"\"}" : "\"}");
 }
 
-void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, const refusal_t *refusal) {
+void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const refusal_t *refusal) {
     if (reply.size == 0 || (stream->config.flags & STREAM_NO_ACK) != 0) {
         return;
     }
@@ -102,7 +102,7 @@ void js_answer_refused(plane_t *plane, const stream_t *stream, bytes_t reply, co
     text_add_literal(&text, "{");
     js_add_refusal(&text, refusal);
     text_add(&text, stream->error_suffix);
-    (void)publish_inside(plane, stream->account, reply, BYTES_NONE, BYTES_NONE, text_bytes(&text));
+    (void)js_say(js, stream->account, reply, BYTES_NONE, text_bytes(&text));
 }
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
@@ -239,9 +239,9 @@ static bool drop_ttl(bytes_t name) {
 }
 
 /* With what the checks have added. Without memory the message keeps its own. */
-static bytes_t changed_header(plane_t *plane, const intake_t *intake, bytes_t header) {
+static bytes_t changed_header(js_t *js, const intake_t *intake, bytes_t header) {
     bool empty = false;
-    buffer_t *out = &plane->scratch;
+    buffer_t *out = &js->scratch;
     out->size = 0;
     status_t status = headers_copy_without(out, header, intake->ttl_size != 0 ? drop_ttl : drop_nothing, true, &empty);
     if (status == STATUS_OK && intake->order.add_rollup) {
@@ -254,19 +254,19 @@ static bytes_t changed_header(plane_t *plane, const intake_t *intake, bytes_t he
 }
 
 /* A status in the block's first line is not stored, nor is what a service import adds. */
-static bytes_t stored_header(plane_t *plane, bytes_t header) {
+static bytes_t stored_header(js_t *js, bytes_t header) {
     bytes_t plain = BYTES_LITERAL("NATS/1.0\r\n");
     bytes_t info;
     if (bytes_starts(header, plain) && !headers_find(header, BYTES_LITERAL("Nats-Request-Info"), &info)) {
         return header;
     }
     bool empty = false;
-    plane->scratch.size = 0;
+    js->scratch.size = 0;
     if (!bytes_starts(header, BYTES_LITERAL("NATS/1.0"))
-        || headers_copy_without(&plane->scratch, header, drop_nothing, true, &empty) != STATUS_OK) {
+        || headers_copy_without(&js->scratch, header, drop_nothing, true, &empty) != STATUS_OK) {
         return header;
     }
-    return empty ? BYTES_NONE : bytes_of(plane->scratch.at, (uint32_t)plane->scratch.size);
+    return empty ? BYTES_NONE : bytes_of(js->scratch.at, (uint32_t)js->scratch.size);
 }
 
 /* ---- the publish ------------------------------------------------------------------------------------------------- */
@@ -309,10 +309,10 @@ static void name_verdict(taken_t *taken) {
     taken->refusal = *refusal;
 }
 
-static const refusal_t *read_intake(plane_t *plane, stream_t *stream, const message_t *message, intake_t *intake) {
-    read_headers(intake, stream, message->header, plane->now);
+static const refusal_t *read_intake(js_t *js, stream_t *stream, const message_t *message, intake_t *intake) {
+    read_headers(intake, stream, message->header, *js->now);
     if (LEAF_UNLIKELY(intake->scheduling)) {
-        const refusal_t *refusal = js_schedule_read(plane, stream, message, &intake->order);
+        const refusal_t *refusal = js_schedule_read(js, stream, message, &intake->order);
         if (refusal != NULL) {
             refuse(intake, 11, refusal);
         }
@@ -326,7 +326,7 @@ static const refusal_t *read_intake(plane_t *plane, stream_t *stream, const mess
     return intake->refusal.code != 0 ? &intake->refusal : NULL;
 }
 
-static void take(plane_t *plane, stream_t *stream, const message_t *message, bool inside, taken_t *taken) {
+static void take(js_t *js, stream_t *stream, const message_t *message, bool inside, taken_t *taken) {
     taken->refusal.code = 0;
     const refusal_t *refusal = js_refused_outright(stream, message);
     intake_t intake;
@@ -338,18 +338,18 @@ static void take(plane_t *plane, stream_t *stream, const message_t *message, boo
         if (message->header.size > HEADER_BYTES_MAX) {
             refusal = &refused_header;
         } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))) {
-            refusal = read_intake(plane, stream, message, &intake);
+            refusal = read_intake(js, stream, message, &intake);
             refusal = inside ? NULL : refusal;
         }
         bool changed = intake.ttl_size != 0 || intake.order.add_rollup;
         intake.append.header =
-            changed ? changed_header(plane, &intake, message->header) : stored_header(plane, message->header);
+            changed ? changed_header(js, &intake, message->header) : stored_header(js, message->header);
     }
     if (LEAF_UNLIKELY(refusal != NULL)) {
         taken->refusal = *refusal;
         return;
     }
-    taken->appended = js_append(plane, stream, &intake.append);
+    taken->appended = js_append(js, stream, &intake.append);
     name_verdict(taken);
     bool stored = taken->appended.verdict == APPEND_STORED || taken->appended.verdict == APPEND_SKIPPED;
     if (LEAF_UNLIKELY(intake.order.ends.size != 0) && stored) {
@@ -357,12 +357,12 @@ static void take(plane_t *plane, stream_t *stream, const message_t *message, boo
     }
 }
 
-void js_take(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken) {
-    take(plane, stream, message, false, taken);
+void js_take(js_t *js, stream_t *stream, const message_t *message, taken_t *taken) {
+    take(js, stream, message, false, taken);
 }
 
-void js_take_inside(plane_t *plane, stream_t *stream, const message_t *message, taken_t *taken) {
-    take(plane, stream, message, true, taken);
+void js_take_inside(js_t *js, stream_t *stream, const message_t *message, taken_t *taken) {
+    take(js, stream, message, true, taken);
 }
 
 /* ---- a long rollup ----------------------------------------------------------------------------------------------- */
@@ -374,7 +374,7 @@ typedef struct roll_job {
     bytes_t reply;
 } roll_job_t;
 
-static bool roll_step(plane_t *plane, job_t *job) {
+static bool roll_step(js_t *js, job_t *job) {
     roll_job_t *roll = (roll_job_t *)job;
     uint64_t purged;
     bool more = false;
@@ -383,17 +383,17 @@ static bool roll_step(plane_t *plane, job_t *job) {
         return false;
     }
     if (roll->reply.size != 0 && status == STATUS_OK) {
-        answer_stored(plane, job->stream, roll->reply, roll->purge.below_seq, false);
+        answer_stored(js, job->stream, roll->reply, roll->purge.below_seq, false);
     } else if (roll->reply.size != 0) {
-        js_answer_refused(plane, job->stream, roll->reply, &refused_space);
+        js_answer_refused(js, job->stream, roll->reply, &refused_space);
     }
     return true;
 }
 
-static void roll_end(plane_t *plane, job_t *job, status_t status) {
+static void roll_end(js_t *js, job_t *job, status_t status) {
     roll_job_t *roll = (roll_job_t *)job;
     if (status == STATUS_FULL && roll->reply.size != 0) {
-        js_answer_refused(plane, job->stream, roll->reply, &refused_space);
+        js_answer_refused(js, job->stream, roll->reply, &refused_space);
     }
     store_purge_end(&roll->purge);
     bytes_release(&roll->subject);
@@ -401,12 +401,12 @@ static void roll_end(plane_t *plane, job_t *job, status_t status) {
     free(roll);
 }
 
-void js_roll(plane_t *plane, stream_t *stream, const taken_t *taken, bytes_t reply) {
+void js_roll(js_t *js, stream_t *stream, const taken_t *taken, bytes_t reply) {
     roll_job_t *roll = calloc(1, sizeof(*roll));
     stored_message_t message; /* its subject may have been transformed */
     if (roll == NULL || store_read(stream->store, taken->appended.seq, &message) != STATUS_OK) {
         free(roll);
-        js_answer_refused(plane, stream, reply, &refused_space);
+        js_answer_refused(js, stream, reply, &refused_space);
         return;
     }
     roll->job = (job_t){.stream = stream, .refusable = true, .step = roll_step, .end = roll_end};
@@ -414,37 +414,33 @@ void js_roll(plane_t *plane, stream_t *stream, const taken_t *taken, bytes_t rep
     roll->reply = bytes_copy(reply);
     roll->purge = (store_purge_t){.filter = roll->subject, .below_seq = taken->appended.seq};
     if (taken->appended.rolling == 1 && roll->subject.size == 0) {
-        roll_end(plane, &roll->job, STATUS_FULL); /* no memory: without its subject it would take out all */
+        roll_end(js, &roll->job, STATUS_FULL); /* no memory: without its subject it would take out all */
         return;
     }
-    job_start(plane, &roll->job);
+    job_start(js, &roll->job);
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
-void js_publish(plane_t *plane, stream_t *stream, const publication_t *publication) {
-    const message_t *message = &publication->message;
+void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t shown) {
     message_t delivered;
     /* What a consumer delivers to this stream's subject keeps the one that it was stored under. */
-    if (LEAF_UNLIKELY(publication->shown.size != 0)) {
+    if (LEAF_UNLIKELY(shown.size != 0)) {
         delivered = *message;
-        delivered.subject = publication->shown;
+        delivered.subject = shown;
         message = &delivered;
     }
-    if (publication->origin != NULL) {
-        core_fed(plane, publication->origin, stream->which_store);
-    }
     if (LEAF_UNLIKELY(js_in_fast_batch(message->reply))) {
-        js_fast(plane, stream, message);
+        js_fast(js, stream, message);
         return;
     }
     taken_t taken;
-    js_take(plane, stream, message, &taken);
+    js_take(js, stream, message, &taken);
     if (LEAF_UNLIKELY(taken.refusal.code != 0)) {
-        js_answer_refused(plane, stream, message->reply, &taken.refusal);
+        js_answer_refused(js, stream, message->reply, &taken.refusal);
     } else if (LEAF_UNLIKELY(taken.appended.rolling != 0)) {
-        js_roll(plane, stream, &taken, (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
+        js_roll(js, stream, &taken, (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
     } else if (message->reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
-        answer_stored(plane, stream, message->reply, taken.appended.seq, taken.appended.verdict == APPEND_DUPLICATE);
+        answer_stored(js, stream, message->reply, taken.appended.seq, taken.appended.verdict == APPEND_DUPLICATE);
     }
 }

@@ -16,10 +16,11 @@
 #include "base/bytes.h"
 #include "base/copies.h"
 #include "base/status.h"
-#include "plane/command.h"
-#include "plane/exchange.h"
-#include "plane/js.h"
-#include "plane/plane.h"
+#include "exchange/exchange.h"
+#include "exchange/strings.h"
+#include "jetstream/job.h"
+#include "jetstream/js.h"
+#include "jetstream/stream.h"
 #include "store/store.h"
 
 /* body and extra of a command live only until it has run. */
@@ -77,17 +78,17 @@ static bool list_subject(void *context, bytes_t subject, uint64_t count, uint64_
     return !job->failed;
 }
 
-static bool state_answer(plane_t *plane, state_job_t *job) {
+static bool state_answer(js_t *js, state_job_t *job) {
     if (job->failed || job->out.size > UINT32_MAX) {
-        command_done(plane, &job->command, STATUS_NO_MEMORY);
+        js_done(js, &job->command, STATUS_NO_MEMORY);
         return true;
     }
     memcpy(job->out.at, &job->state, sizeof(job->state));
-    command_answer(plane, &job->command, STATUS_OK, 0, 0, bytes_of(job->out.at, (uint32_t)job->out.size));
+    js_answer(js, &job->command, STATUS_OK, 0, 0, bytes_of(job->out.at, (uint32_t)job->out.size));
     return true;
 }
 
-static bool state_step(plane_t *plane, job_t *base) {
+static bool state_step(js_t *js, job_t *base) {
     state_job_t *job = (state_job_t *)base;
     status_t status = STATUS_OK;
     if (job->deleted) {
@@ -99,7 +100,7 @@ static bool state_step(plane_t *plane, job_t *base) {
     }
     job->failed = job->failed || (status != STATUS_OK && status != STATUS_AGAIN);
     if (job->failed) {
-        return state_answer(plane, job);
+        return state_answer(js, job);
     }
     if (status == STATUS_AGAIN) {
         return false;
@@ -107,15 +108,15 @@ static bool state_step(plane_t *plane, job_t *base) {
     if (job->walk == NULL && job->filter.size != 0) {
         job->walk = store_walk_open(base->stream->store, job->filter); /* behind the deleted ones */
         job->failed = job->walk == NULL;
-        return state_step(plane, base);
+        return state_step(js, base);
     }
-    return state_answer(plane, job);
+    return state_answer(js, job);
 }
 
-static void state_end(plane_t *plane, job_t *base, status_t status) {
+static void state_end(js_t *js, job_t *base, status_t status) {
     state_job_t *job = (state_job_t *)base;
     if (status != STATUS_OK) {
-        command_done(plane, &job->command, status);
+        js_done(js, &job->command, status);
     }
     store_walk_close(job->walk);
     bytes_release(&job->filter);
@@ -123,18 +124,18 @@ static void state_end(plane_t *plane, job_t *base, status_t status) {
     free(job);
 }
 
-void stream_state(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+void stream_state(js_t *js, const plane_command_t *command, stream_t *stream) {
     stream_state_t state;
     strings_t strings = strings_of(command);
     bytes_t filter = strings_next(&strings);
     stream_state_of(stream, &state);
     if (command->arg != 1 && filter.size == 0) {
-        command_answer(plane, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+        js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
         return;
     }
     state_job_t *job = calloc(1, sizeof(*job));
     if (job == NULL) {
-        command_done(plane, command, STATUS_NO_MEMORY);
+        js_done(js, command, STATUS_NO_MEMORY);
         return;
     }
     job->job = (job_t){.stream = stream, .step = state_step, .end = state_end};
@@ -147,7 +148,7 @@ void stream_state(plane_t *plane, const plane_command_t *command, stream_t *stre
     job->state.deleted_count = job->deleted ? 0 : state.deleted_count;
     buffer_init(&job->out, UINT64_C(1) << 32);
     job->failed = buffer_append(&job->out, &state, sizeof(state)) != STATUS_OK || job->filter.size != filter.size;
-    job_start(plane, &job->job);
+    job_start(js, &job->job);
 }
 
 /* ---- purge ------------------------------------------------------------------------------------------------------- */
@@ -160,7 +161,7 @@ typedef struct purge_job {
     uint64_t purged;
 } purge_job_t;
 
-static bool purge_step(plane_t *plane, job_t *base) {
+static bool purge_step(js_t *js, job_t *base) {
     purge_job_t *job = (purge_job_t *)base;
     uint64_t purged = 0;
     bool more = false;
@@ -170,24 +171,24 @@ static bool purge_step(plane_t *plane, job_t *base) {
         return false;
     }
     if (status != STATUS_OK) {
-        command_done(plane, &job->command, status);
+        js_done(js, &job->command, status);
     } else {
-        command_done_durable(plane, &job->command, base->stream->which_store, job->purged, BYTES_NONE);
+        js_done_durable(js, &job->command, base->stream->which_store, job->purged, BYTES_NONE);
     }
     return true;
 }
 
-static void purge_end(plane_t *plane, job_t *base, status_t status) {
+static void purge_end(js_t *js, job_t *base, status_t status) {
     purge_job_t *job = (purge_job_t *)base;
     if (status != STATUS_OK) {
-        command_done(plane, &job->command, status);
+        js_done(js, &job->command, status);
     }
     store_purge_end(&job->purge);
     bytes_release(&job->filter);
     free(job);
 }
 
-void stream_purge(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+void stream_purge(js_t *js, const plane_command_t *command, stream_t *stream) {
     purge_job_t *job = calloc(1, sizeof(*job));
     strings_t strings = strings_of(command);
     bytes_t filter = strings_next(&strings);
@@ -195,14 +196,14 @@ void stream_purge(plane_t *plane, const plane_command_t *command, stream_t *stre
     if (job == NULL || copy.size != filter.size) { /* without its filter it would take out all */
         bytes_release(&copy);
         free(job);
-        command_done(plane, command, STATUS_NO_MEMORY);
+        js_done(js, command, STATUS_NO_MEMORY);
         return;
     }
     job->job = (job_t){.stream = stream, .step = purge_step, .end = purge_end};
     job->command = kept(command);
     job->filter = copy;
     job->purge = (store_purge_t){.filter = copy, .below_seq = command->arg, .keep = command->arg2};
-    job_start(plane, &job->job);
+    job_start(js, &job->job);
 }
 
 /* ---- one message ------------------------------------------------------------------------------------------------- */
@@ -214,46 +215,44 @@ typedef struct get_job {
     bytes_t subject; /* own copy */
 } get_job_t;
 
-static void answer_get(plane_t *plane, const plane_command_t *command, status_t status,
-                       const stored_message_t *message) {
+static void answer_get(js_t *js, const plane_command_t *command, status_t status, const stored_message_t *message) {
     if (status != STATUS_OK) {
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
-    event_entry_t *entry =
-        event_answer(&plane->exchange, STATUS_OK, message->subject, message->header, message->payload);
+    event_entry_t *entry = event_answer(js->exchange, STATUS_OK, message->subject, message->header, message->payload);
     if (entry != NULL) {
         entry->event.token = command->token;
         entry->event.target = command->target;
         entry->event.arg = message->seq;
         entry->event.arg2 = (uint64_t)message->ts;
     }
-    event_post(&plane->exchange, entry);
+    event_post(js->exchange, entry);
 }
 
-static bool get_step(plane_t *plane, job_t *base) {
+static bool get_step(js_t *js, job_t *base) {
     get_job_t *job = (get_job_t *)base;
     stored_message_t message;
     status_t status = search_step(base->stream, &job->search, &message);
     if (status == STATUS_AGAIN) {
         return false;
     }
-    answer_get(plane, &job->command, status, &message);
+    answer_get(js, &job->command, status, &message);
     return true;
 }
 
-static void get_end(plane_t *plane, job_t *base, status_t status) {
+static void get_end(js_t *js, job_t *base, status_t status) {
     get_job_t *job = (get_job_t *)base;
     if (status != STATUS_OK) {
-        command_done(plane, &job->command, status);
+        js_done(js, &job->command, status);
     }
     search_end(&job->search);
     bytes_release(&job->subject);
     free(job);
 }
 
-static void get_by_search(plane_t *plane, const plane_command_t *command, stream_t *stream,
-                          const message_query_t *query, uint64_t from) {
+static void get_by_search(js_t *js, const plane_command_t *command, stream_t *stream, const message_query_t *query,
+                          uint64_t from) {
     strings_t strings = strings_of(command);
     bytes_t subject = query->mode == QUERY_START_TIME ? BYTES_NONE : strings_next(&strings);
     get_job_t *job = calloc(1, sizeof(*job));
@@ -261,20 +260,20 @@ static void get_by_search(plane_t *plane, const plane_command_t *command, stream
     if (job == NULL || copy.size != subject.size) {
         bytes_release(&copy);
         free(job);
-        command_done(plane, command, STATUS_NO_MEMORY);
+        js_done(js, command, STATUS_NO_MEMORY);
         return;
     }
     job->job = (job_t){.stream = stream, .step = get_step, .end = get_end};
     job->command = kept(command);
     job->subject = copy;
     job->search = (search_t){.pattern = copy, .from = from, .last = query->mode == QUERY_LAST_BY_SUBJECT};
-    job_start(plane, &job->job);
+    job_start(js, &job->job);
 }
 
-void message_get(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+void message_get(js_t *js, const plane_command_t *command, stream_t *stream) {
     message_query_t query;
     if (command->body_size != sizeof(query)) {
-        command_done(plane, command, STATUS_INVALID);
+        js_done(js, command, STATUS_INVALID);
         return;
     }
     memcpy(&query, command->body, sizeof(query));
@@ -285,21 +284,21 @@ void message_get(plane_t *plane, const plane_command_t *command, stream_t *strea
         status = store_seq_at_time(stream->store, query.start_ts, &from);
     }
     if (status != STATUS_OK || query.mode > QUERY_START_TIME) {
-        command_done(plane, command, status != STATUS_OK ? status : STATUS_INVALID);
+        js_done(js, command, status != STATUS_OK ? status : STATUS_INVALID);
     } else if (query.mode != QUERY_SEQUENCE) {
-        get_by_search(plane, command, stream, &query, from);
+        get_by_search(js, command, stream, &query, from);
     } else {
         bool visible = query.sequence <= store_stream_visible(stream->store);
         status = visible ? store_read(stream->store, query.sequence, &message) : STATUS_NOT_FOUND;
-        answer_get(plane, command, status, &message);
+        answer_get(js, command, status, &message);
     }
 }
 
-void message_delete(plane_t *plane, const plane_command_t *command, stream_t *stream) {
+void message_delete(js_t *js, const plane_command_t *command, stream_t *stream) {
     status_t status = store_delete(stream->store, command->arg);
     if (status != STATUS_OK) {
-        command_done(plane, command, status);
+        js_done(js, command, status);
         return;
     }
-    command_done_durable(plane, command, stream->which_store, 0, BYTES_NONE);
+    js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
 }

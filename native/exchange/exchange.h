@@ -14,8 +14,8 @@
  * meanwhile. Debts are bounded by number and bytes; pressure.c gives each connection its credit and decides whom to
  * read.
  */
-#ifndef LEAFD_PLANE_EXCHANGE_H
-#define LEAFD_PLANE_EXCHANGE_H
+#ifndef LEAFD_EXCHANGE_EXCHANGE_H
+#define LEAFD_EXCHANGE_EXCHANGE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

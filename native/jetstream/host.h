@@ -1,0 +1,65 @@
+/* host.h: what JetStream needs of the plane around it: subjects to listen to, somebody who publishes and delivers, a way
+ * to wake up. All that jetstream/ knows of the plane is this table of functions, set once at the start; a test has a
+ * small one of its own (tests/native/js_rig.h).
+ *
+ * Every function runs in the plane's thread and returns at once. What JetStream publishes reaches its own targets at the
+ * next tick only: no function here leads back into JetStream, but release (see there).
+ */
+#ifndef LEAFD_JETSTREAM_HOST_H
+#define LEAFD_JETSTREAM_HOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "exchange/exchange.h"
+#include "exchange/held.h"
+#include "text/hash8.h"
+
+/* What JetStream knows of an account. The host's own account begins with it. */
+typedef struct js_account {
+    uint32_t id;
+    uint32_t job_count; /* jobs.c: of its streams, that wait for their next step */
+    uint8_t hash8[HASH8_SIZE];
+} js_account_t;
+
+/* What a message that comes to a target is for: which function of js.h the host calls. */
+typedef enum js_role {
+    JS_PUBLISH = 0, /* js_publish, object: stream_t */
+    JS_DIRECT,      /* js_direct, stream_t */
+    JS_NEXT,        /* js_next, consumer_seat_t */
+    JS_ACK,         /* js_ack, consumer_seat_t */
+    JS_FLOW,        /* js_flow, consumer_seat_t */
+    JS_INGEST,      /* ingest_frame, ingest_t */
+} js_role_t;
+
+typedef struct sink sink_t; /* the host's: one target */
+
+typedef struct js_host {
+    js_account_t *(*account)(plane_t *plane, uint32_t id); /* NULL: there is none */
+    /* A target: object gets what is published to subject. An error leaves *out as it was. */
+    status_t (*listen)(plane_t *plane, js_account_t *account, js_role_t role, bytes_t subject, void *object,
+                       sink_t **out);
+    void (*unlisten)(plane_t *plane, sink_t *sink);
+    bytes_t (*subject)(const sink_t *sink); /* what it listens to */
+    /* A status or an answer that waits for nothing. */
+    void (*publish)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
+                    bytes_t payload);
+    delivered_t (*deliver)(plane_t *plane, js_account_t *account, const delivery_t *delivery);
+    bool (*interest)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group);
+    /* Does anybody but JetStream have that very subject, without wildcards? */
+    bool (*exact_interest)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group);
+    /* A held message whose batch is on disk. This one may lead to js_publish: its subject may be a stream's. */
+    void (*release)(plane_t *plane, const held_entry_t *entry);
+    /* An advisory for control: is there room, asked before it is made; the advisory, gone either way. */
+    bool (*advisory_room)(plane_t *plane);
+    void (*advise)(plane_t *plane, event_entry_t *entry);
+    /* A turn is due when fd is readable. */
+    status_t (*watch)(plane_t *plane, uint32_t which_store, int fd);
+    uint32_t answer_flags; /* of held_entry_t: what js_hold gives release */
+} js_host_t;
+
+#endif

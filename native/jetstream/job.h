@@ -1,0 +1,62 @@
+/* job.h: work on a stream that may take longer than a tick may (jobs.c), and looking for one message in steps.
+ */
+#ifndef LEAFD_JETSTREAM_JOB_H
+#define LEAFD_JETSTREAM_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "jetstream/host.h"
+#include "store/store.h"
+
+typedef struct js js_t;
+typedef struct stream stream_t;
+typedef struct job job_t;
+
+/* What a step counts for in its tick. What is over with its first look is not free either: a client may ask for
+ * thousands at once. */
+#define JOB_STEP 16u
+#define JOB_LAST (JOB_STEP / 2) /* the step that a job is over with */
+#define JOB_LOOK (JOB_STEP / 4) /* many subjects or messages, over at once */
+#define JOB_GLANCE 1u           /* one message, found at once */
+
+/* Work on a stream in bounded steps; the first member of a struct of the owner's. */
+struct job {
+    job_t *next;
+    stream_t *stream;
+    bool refusable;                     /* a client asks: may be told that there are too many */
+    bool (*step)(js_t *js, job_t *job); /* true: over, and answered */
+    /* frees it. STATUS_OK: over; STATUS_NOT_FOUND: the stream goes; STATUS_FULL: too many (refusable), to be answered
+ */
+    void (*end)(js_t *js, job_t *job, status_t status);
+};
+void job_start(js_t *js, job_t *job); /* it may be gone when this returns */
+bool job_turn(const js_t *js);        /* has this tick a step left? */
+/* it has not, and there is no room to wait: job_wait would end it at once */
+bool job_refused(const js_t *js, const js_account_t *account);
+void job_wait(js_t *js, job_t *job); /* the same for one that has made its first step */
+void jobs_step(js_t *js);
+void jobs_forget(js_t *js, const stream_t *stream);
+
+#define SEARCH_MESSAGES 8192u /* one step looks at so many messages, or subjects */
+#define SEARCH_SUBJECTS 4096u
+
+/* The newest message of a subject or pattern, or the next one from a sequence on, among those on disk. Begun with zeros
+ * but for the first three. The answer to `next` is that of the moment of the last step; to `last`, one that is there
+ * then, and none that was there all the while is newer. */
+typedef struct search {
+    bytes_t pattern; /* the caller's; empty = every message (next only) */
+    uint64_t from;
+    bool last;
+    bool bounding;
+    uint32_t tries;
+    uint64_t bound;
+    store_newest_t newest;
+} search_t;
+/* STATUS_AGAIN: not known yet */
+LEAF_MUST_USE status_t search_step(const stream_t *stream, search_t *search, stored_message_t *out);
+void search_end(search_t *search);
+
+#endif

@@ -1,0 +1,124 @@
+/* js.h: JetStream as the plane sees it: its state, its turn, its commands, and what its targets do with a message.
+ *
+ *     jetstream.c  open, close, one turn                       stream.c    streams and their subjects
+ *     publish.c    a message into a stream                     seat.c      consumers' seats
+ *     append.c     its last step, for all                      stream_jobs.c  state, purge, one message
+ *     fast.c       fast batches                                jobs.c      what takes longer than a tick may, in steps
+ *     schedule.c   messages that are due later                 ingest.c    what mirrors and sources take in
+ *     direct.c direct_request.c   direct gets                  export.c import.c   backup and restore
+ *     ack_reply.c  the subject of a delivery
+ *
+ * The store keeps messages, consume/ decides about deliveries; what is here speaks the protocol around them: subjects,
+ * headers, JSON of PubAcks, statuses. What does not live here: connections, accounts and permissions, which are the
+ * host's (host.h); validation of definitions (control). Reference: tests/wire/jetstream.md.
+ */
+#ifndef LEAFD_JETSTREAM_JS_H
+#define LEAFD_JETSTREAM_JS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "exchange/exchange.h"
+#include "exchange/held.h"
+#include "exchange/table.h"
+#include "jetstream/host.h"
+#include "jetstream/job.h"
+#include "jetstream/stream.h"
+#include "store/store.h"
+#include "wire/emit.h"
+
+#define STORE_FILE 0
+#define STORE_MEMORY 1
+
+typedef struct ingest ingest_t;             /* ingest.c */
+typedef struct fast_batches fast_batches_t; /* fast.c */
+
+struct js {
+    /* the host's */
+    const js_host_t *host;
+    plane_t *plane;
+    exchange_t *exchange;
+    const plane_limits_t *limits;
+    const moment_t *now;  /* of this turn */
+    uint64_t ring_max[2]; /* bytes that each may take: batches on their way to the disk, by store */
+    uint64_t heads_max;   /* cached heads of subjects */
+    uint64_t held_max;    /* what waits for a store's batches */
+
+    store_t *stores[2];
+    held_t held[2];         /* what waits for their batches */
+    event_entry_t *late[2]; /* completions that held.c had no memory for: none is ever lost */
+    consume_t *consume;     /* NULL: there is no JetStream */
+    table_t streams;        /* id > stream_t */
+    job_t *jobs;            /* jobs.c: oldest first */
+    job_t *jobs_last;
+    uint32_t job_count;
+    uint32_t job_work; /* done in this tick: JOB_STEP and its parts (job.h) */
+    ingest_t *ingests;
+    fast_batches_t *fast; /* NULL until the first fast batch */
+    buffer_t scratch;     /* for a header block or reply being composed */
+    char *memory_directory;
+    uint64_t random;
+    bool more; /* something is left to do without waiting; the host takes it */
+};
+
+/* ---- jetstream.c ------------------------------------------------------------------------------------------------- */
+
+/* The host's members are set. limits->jetstream 0: none of it, and nothing is opened. reason: PLANE_REASON_SIZE. */
+LEAF_MUST_USE status_t js_open(js_t *js, const char *directory, const char *memory_directory, char *reason);
+LEAF_MUST_USE status_t js_memory_store(js_t *js); /* opens it on first use */
+void js_shutdown(js_t *js);                       /* the last turn is to make everything durable */
+void js_close_streams(js_t *js);                  /* their targets go, while the host still has accounts */
+void js_close(js_t *js);
+
+/* A turn, in this order. The batch of the stores, and what waited for one; then deliveries. */
+void js_settle_stores(js_t *js);
+/* interest_changed: somebody subscribed or went; unblocked: a receiver that was full has room. */
+void js_settle_consumers(js_t *js, bool interest_changed, bool unblocked);
+/* No room for more in the store's ring, or for the answers that wait for its disk: who publishes has to wait. */
+bool js_lagging(const js_t *js, uint32_t which_store);
+bool js_batch_waits(const js_t *js);      /* a batch is open, and nothing but a turn will write it */
+void js_chores(js_t *js);                 /* now and then */
+int64_t js_next_deadline(const js_t *js); /* of stores and consumers; INT64_MAX: none */
+void js_stats(js_t *js, plane_stats_t *stats);
+
+bool js_command(js_t *js, const plane_command_t *command); /* false: not one of JetStream's */
+void js_done(js_t *js, const plane_command_t *command, status_t status);
+void js_answer(js_t *js, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2, bytes_t payload);
+/* When everything that is in the store's open batch is on disk. */
+void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_store, uint64_t arg, bytes_t payload);
+
+bool js_command_stream(js_t *js, const plane_command_t *command); /* stream.c; false: not one of these */
+bool js_command_seat(js_t *js, const plane_command_t *command);
+bool js_command_ingest(js_t *js, const plane_command_t *command);
+
+/* ---- the targets ------------------------------------------------------------------------------------------------- */
+
+/* shown: the subject that a client would see, where it is not the one that was routed; empty = the same. */
+void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t shown);
+void js_direct(js_t *js, stream_t *stream, const message_t *message);
+void js_next(js_t *js, consumer_seat_t *seat, const message_t *message);
+void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message);
+void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message);
+/* false: it does not run. */
+bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store);
+void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t shown);
+
+/* ---- between its files ------------------------------------------------------------------------------------------- */
+
+consume_out_t js_consume_out(js_t *js); /* seat.c */
+
+void ingest_chores(js_t *js); /* silence */
+void ingest_stream_removed(js_t *js, const stream_t *stream);
+void ingest_free_all(js_t *js);
+
+static inline void js_say(js_t *js, js_account_t *account, bytes_t subject, bytes_t header, bytes_t payload) {
+    js->host->publish(js->plane, account, subject, BYTES_NONE, header, payload);
+}
+
+#endif

@@ -1,0 +1,87 @@
+/* publish.h: the way of a message into a stream: its headers read, its batch, its schedule, the append, what it is
+ * answered.
+ */
+#ifndef LEAFD_JETSTREAM_PUBLISH_H
+#define LEAFD_JETSTREAM_PUBLISH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "jetstream/stream.h"
+#include "store/store.h"
+#include "text/text.h"
+#include "text/transform.h"
+#include "wire/emit.h"
+
+#define HEADER_BYTES_MAX 65535u /* of a stored message, as in the reference */
+
+/* ---- publish.c --------------------------------------------------------------------------------------------------- */
+
+/* Why a message was not taken, as a PubAck tells it. */
+typedef struct refusal {
+    uint32_t code; /* 0 = none */
+    uint32_t err_code;
+    const char *text;
+    bytes_t detail; /* behind the text */
+    bool quoted;    /* the detail is shown in quotes */
+} refusal_t;
+
+typedef struct taken {
+    refusal_t refusal; /* code 0: taken, and appended says as what. Slices live as long as the message and this */
+    appended_t appended;
+    uint8_t digits[20];
+} taken_t;
+
+/* Reads the headers, checks, appends. Answers nobody. */
+void js_take(js_t *js, stream_t *stream, const message_t *message, taken_t *taken);
+/* What a rollup takes out beyond its first step goes in the steps of a job; the PubAck (reply empty: none) comes when
+ * it is done. */
+void js_roll(js_t *js, stream_t *stream, const taken_t *taken, bytes_t reply);
+/* What the store would refuse first, so that it wins over what the headers say. NULL: nothing. */
+const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message);
+void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const refusal_t *refusal);
+void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...} */
+
+extern const refusal_t refused_ttl_off;
+/* A message of the server's own: what clients may not say in their headers is not looked at. */
+void js_take_inside(js_t *js, stream_t *stream, const message_t *message, taken_t *taken);
+
+/* ---- schedule.c -------------------------------------------------------------------------------------------------- */
+
+/* What the "Nats-Schedule..." headers of a message order. */
+typedef struct schedule_order {
+    int64_t due_ts;  /* a schedule, and its first time; 0 = none */
+    bool add_rollup; /* it is to say that it replaces an earlier one */
+    bytes_t ends;    /* the subject of a schedule that ends with this message */
+} schedule_order_t;
+/* Checks as the reference does. NULL: nothing to refuse. */
+const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const message_t *message, schedule_order_t *order);
+void js_schedule_end(stream_t *stream, bytes_t subject);                                   /* purges the schedule */
+bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts); /* the store's hook */
+
+/* ---- fast.c ------------------------------------------------------------------------------------------------------ */
+
+bool js_in_fast_batch(bytes_t reply); /* the message says that it belongs to one */
+void js_fast(js_t *js, stream_t *stream, const message_t *message);
+void js_fast_chores(js_t *js); /* drops what was silent for long */
+void js_fast_forget(js_t *js, const stream_t *stream);
+
+/* ---- append.c ---------------------------------------------------------------------------------------------------- */
+
+/* Stores a message, renamed and published again as its stream wants it. May change the append's skip. */
+appended_t js_append(js_t *js, stream_t *stream, append_t *append);
+/* Under which subject that would be stored; *out may hold it. Empty: none that fits. */
+bytes_t js_stored_subject(js_t *js, const stream_t *stream, bytes_t subject, text_t *out);
+/* texts: source and destination of the stored subject, then those of what is published again; an empty destination is
+ * none, and *out NULL when both are. STATUS_INVALID: no such transform. */
+LEAF_MUST_USE status_t rewrite_new(const bytes_t texts[4], bool headers_only, stored_rewrite_t **out);
+void rewrite_free(stored_rewrite_t *rewrite);
+/* The subject's new name, in out; itself when the transform is not for it; empty when the name is too long. */
+bytes_t js_transformed(js_t *js, const transform_t *transform, bytes_t subject, text_t *out);
+
+/* Holds a message until the stream's open batch is on disk (memory streams: until the tick ends). */
+void js_hold(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);
+
+#endif

@@ -1,0 +1,76 @@
+/* stream.h: a stream and its consumers' seats, as the commands of control define them.
+ *
+ * The store keeps its messages, consume/ decides about deliveries; what is here are the subjects that lead to them.
+ */
+#ifndef LEAFD_JETSTREAM_STREAM_H
+#define LEAFD_JETSTREAM_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "consume/consume.h"
+#include "exchange/exchange.h"
+#include "jetstream/host.h"
+#include "store/store.h"
+
+#define STREAM_SUBJECTS_MAX 32768u
+
+typedef struct js js_t;
+typedef struct stream stream_t;
+typedef struct stored_rewrite stored_rewrite_t; /* append.c */
+
+/* One consumer's targets. NULL: it does not listen there. Owned by its stream's list; consumer_owner() of consume/ points here. */
+typedef struct consumer_seat {
+    consumer_t *consumer;
+    stream_t *stream;
+    uint32_t id;
+    sink_t *next;   /* $JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer> */
+    sink_t *ack[2]; /* v1, v2 */
+    sink_t *flow[2];
+    event_entry_t *farewell; /* what control is told when it goes by itself: there from the beginning */
+    struct consumer_seat *next_seat;
+} consumer_seat_t;
+
+struct stream {
+    uint32_t id;
+    uint32_t which_store;
+    js_account_t *account;
+    store_stream_t *store;
+    stream_config_t config;
+    bytes_t name; /* own copies */
+    bytes_t domain;
+    bytes_t ack_prefix;   /* {"stream":"S","domain":"D","seq": */
+    bytes_t error_suffix; /* ,"stream":"S","domain":"D","seq":0} */
+    sink_t **subjects;
+    uint32_t subject_count;
+    stored_rewrite_t *rewrite; /* NULL: stored under the subject it came with, not published again */
+    sink_t *direct[2];         /* $JS.API.DIRECT.GET.<stream> and .> */
+    int64_t quiet_until_ns;    /* loaded at the start: its consumers are still on their way */
+    uint32_t fast_count;       /* open fast batches, fast.c */
+    consumer_seat_t *seats;
+    uint32_t seat_count;
+};
+
+stream_t *stream_find(js_t *js, uint64_t id);
+void stream_free(js_t *js, stream_t *stream); /* targets, seats, memory; nothing durable */
+void stream_state_of(const stream_t *stream, stream_state_t *state);
+consumer_seat_t *seat_find(stream_t *stream, uint64_t id);
+void seat_free(js_t *js, consumer_seat_t *seat); /* unlinks, too */
+
+/* ---- commands that may take many steps: stream_jobs.c ------------------------------------------------------------ */
+
+void stream_state(js_t *js, const plane_command_t *command, stream_t *stream);
+void stream_purge(js_t *js, const plane_command_t *command, stream_t *stream);
+void message_get(js_t *js, const plane_command_t *command, stream_t *stream);
+void message_delete(js_t *js, const plane_command_t *command, stream_t *stream);
+
+/* ---- export.c, import.c, seat.c ---------------------------------------------------------------------------------- */
+
+void stream_export(js_t *js, const plane_command_t *command, stream_t *stream);
+void consumer_out(js_t *js, const plane_command_t *command, stream_t *stream); /* CONSUMER_EXPORT */
+void stream_import(js_t *js, const plane_command_t *command, stream_t *stream);
+void consumer_in(js_t *js, const plane_command_t *command, stream_t *stream); /* CONSUMER_IMPORT */
+
+#endif

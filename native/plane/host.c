@@ -1,0 +1,117 @@
+/* host.c: what the plane is to JetStream: the functions of jetstream/host.h, by the plane's own.
+ *
+ * What does not live here: the call of what JetStream does with a message (publish.c), its turn (tick.c).
+ */
+#include "plane/host.h"
+
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "consume/consume.h"
+#include "exchange/exchange.h"
+#include "exchange/held.h"
+#include "jetstream/host.h"
+#include "net/loop.h"
+#include "plane/account.h"
+#include "plane/plane.h"
+#include "plane/pressure.h"
+#include "plane/publication.h"
+#include "plane/subscription.h"
+#include "wire/emit.h"
+
+/* An account_t begins with its js_account_t. */
+static account_t *of(js_account_t *account) {
+    return (account_t *)account;
+}
+
+static js_account_t *host_account(plane_t *plane, uint32_t id) {
+    account_t *account = account_find(plane, id);
+    return account == NULL ? NULL : &account->js;
+}
+
+static status_t host_listen(plane_t *plane, js_account_t *account, js_role_t role, bytes_t subject, void *object,
+                            sink_t **out) {
+    static const target_kind_t kinds[] = {
+        [JS_PUBLISH] = TARGET_STREAM, [JS_DIRECT] = TARGET_DIRECT, [JS_NEXT] = TARGET_NEXT,
+        [JS_ACK] = TARGET_ACK,        [JS_FLOW] = TARGET_FLOW,     [JS_INGEST] = TARGET_INGEST,
+    };
+    sink_t *sink = calloc(1, sizeof(*sink));
+    if (sink == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    status_t status = sink_add(plane, of(account), sink, kinds[role], subject, object);
+    if (status != STATUS_OK) {
+        free(sink);
+        return status;
+    }
+    *out = sink;
+    return STATUS_OK;
+}
+
+static void host_unlisten(plane_t *plane, sink_t *sink) {
+    sink_remove(plane, sink);
+    free(sink);
+}
+
+static bytes_t host_subject(const sink_t *sink) {
+    return sink->target.subject;
+}
+
+static void host_publish(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
+                         bytes_t payload) {
+    (void)publish_inside(plane, of(account), subject, reply, header, payload);
+}
+
+static delivered_t host_deliver(plane_t *plane, js_account_t *account, const delivery_t *delivery) {
+    return publish_delivery(plane, of(account), delivery);
+}
+
+static bool host_interest(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group) {
+    return account_interest(plane, of(account), subject, group);
+}
+
+static bool host_exact_interest(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group) {
+    (void)plane;
+    return account_exact_interest(of(account), subject, group);
+}
+
+static void host_release(plane_t *plane, const held_entry_t *entry) {
+    const uint8_t *at = entry->bytes;
+    publication_t publication = {.account = account_find(plane, entry->account), .flags = entry->flags};
+    message_t *message = &publication.message;
+    message->subject = bytes_of(at, entry->subject_size);
+    message->reply = bytes_of(message->subject.at + entry->subject_size, entry->reply_size);
+    message->header = bytes_of(message->reply.at + entry->reply_size, entry->header_size);
+    message->payload = bytes_of(message->header.at + entry->header_size, entry->payload_size);
+    (void)publish(plane, &publication);
+}
+
+static bool host_advisory_room(plane_t *plane) {
+    return pressure_room(plane, NULL);
+}
+
+static void host_advise(plane_t *plane, event_entry_t *entry) {
+    (void)pressure_offer(plane, NULL, entry);
+}
+
+static status_t host_watch(plane_t *plane, uint32_t which_store, int fd) {
+    return plane->threaded ? loop_add(&plane->loop, fd, LOOP_READ, (void *)(uintptr_t)(4 + 2 * which_store))
+                           : STATUS_OK;
+}
+
+const js_host_t plane_host = {
+    .account = host_account,
+    .listen = host_listen,
+    .unlisten = host_unlisten,
+    .subject = host_subject,
+    .publish = host_publish,
+    .deliver = host_deliver,
+    .interest = host_interest,
+    .exact_interest = host_exact_interest,
+    .release = host_release,
+    .advisory_room = host_advisory_room,
+    .advise = host_advise,
+    .watch = host_watch,
+    .answer_flags = PUBLICATION_UNJUDGED,
+};
