@@ -257,46 +257,6 @@ static void quick_ones_share_the_tick(void) {
     close_and_remove(plane);
 }
 
-static uint32_t refused;
-
-static bool never_over(plane_t *plane, job_t *job) {
-    (void)plane, (void)job;
-    return false;
-}
-
-static void count_refused(plane_t *plane, job_t *job, status_t status) {
-    (void)plane;
-    refused += status == STATUS_FULL;
-    free(job);
-}
-
-static uint32_t taken_of(plane_t *plane, stream_t *stream, uint32_t count) {
-    uint32_t before = refused;
-    for (uint32_t i = 0; i < count; i++) {
-        job_t *job = calloc(1, sizeof(*job));
-        CHECK(job != NULL);
-        *job = (job_t){.stream = stream, .refusable = true, .step = never_over, .end = count_refused};
-        job_wait(plane, job);
-    }
-    return count - (refused - before);
-}
-
-static void accounts_leave_room(void) {
-    plane_t *plane = rig_open(NULL, "");
-    rig_account(plane, 2, 0, "");
-    stream_t one = {.account = account_find(plane, RIG_ACCOUNT)}, two = {.account = account_find(plane, 2)};
-    CHECK_EQ_U64(2048, taken_of(plane, &one, 5000));
-    CHECK_EQ_U64(1024, taken_of(plane, &two, 5000));
-    jobs_forget(plane, &one);
-    CHECK_EQ_U64(0, one.account->job_count);
-    CHECK_EQ_U64(1536, taken_of(plane, &one, 5000));
-    jobs_forget(plane, &one);
-    jobs_forget(plane, &two);
-    CHECK_EQ_U64(0, plane->js.job_count);
-    CHECK_EQ_U64(0, two.account->job_count);
-    rig_close(plane);
-}
-
 int main(void) {
     RUN("long work is answered once and whole, and others are served between its steps", answered_whole);
     RUN("when the stream goes, its jobs go, and their commands are told", stream_goes);
@@ -304,7 +264,6 @@ int main(void) {
     RUN("when the plane goes, its jobs go", plane_goes);
     RUN("requests that are each quickly answered share the tick's time, however many come at once",
         quick_ones_share_the_tick);
-    RUN("an account has no more jobs that wait than it leaves places for others", accounts_leave_room);
     RUN("a rollup is acknowledged when all that it rolls up is gone", rollup_is_whole);
     return TEST_RESULT();
 }

@@ -1,0 +1,156 @@
+/* test_jetstream.c: JetStream without a plane: what it asks of its host, and what it promises over the small one of
+ * js_rig.h.
+ */
+#include "js_rig.h"
+
+static const stream_config_t stream_defaults = {.account = 1,
+                                                .max_msg_size = -1,
+                                                .max_msgs = -1,
+                                                .max_bytes = -1,
+                                                .max_msgs_per_subject = -1,
+                                                .flags = STREAM_ALLOW_DIRECT};
+
+static status_t put_stream(js_rig_t *rig, uint64_t id, const char *const subjects[], int count) {
+    const char *parts[16] = {"S", "{}", "", "", "", "", ""};
+    for (int i = 0; i < count; i++) parts[7 + i] = subjects[i];
+    return js_rig_command(rig,
+                          (plane_command_t){.op = COMMAND_STREAM_PUT,
+                                            .account = 1,
+                                            .target = id,
+                                            .body = (const uint8_t *)&stream_defaults,
+                                            .body_size = sizeof(stream_defaults)},
+                          parts, 7 + count);
+}
+
+static void put_default(js_rig_t *rig) {
+    const char *subjects[] = {"s.a", "s.b"};
+    CHECK_EQ_I64(STATUS_OK, put_stream(rig, 1, subjects, 2));
+}
+
+static void acknowledged_when_durable(void) {
+    js_rig_t *rig = js_rig_open();
+    put_default(rig);
+    CHECK(js_rig_send(rig, "s.a", "_I.1", "one"));
+    CHECK(js_rig_send(rig, "s.b", "", "two"));
+    CHECK(!js_rig_send(rig, "s.c", "", "three"));
+    JS_RIG_HEARD("", rig);
+    js_rig_until_durable(rig);
+    JS_RIG_HEARD("_I.1 {\"stream\":\"S\",\"seq\":1}\n", rig);
+    js_rig_close(rig);
+}
+
+static void refused_at_once(void) {
+    js_rig_t *rig = js_rig_open();
+    put_default(rig);
+    bytes_t header = BYTES_LITERAL("NATS/1.0\r\nNats-Expected-Stream: T\r\nNats-Incr: 1\r\n\r\n");
+    message_t message = {.subject = js_rig_text("s.a"), .reply = js_rig_text("_I.1"), .header = header};
+    js_publish(&rig->js, stream_find(&rig->js, 1), &message, BYTES_NONE);
+    JS_RIG_HEARD("_I.1 {\"error\":{\"code\":400,\"err_code\":10168,\"description\":\"message counters is disabled\"},"
+                 "\"stream\":\"S\",\"seq\":0}\n",
+                 rig);
+    js_rig_close(rig);
+}
+
+static void whole_or_not_at_all(void) {
+    js_rig_t *rig = js_rig_open();
+    const char *subjects[] = {"s.a", "s.b"};
+    for (uint32_t left = 0; left < 4; left++) {
+        rig->listens_left = left;
+        CHECK_EQ_I64(STATUS_NO_MEMORY, put_stream(rig, 1, subjects, 2));
+        CHECK(rig->sinks == NULL);
+        CHECK(stream_find(&rig->js, 1) == NULL);
+    }
+    rig->listens_left = 4; /* two subjects, two for direct gets */
+    CHECK_EQ_I64(STATUS_OK, put_stream(rig, 1, subjects, 2));
+    const char *others[] = {"s.c", "s.d"};
+    rig->listens_left = 1;
+    CHECK_EQ_I64(STATUS_NO_MEMORY, put_stream(rig, 1, others, 2));
+    CHECK(js_rig_send(rig, "s.a", "", "still there"));
+    CHECK(!js_rig_send(rig, "s.c", "", "never there"));
+    js_rig_close(rig);
+}
+
+static void delivered_and_acknowledged(void) {
+    js_rig_t *rig = js_rig_open();
+    put_default(rig);
+    consumer_config_t config = {.account = 1,
+                                .ack_policy = ACK_EXPLICIT,
+                                .max_deliver = -1,
+                                .max_ack_pending = 10,
+                                .ack_wait_ns = 30 * NS_PER_SECOND,
+                                .max_waiting = 10};
+    const char *parts[] = {"C", "{}", "", "", ""};
+    CHECK_EQ_I64(STATUS_OK, js_rig_command(rig,
+                                           (plane_command_t){.op = COMMAND_CONSUMER_PUT,
+                                                             .account = 1,
+                                                             .target = 1,
+                                                             .arg = 7,
+                                                             .body = (const uint8_t *)&config,
+                                                             .body_size = sizeof(config)},
+                                           parts, 5));
+    CHECK(js_rig_send(rig, "s.a", "", "one"));
+    js_rig_until_durable(rig);
+    CHECK(js_rig_send(rig, "$JS.API.CONSUMER.MSG.NEXT.S.C", "_I.2", ""));
+    js_rig_turn(rig);
+    JS_RIG_HEARD("_I.2 one\n", rig);
+    consumer_seat_t *seat = seat_find(stream_find(&rig->js, 1), 7);
+    message_t ack = {.subject = BYTES_LITERAL("$JS.ACK.S.C.1.1.1.1700000000000000000.0"), .reply = js_rig_text("_I.3")};
+    js_ack(&rig->js, seat, &ack);
+    JS_RIG_HEARD("", rig);
+    js_rig_until_durable(rig);
+    JS_RIG_HEARD("_I.3 \n", rig);
+    consumer_state_t state;
+    consumer_snapshot(seat->consumer, rig->now, &state);
+    CHECK_EQ_U64(1, state.floor_stream);
+    js_rig_close(rig);
+}
+
+static uint32_t refused;
+
+static bool never_over(js_t *js, job_t *job) {
+    (void)js, (void)job;
+    return false;
+}
+
+static void count_refused(js_t *js, job_t *job, status_t status) {
+    (void)js;
+    refused += status == STATUS_FULL;
+    free(job);
+}
+
+static uint32_t taken_of(js_t *js, stream_t *stream, uint32_t count) {
+    uint32_t before = refused;
+    for (uint32_t i = 0; i < count; i++) {
+        job_t *job = calloc(1, sizeof(*job));
+        CHECK(job != NULL);
+        *job = (job_t){.stream = stream, .refusable = true, .step = never_over, .end = count_refused};
+        job_wait(js, job);
+    }
+    return count - (refused - before);
+}
+
+static void accounts_leave_room(void) {
+    js_rig_t *rig = js_rig_open();
+    js_t *js = &rig->js;
+    stream_t one = {.account = &rig->accounts[0]}, two = {.account = &rig->accounts[1]};
+    CHECK_EQ_U64(2048, taken_of(js, &one, 5000));
+    CHECK_EQ_U64(1024, taken_of(js, &two, 5000));
+    jobs_forget(js, &one);
+    CHECK_EQ_U64(0, one.account->job_count);
+    CHECK_EQ_U64(1536, taken_of(js, &one, 5000));
+    jobs_forget(js, &one);
+    jobs_forget(js, &two);
+    CHECK_EQ_U64(0, js->job_count);
+    CHECK_EQ_U64(0, two.account->job_count);
+    js_rig_close(rig);
+}
+
+int main(void) {
+    RUN("a message is acknowledged when it is on disk, and not before", acknowledged_when_durable);
+    RUN("of two reasons to refuse a message the reference's first one is told, at once", refused_at_once);
+    RUN("a stream listens to all of its subjects or is not changed", whole_or_not_at_all);
+    RUN("a pull is answered out of the stream, and a double ack when its effect is on disk",
+        delivered_and_acknowledged);
+    RUN("an account has no more jobs that wait than it leaves places for others", accounts_leave_room);
+    return TEST_RESULT();
+}
