@@ -1,5 +1,4 @@
-/* strings.h: the packed strings of a command, as abi.h has them: each with its size, four bytes little-endian, in front.
- */
+/* strings.h: the packed strings of a command, as abi.h has them: each behind its size, four bytes little-endian. */
 #ifndef LEAFD_EXCHANGE_STRINGS_H
 #define LEAFD_EXCHANGE_STRINGS_H
 

@@ -1,4 +1,4 @@
-/* direct_request.h: the body of a direct get, read. Knows JSON; knows no stream. What it means: js_direct.c. */
+/* direct_request.h: the body of a direct get, read. Knows JSON; knows no stream. What it means: direct.c. */
 #ifndef LEAFD_JETSTREAM_DIRECT_REQUEST_H
 #define LEAFD_JETSTREAM_DIRECT_REQUEST_H
 

@@ -14,7 +14,7 @@
  *
  * Flow messages and PubAcks say what is stored, so they are held like every other acknowledgement: each is true on disk
  * when it leaves. A batch holds no messages, only where it stands; it ends after FAST_TIMEOUT_NS without a word. What
- * does not live here: checks and the append itself (js_publish.c: js_take). Atomic batches are another thing, and
+ * does not live here: checks and the append itself (publish.c: js_take). Atomic batches are another thing, and
  * refused.
  */
 #include <stdlib.h>

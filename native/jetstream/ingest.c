@@ -24,7 +24,6 @@
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
-#include "plane/subscription.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"

@@ -21,7 +21,8 @@ typedef struct js js_t;
 typedef struct stream stream_t;
 typedef struct stored_rewrite stored_rewrite_t; /* append.c */
 
-/* One consumer's targets. NULL: it does not listen there. Owned by its stream's list; consumer_owner() of consume/ points here. */
+/* One consumer's targets. NULL: it does not listen there. Owned by its stream's list; consumer_owner() of consume/
+ * points here. */
 typedef struct consumer_seat {
     consumer_t *consumer;
     stream_t *stream;

@@ -7,7 +7,7 @@
  * all of it is there exactly once. So on a stream that rests the three agree; the reference takes them one after the
  * other, too, only faster.
  *
- * What does not live here: commands that make and end streams (stream.c), direct gets (js_direct.c).
+ * What does not live here: commands that make and end streams (stream.c), direct gets (direct.c).
  */
 #include <stdlib.h>
 

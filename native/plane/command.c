@@ -1,5 +1,5 @@
 /* command.c: commands about connections, accounts, subscriptions and limits, one function each; those of JetStream are
- * in stream.c and consumer.c.
+ * in jetstream/.
  *
  * A command is checked here for shape (sizes, known ids), not for sense: control decided already. A command for
  * something that is gone by now is answered STATUS_NOT_FOUND, never more.

@@ -1,5 +1,5 @@
-/* js_rig.h: a small host for JetStream, in place of the plane: it routes literal subjects by a list, and writes down all
- * that is published. Time stands still unless a test moves js_rig_now.
+/* js_rig.h: a small host for JetStream, in place of the plane: it routes literal subjects by a list, and writes down
+ * all that is published. Time stands still unless a test moves js_rig_now.
  */
 #ifndef LEAFD_TESTS_JS_RIG_H
 #define LEAFD_TESTS_JS_RIG_H

@@ -18,7 +18,7 @@ from leafd.jetstream import errors
 
 STEPS_MAX: Final = 1_000_000
 LIST_MAX: Final = 32_768
-"""Subjects of a stream, filters of a consumer: native/plane/js.h has the same number."""
+"""Subjects of a stream, filters of a consumer: native/jetstream/stream.h has the same number."""
 TOKENS_MAX: Final = 256
 SUBJECT_SIZE_MAX: Final = 4096
 ALL_TOKENS_MAX: Final = 200_000

@@ -7,7 +7,7 @@
 A request that reaches nobody costs nothing, so as long as the origin is unreachable it is tried often (POLL_S):
 catch-up then starts well within a second of the link's return. A request that was heard and not answered, or refused,
 is repeated slowly. The position always comes from what is stored: the machine asks for last_sequence + 1, and the
-store drops what it has. What does not live here: messages (native/plane/ingest.c), sockets, subscriptions
+store drops what it has. What does not live here: messages (native/jetstream/ingest.c), sockets, subscriptions
 (replicas.py). Reference: tests/wire/jetstream.md, "Mirrors and sources".
 """
 

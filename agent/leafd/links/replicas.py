@@ -3,7 +3,7 @@
     catalogue (jetstream/) --set_slots--> Replica machines --orders--> plane (publish, ingest_start, ingest_stop)
     answers, EVENT_INGEST, links up and down --> machines
 
-What does not live here: the state of one slot (replica.py), names (origin.py), messages (native/plane/ingest.c).
+What does not live here: the state of one slot (replica.py), names (origin.py), messages (native/jetstream/ingest.c).
 """
 
 from __future__ import annotations
