@@ -1,6 +1,6 @@
 /* host.h: what JetStream needs of the plane around it: subjects to listen to, somebody who publishes and delivers, a
- * way to wake up. All that jetstream/ knows of the plane is this table of functions, set once at the start; a test has a
- * small one of its own (tests/native/js_rig.h).
+ * way to wake up. All that jetstream/ knows of the plane is this table of functions, set once at the start; a test has
+ * a small one of its own (tests/native/js_rig.h).
  *
  * Every function runs in the plane's thread and returns at once. What JetStream publishes reaches its own targets at
  * the next tick only: no function here leads back into JetStream, but release (see there).

@@ -1,5 +1,5 @@
-/* listing.c: how many have a subject, and the subscriptions of one connection, for monitoring, in slices of bounded work:
- * each command's answer says where the next one goes on.
+/* listing.c: how many have a subject, and the subscriptions of one connection, for monitoring, in slices of bounded
+ * work: each command's answer says where the next one goes on.
  *
  *     arg: bucket to go on from --> rows of whole buckets --> completion: arg = next bucket (0: that was all), arg2 =
  *     how many there are
