@@ -488,7 +488,7 @@ static void waits_for_the_watermark(void) {
     put_consumer(plane);
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB _I.> 1\r\n");
-    store_t *store = plane->stores[STORE_FILE];
+    store_t *store = plane->js.stores[STORE_FILE];
     uint64_t batch = store_batch(store);
     agreed = batch - 1;
     store_set_commit(store, &rule);
