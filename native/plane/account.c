@@ -21,6 +21,7 @@
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/subscription.h"
+#include "plane/target.h"
 #include "route/route.h"
 #include "text/hash8.h"
 #include "text/text.h"
@@ -223,8 +224,8 @@ status_t subscription_add(plane_t *plane, account_t *account, subscription_table
     plane->stats.subscriptions++;
     plane->interest_changed = true;
     if (interest_is_announced(&one->target)) {
-        interest_change(plane, account, one->target.subject, one->target.queue, kind == TARGET_LEAF ? peer : NULL, 0,
-                        weight);
+        interest_change(plane, account, one->target.subject, one->target.queue,
+                        traits_of(&one->target)->order == ORDER_LINK ? peer : NULL, 0, weight);
     }
     *out = one;
     return STATUS_OK;
@@ -247,7 +248,7 @@ void subscription_sweep(plane_t *plane) {
         plane->dead = one->next_dead;
         if (interest_is_announced(&one->target)) {
             interest_change(plane, one->account, one->target.subject, one->target.queue,
-                            one->target.kind == TARGET_LEAF ? one->peer : NULL, one->target.weight, 0);
+                            traits_of(&one->target)->order == ORDER_LINK ? one->peer : NULL, one->target.weight, 0);
         }
         shadows_drop(plane, &one->shadows);
         route_remove(one->account->route, &one->target);

@@ -195,7 +195,8 @@ static void do_subscribe(plane_t *plane, const plane_command_t *command) {
                      | (command->arg & SUBSCRIBE_LOCAL ? SUBSCRIPTION_LOCAL : 0u);
     subscription_t *one;
     status_t status =
-        subscription_add(plane, account, NULL, TARGET_CONTROL, NULL, subject, queue, BYTES_NONE, 1, flags, &one);
+        subscription_add(plane, account, NULL, (flags & SUBSCRIPTION_API) != 0 ? TARGET_API : TARGET_CONTROL, NULL,
+                         subject, queue, BYTES_NONE, 1, flags, &one);
     if (status == STATUS_OK) {
         one->id = command->target;
         status = table_put(&plane->controls, one->id, one);

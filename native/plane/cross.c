@@ -20,6 +20,7 @@
 #include "plane/plane.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
+#include "plane/target.h"
 #include "route/route.h"
 #include "text/headers.h"
 #include "text/rewrite.h"
@@ -345,10 +346,10 @@ static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, byt
     other_sides_t others = {.count = 0, .reply = false};
     bool full = false;
     for (uint32_t i = 0; i < count && !full; i++) {
-        if (target_is_jetstream(targets[i])) {
+        if (traits_of(targets[i])->jetstream) {
             continue;
         }
-        if (targets[i]->kind <= TARGET_LEAF) {
+        if (traits_of(targets[i])->peer) {
             full = peer_is_full(plane, ((const subscription_t *)targets[i]->owner)->peer);
         }
         found = !note_other_side(&others, targets[i], follow) || found;
@@ -383,7 +384,7 @@ static bool anybody(plane_t *plane, account_t *account, bytes_t subject, bytes_t
     }
     bool reply_only = false;
     for (uint32_t i = 0; i < count; i++) {
-        if (targets[i]->kind != TARGET_REPLY && !target_is_jetstream(targets[i])) {
+        if (targets[i]->kind != TARGET_REPLY && !traits_of(targets[i])->jetstream) {
             return true;
         }
         reply_only = reply_only || targets[i]->kind == TARGET_REPLY;
@@ -410,7 +411,7 @@ bool account_exact_interest(const account_t *account, bytes_t subject, bytes_t g
         }
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (bytes_equal(targets[i]->subject, subject) && !target_is_jetstream(targets[i])) {
+        if (bytes_equal(targets[i]->subject, subject) && !traits_of(targets[i])->jetstream) {
             return true;
         }
     }

@@ -32,6 +32,7 @@
 #include "plane/plane.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
+#include "plane/target.h"
 #include "route/route.h"
 #include "text/text.h"
 #include "wire/emit.h"
@@ -68,24 +69,13 @@ static bytes_t entry_queue(const interest_entry_t *entry) {
 }
 
 bool interest_is_announced(const route_target_t *target) {
-    switch ((target_kind_t)target->kind) {
-    case TARGET_CLIENT:
-    case TARGET_CONTROL:
-    case TARGET_LEAF: return (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_LOCAL) == 0;
-    case TARGET_STREAM:
-    case TARGET_ACK:
-    case TARGET_FLOW:
-    case TARGET_INGEST:
-    case TARGET_SERVICE:
-    case TARGET_REPLY: return true;
-    case TARGET_SHADOW: {
-        bool announced;
-        peer_t *origin;
-        shadow_interest(target, &announced, &origin);
-        return announced;
-    }
-    case TARGET_NEXT: /* reached through the domain's own subjects */
-    case TARGET_DIRECT:
+    bool announced;
+    peer_t *origin;
+    switch ((target_told_t)traits_of(target)->told) {
+    case TOLD_ALWAYS: return true;
+    case TOLD_UNLESS_LOCAL: return (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_LOCAL) == 0;
+    case TOLD_AS_ITS_ORIGIN: shadow_interest(target, &announced, &origin); return announced;
+    case TOLD_NEVER:
     default: return false;
     }
 }
@@ -281,7 +271,7 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
 
 static bool count_local(void *context, route_target_t *target) {
     interest_t *interest = context;
-    if (target->kind == TARGET_LEAF || !interest_is_announced(target)) {
+    if (traits_of(target)->order == ORDER_LINK || !interest_is_announced(target)) {
         return true;
     }
     /* Dead ones, too: the sweep will take them off again. */
@@ -291,7 +281,7 @@ static bool count_local(void *context, route_target_t *target) {
         return false;
     }
     peer_t *origin = NULL;
-    if (target->kind == TARGET_SHADOW) {
+    if (traits_of(target)->told == TOLD_AS_ITS_ORIGIN) {
         bool announced;
         shadow_interest(target, &announced, &origin);
     }

@@ -1,8 +1,8 @@
 /* plane.h: the state of the plane, which all its files share. Private to plane/.
  *
  * What the files offer each other has a header a noun: peer.h, account.h, subscription.h, publication.h, command.h,
- * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, tick.h, stats.h. JetStream is a room of its
- * own (jetstream/js.h), which this one embeds and drives.
+ * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, target.h, tick.h, stats.h. JetStream is a
+ * room of its own (jetstream/js.h), which this one embeds and drives.
  *
  *     plane.c      threads, epoll, sockets: the thin driver      tick.c        one tick of the sans-IO core
  *     peer.c       one connection's life                         leave.c       its end, in slices
@@ -14,7 +14,7 @@
  *     host.c       what JetStream sees of it                     chunks.c      checksums for Python
  *     import.c shadow.c cross.c reply.c                          what accounts take from each other (import.h)
  *
- * Nothing here reads a clock, but to end an input that takes long (peer.c): the driver sets plane->now once a
+ * Nothing here reads a clock, but to end an input that takes long (lines.c): the driver sets plane->now once a
  * tick. One thread (the plane's) touches all of it but exchange_t and the published counters.
  */
 #ifndef LEAFD_PLANE_PLANE_H

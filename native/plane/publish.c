@@ -31,6 +31,7 @@
 #include "plane/protocol.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
+#include "plane/target.h"
 #include "route/route.h"
 #include "text/text.h"
 #include "wire/emit.h"
@@ -202,9 +203,11 @@ static void run_internal(plane_t *plane, const sink_t *sink, const publication_t
     case TARGET_CLIENT:
     case TARGET_LEAF:
     case TARGET_CONTROL:
+    case TARGET_API:
     case TARGET_SERVICE:
     case TARGET_REPLY:
     case TARGET_SHADOW:
+    case TARGET_KIND_COUNT:
     default: check(false);
     }
 }
@@ -226,62 +229,27 @@ static bool offer_crossing(routing_t *routing, const route_target_t *target, con
     return cross_note(routing->plane, routing->publication, target, queue, &routing->crossings) && queue != NULL;
 }
 
-/* Not everything is for everybody's messages: a deferred one was with these already; what was imported as a stream
- * speaks to subscriptions and streams; and neither that nor what we publish to a subject of somebody's choice speaks to
- * JetStream itself. A reply that names $JS.API.STREAM.DELETE would do what its author may not. */
-static bool is_withheld(const publication_t *publication, const route_target_t *target) {
-    if ((publication->flags & PUBLICATION_INSIDE) != 0 && target->kind <= TARGET_CONTROL) {
-        return true;
-    }
-    if ((publication->flags & (PUBLICATION_IMPORTED | PUBLICATION_UNJUDGED)) == 0) {
-        return false;
-    }
-    switch ((target_kind_t)target->kind) {
-    case TARGET_CLIENT:
-    case TARGET_LEAF:
-    case TARGET_STREAM:
-    case TARGET_INGEST: return false;
-    case TARGET_CONTROL:
-    case TARGET_ACK:
-    case TARGET_NEXT:
-    case TARGET_DIRECT: return target_is_jetstream(target);
-    case TARGET_FLOW: /* a mirror of ours answers so, and nothing but the pace hangs on it */
-    case TARGET_SERVICE:
-    case TARGET_REPLY:
-    case TARGET_SHADOW:
-    default: return (publication->flags & PUBLICATION_IMPORTED) != 0;
-    }
-}
-
 static bool offer_local(routing_t *routing, route_target_t *target) {
     uint32_t flags = routing->publication->flags;
     if (LEAF_LIKELY(target->kind == TARGET_CLIENT)) {
         return (flags & PUBLICATION_INSIDE) == 0
                && deliver_client(routing->plane, target->owner, routing->publication, &routing->shown);
     }
-    if (LEAF_UNLIKELY((flags & (PUBLICATION_INSIDE | PUBLICATION_IMPORTED | PUBLICATION_UNJUDGED)) != 0)
-        && is_withheld(routing->publication, target)) {
+    const target_traits_t *traits = traits_of(target);
+    if (LEAF_UNLIKELY((flags & traits->withheld) != 0)) {
         return false;
     }
-    switch ((target_kind_t)target->kind) {
-    case TARGET_CONTROL: return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
-    case TARGET_CLIENT:
-    case TARGET_LEAF: return false;
-    case TARGET_SERVICE:
-    case TARGET_REPLY:
-    case TARGET_SHADOW: return offer_crossing(routing, target, NULL);
-    case TARGET_STREAM:
-    case TARGET_ACK:
-    case TARGET_FLOW:
-    case TARGET_NEXT:
-    case TARGET_DIRECT:
-    case TARGET_INGEST:
-    default:
+    switch ((target_order_t)traits->order) {
+    case ORDER_QUEUE: return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
+    case ORDER_CROSS: return offer_crossing(routing, target, NULL);
+    case ORDER_INSIDE:
         if (routing->internals.count == INTERNAL_TARGETS_MAX) {
             return false;
         }
         routing->internals.at[routing->internals.count++] = target->owner;
         return true;
+    case ORDER_LINK:
+    default: return false;
     }
 }
 

@@ -17,6 +17,7 @@
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/subscription.h"
+#include "plane/target.h"
 #include "route/route.h"
 #include "text/rewrite.h"
 #include "text/text.h"
@@ -69,30 +70,12 @@ void shadows_drop_import(plane_t *plane, import_t *import) {
 }
 
 static const subscription_t *subscription_of(const route_target_t *target) {
-    return target->kind <= TARGET_CONTROL ? target->owner : NULL;
-}
-
-static bool casts_shadows(const route_target_t *target) {
-    switch ((target_kind_t)target->kind) {
-    case TARGET_CLIENT:
-    case TARGET_LEAF:
-    case TARGET_STREAM:
-    case TARGET_INGEST: return true;
-    case TARGET_CONTROL: return (subscription_of(target)->flags & SUBSCRIPTION_API) == 0;
-    case TARGET_ACK:
-    case TARGET_FLOW:
-    case TARGET_NEXT:
-    case TARGET_DIRECT:
-    case TARGET_SERVICE:
-    case TARGET_REPLY:
-    case TARGET_SHADOW:
-    default: return false;
-    }
+    return traits_of(target)->subscription ? target->owner : NULL;
 }
 
 static shadow_t **holder_of(const route_target_t *target) {
-    return target->kind <= TARGET_CONTROL ? &((subscription_t *)target->owner)->shadows
-                                          : &((sink_t *)target->owner)->shadows;
+    return traits_of(target)->subscription ? &((subscription_t *)target->owner)->shadows
+                                           : &((sink_t *)target->owner)->shadows;
 }
 
 static status_t cast(plane_t *plane, import_t *import, const route_target_t *target) {
@@ -116,7 +99,7 @@ static status_t cast(plane_t *plane, import_t *import, const route_target_t *tar
     shadow->target.owner = shadow;
     shadow->import = import;
     shadow->subscription = subscription_of(target);
-    shadow->leaf = target->kind == TARGET_LEAF ? shadow->subscription->peer : NULL;
+    shadow->leaf = traits_of(target)->order == ORDER_LINK ? shadow->subscription->peer : NULL;
     shadow->announced = interest_is_announced(target);
     shadow->holder = holder_of(target);
     status = shadow->announced ? interest_reserve(import->exporter, text_bytes(&subject), target->queue) : STATUS_OK;
@@ -140,7 +123,7 @@ static status_t cast(plane_t *plane, import_t *import, const route_target_t *tar
 }
 
 status_t shadows_add(plane_t *plane, const account_t *account, const route_target_t *target) {
-    if (!casts_shadows(target)) {
+    if (!traits_of(target)->casts_shadows) {
         return STATUS_OK;
     }
     for (import_t *import = account->imports; import != NULL; import = import->next) {
@@ -191,7 +174,8 @@ status_t shadows_add_import(plane_t *plane, import_t *import) {
     for (uint64_t i = 0; i < gathering.count && status == STATUS_OK; i++) {
         const route_target_t *target = gathering.at[i];
         const subscription_t *subscription = subscription_of(target);
-        if (casts_shadows(target) && (subscription == NULL || (subscription->flags & SUBSCRIPTION_DEAD) == 0)) {
+        if (traits_of(target)->casts_shadows
+            && (subscription == NULL || (subscription->flags & SUBSCRIPTION_DEAD) == 0)) {
             status = cast(plane, import, target);
         }
     }

@@ -24,6 +24,7 @@ typedef enum target_kind {
     TARGET_CLIENT = 0,
     TARGET_LEAF,
     TARGET_CONTROL,
+    TARGET_API, /* control's, where JetStream's requests come in: SUBSCRIBE_API */
     TARGET_STREAM,
     TARGET_ACK,
     TARGET_FLOW,
@@ -33,10 +34,8 @@ typedef enum target_kind {
     TARGET_SERVICE, /* an import's, in the importing account */
     TARGET_REPLY,   /* _R_.<six>.>, in an account whose services are asked */
     TARGET_SHADOW,  /* of another account's subscription, in the exporting one */
+    TARGET_KIND_COUNT,
 } target_kind_t;
-
-#define TARGETS_LOCAL ((1u << TARGET_CLIENT) | (1u << TARGET_CONTROL))
-#define TARGETS_ALL 0xffffu
 
 #define SUBSCRIPTION_DEAD 1u     /* swept at the end of the tick */
 #define SUBSCRIPTION_FILTERED 2u /* its wildcards overlap a deny: look at every delivery */
@@ -74,13 +73,6 @@ typedef struct subscription_table {
     uint32_t size; /* a power of two, 0 while empty */
     uint32_t count;
 } subscription_table_t;
-
-/* Whether what comes there does something in JetStream: asks, acknowledges, pulls, gets. */
-static inline bool target_is_jetstream(const route_target_t *target) {
-    return target->kind == TARGET_ACK || target->kind == TARGET_NEXT || target->kind == TARGET_DIRECT
-           || (target->kind == TARGET_CONTROL
-               && (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_API) != 0);
-}
 
 uint64_t subscription_hash(bytes_t first, bytes_t second);
 subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t sid);

@@ -1,0 +1,42 @@
+/* target.c: the rows of target.h. */
+#include "plane/target.h"
+
+#include "plane/publication.h"
+
+#define NOT_FOR_JETSTREAM (PUBLICATION_IMPORTED | PUBLICATION_UNJUDGED)
+
+const target_traits_t target_traits[TARGET_KIND_COUNT] = {
+    [TARGET_CLIENT] = {.order = ORDER_QUEUE,
+                       .told = TOLD_UNLESS_LOCAL,
+                       .withheld = PUBLICATION_INSIDE,
+                       .subscription = true,
+                       .peer = true,
+                       .casts_shadows = true},
+    [TARGET_LEAF] = {.order = ORDER_LINK,
+                     .told = TOLD_UNLESS_LOCAL,
+                     .withheld = PUBLICATION_INSIDE,
+                     .subscription = true,
+                     .peer = true,
+                     .casts_shadows = true},
+    [TARGET_CONTROL] = {.order = ORDER_QUEUE,
+                        .told = TOLD_UNLESS_LOCAL,
+                        .withheld = PUBLICATION_INSIDE,
+                        .subscription = true,
+                        .casts_shadows = true},
+    [TARGET_API] = {.order = ORDER_QUEUE,
+                    .told = TOLD_UNLESS_LOCAL,
+                    .withheld = PUBLICATION_INSIDE | NOT_FOR_JETSTREAM,
+                    .subscription = true,
+                    .jetstream = true},
+    [TARGET_STREAM] = {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .casts_shadows = true},
+    [TARGET_ACK] = {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .withheld = NOT_FOR_JETSTREAM, .jetstream = true},
+    /* A mirror of ours answers so, and nothing but the pace hangs on it. */
+    [TARGET_FLOW] = {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED},
+    /* Links reach these two through the domain's own subjects. */
+    [TARGET_NEXT] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .withheld = NOT_FOR_JETSTREAM, .jetstream = true},
+    [TARGET_DIRECT] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .withheld = NOT_FOR_JETSTREAM, .jetstream = true},
+    [TARGET_INGEST] = {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .casts_shadows = true},
+    [TARGET_SERVICE] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED},
+    [TARGET_REPLY] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED},
+    [TARGET_SHADOW] = {.order = ORDER_CROSS, .told = TOLD_AS_ITS_ORIGIN, .withheld = PUBLICATION_IMPORTED},
+};

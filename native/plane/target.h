@@ -1,0 +1,41 @@
+/* target.h: what holds for each kind of target: one row a kind, read wherever kinds differ. A new kind is a new row.
+ *
+ *   order      when it gets a message: at once into a queue, gathered for a link, over to another account behind all
+ *              of these, or inside, last, since it may publish in its turn (publish.c)
+ *   told       whether links hear of its interest (interest.c)
+ *   withheld   the publications that it does not get: what was deferred (PUBLICATION_INSIDE) has been to all queues;
+ *              what was imported as a stream is for subscriptions and streams; and neither that nor what we publish
+ *              to a subject of somebody's choice is for JetStream itself: a reply that names $JS.API.STREAM.DELETE
+ *              would do what its author may not
+ *
+ * What does not live here: who takes it inside, and how (run_internal in publish.c).
+ */
+#ifndef LEAFD_PLANE_TARGET_H
+#define LEAFD_PLANE_TARGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "plane/subscription.h"
+#include "route/route.h"
+
+typedef enum target_order { ORDER_QUEUE = 0, ORDER_LINK, ORDER_CROSS, ORDER_INSIDE } target_order_t;
+typedef enum target_told { TOLD_NEVER = 0, TOLD_ALWAYS, TOLD_UNLESS_LOCAL, TOLD_AS_ITS_ORIGIN } target_told_t;
+
+typedef struct target_traits {
+    uint8_t order;      /* ORDER_* */
+    uint8_t told;       /* TOLD_* */
+    uint8_t withheld;   /* PUBLICATION_* */
+    bool subscription;  /* its owner is a subscription_t */
+    bool peer;          /* a subscription of a connection, which has a queue that may be full */
+    bool jetstream;     /* what comes there does something in JetStream: asks, acknowledges, pulls, gets */
+    bool casts_shadows; /* wants what its account imports as streams (shadow.c) */
+} target_traits_t;
+
+extern const target_traits_t target_traits[TARGET_KIND_COUNT];
+
+static inline const target_traits_t *traits_of(const route_target_t *target) {
+    return &target_traits[target->kind];
+}
+
+#endif
