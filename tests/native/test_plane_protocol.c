@@ -52,7 +52,7 @@ static uint32_t framed_input(plane_t *plane, peer_t *peer, bytes_t input) {
 
 static status_t framed_emit(peer_t *peer, const subscription_t *one, const message_t *message, bytes_t shown) {
     (void)shown;
-    return frame(&peer->conn.out.data, one->account->id, 'M', message->subject, message->payload);
+    return frame(&peer->conn.out.data, one->account->js.id, 'M', message->subject, message->payload);
 }
 
 static status_t framed_ping(buffer_t *out) {
