@@ -107,6 +107,18 @@ void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const re
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
+/* Where the reference looks for each: of several refusals the first one is told. */
+typedef enum refusal_rank {
+    RANK_ATOMIC = 0,
+    RANK_COUNTER,
+    RANK_STREAM,
+    RANK_TTL_OFF,
+    RANK_SUBJECT_SEQ,
+    RANK_SCHEDULE,
+    RANK_SOURCE,
+    RANK_TTL,
+} refusal_rank_t;
+
 typedef struct intake {
     append_t append;
     bool has_subject_seq_subject;
@@ -116,10 +128,10 @@ typedef struct intake {
     schedule_order_t order;
     bytes_t bad_rollup;
     refusal_t refusal; /* the first one in the reference's order, among those that need no store */
-    uint32_t refusal_rank;
+    refusal_rank_t refusal_rank;
 } intake_t;
 
-static void refuse(intake_t *intake, uint32_t rank, const refusal_t *refusal) {
+static void refuse(intake_t *intake, refusal_rank_t rank, const refusal_t *refusal) {
     if (intake->refusal.code == 0 || rank < intake->refusal_rank) {
         intake->refusal = *refusal;
         intake->refusal_rank = rank;
@@ -144,11 +156,11 @@ static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, mo
     bool good = ttl_parse(value, &ns);
     bool never = ns == TTL_NEVER;
     if (!good) {
-        refuse(intake, 17, &refused_ttl);
+        refuse(intake, RANK_TTL, &refused_ttl);
         return;
     }
     if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
-        refuse(intake, 8, &refused_ttl_off);
+        refuse(intake, RANK_TTL_OFF, &refused_ttl_off);
         return;
     }
     /* A marker has to outlive the messages that it stands for, unless there is only ever one. */
@@ -175,7 +187,7 @@ static void read_expected(intake_t *intake, const stream_t *stream, bytes_t what
     }
     if (bytes_equal(what, BYTES_LITERAL("Stream"))) {
         if (!bytes_equal(value, stream->name)) {
-            refuse(intake, 7, &refused_stream);
+            refuse(intake, RANK_STREAM, &refused_stream);
         }
     } else if (bytes_equal(what, BYTES_LITERAL("Last-Sequence"))) {
         append->has_expected_last_seq = true;
@@ -205,15 +217,15 @@ static void read_field(intake_t *intake, const stream_t *stream, bytes_t name, b
     } else if (bytes_equal(rest, BYTES_LITERAL("Rollup"))) {
         read_rollup(intake, value);
     } else if (bytes_equal(rest, BYTES_LITERAL("Incr"))) {
-        refuse(intake, 6, &refused_counter);
+        refuse(intake, RANK_COUNTER, &refused_counter);
     } else if (bytes_equal(rest, BYTES_LITERAL("Batch-Id"))) {
         if (value.size != 0) {
-            refuse(intake, 0, &refused_atomic);
+            refuse(intake, RANK_ATOMIC, &refused_atomic);
         }
     } else if (bytes_starts(rest, BYTES_LITERAL("Schedule"))) {
         intake->scheduling = true;
     } else if (bytes_equal(rest, BYTES_LITERAL("Stream-Source"))) {
-        refuse(intake, 12, &refused_source);
+        refuse(intake, RANK_SOURCE, &refused_source);
     }
 }
 
@@ -226,7 +238,7 @@ static void read_headers(intake_t *intake, const stream_t *stream, bytes_t heade
         }
     }
     if (intake->has_subject_seq_subject && !intake->append.has_expected_subject_seq) {
-        refuse(intake, 9, &refused_subject_seq);
+        refuse(intake, RANK_SUBJECT_SEQ, &refused_subject_seq);
     }
 }
 
@@ -314,7 +326,7 @@ static const refusal_t *read_intake(js_t *js, stream_t *stream, const message_t 
     if (LEAF_UNLIKELY(intake->scheduling)) {
         const refusal_t *refusal = js_schedule_read(js, stream, message, &intake->order);
         if (refusal != NULL) {
-            refuse(intake, 11, refusal);
+            refuse(intake, RANK_SCHEDULE, refusal);
         }
         intake->append.due_ts = intake->order.due_ts;
         intake->append.rollup = intake->order.add_rollup ? 1 : intake->append.rollup;
