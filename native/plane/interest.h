@@ -15,7 +15,7 @@ typedef struct peer peer_t;
 typedef struct account account_t;
 typedef struct interest interest_t;
 
-#define TELL_MAX 4096u /* interests that new links are told of in one turn */
+#define TELL_MAX 4096u  /* interests that new links are told of in one turn */
 #define TELL_FIRST 256u /* of them, what one link is told of when it joins */
 
 /* A link's: how far it has been told, and what links of its cluster have asked for together. Only interest.c reads and
