@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -145,6 +146,12 @@ static status_t read_once(conn_t *conn, const conn_scratch_t *scratch, uint32_t 
         *input = bytes_of(scratch->at, kept + got);
     }
     return status;
+}
+
+uint64_t conn_arrived(const conn_t *conn) {
+    int size = 0;
+    bool some = conn->fd >= 0 && ioctl(conn->fd, FIONREAD, &size) == 0 && size > 0;
+    return conn->transport->pending(conn->transport_state) + (some ? (uint64_t)size : 0);
 }
 
 bytes_t conn_rest(const conn_t *conn) {

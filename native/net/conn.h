@@ -81,6 +81,8 @@ void conn_close(conn_t *conn, loop_t *loop);
  * valid until conn_keep; STATUS_AGAIN: nothing came; STATUS_CLOSED: the peer is gone; STATUS_FULL: input_max or
  * read_max reached without a whole op; STATUS_NO_MEMORY: nothing was read, since the memory for it is not there now. */
 LEAF_MUST_USE status_t conn_read(conn_t *conn, loop_t *loop, conn_scratch_t *scratch, uint32_t need, bytes_t *input);
+/* Bytes that came and are not read yet; a system call. */
+uint64_t conn_arrived(const conn_t *conn);
 /* What is in rest without reading, e.g. when reading goes on after a verdict. Empty when there is none. */
 bytes_t conn_rest(const conn_t *conn);
 /* The first `used` bytes of input were acted on; the others are kept. */

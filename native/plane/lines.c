@@ -19,6 +19,7 @@
 #include "plane/pressure.h"
 #include "plane/protocol.h"
 #include "plane/refused.h"
+#include "plane/throttle.h"
 #include "route/route.h"
 #include "wire/emit.h"
 #include "wire/op.h"
@@ -137,6 +138,9 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
         }
         if (LEAF_UNLIKELY(verdict == WIRE_BAD)) {
             bad_input(plane, peer, error, bytes_of(input.at + used, input.size - used));
+            break;
+        }
+        if (LEAF_UNLIKELY(plane->throttling) && throttle_holds(plane, peer, &op)) {
             break;
         }
         if (LEAF_UNLIKELY(plane->limits.trace != 0)) {

@@ -8,14 +8,15 @@
  * Input. Bytes that came and are not acted on yet: parts of large messages, and what a connection sent ahead while it
  * waits for something. The less the share has left, the less is read at once (conn.c). A connection whose message finds
  * no room is not read for a moment, but the message that was begun first may always be made whole: the share may be
- * passed by one message, and by INPUT_SMALL of every connection. Who does not send the end of the oldest one for
- * INPUT_PATIENCE_NS while others wait for room is closed.
+ * passed by one message, and by INPUT_SMALL of every connection. While others wait for room, the sender of the oldest
+ * one is closed when it could send and sends less than INPUT_SMALL in INPUT_PATIENCE_NS.
  */
 #include "plane/memory.h"
 
 #include "base/abi_types.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/share.h"
 #include "net/outq.h"
@@ -124,9 +125,23 @@ static bool make_output_room(void *context, const buffer_t *buffer, uint64_t mor
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-/* Does it wait for the end of a message, and not for us? One that was not read for lack of room does. */
-static bool awaits_input(const peer_t *peer) {
-    return peer->state == PEER_ADMITTED && !peer->yielded && !peer->again && !peer->held_back && !peer->throttled;
+/* Is it its turn to send the rest of its message? Not while it is not read, nor while what it sent waits here or in its
+ * socket. */
+static bool owes_input(const peer_t *peer) {
+    return peer_is_read(peer) && !peer->again && !peer->yielded && conn_arrived(&peer->conn) == 0;
+}
+
+/* Who holds the others up has INPUT_PATIENCE_NS for INPUT_SMALL more; only time counts in which it could have sent. */
+static void watch_oldest(plane_t *plane, peer_t *oldest) {
+    memory_t *memory = &plane->memory;
+    bool anew = oldest->id != memory->oldest || oldest->conn.bytes_in - memory->oldest_bytes >= INPUT_SMALL;
+    if (anew) {
+        memory->oldest = oldest->id;
+        memory->oldest_bytes = oldest->conn.bytes_in;
+    }
+    if (anew || !owes_input(oldest)) {
+        memory->oldest_since_ns = plane->now.mono_ns;
+    }
 }
 
 static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more) {
@@ -152,14 +167,11 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
     if (oldest == NULL) {
         return false;
     }
-    if (oldest->id != plane->memory.oldest) {
-        plane->memory.oldest = oldest->id;
-        plane->memory.oldest_since_ns = plane->now.mono_ns;
-    }
+    watch_oldest(plane, oldest);
     if (&oldest->conn.rest == buffer) {
         return true; /* the next to be whole */
     }
-    if (awaits_input(oldest) && plane->now.mono_ns - plane->memory.oldest_since_ns > INPUT_PATIENCE_NS) {
+    if (plane->now.mono_ns - plane->memory.oldest_since_ns > INPUT_PATIENCE_NS) {
         buffer_free(&oldest->conn.rest);
         oldest->conn.rest_used = 0;
         peer_doom_silently(plane, oldest, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
@@ -178,8 +190,21 @@ void memory_open(plane_t *plane) {
     memory_tick(plane);
 }
 
+/* Time in which the oldest is not read does not count against it, also where nobody asks for room in that time. */
+static void forgive_oldest(plane_t *plane) {
+    const peer_t *oldest = plane->memory.oldest == 0 ? NULL : peer_find(plane, plane->memory.oldest);
+    if (oldest == NULL) {
+        plane->memory.oldest = 0;
+    } else if (!peer_is_read(oldest) || oldest->again) {
+        plane->memory.oldest_since_ns = plane->now.mono_ns;
+    }
+}
+
 /* Who shares what is left: the less there is, the less one may have waiting before its producers pause. */
 void memory_tick(plane_t *plane) {
+    if (LEAF_UNLIKELY(plane->memory.oldest != 0)) {
+        forgive_oldest(plane);
+    }
     const share_t *output = &plane->memory.output;
     uint64_t left = output->limit > output->used ? output->limit - output->used : 0;
     plane->behind_bytes = left / BEHIND_SHARES < BEHIND_BYTES ? left / BEHIND_SHARES : BEHIND_BYTES;

@@ -24,6 +24,7 @@ typedef struct memory {
     share_t input;   /* came from connections and is not acted on yet */
     uint64_t oldest; /* whose message was begun first, when last asked, and since when it is the one */
     int64_t oldest_since_ns;
+    uint64_t oldest_bytes; /* that it had sent then */
 } memory_t;
 
 /* A share's bytes, by the limit. limit 0: no bound. */
@@ -31,7 +32,7 @@ uint64_t memory_share(uint64_t limit, uint32_t which);
 void memory_open(plane_t *plane);
 void memory_tick(plane_t *plane); /* once a tick */
 struct peer;
-void core_fed(plane_t *plane, struct peer *peer, uint32_t which); /* tick.c: it published into a stream of that store */
-bool core_waits(plane_t *plane, struct peer *peer); /* tick.c: the rings have no room, and it may feed them */
+/* throttle.c: it published into a stream of that store; looked at behind the message. */
+void core_fed(plane_t *plane, struct peer *peer, uint32_t which);
 
 #endif

@@ -24,6 +24,7 @@
 #include "plane/pressure.h"
 #include "plane/protocol.h"
 #include "plane/refused.h"
+#include "plane/throttle.h"
 #include "route/route.h"
 #include "wire/emit.h"
 #include "wire/op.h"
@@ -110,7 +111,7 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
     peer->last_input_ns = plane->now.mono_ns;
     peer->last_wall_ns = plane->now.wall_ns;
-    if (LEAF_UNLIKELY(plane->throttling) && core_waits(plane, peer)) {
+    if (LEAF_UNLIKELY(plane->throttling) && throttle_waits(plane, peer)) {
         return 0;
     }
     return peer->protocol->input(plane, peer, input);
@@ -187,8 +188,7 @@ void peer_want(plane_t *plane, peer_t *peer) {
     if (!plane->threaded || peer->conn.fd < 0) {
         return;
     }
-    bool reading = (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled
-                   && !peer->held_back && peer->stalled_until_ns == 0;
+    bool reading = peer_is_read(peer);
     if (reading != peer->reading || !peer->conn.registered) {
         peer->reading = reading;
         if (conn_want(&peer->conn, &plane->loop, reading) != STATUS_OK) {
@@ -340,7 +340,7 @@ static void ping(plane_t *plane, peer_t *peer) {
     peer->next_ping_ns = now + limits->ping_interval_ns;
     /* Who sent something lately is alive, and whom we do not read cannot say so; the first ping measures the round trip
      * all the same. */
-    if (!first && (peer->held_back || now - peer->last_input_ns < limits->ping_interval_ns)) {
+    if (!first && (!peer_is_read(peer) || now - peer->last_input_ns < limits->ping_interval_ns)) {
         return;
     }
     if (peer->pings_out + 1 > limits->ping_max) {

@@ -169,6 +169,11 @@ static inline void peer_touch(plane_t *plane, peer_t *peer) {
 }
 
 /* What it had sent before its verdict, or before it was held back, is acted on in this tick. */
+/* May it send, or does what it sent wait for us? */
+static inline bool peer_is_read(const peer_t *peer) {
+    return (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled && !peer->held_back
+           && peer->stalled_until_ns == 0;
+}
 void peer_again(plane_t *plane, peer_t *peer);
 /* Acts on input (what was kept and what came) and keeps what is left. */
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input);

@@ -96,8 +96,8 @@ static void ready_peer(plane_t *plane, peer_t *peer, uint32_t events) {
     if ((events & LOOP_WRITE) != 0) {
         peer_flush(plane, peer);
     }
-    if (peer->yielded) {
-        return; /* what it sent before comes first: core_again */
+    if (peer->again || peer->yielded) {
+        return; /* what it sent before comes first: core_again. Reading more instead would go on until rest is full */
     }
     if ((events & LOOP_READ) != 0 && peer->reading && peer->state != PEER_DOOMED) {
         read_peer(plane, peer);

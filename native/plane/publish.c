@@ -172,7 +172,7 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
 
 /* ---- the ones inside --------------------------------------------------------------------------------------------- */
 
-/* Who feeds a store waits while that lags. */
+/* It stored something: who feeds a store waits while that lags. */
 static void note_producer(plane_t *plane, const publication_t *publication, uint32_t which_store) {
     if (publication->origin != NULL) {
         core_fed(plane, publication->origin, which_store);
@@ -185,20 +185,23 @@ static void run_internal(plane_t *plane, const sink_t *sink, const publication_t
     }
     const message_t *message = &publication->message;
     uint32_t which_store;
+    bool feeds;
     switch ((target_kind_t)sink->target.kind) {
     case TARGET_STREAM:
-        note_producer(plane, publication, ((const stream_t *)sink->object)->which_store);
+        which_store = ((const stream_t *)sink->object)->which_store;
         js_publish(&plane->js, sink->object, message, publication->shown);
+        note_producer(plane, publication, which_store);
         break;
     case TARGET_ACK: js_ack(&plane->js, sink->object, message); break;
     case TARGET_FLOW: js_flow(&plane->js, sink->object, message); break;
     case TARGET_NEXT: js_next(&plane->js, sink->object, message); break;
     case TARGET_DIRECT: js_direct(&plane->js, sink->object, message); break;
     case TARGET_INGEST:
-        if (ingest_feeds(sink->object, &which_store)) {
+        feeds = ingest_feeds(sink->object, &which_store);
+        ingest_frame(&plane->js, sink->object, message, publication->shown);
+        if (feeds) {
             note_producer(plane, publication, which_store);
         }
-        ingest_frame(&plane->js, sink->object, message, publication->shown);
         break;
     case TARGET_CLIENT:
     case TARGET_LEAF:

@@ -35,6 +35,7 @@
 #include "plane/publication.h"
 #include "plane/stats.h"
 #include "plane/subscription.h"
+#include "plane/throttle.h"
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
@@ -148,46 +149,6 @@ static void settle_jetstream(plane_t *plane) {
     js_settle_consumers(&plane->js, interest_changed, drained);
 }
 
-static void throttle_one(plane_t *plane, peer_t *peer) {
-    peer->producer = true;
-    plane->throttling = true;
-    if (!peer->throttled) {
-        peer->throttled = true;
-        peer_want(plane, peer);
-    }
-}
-
-void core_fed(plane_t *plane, peer_t *peer, uint32_t which) {
-    peer->producer = true;
-    if (LEAF_UNLIKELY(js_lagging(&plane->js, which))) {
-        throttle_one(plane, peer);
-    }
-}
-
-bool core_waits(plane_t *plane, peer_t *peer) {
-    if (peer->state == PEER_ADMITTED && (peer->producer || peer->parser.need > CONN_SCRATCH_SIZE)) {
-        throttle_one(plane, peer);
-        return true;
-    }
-    return false;
-}
-
-/* The journal lags: who feeds streams is not read for a while. Everybody else goes on. */
-static void throttle(plane_t *plane) {
-    bool lagging = js_lagging(&plane->js, STORE_FILE) || js_lagging(&plane->js, STORE_MEMORY);
-    if (!lagging && !plane->throttling) {
-        return;
-    }
-    plane->throttling = lagging;
-    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
-        bool now = lagging && peer->producer;
-        if (now != peer->throttled) {
-            peer->throttled = now;
-            now ? peer_want(plane, peer) : peer_again(plane, peer);
-        }
-    }
-}
-
 static void chores(plane_t *plane) {
     if (plane->now.mono_ns < plane->next_chores_ns) {
         return;
@@ -218,7 +179,7 @@ void core_settle(plane_t *plane) {
     if (plane->js.consume != NULL) {
         publish_deferred(plane);
         settle_jetstream(plane);
-        throttle(plane);
+        throttle_tick(plane);
         plane->more = plane->more || plane->js.more || js_batch_waits(&plane->js);
         plane->js.more = false;
     }

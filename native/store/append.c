@@ -8,9 +8,10 @@
 #include "store/core.h"
 
 #define HEADER_MAX 65535
-#define EVICTION_SLACK 8192 /* room for what the limits will write in the same call */
-/* this part of the ring is left to deletions, acks and consumer states when publishers fill it */
+/* This part of the ring is left to deletions, acks and consumer states when publishers fill it. */
 #define RESERVE_PART 8
+#define NEED_MORE (UINT64_C(32) * 1024) /* what a message needs beside its own bytes, at most: need_of */
+#define EVICTION_SLACK 8192             /* room for what the limits will write in the same call */
 
 typedef struct entry {
     store_stream_t *stream;
@@ -138,6 +139,23 @@ static bool admit(entry_t *entry, int64_t age_now, appended_t *out) {
     return true;
 }
 
+/* Bytes that publishers may hold in the ring: what the disk has room for, and memory. */
+static uint64_t admitted(const store_t *store) {
+    uint64_t most = store->resident / 8 * 7;
+    return store->admits < most ? store->admits : most;
+}
+
+/* What may be taken so that one more message of any size finds room: in the ring, and in the open batch (append.c). */
+void append_measure_room(store_t *store) {
+    uint64_t admits = admitted(store), size = store->batches.size;
+    uint64_t one =
+        store->options.message_max + NEED_MORE < admits / 2 ? store->options.message_max + NEED_MORE : admits / 2;
+    uint64_t batch = size / 2 - size / RESERVE_PART;
+    batch = batch > one ? batch - one : 0;
+    store->room_open = batch < admits / 7 ? batch : admits / 7;
+    store->room_used = admits / 7 * 6 < admits - one ? admits / 7 * 6 : admits - one;
+}
+
 static bool space_for(const entry_t *entry) {
     store_t *store = entry->stream->store;
     if (store->space_trouble || store->io_trouble) {
@@ -150,7 +168,7 @@ static bool space_for(const entry_t *entry) {
         return false;
     }
     uint64_t need = need_of(entry);
-    if (batches_used(&store->batches) + store->batches.promised + need > store_admits(store)) {
+    if (batches_used(&store->batches) + store->batches.promised + need > admitted(store)) {
         return false; /* the disk has no room for so much (space.h), or memory has not */
     }
     return overlay_fits(store, need + store->batches.size / RESERVE_PART);

@@ -150,7 +150,8 @@ struct store {
     /* trouble */
     uint64_t admits;   /* bytes that publishers may hold in the ring */
     uint64_t resident; /* of the ring, in memory: all of it, but where the journal is larger than options.ring_max */
-    uint64_t pieces;   /* of keeper's, for which the snapshot was renewed */
+    uint64_t room_open, room_used; /* store_room: less than that in the open batch, and in the ring */
+    uint64_t pieces;               /* of keeper's, for which the snapshot was renewed */
     bool space_trouble;
     bool io_trouble;
     bool unreadable; /* home was closed and could not be opened again */
@@ -260,6 +261,7 @@ void schedule_forget(store_stream_t *stream, uint64_t seq); /* its message goes 
 bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due);
 
 /* ---- append.c ---------------------------------------------------------------------------------------------------- */
+void append_measure_room(store_t *store); /* for store_room, when what the disk has room for changes */
 /* Into home's index by time, and into the heap. */
 void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
 /* A message of the store's own takes the place of the last one of its subject, whatever the limits say. false: no room.
@@ -295,11 +297,6 @@ void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);
 void tallies_removed(store_stream_t *stream, const found_t *found);
 
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
-/* Bytes that publishers may hold in the ring: what the disk has room for, and memory. */
-static inline uint64_t store_admits(const store_t *store) {
-    uint64_t most = store->resident / 8 * 7;
-    return store->admits < most ? store->admits : most;
-}
 void store_clock(store_t *store, moment_t now);
 void store_seal(store_t *store); /* closes the open batch and hands it to the journal */
 

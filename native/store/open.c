@@ -434,6 +434,7 @@ static status_t start(opening_t *opening) {
     status = keeper_open(&store->keeper, home, end);
     store->admits = atomic_load(&store->keeper.admits);
     store->resident = sizes_ring_within(store->batches.size, store->options.ring_max);
+    append_measure_room(store);
     store->keeper_open = status == STATUS_OK;
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot start the threads of", 0);
 }

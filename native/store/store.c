@@ -190,6 +190,7 @@ static void take_trouble(store_t *store) {
     int journal = atomic_load_explicit(&store->keeper.journal_trouble, memory_order_acquire);
     int keeper = atomic_load_explicit(&store->keeper.keeper_trouble, memory_order_acquire);
     store->admits = atomic_load_explicit(&store->keeper.admits, memory_order_acquire);
+    append_measure_room(store);
     bool space = journal == STATUS_NO_SPACE || keeper == STATUS_NO_SPACE;
     bool io = (journal != STATUS_OK || keeper != STATUS_OK) && !space;
     bool tight = store->admits < (store->space_trouble ? SPACE_RESUME : SPACE_STOP);
@@ -344,10 +345,8 @@ bool store_room(const store_t *store) {
     if (store->space_trouble || store->io_trouble) {
         return true; /* publishers are to hear that they are refused, not to hang */
     }
-    uint64_t admits = store_admits(store);
-    uint64_t one = store->options.message_max < admits / 2 ? store->options.message_max : admits / 2;
-    uint64_t most = admits / 7 * 6 < admits - one ? admits / 7 * 6 : admits - one;
-    return batch_open_size(batches) < admits / 7 && batches_used(batches) < most;
+    return batch_open_size(batches) + batches->promised < store->room_open
+           && batches_used(batches) + batches->promised < store->room_used;
 }
 
 store_stream_t *store_advanced_next(store_t *store) {

@@ -155,8 +155,8 @@ def test_fifty_clients_that_do_not_read(server: servers.Server) -> None:
 
 @pytest.mark.parametrize(("size", "times", "rounds"), [(128, 200, 10), (65536, 4, 6), (1 << 20, 1, 2)])
 def test_two_hundred_publishers(server: servers.Server, size: int, times: int, rounds: int) -> None:
-    """Two hundred clients that publish into a stream without waiting for an answer are slowed down: all of their
-    messages are answered, hardly any is refused, and memory stays below the limit."""
+    """Two hundred clients that publish into a stream without waiting for an answer are slowed down: none of their
+    messages is refused, none of them is closed, and memory stays below the limit."""
     payload = b"y" * size
     frames = (b"PUB s.%d acks %d\r\n" % (size, size) + payload + b"\r\n") * times
     with client(server) as maker:
@@ -165,7 +165,6 @@ def test_two_hundred_publishers(server: servers.Server, size: int, times: int, r
         acks, errors = flood_stream(server, 200, frames, rounds)
 
     print(f"most {watch.most / MB:.1f} MB, slowest {watch.slowest:.3f} s")
-    assert 200 * times * rounds == acks + errors, server.log[-2000:]
-    assert errors <= 200
+    assert (200 * times * rounds, 0) == (acks, errors), server.log[-2000:]
     assert watch.most < LIMIT + BASE
     assert watch.slowest < 1

@@ -62,12 +62,15 @@ static inline void rig_account(plane_t *plane, uint32_t id, uint32_t flags, cons
     rig_run(plane, (plane_command_t){.op = COMMAND_ACCOUNT, .account = id, .arg = flags}, &strings);
 }
 
-/* directory NULL: without JetStream. */
-static inline plane_t *rig_open(const char *directory, const char *domain) {
+/* directory NULL: without JetStream. journal_size, memory_limit: 0 = as usual, no bound. */
+static inline plane_t *rig_open_small(const char *directory, const char *domain, uint64_t journal_size,
+                                      uint64_t memory_limit) {
     plane_t *plane = calloc(1, sizeof(*plane));
     CHECK(plane != NULL);
     plane->now = clock_now();
-    plane_limits_t limits = {.max_file_store = 64 << 20,
+    plane_limits_t limits = {.journal_size = journal_size,
+                             .memory_limit = memory_limit,
+                             .max_file_store = 64 << 20,
                              .max_pending = 1 << 20,
                              .write_deadline_ns = 10 * NS_PER_SECOND,
                              .ping_interval_ns = 120 * NS_PER_SECOND,
@@ -79,6 +82,10 @@ static inline plane_t *rig_open(const char *directory, const char *domain) {
     CHECK_EQ_I64(STATUS_OK, core_open(plane, &limits, directory, NULL, reason));
     rig_account(plane, RIG_ACCOUNT, directory != NULL ? ACCOUNT_JETSTREAM : 0, domain);
     return plane;
+}
+
+static inline plane_t *rig_open(const char *directory, const char *domain) {
+    return rig_open_small(directory, domain, 0, 0);
 }
 
 static inline void rig_close(plane_t *plane) {

@@ -93,6 +93,76 @@ static void memory_comes_back(void) {
     free(plane);
 }
 
+/* The beginning of a message that fills the share; room is asked for by another connection. */
+static peer_t *begin_large(void) {
+    peer_t *peer = rig_client(plane);
+    core_again(plane);
+    rig_say(plane, peer, "PUB a 60000\r\n");
+    static uint8_t part[50000];
+    plane->memory.input.limit = 40000;
+    CHECK_EQ_I64(STATUS_OK, buffer_append(&peer->conn.rest, part, sizeof part));
+    peer->conn.bytes_in += sizeof part;
+    peer->input_since_ns = 1;
+    return peer;
+}
+
+static void ask_for_room(peer_t *other, int64_t after_ns) {
+    static uint8_t part[30000];
+    other->input_since_ns = 2;
+    plane->now.mono_ns += after_ns;
+    core_settle(plane);
+    CHECK_EQ_I64(STATUS_FULL, buffer_append(&other->conn.rest, part, sizeof part));
+}
+
+static void silent_while_others_wait(void) {
+    start();
+    peer_t *large = begin_large(), *other = rig_client(plane);
+    uint64_t id = large->id;
+    ask_for_room(other, 0);
+    ask_for_room(other, 4 * NS_PER_SECOND);
+    CHECK(peer_find(plane, id) != NULL);
+    plane->now.mono_ns += 2 * NS_PER_SECOND;
+    CHECK_EQ_I64(STATUS_OK, buffer_append(&other->conn.rest, rig_out, 30000));
+    CHECK(peer_find(plane, id) == NULL);
+    rig_close(plane);
+}
+
+static void not_read_while_others_wait(void) {
+    start();
+    peer_t *large = begin_large(), *other = rig_client(plane);
+    uint64_t id = large->id;
+    ask_for_room(other, 0);
+    large->throttled = true;
+    plane->throttling = true;
+    plane->now.mono_ns += 60 * NS_PER_SECOND;
+    core_settle(plane);
+    large->throttled = plane->throttling = false;
+    ask_for_room(other, 0);
+    ask_for_room(other, 4 * NS_PER_SECOND);
+    CHECK(peer_find(plane, id) != NULL);
+    rig_close(plane);
+}
+
+static void slow_and_not_silent(void) {
+    start();
+    peer_t *large = begin_large(), *other = rig_client(plane);
+    uint64_t id = large->id;
+    ask_for_room(other, 0);
+    for (int i = 0; i < 10; i++) {
+        large->conn.bytes_in += 16 * 1024;
+        ask_for_room(other, 4 * NS_PER_SECOND);
+    }
+    CHECK(peer_find(plane, id) != NULL);
+    for (int i = 0; i < 3 && peer_find(plane, id) != NULL; i++) {
+        large->conn.bytes_in += 1;
+        plane->now.mono_ns += 2 * NS_PER_SECOND;
+        status_t status = buffer_append(&other->conn.rest, rig_out, 30000);
+        CHECK(status == STATUS_FULL || status == STATUS_OK);
+    }
+    CHECK(peer_find(plane, id) == NULL);
+    rig_close(plane);
+}
+
 static void shares_come_to_the_limit(void) {
     for (uint64_t limit = UINT64_C(32) << 20; limit < UINT64_C(1) << 40; limit += limit / 7) {
         uint64_t sum = 0;
@@ -111,6 +181,10 @@ int main(void) {
     RUN("one connection alone is closed when it fills the share", one_alone_is_bounded);
     RUN("a leaf link is closed only when no client has much waiting", a_link_goes_after_clients);
     RUN("memory that a connection has and does not use is taken back before anybody is closed", memory_comes_back);
+    RUN("who is silent in the middle of a large message while others wait for room is closed",
+        silent_while_others_wait);
+    RUN("the time in which a connection is not read does not count against it", not_read_while_others_wait);
+    RUN("a slow sender of a large message is not closed, one that sends a byte now and then is", slow_and_not_silent);
     RUN("the shares of any limit come to that limit at most", shares_come_to_the_limit);
     return TEST_RESULT();
 }
