@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import random
 import re
 import shutil
@@ -22,7 +23,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 LEAFD = "leafd"
 REFERENCE = "nats-server"
@@ -40,7 +41,17 @@ PORTS: Final = range(10_240, 32_768)
 """Below the ports of outgoing connections, one of which could take a port between here and a server's start."""
 PORTS_HELD: Final = 256
 """The servers of the ports before those have stopped: this is so that long runs do not run out of descriptors."""
-_held: deque[BinaryIO] = deque()
+_held: deque[int] = deque()
+
+
+def _is_free(port: int, lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        return False
+    return True
 
 
 def free_port() -> int:
@@ -52,20 +63,13 @@ def free_port() -> int:
     folder = Path(tempfile.gettempdir()) / "leafd-test-ports"
     folder.mkdir(mode=0o777, exist_ok=True)
     for port in random.SystemRandom().sample(PORTS, 1_000):
-        try:
-            lock = open(folder / str(port), "ab")  # noqa: SIM115 - held until the server has long stopped
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        lock = os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        if not _is_free(port, lock):
+            os.close(lock)
             continue
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                lock.close()
-                continue
         _held.append(lock)
         if len(_held) > PORTS_HELD:
-            _held.popleft().close()
+            os.close(_held.popleft())
         return port
     raise RuntimeError(f"no free port between {PORTS.start} and {PORTS.stop}")
 
