@@ -220,6 +220,7 @@ request_t *pull_next(consumer_t *consumer, uint64_t size) {
         tell(consumer, request, end, true);
         if (first == request) first = after(request);
         discard(consumer, request);
+        check(line->awake != request);
     }
     line->head = first;
     line_awaken(line);

@@ -401,6 +401,7 @@ status_t env_write_begin(env_t *env) {
 }
 
 static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
+    check(index < DBS_MAX);
     if (env->writers[index] == NULL) {
         int code = mdb_cursor_open(env->write, env->dbs[index], &env->writers[index]);
         if (code != 0) {

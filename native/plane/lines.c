@@ -151,10 +151,11 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
         }
         used += taken;
         if (LEAF_UNLIKELY(work_done(plane, steps) >= until
-                          || (until-- % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
+                          || (until % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
             yield(plane, peer);
             break;
         }
+        until--;
     }
     return used;
 }

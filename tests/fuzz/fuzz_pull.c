@@ -30,7 +30,8 @@ static void looks_like_a_status(const char *line) {
 
 static void look_at_what_came(void) {
     for (const char *line = rig_next(); line[0] != 0; line = rig_next()) {
-        if (strstr(line, " <* ") != NULL) {
+        if (strncmp(line, "i <* ", 5)
+            == 0) { /* so begins a status to pull()'s inbox; a reason may have those signs, too */
             looks_like_a_status(line);
         }
     }
