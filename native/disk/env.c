@@ -110,6 +110,7 @@ static uint32_t index_in(const env_t *env, const slots_t *slots, store_db_t db, 
         return db;
     }
     uint32_t slot = slots_find(slots, env->slots, load_be32(key.at));
+    check(slot <= SLOTS_MAX);
     return slot != 0 ? DB_COUNT + slot - 1u : DB_MESSAGES;
 }
 
@@ -401,7 +402,6 @@ status_t env_write_begin(env_t *env) {
 }
 
 static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
-    check(index < DBS_MAX);
     if (env->writers[index] == NULL) {
         int code = mdb_cursor_open(env->write, env->dbs[index], &env->writers[index]);
         if (code != 0) {
