@@ -141,12 +141,12 @@ class Plane(Commands):
     # ---- chunks of a backup: pure, at once
 
     @staticmethod
-    def crc32c(data: bytes | memoryview) -> int:
+    def crc32c(data: bytes | bytearray | memoryview) -> int:
         """The checksum of an S2 chunk, not masked."""
         return int(lib.plane_crc32c(ffi.from_buffer("uint8_t[]", data), len(data)))
 
     @staticmethod
-    def s2_block(block: bytes | memoryview, size_max: int) -> bytes | None:
+    def s2_block(block: bytes | memoryview, size_max: int) -> bytearray | None:
         """What an S2 block says; None: it is damaged, or says more than size_max bytes."""
         source = ffi.from_buffer("uint8_t[]", block)
         size = int(lib.plane_s2_size(source, len(block)))
@@ -154,7 +154,7 @@ class Plane(Commands):
             return None
         data = bytearray(size)
         status = int(lib.plane_s2_decode(source, len(block), ffi.from_buffer("uint8_t[]", data), size))
-        return bytes(data) if status == 0 else None
+        return data if status == 0 else None
 
     # ---- the pump
 

@@ -64,13 +64,13 @@ static bool copy(decoding_t *decoding, uint32_t offset, uint32_t length) {
     }
     decoding->offset = offset;
     uint8_t *to = decoding->out + decoding->written;
-    const uint8_t *from = to - offset;
-    if (offset >= length) {
-        memcpy(to, from, length);
-    } else {
-        for (uint32_t i = 0; i < length; i++) {
-            to[i] = from[i]; /* it repeats what it has just written */
-        }
+    /* A copy that is longer than its offset repeats what it has just written: what can be copied at once doubles with
+     * each round. One byte at a time, a block of 4 MiB would take its caller 4 ms. */
+    uint32_t done = 0;
+    while (done < length) {
+        uint32_t part = offset + done < length - done ? offset + done : length - done;
+        memcpy(to + done, to - offset, part);
+        done += part;
     }
     decoding->written += length;
     return true;

@@ -42,7 +42,7 @@ from typing import Any
 from tests import servers
 
 HERE = Path(__file__).parent
-ANSWER_SECONDS_MAX = 5.0
+ANSWER_SECONDS_MAX = 20.0  # nats-server looks for the 31st of February for seconds, on a loaded machine
 QUIET_SECONDS = 0.3  # recording: nothing more comes
 SPLIT_BYTES_MAX = 400  # longer sends are cut at random places instead of everywhere
 FILL_SIZE_MIN = 1000  # recording: from here on a payload of "x" is written as its size

@@ -30,8 +30,8 @@ class S2Error(Exception):
 class Codec(Protocol):
     """What of it is C."""
 
-    def crc32c(self, data: bytes | memoryview) -> int: ...
-    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytes | None: ...
+    def crc32c(self, data: bytes | bytearray | memoryview) -> int: ...
+    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None: ...
 
 
 def _masked(checksum: int) -> int:
@@ -58,7 +58,7 @@ class Reader:
         self._skip = 0
         self._started = False
 
-    def feed(self, piece: bytes) -> Iterator[bytes]:
+    def feed(self, piece: bytes) -> Iterator[bytes | bytearray]:
         """What the chunks say that are whole by now; nothing for a chunk that says nothing, so that whoever takes the
         pieces can pause between any two."""
         self._held += piece
@@ -102,7 +102,7 @@ class Reader:
         if 2 <= kind <= 0x7F:
             raise S2Error("s2: unsupported input")
 
-    def _data(self, kind: int, body: bytes) -> bytes:
+    def _data(self, kind: int, body: bytes) -> bytes | bytearray:
         content = memoryview(body)[4:]
         data = bytes(content) if kind == 1 else self._codec.s2_block(content, BLOCK_MAX)
         if data is None or len(data) > BLOCK_MAX:

@@ -62,7 +62,7 @@ def unpacked(data: bytes) -> tuple[list[Row], int, bool]:
         rows.append(Row(sequence, ts // 2, parts[0].decode(), parts[1], data[at - payload : at]))
 
 
-def crc32c(data: bytes | memoryview) -> int:
+def crc32c(data: bytes | bytearray | memoryview) -> int:
     """Bit by bit."""
     crc = 0xFFFFFFFF
     for byte in bytes(data):
@@ -106,11 +106,11 @@ class BackupPlane(FakePlane):
         """As many as the test says."""
         return self.listeners
 
-    def crc32c(self, data: bytes | memoryview) -> int:
+    def crc32c(self, data: bytes | bytearray | memoryview) -> int:
         """The dumb one."""
         return crc32c(data)
 
-    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytes | None:
+    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None:
         """There are no compressed chunks here."""
         return None
 
