@@ -45,6 +45,8 @@ STANDS_ON = {
         "plane",
     ],
 }
+STANDS_ON["command"] = [*STANDS_ON["plane"], "command"]
+STANDS_ON["driver"] = [*STANDS_ON["command"], "driver"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"(?:([a-z]+)/)?(\w+\.h)"', re.MULTILINE)
 
 

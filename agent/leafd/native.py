@@ -2,7 +2,7 @@
 
     abi.EVENT_DONE                          a constant of the header
     layout("stream_state_t").unpack(...)    a struct as a dictionary of its members, and back
-    command_rows()["ACCOUNT"].strings       what a command consists of, from the table in native/plane/command_table.c
+    command_rows()["ACCOUNT"].strings       what a command consists of, from the table in native/command/command_table.c
 
 No number, no order of members and no size of the header is written again in Python: an enumeration of native_types.py
 takes its values here, a row is packed by the names of its members. What does not live here: the plane as an object

@@ -2,7 +2,7 @@
 
 Methods that are plain functions are orders without an answer; methods that are async wait for the plane's completion,
 and for a change of the store that means: it is on disk. Orders take effect in the order of the calls. Numbers, bodies
-and strings of the commands are in the table of native/plane/command_table.c. What does not live here: packing
+and strings of the commands are in the table of native/command/command_table.c. What does not live here: packing
 (native_packing.py), the rings (native_plane.py, which fills in the abstract methods at the end), and any decision.
 """
 

@@ -1,4 +1,4 @@
-"""Commands and events as bytes: packed and read by the tables of native/plane/command_table.c.
+"""Commands and events as bytes: packed and read by the tables of native/command/command_table.c.
 
     packed("ACCOUNT", {"name": "A", "domain": ""})    the strings, in the table's order
     readers()[kind](event)                            the frozen value of native_types.py

@@ -1,5 +1,5 @@
-/* import.c: the imports of an account: a command says all of them, and what is the same as before stays as it is, with
- * its shadows and its outstanding replies.
+/* import.c: the imports of an account: control names all of them at once, and what is the same as before stays as it
+ * is, with its shadows and its outstanding replies.
  *
  * What does not live here: who may import what (control decided it), the way of a message (cross.c).
  */
@@ -13,7 +13,6 @@
 #include "base/status.h"
 #include "exchange/strings.h"
 #include "plane/account.h"
-#include "plane/command.h"
 #include "plane/plane.h"
 #include "plane/subscription.h"
 #include "text/rewrite.h"
@@ -110,8 +109,8 @@ static status_t next_wanted(const plane_command_t *command, uint32_t index, stri
     return STATUS_OK;
 }
 
-/* In the order of the command. The first failure is what is reported; the other imports work all the same. */
-static status_t replace(plane_t *plane, account_t *account, const plane_command_t *command) {
+/* In the order of the command. */
+static status_t replace_imports(plane_t *plane, account_t *account, const plane_command_t *command) {
     strings_t strings = strings_of(command);
     import_t *before = account->imports, *made = NULL, **end = &made;
     status_t first = STATUS_OK;
@@ -149,15 +148,9 @@ static status_t replace(plane_t *plane, account_t *account, const plane_command_
     return first;
 }
 
-void command_imports(plane_t *plane, const plane_command_t *command) {
-    account_t *account = account_find(plane, command->account);
-    if (account == NULL) {
-        command_done(plane, command, STATUS_NOT_FOUND);
-        return;
-    }
+status_t imports_put(plane_t *plane, account_t *account, const plane_command_t *command) {
     if (command->body_size % sizeof(import_row_t) != 0 || command->body_size / sizeof(import_row_t) > IMPORTS_MAX) {
-        command_done(plane, command, STATUS_INVALID);
-        return;
+        return STATUS_INVALID;
     }
-    command_done(plane, command, replace(plane, account, command));
+    return replace_imports(plane, account, command);
 }

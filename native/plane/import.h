@@ -91,6 +91,9 @@ struct shadow {
 
 /* ---- import.c ---------------------------------------------------------------------------------------------------- */
 
+/* All imports of the account, in place of what it had, as COMMAND_IMPORTS has them. The first failure is what is
+ * returned; the other imports work all the same. */
+LEAF_MUST_USE status_t imports_put(plane_t *plane, account_t *account, const plane_command_t *command);
 void imports_free(plane_t *plane, account_t *account);
 
 /* ---- reply.c ----------------------------------------------------------------------------------------------------- */

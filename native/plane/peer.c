@@ -3,7 +3,7 @@
  *   GREETING --line--> WAITING --RESUME--> GREETING          ADMITTED --CONNECT again--> WAITING
  *                      WAITING --ADMIT---> ADMITTED          any --> DOOMED --sweep--> gone
  *
- * What does not live here: what the verbs mean (dispatch_*.c), sockets' reading (plane.c).
+ * What does not live here: what the verbs mean (dispatch_*.c), sockets' reading (driver.c).
  */
 #include <stdlib.h>
 

@@ -1,17 +1,16 @@
-/* plane.h: the state of the plane, which all its files share. Private to plane/.
+/* plane.h: the state of the plane, which all its files share. Private to plane/, command/ and driver/.
  *
- * What the files offer each other has a header a noun: peer.h, account.h, subscription.h, publication.h, command.h,
- * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, target.h, tick.h, stats.h. JetStream is a
- * room of its own (jetstream/js.h), which this one embeds and drives.
+ * What the files offer each other has a header a noun: peer.h, account.h, subscription.h, publication.h,
+ * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, target.h. JetStream is a room of its own
+ * (jetstream/js.h), which this one embeds. Above this room: command/, what control orders, and driver/, the tick and
+ * the thread.
  *
- *     plane.c      threads, epoll, sockets: the thin driver      tick.c        one tick of the sans-IO core
  *     peer.c       one connection's life                         leave.c       its end, in slices
- *     dispatch_*.c one function a protocol verb                  account.c     subscriptions of every kind
+ *     lines.c      input of protocols made of lines              dispatch_*.c  one function a protocol verb
+ *     account.c    subscriptions of every kind                   permissions.c who may what
  *     publish.c    one message to all who want it                mapping.c     where it goes instead
- *     interest.c   what leaf links are told                      permissions.c admit.c   who may what
- *     command.c    one function a command of abi.h               listing.c     those that list
+ *     interest.c   what leaf links are told                      throttle.c    who waits while a store lags
  *     pressure.c   what each may ask of control                  memory.c      what all may take of memory
- *     host.c       what JetStream sees of it                     chunks.c      checksums for Python
  *     import.c shadow.c cross.c reply.c                          what accounts take from each other (import.h)
  *
  * Nothing here reads a clock, but to end an input that takes long (lines.c): the driver sets plane->now once a
@@ -98,7 +97,7 @@ struct plane {
     buffer_t crossing_headers[CROSSING_DEPTH_MAX];
     int64_t next_chores_ns;
 
-    int64_t tick_window_ns; /* stats.c: start of the minute whose longest tick this is */
+    int64_t tick_window_ns; /* driver/stats.c: start of the minute whose longest tick this is */
     uint64_t tick_window_max_ns;
     uint64_t tick_before_max_ns; /* the longest of the minute before */
     plane_stats_t stats;         /* the plane's own view; published once a tick */

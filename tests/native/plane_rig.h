@@ -11,7 +11,7 @@
 
 #include "jetstream/js.h"
 #include "plane/account.h"
-#include "plane/command.h"
+#include "command/command.h"
 #include "plane/protocol.h"
 #include "plane/interest.h"
 #include "plane/peer.h"
@@ -20,7 +20,7 @@
 #include "plane/pressure.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
-#include "plane/tick.h"
+#include "driver/tick.h"
 #include "memory_transport.h"
 #include "test.h"
 

@@ -1,8 +1,8 @@
-/* test_plane_transport.c: the driver (plane.c) over a transport that holds records and has a handshake: what comes in
+/* test_plane_transport.c: the driver (driver.c) over a transport that holds records and has a handshake: what comes in
  * through real sockets and a real loop, turn by turn, without the thread. */
 #include <sys/socket.h>
 
-#include "plane/tick.h"
+#include "driver/tick.h"
 #include "plane_rig.h"
 
 /* Records of 64 bytes over a socket; both sides say hello first. Each record is received as a whole and handed over in

@@ -16,7 +16,8 @@ from leafd.native_packing import encoded, packed, readers
 
 from tests.unit.real_plane import real_plane
 
-HEADER = (Path(__file__).resolve().parents[2] / "native" / "abi.h").read_text()
+NATIVE = Path(__file__).resolve().parents[2] / "native"
+HEADER = (NATIVE / "abi_structs.h").read_text() + (NATIVE / "abi.h").read_text()
 DEFINED = dict(re.findall(r"^#define ([A-Z]\w+) (\d+)\b", HEADER, re.MULTILINE)) | dict(
     re.findall(r"^    (STATUS_[A-Z_]+) = (-?\d+),", HEADER, re.MULTILINE)
 )

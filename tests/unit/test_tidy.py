@@ -94,6 +94,21 @@ def test_long_file_is_found() -> None:
     assert 1 == len(complaints(tidy.file_lengths, "native/base/a.c", "x\n" * 601))
 
 
+@pytest.mark.parametrize(("path", "most"), [("native/base/a.h", 250), ("native/abi.h", 600)])
+def test_long_header_is_found(path: str, most: int) -> None:
+    """A header of a room has at most 250 lines; one of both languages is a file like others."""
+    assert [] == complaints(tidy.file_lengths, path, "x\n" * most)
+    assert 1 == len(complaints(tidy.file_lengths, path, "x\n" * (most + 1)))
+
+
+def test_large_room_is_found() -> None:
+    """A room's files, headers too, have at most 7,000 lines together; no other room's count."""
+    full = [Source("native/base/a.c", "x\n" * 6999), Source("native/base/a.h", "x\n"), Source("native/net/a.c", "x\n")]
+
+    assert [] == list(tidy.room_lengths(full))
+    assert 1 == len(list(tidy.room_lengths([*full, Source("native/base/b.h", "x\n")])))
+
+
 @pytest.mark.parametrize(("body", "count"), [(68, 0), (69, 1)])
 def test_long_function_is_found(body: int, count: int) -> None:
     """A function of 70 lines passes and one of 71 does not, in C and in Python."""

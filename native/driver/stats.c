@@ -1,6 +1,6 @@
 /* stats.c: the plane thread's counters for other threads: copied once a tick into words that may be read at any time.
  */
-#include "plane/stats.h"
+#include "driver/stats.h"
 
 #include "base/abi_types.h"
 #include "base/clock.h"

@@ -1,17 +1,17 @@
 /* tick.c: the sans-IO core's life and the order of one tick.
  *
- *     input of connections, commands          (the driver: plane.c, or a test)
+ *     input of connections, commands          (driver.c, or a test)        
  *     consume_flush > store_tick              acks' effects are in the same record as what else happened
  *     release what waited for the disk        PubAcks, double acks, completions
  *     consume_tick                            deliveries of what became visible
  *     sweep, flush                            subscriptions and peers that have to go; output
  *
- * What does not live here: threads, sockets and clocks (plane.c).
+ * What does not live here: threads, sockets and clocks (driver.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plane/tick.h"
+#include "driver/tick.h"
 
 #include "base/abi_types.h"
 #include "base/buffer.h"
@@ -24,8 +24,8 @@
 #include "jetstream/js.h"
 #include "net/conn.h"
 #include "plane/account.h"
-#include "plane/command.h"
-#include "plane/host.h"
+#include "command/command.h"
+#include "driver/host.h"
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/memory.h"
@@ -33,7 +33,7 @@
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/publication.h"
-#include "plane/stats.h"
+#include "driver/stats.h"
 #include "plane/subscription.h"
 #include "plane/throttle.h"
 

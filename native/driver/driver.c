@@ -1,4 +1,4 @@
-/* plane.c: the thread around the core: epoll, sockets, the clock; and the functions of abi.h.
+/* driver.c: the thread around the core: epoll, sockets, the clock; and the functions of abi.h.
  *
  * One turn: wait; read each ready connection once and act on its input; commands; core_settle. Tags of the loop: a
  * peer's address, a listener's address with the lowest bit set, or one of the small numbers below.
@@ -23,8 +23,8 @@
 #include "net/listen.h"
 #include "net/loop.h"
 #include "plane/peer.h"
-#include "plane/stats.h"
-#include "plane/tick.h"
+#include "driver/stats.h"
+#include "driver/tick.h"
 
 #define TAG_COMMANDS ((void *)2)
 #define TAG_SMALL_MAX 16u

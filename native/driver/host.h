@@ -1,6 +1,6 @@
 /* host.h: the plane as JetStream's host (jetstream/host.h). */
-#ifndef LEAFD_PLANE_HOST_H
-#define LEAFD_PLANE_HOST_H
+#ifndef LEAFD_DRIVER_HOST_H
+#define LEAFD_DRIVER_HOST_H
 
 #include "jetstream/host.h"
 

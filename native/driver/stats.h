@@ -1,7 +1,7 @@
 /* stats.h: the plane's counters, published once a tick for other threads to read.
  */
-#ifndef LEAFD_PLANE_STATS_H
-#define LEAFD_PLANE_STATS_H
+#ifndef LEAFD_DRIVER_STATS_H
+#define LEAFD_DRIVER_STATS_H
 
 #include <stdint.h>
 

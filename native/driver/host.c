@@ -2,7 +2,7 @@
  *
  * What does not live here: the call of what JetStream does with a message (publish.c), its turn (tick.c).
  */
-#include "plane/host.h"
+#include "driver/host.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
-/* tick.h: one tick of the sans-IO core, and what the driver (plane.c) or a test calls of it.
+/* tick.h: one tick of the sans-IO core, and what driver.c or a test calls of it.
  */
-#ifndef LEAFD_PLANE_TICK_H
-#define LEAFD_PLANE_TICK_H
+#ifndef LEAFD_DRIVER_TICK_H
+#define LEAFD_DRIVER_TICK_H
 
 #include <stdint.h>
 
@@ -21,7 +21,7 @@ LEAF_MUST_USE status_t core_open(plane_t *plane, const plane_limits_t *limits, c
 void core_close(plane_t *plane);
 void core_shutdown(plane_t *plane); /* everything appended becomes durable */
 
-/* Of the driver, plane.c: waits, reads, acts, settles, writes; the thread does nothing else. */
+/* Of driver.c: waits, reads, acts, settles, writes; the thread does nothing else. */
 void plane_turn(plane_t *plane);
 
 #endif

@@ -18,7 +18,7 @@
 #include "base/status.h"
 #include "exchange/strings.h"
 #include "plane/account.h"
-#include "plane/command.h"
+#include "command/command.h"
 #include "plane/protocol.h"
 #include "plane/peer.h"
 #include "plane/permissions.h"

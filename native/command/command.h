@@ -1,7 +1,12 @@
 /* command.h: what control orders: one function a command of abi.h, and their answers.
+ *
+ *     command.c        connections, accounts, subscriptions, limits      admit.c    logins, and rights that change
+ *     command_table.c  the rows that Python packs commands by            listing.c  those that list
+ *
+ * JetStream's commands are in jetstream/ (js_command).
  */
-#ifndef LEAFD_PLANE_COMMAND_H
-#define LEAFD_PLANE_COMMAND_H
+#ifndef LEAFD_COMMAND_COMMAND_H
+#define LEAFD_COMMAND_COMMAND_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +25,5 @@ void command_rights(plane_t *plane, const plane_command_t *command);
 
 void command_subscriptions(plane_t *plane, const plane_command_t *command); /* listing.c */
 void command_interest(plane_t *plane, const plane_command_t *command);      /* listing.c */
-void command_imports(plane_t *plane, const plane_command_t *command);       /* import.c */
 
 #endif

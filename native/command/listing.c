@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "exchange/strings.h"
 #include "plane/account.h"
-#include "plane/command.h"
+#include "command/command.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/subscription.h"

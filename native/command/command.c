@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "plane/command.h"
+#include "command/command.h"
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
@@ -20,6 +20,7 @@
 #include "net/loop.h"
 #include "net/outq.h"
 #include "plane/account.h"
+#include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
@@ -182,6 +183,11 @@ static void do_mapping(plane_t *plane, const plane_command_t *command) {
                  account == NULL ? STATUS_NOT_FOUND : mappings_put(plane, account, strings_of(command)));
 }
 
+static void do_imports(plane_t *plane, const plane_command_t *command) {
+    account_t *account = account_find(plane, command->account);
+    command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : imports_put(plane, account, command));
+}
+
 static void do_subscribe(plane_t *plane, const plane_command_t *command) {
     account_t *account = account_find(plane, command->account);
     strings_t strings = strings_of(command);
@@ -286,7 +292,7 @@ static bool command_plain(plane_t *plane, const plane_command_t *command) {
         {COMMAND_PUBLISH, do_publish},
         {COMMAND_LIMITS, do_limits},
         {COMMAND_MAPPING, do_mapping},
-        {COMMAND_IMPORTS, command_imports},
+        {COMMAND_IMPORTS, do_imports},
         {COMMAND_RIGHTS, command_rights},
         {COMMAND_SUBSCRIPTIONS, command_subscriptions},
         {COMMAND_INTEREST, command_interest},

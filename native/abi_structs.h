@@ -1,0 +1,241 @@
+/* abi_structs.h: what the commands and events of abi.h carry: structs of numbers, and the numbers in their fields. The
+ * first half of the text that both languages read: plain declarations only. C includes both halves through
+ * base/abi_types.h; the build gives cffi the two as one text.
+ *
+ * What does not live here: what is done with them (abi.h). Change the layout => raise PLANE_ABI there.
+ */
+
+typedef struct conn_verdict {
+    uint32_t flags; /* VERDICT_* */
+    uint32_t max_payload;
+    uint32_t max_subscriptions; /* 0 = no limit */
+    uint32_t response_max;      /* allow_responses: replies per request, 0 = off */
+    int64_t response_ttl_ns;
+    int64_t expires_wall_ns; /* 0 = never */
+} conn_verdict_t;
+
+#define VERDICT_VERBOSE 1
+#define VERDICT_PEDANTIC 2
+#define VERDICT_ECHO 4
+#define VERDICT_HEADERS 8
+#define VERDICT_NO_RESPONDERS 16
+#define VERDICT_PROTOCOL_1 32
+#define VERDICT_SPOKE 64     /* leaf: the peer is our hub (we announce only own interest to it) */
+#define VERDICT_IMPLICIT 128 /* no CONNECT came (no_auth_user): the op that came first is run now */
+#define VERDICT_SYSTEM 256
+
+typedef struct import_row {
+    uint32_t account;  /* the exporter */
+    uint32_t kind;     /* IMPORT_* */
+    uint32_t response; /* services: RESPONSE_* */
+    uint32_t reserved;
+    int64_t threshold_ns; /* services: no answer for so long ends the way back; 0 = default */
+} import_row_t;
+
+typedef struct stream_config {
+    uint32_t account;
+    uint32_t flags;    /* STREAM_* */
+    uint8_t storage;   /* 0 file, 1 memory */
+    uint8_t retention; /* 0 limits, 1 interest, 2 workqueue */
+    uint8_t discard;   /* 0 old, 1 new */
+    uint8_t reserved;
+    int32_t max_msg_size; /* -1 = no limit, as in the protocol */
+    int64_t max_msgs;
+    int64_t max_bytes;
+    int64_t max_age_ns; /* 0 = no limit */
+    int64_t max_msgs_per_subject;
+    int64_t duplicate_window_ns; /* 0 = no dedupe */
+    uint64_t first_seq;          /* only on create; 0 and 1 are the same */
+    int64_t marker_ttl_ns;       /* of subject delete markers; 0 = none are made */
+} stream_config_t;
+
+#define STREAM_NO_ACK 1
+#define STREAM_DISCARD_NEW_PER_SUBJECT 2
+#define STREAM_SEALED 4
+#define STREAM_DENY_DELETE 8
+#define STREAM_DENY_PURGE 16
+#define STREAM_ALLOW_ROLLUP 32
+#define STREAM_ALLOW_DIRECT 64
+#define STREAM_ALLOW_TTL 128
+#define STREAM_MIRROR 256
+#define STREAM_ALLOW_BATCHED 512
+#define STREAM_REPUBLISH_HEADERS 1024 /* what is published again goes without its payload */
+#define STREAM_ALLOW_SCHEDULES 2048
+
+typedef struct stream_state {
+    uint64_t messages;
+    uint64_t bytes; /* as the reference counts: tests/wire/jetstream.md, "Streams" */
+    uint64_t first_seq;
+    uint64_t last_seq;
+    int64_t first_ts; /* ns, 0 = none */
+    int64_t last_ts;
+    uint64_t subjects;      /* distinct */
+    uint64_t deleted_count; /* interior gaps */
+    uint64_t consumers;
+    uint64_t subjects_matched; /* STREAM_STATE with a filter: how many match in all */
+    uint64_t corrupt;          /* records that failed their checksum */
+} stream_state_t;
+
+typedef struct message_query {
+    uint64_t sequence; /* 0 = not by sequence */
+    int64_t start_ts;  /* ns; 0 = not by time */
+    uint32_t mode;     /* QUERY_* */
+    uint32_t reserved;
+} message_query_t;
+
+#define QUERY_SEQUENCE 0        /* exactly `sequence` */
+#define QUERY_LAST_BY_SUBJECT 1 /* newest that matches the subject (wildcards) */
+#define QUERY_NEXT_BY_SUBJECT 2 /* first at or after sequence (or start_ts) that matches */
+#define QUERY_START_TIME 3      /* first at or after start_ts */
+
+typedef struct consumer_config {
+    uint32_t account;
+    uint32_t flags;         /* CONSUMER_* */
+    uint8_t deliver_policy; /* DELIVER_* */
+    uint8_t ack_policy;     /* ACK_* */
+    uint8_t replay_policy;  /* 0 instant, 1 original */
+    uint8_t sample_percent;
+    int32_t max_deliver; /* -1 = no limit */
+    uint64_t opt_start_seq;
+    int64_t opt_start_ts;
+    int64_t ack_wait_ns;
+    int64_t idle_heartbeat_ns;     /* 0 = none */
+    int64_t inactive_threshold_ns; /* 0 = never */
+    int64_t pause_until_ns;        /* wall clock, 0 = not paused */
+    int64_t max_expires_ns;
+    uint64_t rate_limit_bps;
+    int32_t max_ack_pending; /* -1 = no limit */
+    int32_t max_waiting;
+    int32_t max_batch;         /* 0 = no limit */
+    int32_t max_request_bytes; /* 0 = no limit */
+} consumer_config_t;
+
+#define CONSUMER_DURABLE 1
+#define CONSUMER_PUSH 2
+#define CONSUMER_FLOW_CONTROL 4
+#define CONSUMER_HEADERS_ONLY 8
+#define CONSUMER_MEMORY 16 /* state is not kept over a restart */
+#define CONSUMER_DIRECT 32 /* made by a mirror or source: hidden, no interest, never stored */
+
+#define DELIVER_ALL 0
+#define DELIVER_LAST 1
+#define DELIVER_NEW 2
+#define DELIVER_BY_START_SEQUENCE 3
+#define DELIVER_BY_START_TIME 4
+#define DELIVER_LAST_PER_SUBJECT 5
+
+#define ACK_NONE 0
+#define ACK_ALL 1
+#define ACK_EXPLICIT 2
+#define ACK_FLOW_CONTROL 3
+
+typedef struct consumer_state {
+    uint64_t delivered_consumer;
+    uint64_t delivered_stream;
+    uint64_t floor_consumer;
+    uint64_t floor_stream;
+    int64_t last_delivered_ts; /* wall ns, 0 = never */
+    int64_t last_acked_ts;
+    uint64_t ack_pending;
+    uint64_t redelivered;
+    uint64_t waiting;
+    uint64_t pending;    /* matching messages not delivered yet */
+    uint32_t push_bound; /* interest in the deliver subject */
+    uint32_t paused;
+    int64_t pause_remaining_ns;
+} consumer_state_t;
+
+typedef struct pending_entry {
+    uint64_t stream_seq;
+    uint64_t consumer_seq;
+    int64_t delivered_ts; /* wall ns of the last delivery */
+    uint64_t deliveries;
+} pending_entry_t;
+
+typedef struct ingest_config {
+    uint32_t mirror; /* 1: keep sequence and stamp of the origin; 0: source */
+    uint32_t flags;
+    uint64_t last_sequence; /* origin sequence stored last; the next one must be higher */
+    int64_t silence_ns;     /* EVENT_INGEST INGEST_SILENT after so long without any frame */
+} ingest_config_t;
+
+typedef struct ingest_state {
+    uint64_t last_sequence; /* origin sequence stored last (durable with its message) */
+    uint64_t lag;           /* messages still at the origin, from its ack subjects */
+    int64_t active_ns;      /* since the last frame of any kind; -1 = never */
+    uint64_t messages;      /* taken since the start */
+    uint64_t bytes;
+    uint32_t running;
+    uint32_t reserved;
+} ingest_state_t;
+
+typedef struct advisory {
+    uint64_t stream_seq;
+    uint64_t consumer_seq;
+    uint64_t deliveries;
+    int64_t ack_time_ns;
+} advisory_t;
+
+typedef struct connection_row {
+    uint64_t connection;
+    uint32_t account;
+    uint32_t kind;
+    uint64_t in_msgs;
+    uint64_t out_msgs;
+    uint64_t in_bytes;
+    uint64_t out_bytes;
+    uint64_t pending_bytes;
+    uint32_t subscriptions;
+    uint32_t admitted;
+    int64_t rtt_ns;
+    int64_t start_wall_ns;
+    int64_t last_wall_ns;
+} connection_row_t;
+
+typedef struct subscription_row {
+    uint64_t messages;
+    uint64_t max; /* 0 = no limit */
+    uint32_t subject_size;
+    uint32_t queue_size;
+    uint32_t sid_size;
+    uint32_t reserved;
+} subscription_row_t;
+
+/* Counters, of plane_stats(). */
+typedef struct plane_stats {
+    uint64_t connections;
+    uint64_t total_connections;
+    uint64_t leafs;
+    uint64_t subscriptions;
+    uint64_t in_msgs;
+    uint64_t out_msgs;
+    uint64_t in_bytes;
+    uint64_t out_bytes;
+    uint64_t slow_consumers;
+    uint64_t stale_connections;
+    uint64_t streams;
+    uint64_t consumers;
+    uint64_t store_messages;
+    uint64_t store_bytes;  /* file streams, reference accounting */
+    uint64_t memory_bytes; /* memory streams */
+    uint64_t disk_bytes;   /* LMDB pages in use + journal */
+    uint64_t journal_batches;
+    uint64_t journal_bytes;
+    uint64_t journal_syncs;
+    uint64_t checkpoints;
+    uint64_t young_bytes; /* journaled, not yet checkpointed, held in memory */
+    uint64_t corrupt_records;
+    uint64_t events_dropped;
+    uint64_t replayed_batches; /* at the last start */
+    uint64_t held_back;        /* times that a connection was not read because control had enough of it */
+    uint64_t tick_max_ns;      /* the plane's longest tick since the start */
+    uint64_t tick_recent_ns;   /* and of the last minute or two */
+    uint64_t disk_free;        /* bytes that the file system of the file streams has left, for anybody */
+    uint64_t disk_reserved;    /* of what is not: kept by the store for removals, acks and its journal's way home */
+    uint64_t refusing;         /* publishers are refused: 1 file streams, 2 memory streams, 3 both */
+    uint64_t ticks;            /* grows while the plane's thread lives; a command makes it tick */
+    uint64_t journal_rounds;   /* grows while the journal's thread lives and has something to write */
+    uint64_t journal_waiting;  /* bytes that it has been given and has not put on disk */
+    uint64_t memory_output;    /* bytes taken of the shares of MEMORY_* */
+    uint64_t memory_input;
+} plane_stats_t;
