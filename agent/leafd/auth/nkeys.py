@@ -76,3 +76,9 @@ def sign(seed: str, nonce: str) -> tuple[str, str]:
     key = SigningKey(raw[2:])
     signature = base64.urlsafe_b64encode(key.sign(nonce.encode()).signature).decode().rstrip("=")
     return encode_public(prefix, key.verify_key.encode()), signature
+
+
+def new_seed(prefix: int) -> str:
+    """The seed of a new key pair of that kind (PREFIX_*)."""
+    raw = bytes([_SEED | prefix >> 5, (prefix & 0x1F) << 3]) + secrets.token_bytes(32)
+    return base64.b32encode(raw + binascii.crc_hqx(raw, 0).to_bytes(2, "little")).decode().rstrip("=")
