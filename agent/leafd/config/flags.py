@@ -2,7 +2,7 @@
 __main__ acts.
 
 Two facts of the reference that are easily mixed up: -V traces the protocol, -v prints the version. A flag overrides the
-configuration file. Flags of rooms this build does not have (cluster, TLS) are refused, with what to do instead.
+configuration file. Flags of rooms this build does not have (cluster) are refused, with what to do instead.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ _SPELLINGS: Final = {
     "VV": "trace_verbose",
     "DV": "debug_trace",
     "DVV": "debug_trace_verbose",
+    "ms": "https_port", "https_port": "https_port",
+    "tls": "tls", "tlscert": "tls_cert", "tlskey": "tls_key", "tlsverify": "tls_verify", "tlscacert": "tls_ca",
     "js": "jetstream", "jetstream": "jetstream",
     "sd": "store_dir", "store_dir": "store_dir",
     "user": "user", "pass": "password", "auth": "token",
@@ -50,21 +52,21 @@ _BOOLEANS: Final = frozenset(
         "debug_trace",
         "debug_trace_verbose",
         "jetstream",
+        "tls",
+        "tls_verify",
         "help",
         "version",
     }
 )
-_NUMBERS: Final = frozenset({"port", "http_port"})
+_NUMBERS: Final = frozenset({"port", "http_port", "https_port"})
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 
 _NO_CLUSTER: Final = (
     "clusters are not in this build: join servers by leaf links (leafnodes { remotes [...] } in the configuration)"
 )
-_NO_TLS: Final = "TLS is not available in this build yet"
 REFUSED: Final = {
-    "ms": _NO_TLS, "https_port": _NO_TLS, "tls": _NO_TLS, "tlscert": _NO_TLS, "tlskey": _NO_TLS, "tlsverify": _NO_TLS,
-    "tlscacert": _NO_TLS, "help_tls": _NO_TLS,
+    "help_tls": "the keys of a tls block are in configs/reference.conf",
     "cluster": _NO_CLUSTER, "routes": _NO_CLUSTER, "cluster_name": _NO_CLUSTER, "no_advertise": _NO_CLUSTER,
     "cluster_advertise": _NO_CLUSTER, "connect_retries": _NO_CLUSTER, "cluster_listen": _NO_CLUSTER,
     "s": "log lines go to standard error, where systemd takes "
@@ -87,6 +89,7 @@ Server options:
         --server_name <name>         Name of this server (default: its id)
     -P, --pid <file>                 File that gets the process id
     -m, --http_port <port>           Port for monitoring over HTTP
+    -ms,--https_port <port>          Port for monitoring over HTTPS
     -c, --config <file>              Configuration file
     -t                               Check the configuration and exit
     -sl,--signal <signal>[=<pid>]    Send a signal to a running server: ldm, stop, quit, term, reopen, reload
@@ -113,6 +116,13 @@ Authorization options:
         --pass <password>            Its password
         --auth <token>               Token that connections need
 
+TLS options:
+        --tls                        TLS for clients (needs --tlscert and --tlskey); --tls=false: without
+        --tlscert <file>             Certificate
+        --tlskey <file>              Its private key
+        --tlsverify                  Clients have to show a certificate
+        --tlscacert <file>           Whom to trust
+
 Common options:
     -h, --help                       Show this text
     -v, --version                    Show the version
@@ -129,6 +139,12 @@ class Flags:
     server_name: str | None = None
     pid_file: str | None = None
     http_port: int | None = None
+    https_port: int | None = None
+    tls: bool | None = None
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    tls_verify: bool | None = None
+    tls_ca: str | None = None
     client_advertise: str | None = None
     ports_file_dir: str | None = None
     log_file: str | None = None

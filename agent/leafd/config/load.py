@@ -12,16 +12,17 @@ from leafd.config.schema.jetstream import JetStream
 from leafd.config.schema.permissions import Authorization
 from leafd.config.schema.section import Invalid
 from leafd.config.schema.server import ServerConfig
+from leafd.config.schema.tls import Tls
 from leafd.errors import ConfigError
 
 
 def load(flags: Flags) -> Loaded:
     """The configuration this process is to run with. Raises ConfigError."""
     loaded = load_file(Path(flags.config)) if flags.config else Loaded(ServerConfig(), ())
-    changes = _changes(loaded.server, flags)
-    if not changes:
-        return loaded
     try:
+        changes = _changes(loaded.server, flags)
+        if not changes:
+            return loaded
         server = loaded.server.overridden(**changes)
     except Invalid as error:
         raise ConfigError(f"command line: {error}") from error
@@ -43,6 +44,12 @@ def _changes(server: ServerConfig, flags: Flags) -> dict[str, Any]:
         changes["listen"] = (host if flags.host is None else flags.host, port if flags.port is None else flags.port)
     if flags.http_port is not None:
         changes["http"] = (server.http[0] if server.http else "", flags.http_port)
+    if flags.https_port is not None:
+        changes["https"] = (server.https[0] if server.https else "", flags.https_port)
+    if flags.tls is not False and any((flags.tls, flags.tls_cert, flags.tls_key, flags.tls_verify, flags.tls_ca)):
+        changes["tls"] = _tls(flags)
+    elif flags.tls is False:
+        changes["tls"] = None
     if flags.jetstream is not None:
         changes["jetstream"] = (server.jetstream or JetStream()) if flags.jetstream else None
     if flags.store_dir is not None:
@@ -55,3 +62,14 @@ def _changes(server: ServerConfig, flags: Flags) -> dict[str, Any]:
             user=flags.user or "", password=flags.password or "", token=flags.token or ""
         )
     return changes
+
+
+def _tls(flags: Flags) -> Tls:
+    """In place of the file's block."""
+    if not flags.tls_cert:
+        raise ConfigError("command line: --tls needs a certificate: add --tlscert")
+    if not flags.tls_key:
+        raise ConfigError("command line: --tls needs a private key: add --tlskey")
+    return Tls(
+        cert_file=flags.tls_cert, key_file=flags.tls_key, ca_file=flags.tls_ca or "", verify=bool(flags.tls_verify)
+    )

@@ -18,6 +18,7 @@ from leafd.config.schema.permissions import Authorization, Permissions, Response
 from leafd.config.schema.section import Option, Reader, Section, Support, Takes, hints
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.sharing import Export, Import, Origin
+from leafd.config.schema.tls import CertificatePair, Tls
 
 WIDTH: Final = 110
 HEAD: Final = """\
@@ -50,6 +51,8 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("an element of remotes [ ]", LeafRemote),
     ("authorization { } of leafnodes", LeafAuthorization),
     ("a user of that", LeafUser),
+    ("tls { }, the same wherever it stands", Tls),
+    ("an element of certs [ ]", CertificatePair),
 )
 
 

@@ -16,6 +16,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.daemon.clients import Terms
 from leafd.daemon.leaf_logins import LeafTerms
 from leafd.daemon.remotes import Dialled, remotes_of
+from leafd.errors import ConfigError
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def compile_config(
 ) -> Compiled:
     """Compiles a configuration. known: remotes that are dialled already and stay the same objects if they have not
     changed. remote_place: where the remote of that number stands, for errors. Raises ConfigError."""
+    _refuse_tls(config)
     graph = compile_graph(config, numbers)
     return Compiled(
         config,
@@ -89,6 +91,13 @@ def compile_config(
         compile_leaf_policy(config),
         remotes_of(config, graph, known, remote_place),
     )
+
+
+def _refuse_tls(config: ServerConfig) -> None:
+    """The plane does not speak it yet, and connections must not be plain text where TLS is configured."""
+    leafnodes = config.leafnodes
+    if config.tls or (leafnodes and (leafnodes.tls or any(one.tls for one in leafnodes.remotes))):
+        raise ConfigError("TLS is not available in this build yet: connections would be plain text")
 
 
 def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str, domain: str) -> Settings:

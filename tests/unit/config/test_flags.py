@@ -47,7 +47,7 @@ def test_wrong_flags(words: list[str]) -> None:
         parse_flags(words)
 
 
-@pytest.mark.parametrize("word", ["--cluster", "--routes", "--tls", "--tlscert", "-s"])
+@pytest.mark.parametrize("word", ["--cluster", "--routes", "--help_tls", "-s"])
 def test_flags_of_missing_rooms(word: str) -> None:
     """Flags that nats-server has and this build has not say what to do instead."""
     with pytest.raises(UsageError, match=": "):

@@ -106,7 +106,7 @@ def test_keys_ignore_case_and_know_aliases() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "tls { cert_file: x }",
+        "tls { ocsp_peer: true }",
         "cluster { port: 1 }",
         "gateway { name: x }",
         "operator: ./x.jwt",
@@ -140,7 +140,7 @@ def test_the_rest_is_ignored_with_one_line(text: str) -> None:
 
 def test_switched_off_is_no_request() -> None:
     """Saying no to what is missing is neither an error nor a warning."""
-    assert () == load_text("tls {}\nproxy_protocol: false\nleafnodes { compression: off }").warnings
+    assert () == load_text("proxy_protocol: false\nleafnodes { compression: off }").warnings
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,10 @@ from urllib.parse import SplitResult, urlsplit
 
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text
 from leafd.config.schema.section import Reader, Section, Takes, later, option
+from leafd.config.schema.tls import Tls
 
 DEFAULT_PORT: Final = 7422
 SCHEMES: Final = ("nats", "nats-leaf", "leaf", "tls", "ws", "wss")
-_NO_TLS: Final = (
-    "TLS is not available in this build yet: the link would be plain text; remove it only if that is acceptable"
-)
 _NO_WS: Final = "WebSocket links are not in this build"
 _NO_S2: Final = "S2 compression is not in this build; links are uncompressed, which every peer accepts"
 
@@ -74,7 +72,9 @@ class LeafRemote(Section):
         "interest of leaves is told to all others", refuse=False, aliases=("isolate",)
     )
     request_isolation: Any = later("isolation is not in this build", refuse=False)
-    tls: Any = later(_NO_TLS, refuse=True)
+    tls: Tls | None = option(
+        None, "TLS with the hub, whatever its INFO says. Absent: as the hub's INFO or the address (tls://) says."
+    )
     proxy: Any = later("dialling through an HTTP proxy is not in this build: the link would bypass it", refuse=True)
     compression: Annotated[Any, Reader(_off)] = later(_NO_S2, refuse=False)
     ws_compression: Any = later(
@@ -92,7 +92,7 @@ class LeafRemote(Section):
                 raise ValueError(
                     f"{url!r} is no address of a leaf listener: write it like nats://user:password@host:{DEFAULT_PORT}"
                 )
-            if parts.scheme in ("tls", "wss", "ws"):
+            if parts.scheme in ("wss", "ws"):
                 raise ValueError(
                     f"{parts.scheme}:// links are not available in this build yet: use nats:// "
                     f"where plain text is acceptable"
@@ -149,6 +149,10 @@ class LeafNodes(Section):
         "interest of leaves is told to all others", refuse=False, aliases=("isolate",)
     )
     remotes: tuple[LeafRemote, ...] = option((), "The hubs that this server links to, each a block.", takes=Takes.LIVE)
-    tls: Any = later(_NO_TLS, refuse=True)
+    tls: Tls | None = option(None, "TLS for leaves: with it, who does not speak it is refused.", takes=Takes.LIVE)
     compression: Annotated[Any, Reader(_off)] = later(_NO_S2, refuse=False)
     write_timeout: Any = later("a blocked link is closed, as by default", refuse=False)
+
+    def check(self) -> None:
+        if self.tls is not None and not self.tls.material.pairs and (self.listen or self.port):
+            raise ValueError("tls has no certificate, so no leaf could connect: add cert_file and key_file")

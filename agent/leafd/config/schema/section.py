@@ -146,16 +146,19 @@ class Section:
             raise Invalid(problems)
         try:
             self.check()
+        except Invalid:
+            raise
         except ValueError as error:
             raise Invalid([Problem((), str(error))]) from error
 
     def check(self) -> None:
-        """Raises ValueError when keys do not fit together. The text begins with the key to look at, if there is one."""
+        """Raises ValueError when keys do not fit together. The text begins with the key to look at, if there is one.
+        Invalid: problems with places of their own."""
 
     @property
     def given(self) -> frozenset[str]:
         """The keys that were set, be it to their defaults."""
-        return frozenset(self.__dict__)
+        return frozenset(name for name in self.__dict__ if name in self.options)
 
     def overridden(self, **values: Any) -> Self:
         """A copy with some values read anew. The result is checked as a whole."""
@@ -181,7 +184,8 @@ class Section:
         return all(getattr(self, name) == getattr(other, name) for name in self.options)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
+        shown = (f"{name}={value!r}" for name, value in self.__dict__.items() if name in self.options)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 # ---- how values are read

@@ -13,15 +13,13 @@ from leafd.config.schema.mappings import Mappings
 from leafd.config.schema.permissions import Authorization
 from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.sharing import Shared, share
+from leafd.config.schema.tls import Tls
 
 DEFAULT_PORT: Final = 4222
 MEMORY_LIMIT_MIN: Final = 32 << 20
 MEMORY_PAYLOADS: Final = 32
 """The limit holds so many messages of max_payload at least: its smallest share that one has to fit is so small."""
 _INT32_MAX: Final = 2**31 - 1
-_TLS: Final = (
-    "TLS is not available in this build yet: connections would be plain text; remove it only if that is acceptable"
-)
 _OPERATOR: Final = "operator mode (JWT) is not in this build: nobody's rights would be checked; use accounts and users"
 _CLUSTER: Final = "clusters are not in this build: messages would not reach the other servers; join them by leaf links"
 _PROFILE: Final = "there is no profiling port in this build"
@@ -64,6 +62,12 @@ class ServerConfig(Section):
         aliases=("monitor_port",),
         ge=-1,
         le=65535,
+    )
+    https: Listen | None = option(
+        None, "Where they are served by HTTPS, with the certificate of the tls block.", example='"127.0.0.1:8443"'
+    )
+    https_port: Number | None = option(
+        None, "The port of HTTPS, on the clients' address. Absent: none. -1: any free port.", ge=-1, le=65535
     )
     http_base_path: Text = option(
         "", "A path in front of all monitoring pages, for a proxy that passes on a part of its paths."
@@ -158,6 +162,8 @@ class ServerConfig(Section):
         ge=0,
     )
 
+    tls: Tls | None = option(None, "TLS for clients: with it, who does not speak it is refused.", takes=Takes.LIVE)
+    allow_non_tls: Flag = option(False, "Take clients without TLS, too, on the same port.", takes=Takes.LIVE)
     authorization: Authorization | None = option(None, "Who may log in, where there are no accounts.", takes=Takes.LIVE)
     no_auth_user: Text = option(
         "",
@@ -199,9 +205,6 @@ class ServerConfig(Section):
         aliases=("maps",),
         takes=Takes.LIVE,
     )
-    tls: Any = later(_TLS, refuse=True)
-    https: Any = later(_TLS, refuse=True)
-    https_port: Any = later(_TLS, refuse=True)
     cluster: Any = later(_CLUSTER, refuse=True)
     gateway: Any = later(_CLUSTER, refuse=True)
     operator: Any = later(
@@ -219,9 +222,8 @@ class ServerConfig(Section):
     proxies: Any = later("PROXY protocol is not in this build", refuse=True)
     websocket: Any = later("WebSocket clients are not served in this build", refuse=False, aliases=("ws",))
     mqtt: Any = later("MQTT clients are not served in this build", refuse=False)
-    allow_non_tls: Any = later("there is no TLS in this build, so plain connections are all there is", refuse=False)
-    ocsp: Any = later("there is no TLS in this build", refuse=False)
-    ocsp_cache: Any = later("there is no TLS in this build", refuse=False)
+    ocsp: Any = later("the certificate is sent without a proof that it was not revoked", refuse=False)
+    ocsp_cache: Any = later("revocation is not asked for", refuse=False)
     prof_port: Any = later(_PROFILE, refuse=False)
     prof_block_rate: Any = later(_PROFILE, refuse=False)
     syslog: Any = later("log lines go to standard error, where systemd takes them", refuse=False)
@@ -258,6 +260,7 @@ class ServerConfig(Section):
                 raise ValueError(f"account name {name!r} has a blank or wildcard: rename it")
         if self.store_dir and self.jetstream is not None and self.jetstream.store_dir:
             raise ValueError("store_dir is set here and in the jetstream block: keep one")
+        self._check_tls()
         known = self.known_users()
         if self.no_auth_user and self.no_auth_user not in known:
             raise ValueError(
@@ -276,6 +279,14 @@ class ServerConfig(Section):
             raise ValueError("the system account cannot have JetStream: take it out there")
         self._check_remotes()
         self.shared()
+
+    def _check_tls(self) -> None:
+        if self.tls is not None and not self.tls.material.pairs:
+            raise ValueError("tls has no certificate, so no client could connect: add cert_file and key_file")
+        if self.monitor_port(secure=True) and self.tls is None:
+            raise ValueError("https needs the certificate of a tls block: add one, or use http")
+        if self.monitor_port(secure=True) and self.monitor_port(secure=False):
+            raise ValueError("https and http exclude each other: keep one")
 
     def _check_remotes(self) -> None:
         for remote in self.leafnodes.remotes if self.leafnodes else ():
@@ -322,9 +333,20 @@ class ServerConfig(Section):
     def monitor_address(self) -> tuple[str, int] | None:
         """Host and port of monitoring, None when there is none."""
         host = self.client_address()[0]
-        if self.http is not None:
-            return (self.http[0] or host, self.http[1]) if self.http[1] else None
-        return (host, self.http_port) if self.http_port else None
+        secure = self.monitors_securely
+        whole = self.https if secure else self.http
+        port = self.monitor_port(secure=secure)
+        return ((whole[0] if whole is not None else "") or host, port) if port else None
+
+    @property
+    def monitors_securely(self) -> bool:
+        """Whether monitoring is served by HTTPS."""
+        return self.monitor_port(secure=True) != 0
+
+    def monitor_port(self, *, secure: bool) -> int:
+        """The port of HTTP or HTTPS, 0 when there is none."""
+        whole, port = (self.https, self.https_port) if secure else (self.http, self.http_port)
+        return whole[1] if whole is not None else port or 0
 
     def leaf_address(self) -> tuple[str, int] | None:
         """Host and port of the leaf listener, None when there is none."""
