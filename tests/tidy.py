@@ -31,7 +31,6 @@ C_COLUMNS_MAX = 120
 
 # Longer than allowed, with the reason and the length it may not grow beyond. A number here may only go down.
 LONG_FILES: dict[str, tuple[int, str]] = {
-    "native/consume/private.h": (319, "from before the rule"),
     "native/store/core.h": (360, "from before the rule"),
     "native/store/store.h": (278, "from before the rule"),
 }

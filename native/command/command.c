@@ -11,10 +11,10 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
+#include "base/table.h"
 #include "exchange/answer.h"
 #include "exchange/held.h"
 #include "exchange/strings.h"
-#include "exchange/table.h"
 #include "jetstream/js.h"
 #include "net/listen.h"
 #include "net/loop.h"

@@ -7,7 +7,7 @@
 #include "text/subject.h"
 #include "consume/private.h"
 
-static uint64_t key_of(uint32_t stream_id, uint32_t consumer_id) {
+static uint64_t consumer_key(uint32_t stream_id, uint32_t consumer_id) {
     return (uint64_t)stream_id << 32 | consumer_id;
 }
 
@@ -26,22 +26,20 @@ static void group_free(group_t *group) {
     retention_forget(group);
     consume_t *consume = group->consume;
     if (consume->last_group == group) consume->last_group = NULL;
-    id_map_remove(&consume->groups, group->stream_id);
+    table_drop(&consume->groups, group->stream_id);
     free(group->consumers);
     free(group);
 }
 
 void consume_free(consume_t *consume) {
     if (!consume) return;
-    for (uint32_t slot = 0; slot < consume->groups.capacity;) {
-        if (consume->groups.values[slot]) {
-            group_free(consume->groups.values[slot]); /* may move another one into this slot */
-        } else {
-            slot++;
-        }
+    uint32_t cursor = 0;
+    for (group_t *group; (group = table_next(&consume->groups, &cursor)) != NULL;) {
+        group_free(group);
+        cursor--; /* its removal may have moved another one into its slot */
     }
-    id_map_free(&consume->groups);
-    id_map_free(&consume->consumers);
+    table_free(&consume->groups);
+    table_free(&consume->consumers);
     free(consume->heap);
     free(consume->orphans);
     buffer_free(&consume->header);
@@ -60,7 +58,7 @@ uint64_t consume_random(consume_t *consume) {
 group_t *group_of(consume_t *consume, uint32_t stream_id) {
     group_t *last = consume->last_group;
     if (last && last->stream_id == stream_id) return last;
-    group_t *group = id_map_get(&consume->groups, stream_id);
+    group_t *group = table_find(&consume->groups, stream_id);
     if (group) consume->last_group = group;
     return group;
 }
@@ -74,7 +72,7 @@ static group_t *group_make(consume_t *consume, store_stream_t *stream) {
     group->consume = consume;
     group->stream = stream;
     group->stream_id = stream_id;
-    if (id_map_put(&consume->groups, stream_id, group) != STATUS_OK) {
+    if (table_put(&consume->groups, stream_id, group) != STATUS_OK) {
         free(group);
         return NULL;
     }
@@ -82,10 +80,11 @@ static group_t *group_make(consume_t *consume, store_stream_t *stream) {
     return group;
 }
 
-/* Takes the consumer into its group, the id map and the timer heap's room. */
+/* Takes the consumer into its group, the table and the timer heap's room. */
 static status_t consumer_enter(consumer_t *consumer) {
     group_t *group = consumer->group;
     consume_t *consume = consumer->consume;
+    if (consume_find(consume, group->stream_id, consumer->setup.id) != NULL) return STATUS_EXISTS;
     if (group->count == group->capacity) {
         uint32_t capacity = group->capacity ? group->capacity * 2 : 4;
         consumer_t **larger = realloc(group->consumers, capacity * sizeof(consumer_t *));
@@ -100,7 +99,7 @@ static status_t consumer_enter(consumer_t *consumer) {
         consume->heap = larger;
         consume->heap_capacity = capacity;
     }
-    status_t status = id_map_put(&consume->consumers, key_of(group->stream_id, consumer->setup.id), consumer);
+    status_t status = table_put(&consume->consumers, consumer_key(group->stream_id, consumer->setup.id), consumer);
     if (status != STATUS_OK) return status;
     group->consumers[group->count++] = consumer;
     consumer->due_ns = NEVER;
@@ -218,7 +217,7 @@ void consumer_leave(consumer_t *consumer) {
         *link = consumer->next_dirty;
         break;
     }
-    id_map_remove(&consume->consumers, key_of(group->stream_id, consumer->setup.id));
+    table_drop(&consume->consumers, consumer_key(group->stream_id, consumer->setup.id));
     for (uint32_t i = 0; i < group->count; i++) {
         if (group->consumers[i] != consumer) continue;
         group->consumers[i] = group->consumers[--group->count];
@@ -247,7 +246,7 @@ store_hooks_t consume_store_hooks(consume_t *consume) {
 /* ---- what the plane says and asks -------------------------------------------------------------------------------- */
 
 consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id) {
-    return id_map_get(&consume->consumers, key_of(stream_id, consumer_id));
+    return table_find(&consume->consumers, consumer_key(stream_id, consumer_id));
 }
 
 uint64_t consume_count(const consume_t *consume) {

@@ -3,10 +3,10 @@
  *     consume.c     the room: stream groups, hooks, timers, ready list, tick
  *     consumer.c    one consumer's life: add, configure, start position, counts, snapshot, reset, pause, removal
  *     deliver.c     the delivery loop and redelivery timers
- *     pull.c        requests and their statuses          push.c   interest, heartbeats, flow control
+ *     pull.c/h      requests and their statuses          push.c/h interest, heartbeats, flow control
  *     ack.c         the verbs                            retention.c  which messages nobody needs any more
  *     state.c/h     the stored bytes                     pending.c/h  what is in flight
- *     json.c/h, duration.c/h, text.h                     small languages      transfer.c  positions for backups
+ *     transfer.c    positions for backups
  *
  * A consumer with something to do is in the ready list; one whose receiver is full is in the blocked list; all others
  * wait for an event or for their timer. Timers are lazy: `due_ns` is never later than the true deadline, may be
@@ -17,8 +17,11 @@
 
 #include "base/buffer.h"
 #include "base/check.h"
+#include "base/table.h"
 #include "consume/consume.h"
 #include "consume/pending.h"
+#include "consume/pull.h"
+#include "consume/push.h"
 
 #define NEVER INT64_MAX
 
@@ -33,62 +36,10 @@
 #define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* between the last loaded consumer and the start of an old sweep */
 #define RETRY_NS (100 * NS_PER_MS)        /* until what memory or the store refused is tried again */
 #define BLOCKED_NS (1 * NS_PER_SECOND)    /* a full receiver is tried again, in case no event says that it drained */
-#define FLOW_WINDOW_MIN (2 << 20)
-#define FLOW_WINDOW_MAX (32 << 20)
-#define FLOW_ID_SIZE 4
-#define RATE_BURST_DEFAULT (1 << 20)
 #define ACK_PREFIX_MAX (8 + 255 + 1 + 255 + 1)
 #define ACK_REPLY_MAX (ACK_PREFIX_MAX + 5 * 21)
 #define STATUS_MAX 512
 #define DEFAULT_ACK_WAIT_NS (30 * NS_PER_SECOND)
-#define DEFAULT_MAX_WAITING 512
-#define LOOK_ALWAYS 16 /* requests that are checked for lost interest at each occasion */
-#define LOOK_MOST 1024 /* and so many after a pause, which covers most queues whole */
-#define LOOK_REST_NS (5 * NS_PER_MS)
-#define WANTED_MAX (INT64_C(1) << 40)
-
-typedef struct request request_t;
-struct request {
-    request_t *next, *before;             /* in the ring */
-    request_t *next_awake, *before_awake; /* unless full */
-    int64_t expires_ns;                   /* mono, NEVER */
-    int64_t heartbeat_ns;
-    int64_t heartbeat_due_ns; /* mono, NEVER */
-    int64_t left;             /* messages still wanted */
-    int64_t bytes_left;       /* 0 = no limit was asked for */
-    uint64_t delivered;
-    bool no_wait;
-    bool full; /* its receiver said DELIVERED_FULL in this turn */
-    uint32_t reply_size;
-    uint8_t reply[];
-};
-
-/* The waiting requests, in a ring; the next to be served is the head. Those whose receivers are not full are in a
- * second ring, so that one of them among many full ones is found at once. */
-typedef struct requests {
-    request_t *head;
-    request_t *awake; /* the first of these at the head or behind it */
-    uint32_t count;
-    uint32_t no_wait;      /* how many of them are no_wait */
-    int64_t wanted;        /* messages, all requests together */
-    request_t *looked;     /* the check of their interest goes on here, NULL = at the head */
-    uint64_t steps;        /* requests considered by pull_next, so that a test may count them */
-    int64_t look_after_ns; /* at many of them not before */
-    int64_t timed_ns;      /* last look at the times of all of them */
-    int64_t due_ns;        /* no request expires or needs a heartbeat before */
-} requests_t;
-
-typedef struct push {
-    bool active; /* there is interest in the deliver subject */
-    int64_t heartbeat_due_ns;
-    int64_t window;      /* of flow control, bytes */
-    int64_t outstanding; /* bytes since the last answered request */
-    int64_t covered;     /* outstanding bytes that the open request covers */
-    uint8_t flow_id[FLOW_ID_SIZE];
-    bool flow_open; /* a request is not answered yet */
-    int64_t tokens; /* rate limit, bytes */
-    int64_t tokens_at_ns;
-} push_t;
 
 /* The consumers of one stream. Exists from the first use until the stream is removed. */
 typedef struct group {
@@ -171,16 +122,10 @@ typedef struct line {
     uint32_t count;
 } line_t;
 
-typedef struct id_map {
-    uint64_t *keys;
-    void **values; /* NULL = free slot */
-    uint32_t capacity, count;
-} id_map_t;
-
 struct consume {
     consume_out_t out;
-    id_map_t groups, consumers;
-    group_t *last_group; /* the stream of the last hook call */
+    table_t groups, consumers; /* by stream id; by stream and consumer id */
+    group_t *last_group;       /* the stream of the last hook call */
     consumer_t **heap;
     uint32_t heap_count, heap_capacity;
     line_t ready, blocked;
@@ -213,12 +158,6 @@ static inline int64_t time_after(int64_t start_ns, int64_t wait_ns) {
 static inline int64_t earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
-
-/* ---- id_map.c ---------------------------------------------------------------------------------------------------- */
-void *id_map_get(const id_map_t *map, uint64_t key);
-LEAF_MUST_USE status_t id_map_put(id_map_t *map, uint64_t key, void *value);
-void id_map_remove(id_map_t *map, uint64_t key);
-void id_map_free(id_map_t *map);
 
 /* ---- consumer.c -------------------------------------------------------------------------------------------------- */
 static inline bool consumer_is_push(const consumer_t *consumer) {
@@ -258,32 +197,6 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget);
 void consumer_expire(consumer_t *consumer);                /* ack waits that passed */
 void consumer_exhaust(consumer_t *consumer, uint32_t row); /* used up its deliveries */
 bool consumer_has_demand(const consumer_t *consumer);
-
-/* ---- pull.c ------------------------------------------------------------------------------------------------------ */
-void pull_on_time(consumer_t *consumer);
-void pull_end_of_stream(consumer_t *consumer);
-void pull_free(consumer_t *consumer); /* without a status */
-void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending);
-void pull_drop_without_interest(consumer_t *consumer); /* a part of a long queue at a time */
-bool pull_awaited(consumer_t *consumer);               /* somebody listens to a request */
-/* The request to serve with a message of that size; finishes those that it does not fit. NULL: none. */
-request_t *pull_next(consumer_t *consumer, uint64_t size);
-void pull_served(consumer_t *consumer, uint64_t size); /* the head request got it */
-void pull_lost(consumer_t *consumer);                  /* nobody listens to the head request */
-void pull_full(consumer_t *consumer);                  /* the head's receiver is full */
-
-/* ---- push.c ------------------------------------------------------------------------------------------------------ */
-void push_flow_request(consumer_t *consumer);
-void push_start(consumer_t *consumer);
-bool push_wanted(const consumer_t *consumer); /* does anybody subscribe to its deliver subject? */
-void push_review(consumer_t *consumer);       /* is there interest? */
-void push_on_time(consumer_t *consumer);
-void push_sent(consumer_t *consumer, uint64_t size);
-bool push_window_open(const consumer_t *consumer);
-/* 0: send it now; otherwise how many ns to wait. */
-int64_t push_rate_wait(consumer_t *consumer, uint64_t size);
-/* Nats-Last-Consumer, Nats-Last-Stream; also Nats-Consumer-Stalled while a flow control request is open. */
-void idle_heartbeat(consumer_t *consumer, bytes_t to);
 
 /* ---- ack.c ------------------------------------------------------------------------------------------------------- */
 void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq);

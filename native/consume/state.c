@@ -101,7 +101,7 @@ void state_flush_orphans(consume_t *consume) {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < consume->orphan_count; i++) {
         orphan_t orphan = consume->orphans[i];
-        const group_t *group = id_map_get(&consume->groups, load_be32(orphan.key));
+        const group_t *group = table_find(&consume->groups, load_be32(orphan.key));
         if (group && !retention_recorded(group)) {
             consume->orphans[kept++] = orphan;
         } else {

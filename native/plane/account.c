@@ -14,7 +14,7 @@
 #include "base/copies.h"
 #include "base/hash.h"
 #include "base/status.h"
-#include "exchange/table.h"
+#include "base/table.h"
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/mapping.h"

@@ -26,6 +26,7 @@
 #include "base/abi_types.h"
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/table.h"
 #include "jetstream/js.h"
 #include "net/conn.h"
 #include "net/listen.h"
@@ -33,7 +34,6 @@
 #include "exchange/exchange.h"
 #include "exchange/held.h"
 #include "plane/memory.h"
-#include "exchange/table.h"
 
 typedef struct peer peer_t;
 typedef struct subscription subscription_t;

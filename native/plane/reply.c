@@ -14,7 +14,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "base/status.h"
-#include "exchange/table.h"
+#include "base/table.h"
 #include "plane/account.h"
 #include "plane/import.h"
 #include "plane/peer.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "exchange/held.h"
-#include "exchange/table.h"
 #include "test.h"
 
 #define COMMANDS 200000u
@@ -230,29 +229,6 @@ static void held_until_its_batch(void) {
     held_free(&held);
 }
 
-static void table_duel(void) {
-    table_t table = {0};
-    static uint64_t twin[512];
-    uint64_t seed = 11, count = 0;
-    for (int step = 0; step < 200000; step++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        uint64_t id = (seed >> 33) % 512;
-        if ((seed >> 50) % 2 == 0) {
-            CHECK_EQ_I64(STATUS_OK, table_put(&table, id, &twin[id]));
-            count += twin[id] == 0;
-            twin[id] = 1;
-        } else {
-            table_drop(&table, id);
-            count -= twin[id];
-            twin[id] = 0;
-        }
-        uint64_t asked = (seed >> 20) % 512;
-        CHECK((table_find(&table, asked) == &twin[asked]) == (twin[asked] == 1));
-        CHECK_EQ_U64(count, table.count);
-    }
-    table_free(&table);
-}
-
 int main(void) {
     RUN("every command arrives whole and in order, and so does its completion", every_command_is_answered);
     RUN("when control does not keep up messages are dropped and counted, nothing else is",
@@ -262,6 +238,5 @@ int main(void) {
     RUN("what is no message of a subscription is paid by its release", released_is_paid);
     RUN("commands are bounded by their bytes", too_many_command_bytes);
     RUN("what is held comes back whole, in order, and not before its batch", held_until_its_batch);
-    RUN("the table of ids finds what a plain array finds", table_duel);
     return TEST_RESULT();
 }

@@ -1,7 +1,7 @@
 /* table.h: a small hash table from a 64-bit id to a pointer. Ids are given out one by one, so a multiplication spreads
  * them. */
-#ifndef LEAFD_EXCHANGE_TABLE_H
-#define LEAFD_EXCHANGE_TABLE_H
+#ifndef LEAFD_BASE_TABLE_H
+#define LEAFD_BASE_TABLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* table.c: see table.h. Linear probing, three quarters full at most, holes closed by moving back. */
-#include "exchange/table.h"
+#include "base/table.h"
 
 #include <stddef.h>
 #include <stdlib.h>

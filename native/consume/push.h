@@ -1,0 +1,41 @@
+/* push.h: what a push consumer keeps of its receivers: their interest, its heartbeats, flow control and rate.
+ */
+#ifndef LEAFD_CONSUME_PUSH_H
+#define LEAFD_CONSUME_PUSH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "consume/consume.h"
+
+#define FLOW_WINDOW_MIN (2 << 20)
+#define FLOW_WINDOW_MAX (32 << 20)
+#define RATE_BURST_DEFAULT (1 << 20)
+#define FLOW_ID_SIZE 4
+
+typedef struct push {
+    bool active; /* there is interest in the deliver subject */
+    int64_t heartbeat_due_ns;
+    int64_t window;      /* of flow control, bytes */
+    int64_t outstanding; /* bytes since the last answered request */
+    int64_t covered;     /* outstanding bytes that the open request covers */
+    uint8_t flow_id[FLOW_ID_SIZE];
+    bool flow_open; /* a request is not answered yet */
+    int64_t tokens; /* rate limit, bytes */
+    int64_t tokens_at_ns;
+} push_t;
+
+void push_flow_request(consumer_t *consumer);
+void push_start(consumer_t *consumer);
+bool push_wanted(const consumer_t *consumer); /* does anybody subscribe to its deliver subject? */
+void push_review(consumer_t *consumer);       /* is there interest? */
+void push_on_time(consumer_t *consumer);
+void push_sent(consumer_t *consumer, uint64_t size);
+bool push_window_open(const consumer_t *consumer);
+/* 0: send it now; otherwise how many ns to wait. */
+int64_t push_rate_wait(consumer_t *consumer, uint64_t size);
+/* Nats-Last-Consumer, Nats-Last-Stream; also Nats-Consumer-Stalled while a flow control request is open. */
+void idle_heartbeat(consumer_t *consumer, bytes_t to);
+
+#endif
