@@ -96,7 +96,9 @@ def compile_config(
 def _refuse_tls(config: ServerConfig) -> None:
     """The plane does not speak it yet, and connections must not be plain text where TLS is configured."""
     leafnodes = config.leafnodes
-    if config.tls or (leafnodes and (leafnodes.tls or any(one.tls for one in leafnodes.remotes))):
+    remotes = leafnodes.remotes if leafnodes else ()
+    dialled = any(one.tls or any(url.startswith("tls:") for url in one.urls) for one in remotes)
+    if config.tls or dialled or (leafnodes and leafnodes.tls):
         raise ConfigError("TLS is not available in this build yet: connections would be plain text")
 
 
