@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -51,6 +51,12 @@ class Policy:
     no_auth_user: Person | None = None
     open: bool = True
     """No users at all: everybody is admitted to the global account."""
+    maps_certificates: bool = False
+    """verify_and_map: where there are users, the certificate says which of them it is."""
+    certificate_only: frozenset[str] = frozenset()
+    """Users without a password for whom a certificate stands at another listener: nobody is one of them here."""
+    plain_names: bool = False
+    """A certificate's subject is compared with users' names as text only."""
 
     def person(self, name: str) -> Person | None:
         """The user of that name or nkey."""
@@ -85,21 +91,45 @@ def compile_policy(server: ServerConfig) -> Policy:
     nkeys = {person.nkey: person for person in people if person.nkey}
     fallback = users.get(server.no_auth_user) or nkeys.get(server.no_auth_user)
     nobody = not people and not token
-    return Policy(MappingProxyType(users), MappingProxyType(nkeys), token, fallback, nobody)
+    single = authorization is not None and bool(authorization.user)  # as in the reference: nobody's certificate is it
+    maps = not single and server.tls is not None and server.tls.verify_and_map
+    known_by = frozenset() if maps or single else _known_by_certificate(server, users.values())
+    return Policy(MappingProxyType(users), MappingProxyType(nkeys), token, fallback, nobody, maps, known_by)
 
 
 def compile_leaf_policy(server: ServerConfig) -> Policy:
     """Who may open a leaf link: the logins of the listener alone, where there are any, else the users of the
     accounts."""
-    authorization = server.leafnodes.authorization if server.leafnodes else None
-    if authorization is None:
-        return compile_policy(server)
-    people = _leaf_people(authorization)
-    if not people:
-        return compile_policy(server)
+    leafnodes = server.leafnodes
+    authorization = leafnodes.authorization if leafnodes else None
+    maps = leafnodes is not None and leafnodes.tls is not None and leafnodes.tls.verify_and_map
+    people = _leaf_people(authorization) if authorization is not None else []
+    if not people or authorization is None:
+        shared = compile_policy(server)
+        known_by = frozenset() if maps else _known_by_certificate(server, shared.users.values())
+        return replace(shared, maps_certificates=maps, certificate_only=known_by)
     users = {person.name: person for person in people if not person.nkey}
     nkeys = {person.nkey: person for person in people if person.nkey}
-    return Policy(MappingProxyType(users), MappingProxyType(nkeys), open=False)
+    maps = maps and bool(authorization.users) and not authorization.user and not authorization.nkey
+    return Policy(
+        MappingProxyType(users), MappingProxyType(nkeys), open=False, maps_certificates=maps, plain_names=True
+    )
+
+
+def _known_by_certificate(server: ServerConfig, users: Iterable[Person]) -> frozenset[str]:
+    """Users without a password that a certificate stands for at any listener."""
+    kinds = set()
+    if server.tls is not None and server.tls.verify_and_map:
+        kinds.add("STANDARD")
+    leafnodes = server.leafnodes
+    if leafnodes is not None and leafnodes.tls is not None and leafnodes.tls.verify_and_map and server.leaf_address():
+        own = leafnodes.authorization is not None and _leaf_people(leafnodes.authorization)
+        kinds |= set() if own else {"LEAFNODE"}
+    return frozenset(
+        one.name
+        for one in users
+        if not one.password and kinds and (not one.connection_types or one.connection_types & kinds)
+    )
 
 
 def _leaf_people(authorization: LeafAuthorization) -> list[Person]:

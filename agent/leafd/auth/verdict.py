@@ -1,20 +1,24 @@
 """CONNECT + nonce + policy -> who it is and what it may do, or the -ERR text the reference would send.
 
-Order of the checks, from the reference: nkey, then user and password, then token; the no_auth_user is for those who
-sent none
-of them. JWT (operator mode) is not here yet, so a CONNECT that brings only a JWT is refused.
+Order of the checks, from the reference: nkey, then the certificate (verify_and_map), then user and password, then
+token; the no_auth_user is for those who sent none of them. JWT (operator mode) is not here yet, so a CONNECT that
+brings only a JWT is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd.auth.nkeys import verify
 from leafd.auth.passwords import is_hash, matches
 from leafd.auth.policy import GLOBAL_ACCOUNT, Person, Policy, Rights
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.certificates import Certificate
 
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 BAD_PROTOCOL: Final = "invalid client protocol"
@@ -40,8 +44,10 @@ class Refusal:
     authentication: bool = True
 
 
-def judge_client(connect: Mapping[str, Any], nonce: str, policy: Policy) -> Verdict | Refusal:
-    """A client's CONNECT."""
+def judge_client(
+    connect: Mapping[str, Any], nonce: str, policy: Policy, certificate: Certificate | None = None
+) -> Verdict | Refusal:
+    """A client's CONNECT. certificate: the one it has shown and that is trusted."""
     protocol = connect.get("protocol", 0)
     if isinstance(protocol, int) and not 0 <= protocol <= 1:
         return Refusal(BAD_PROTOCOL, authentication=False)
@@ -49,40 +55,51 @@ def judge_client(connect: Mapping[str, Any], nonce: str, policy: Policy) -> Verd
         return Refusal(NEEDS_HEADERS, authentication=False)
     if connect.get("account") or connect.get("new_account"):
         return Refusal(AUTHORIZATION_VIOLATION)
-    return identify(connect, nonce, policy, CLIENT_TYPE)
+    return identify(connect, nonce, policy, CLIENT_TYPE, certificate)
 
 
-def takes_time(connect: Mapping[str, Any], policy: Policy) -> bool:
+def takes_time(connect: Mapping[str, Any], policy: Policy, certificate: Certificate | None = None) -> bool:
     """Whether identify() would check a hash, which is slow on purpose."""
-    if policy.open or _text(connect, "nkey"):
+    if policy.open or _by_nkey(connect, policy):
         return False
+    if _by_certificate(connect, policy):
+        return certificate is not None and any(is_hash(one.password) for one in policy.users.values())
     person = policy.users.get(_text(connect, "user"))
     if person is not None:
         return is_hash(person.password)
     return bool(not _text(connect, "user") and _text(connect, "auth_token") and is_hash(policy.token))
 
 
-def identify(connect: Mapping[str, Any], nonce: str, policy: Policy, kind: str) -> Verdict | Refusal:
+def identify(
+    connect: Mapping[str, Any], nonce: str, policy: Policy, kind: str, certificate: Certificate | None = None
+) -> Verdict | Refusal:
     """Who sent this CONNECT, for clients and leaf links alike."""
     if policy.open:
         return Verdict(GLOBAL_ACCOUNT, "")
-    person = _claimed(connect, policy)
-    if person is None or not _proven(connect, nonce, person):
+    person = _claimed(connect, policy, kind, certificate)
+    if person is None or not _proven(connect, nonce, policy, person):
         return Refusal(AUTHORIZATION_VIOLATION)
     return _verdict(person, kind)
 
 
-def judge_again(connect: Mapping[str, Any], before: Policy, after: Policy, kind: str) -> Verdict | Refusal:
+def judge_again(
+    connect: Mapping[str, Any], before: Policy, after: Policy, kind: str, certificate: Certificate | None = None
+) -> Verdict | Refusal:
     """Who a login that was accepted is after a reload. Compares configurations, not passwords: a proof holds as long
     as what it was checked against stays the same, hashes are slow, and nobody has to log in again for a new limit.
 
     As in the reference, a user who is gone or in another account now is sent away without a word."""
     if after.open:
         return Verdict(GLOBAL_ACCOUNT, "")
-    old, new = None if before.open else _claimed(connect, before), _claimed(connect, after)
+    old = None if before.open else _claimed(connect, before, kind, certificate)
+    new = _claimed(connect, after, kind, certificate)
     if old is None or new is None:
-        return Refusal("" if old is not None and _names_somebody(connect) else AUTHORIZATION_VIOLATION)
-    if old.name != new.name or (_proves_something(connect) and (old.password, old.nkey) != (new.password, new.nkey)):
+        named = _names_somebody(connect) or _by_certificate(connect, before)
+        return Refusal("" if old is not None and named else AUTHORIZATION_VIOLATION)
+    proves = _proves_something(connect) or _by_certificate(connect, after)
+    if old.name != new.name or (proves and (old.password, old.nkey) != (new.password, new.nkey)):
+        return Refusal(AUTHORIZATION_VIOLATION)
+    if new.name in after.certificate_only and new is not after.no_auth_user:
         return Refusal(AUTHORIZATION_VIOLATION)
     if old.account != new.account:
         return Refusal("")
@@ -97,11 +114,28 @@ def _proves_something(connect: Mapping[str, Any]) -> bool:
     return _names_somebody(connect) or bool(_text(connect, "auth_token") or _text(connect, "pass"))
 
 
-def _claimed(connect: Mapping[str, Any], policy: Policy) -> Person | None:
+def _by_nkey(connect: Mapping[str, Any], policy: Policy) -> bool:
+    # Where nobody has an nkey, certificates count, whatever else is sent.
+    return bool(_text(connect, "nkey") and (policy.nkeys or not policy.maps_certificates))
+
+
+def _by_certificate(connect: Mapping[str, Any], policy: Policy) -> bool:
+    return policy.maps_certificates and bool(policy.users) and not _by_nkey(connect, policy)
+
+
+def _claimed(connect: Mapping[str, Any], policy: Policy, kind: str, certificate: Certificate | None) -> Person | None:
     """Who the CONNECT says that it is, nothing proven yet."""
     nkey, user = _text(connect, "nkey"), _text(connect, "user")
-    if nkey:
+    if _by_nkey(connect, policy):
         return policy.nkeys.get(nkey)
+    if _by_certificate(connect, policy):
+        if not _proves_something(connect) and policy.no_auth_user is not None and policy.no_auth_user.nkey:
+            return policy.no_auth_user
+        if certificate is None:
+            return None
+        from leafd.auth.certificate_map import mapped_user  # here: who maps none needs none of it
+
+        return mapped_user(certificate, policy.users, partial(_may, kind), plain_names=policy.plain_names)
     if user:
         return policy.users.get(user)
     if not _proves_something(connect):
@@ -109,9 +143,13 @@ def _claimed(connect: Mapping[str, Any], policy: Policy) -> Person | None:
     return Person("", GLOBAL_ACCOUNT, policy.token) if policy.token else None
 
 
-def _proven(connect: Mapping[str, Any], nonce: str, person: Person) -> bool:
-    if _text(connect, "nkey"):
+def _proven(connect: Mapping[str, Any], nonce: str, policy: Policy, person: Person) -> bool:
+    if _by_nkey(connect, policy):
         return bool(nonce) and verify(person.nkey, nonce, _text(connect, "sig"))
+    if _by_certificate(connect, policy) and not person.nkey:  # the password, if it has one, comes on top of it
+        return matches(person.password, _text(connect, "pass"))
+    if person.name in policy.certificate_only and person is not policy.no_auth_user:
+        return False
     if _text(connect, "user"):
         return matches(person.password, _text(connect, "pass"))
     if not _proves_something(connect):
@@ -120,8 +158,12 @@ def _proven(connect: Mapping[str, Any], nonce: str, person: Person) -> bool:
     return bool(token) and matches(person.password, token)
 
 
+def _may(kind: str, person: Person) -> bool:
+    return not person.connection_types or kind in person.connection_types
+
+
 def _verdict(person: Person, kind: str) -> Verdict | Refusal:
-    if person.connection_types and kind not in person.connection_types:
+    if not _may(kind, person):
         return Refusal(AUTHORIZATION_VIOLATION)
     return Verdict(person.account, person.name, person.rights)
 
