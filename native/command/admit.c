@@ -93,9 +93,6 @@ static void release_texts(granted_t *granted) {
 /* A failure leaves nothing to free. */
 static status_t read_granted(const plane_command_t *command, uint32_t text_count, granted_t *out) {
     memset(out, 0, sizeof(*out));
-    if (command->body_size != sizeof(out->verdict)) {
-        return STATUS_INVALID;
-    }
     memcpy(&out->verdict, command->body, sizeof(out->verdict));
     strings_t strings = strings_of(command);
     status_t status = read_texts(&strings, text_count, out->texts);
@@ -108,10 +105,12 @@ static status_t read_granted(const plane_command_t *command, uint32_t text_count
     return status;
 }
 
-static void refuse(plane_t *plane, peer_t *peer, const plane_command_t *command, status_t status) {
-    peer_doom(plane, peer, CLOSE_AUTHENTICATION,
-              status == STATUS_NO_MEMORY ? BYTES_LITERAL("no memory for a login")
-                                         : BYTES_LITERAL("Authorization Violation"));
+void command_refuse_login(plane_t *plane, peer_t *peer, const plane_command_t *command, status_t status) {
+    if (peer != NULL) {
+        peer_doom(plane, peer, CLOSE_AUTHENTICATION,
+                  status == STATUS_NO_MEMORY ? BYTES_LITERAL("no memory for a login")
+                                             : BYTES_LITERAL("Authorization Violation"));
+    }
     command_done(plane, command, status);
 }
 
@@ -148,17 +147,16 @@ static status_t take_in(plane_t *plane, peer_t *peer, account_t *account, const 
     return status;
 }
 
-void command_admit(plane_t *plane, const plane_command_t *command) {
-    peer_t *peer = peer_find(plane, command->target);
+void command_admit(plane_t *plane, const plane_command_t *command, peer_t *peer) {
     uint32_t kind = command->op == COMMAND_ADMIT ? CONN_CLIENT : CONN_LEAF;
-    if (peer == NULL || peer->kind != kind || peer->state == PEER_ADMITTED) {
+    if (peer->kind != kind || peer->state == PEER_ADMITTED) {
         command_done(plane, command, STATUS_NOT_FOUND);
         return;
     }
     account_t *account = account_of(plane, command);
     status_t status = account == NULL ? STATUS_INVALID : take_in(plane, peer, account, command);
     if (status != STATUS_OK) {
-        refuse(plane, peer, command, status);
+        command_refuse_login(plane, peer, command, status);
         return;
     }
     command_done(plane, command, STATUS_OK);
@@ -232,17 +230,16 @@ static status_t change(plane_t *plane, peer_t *peer, const plane_command_t *comm
     return STATUS_OK;
 }
 
-void command_rights(plane_t *plane, const plane_command_t *command) {
-    peer_t *peer = peer_find(plane, command->target);
+void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer) {
     /* One that is at its login again is judged by the new rules anyway. */
-    if (peer == NULL || peer->kind != CONN_CLIENT || peer->state != PEER_ADMITTED) {
+    if (peer->kind != CONN_CLIENT || peer->state != PEER_ADMITTED) {
         command_done(plane, command, STATUS_NOT_FOUND);
         return;
     }
     uint64_t removed = 0;
     status_t status = change(plane, peer, command, &removed);
     if (status != STATUS_OK) {
-        refuse(plane, peer, command, status);
+        command_refuse_login(plane, peer, command, status);
         return;
     }
     command_answer(plane, command, STATUS_OK, removed, 0, BYTES_NONE);

@@ -1,5 +1,5 @@
-/* command.c: commands about connections, accounts, subscriptions and limits, one function each; those of JetStream are
- * in jetstream/.
+/* command.c: from a command to the function that its row names (command_table.c); and those functions that are about
+ * connections, accounts, subscriptions and limits. JetStream's are in jetstream/.
  *
  * A command is checked here for shape (sizes, known ids), not for sense: control decided already. A command for
  * something that is gone by now is answered STATUS_NOT_FOUND, never more.
@@ -12,8 +12,10 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/table.h"
+#include "command/command_table.h"
 #include "exchange/answer.h"
 #include "exchange/held.h"
+#include "exchange/shape.h"
 #include "exchange/strings.h"
 #include "jetstream/js.h"
 #include "net/listen.h"
@@ -43,9 +45,10 @@ void command_done(plane_t *plane, const plane_command_t *command, status_t statu
 
 /* ---- listeners and connections ----------------------------------------------------------------------------------- */
 
-static void do_listen(plane_t *plane, const plane_command_t *command) {
+void command_listen(plane_t *plane, const plane_command_t *command) {
     plane_listener_t *listener = calloc(1, sizeof(*listener));
     if (listener == NULL) {
+        close((int)command->arg);
         command_done(plane, command, STATUS_NO_MEMORY);
         return;
     }
@@ -54,11 +57,9 @@ static void do_listen(plane_t *plane, const plane_command_t *command) {
     status_t status = listener_open(&listener->listener, (int)command->arg);
     if (status == STATUS_OK) {
         status = loop_add(&plane->loop, listener->listener.fd, LOOP_READ, (void *)((uintptr_t)listener | 1u));
-        if (status != STATUS_OK) {
-            listener_close(&listener->listener);
-        }
     }
     if (status != STATUS_OK) {
+        listener_close(&listener->listener);
         free(listener);
     } else {
         listener->next = plane->listeners;
@@ -67,7 +68,7 @@ static void do_listen(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, status);
 }
 
-static void do_unlisten(plane_t *plane, const plane_command_t *command) {
+void command_unlisten(plane_t *plane, const plane_command_t *command) {
     for (plane_listener_t **at = &plane->listeners; *at != NULL; at = &(*at)->next) {
         plane_listener_t *listener = *at;
         if (listener->id == command->target) {
@@ -82,7 +83,7 @@ static void do_unlisten(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, STATUS_NOT_FOUND);
 }
 
-static void do_adopt(plane_t *plane, const plane_command_t *command) {
+void command_adopt(plane_t *plane, const plane_command_t *command) {
     int fd = (int)command->arg;
     char address[LISTEN_PEER_SIZE] = "";
     status_t status = listen_adopt(fd, address);
@@ -102,34 +103,25 @@ static bytes_t command_body(const plane_command_t *command) {
     return bytes_of(command->body, command->body_size);
 }
 
-static void do_send(plane_t *plane, const plane_command_t *command) {
-    peer_t *peer = peer_find(plane, command->target);
-    if (peer != NULL) {
-        peer_send_urgent(plane, peer, command_body(command));
-        if (peer->excess) {
-            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum connections exceeded"));
-        }
+void command_send(plane_t *plane, const plane_command_t *command, peer_t *peer) {
+    peer_send_urgent(plane, peer, command_body(command));
+    if (peer->excess) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum connections exceeded"));
     }
-    command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
+    command_done(plane, command, STATUS_OK);
 }
 
-static void do_resume(plane_t *plane, const plane_command_t *command) {
-    peer_t *peer = peer_find(plane, command->target);
-    if (peer != NULL) {
-        peer_resume(plane, peer);
-    }
-    command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
+void command_resume(plane_t *plane, const plane_command_t *command, peer_t *peer) {
+    peer_resume(plane, peer);
+    command_done(plane, command, STATUS_OK);
 }
 
-static void do_close(plane_t *plane, const plane_command_t *command) {
-    peer_t *peer = peer_find(plane, command->target);
-    if (peer != NULL) {
-        peer_doom(plane, peer, (uint32_t)command->arg, command_body(command));
-    }
-    command_done(plane, command, peer == NULL ? STATUS_NOT_FOUND : STATUS_OK);
+void command_close(plane_t *plane, const plane_command_t *command, peer_t *peer) {
+    peer_doom(plane, peer, (uint32_t)command->arg, command_body(command));
+    command_done(plane, command, STATUS_OK);
 }
 
-static void do_broadcast(plane_t *plane, const plane_command_t *command) {
+void command_broadcast(plane_t *plane, const plane_command_t *command) {
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
         /* Only who has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */
         if (peer->kind == CONN_CLIENT && peer->state == PEER_ADMITTED && (peer->flags & VERDICT_PROTOCOL_1) != 0
@@ -140,7 +132,7 @@ static void do_broadcast(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, STATUS_OK);
 }
 
-static void do_connections(plane_t *plane, const plane_command_t *command) {
+void command_connections(plane_t *plane, const plane_command_t *command) {
     uint64_t count = plane->stats.connections;
     connection_row_t *rows = calloc(count + 1, sizeof(*rows));
     uint64_t filled = 0;
@@ -166,7 +158,7 @@ static void do_connections(plane_t *plane, const plane_command_t *command) {
 
 /* ---- accounts and control's own subscriptions -------------------------------------------------------------------- */
 
-static void do_account(plane_t *plane, const plane_command_t *command) {
+void command_account(plane_t *plane, const plane_command_t *command) {
     strings_t strings = strings_of(command);
     bytes_t name = strings_next(&strings);
     bytes_t domain = strings_next(&strings);
@@ -177,24 +169,20 @@ static void do_account(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, status);
 }
 
-static void do_mapping(plane_t *plane, const plane_command_t *command) {
-    account_t *account = account_find(plane, command->account);
-    command_done(plane, command,
-                 account == NULL ? STATUS_NOT_FOUND : mappings_put(plane, account, strings_of(command)));
+void command_mapping(plane_t *plane, const plane_command_t *command, account_t *account) {
+    command_done(plane, command, mappings_put(plane, account, strings_of(command)));
 }
 
-static void do_imports(plane_t *plane, const plane_command_t *command) {
-    account_t *account = account_find(plane, command->account);
-    command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : imports_put(plane, account, command));
+void command_imports(plane_t *plane, const plane_command_t *command, account_t *account) {
+    command_done(plane, command, imports_put(plane, account, command));
 }
 
-static void do_subscribe(plane_t *plane, const plane_command_t *command) {
-    account_t *account = account_find(plane, command->account);
+void command_subscribe(plane_t *plane, const plane_command_t *command, account_t *account) {
     strings_t strings = strings_of(command);
     bytes_t subject = strings_next(&strings);
     bytes_t queue = strings_next(&strings);
-    if (account == NULL || table_find(&plane->controls, command->target) != NULL) {
-        command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : STATUS_EXISTS);
+    if (table_find(&plane->controls, command->target) != NULL) {
+        command_done(plane, command, STATUS_EXISTS);
         return;
     }
     uint32_t flags = (command->arg & SUBSCRIBE_API ? SUBSCRIPTION_API : 0u)
@@ -213,7 +201,7 @@ static void do_subscribe(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, status);
 }
 
-static void do_unsubscribe(plane_t *plane, const plane_command_t *command) {
+void command_unsubscribe(plane_t *plane, const plane_command_t *command) {
     subscription_t *one = table_find(&plane->controls, command->target);
     if (one != NULL) {
         table_drop(&plane->controls, command->target);
@@ -222,14 +210,13 @@ static void do_unsubscribe(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, one == NULL ? STATUS_NOT_FOUND : STATUS_OK);
 }
 
-static void do_publish(plane_t *plane, const plane_command_t *command) {
-    account_t *account = account_find(plane, command->account);
+void command_publish(plane_t *plane, const plane_command_t *command, account_t *account) {
     strings_t strings = strings_of(command);
     bytes_t subject = strings_next(&strings);
     bytes_t reply = strings_next(&strings);
     bytes_t header = strings_next(&strings);
-    if (account == NULL || subject.size == 0) {
-        command_done(plane, command, account == NULL ? STATUS_NOT_FOUND : STATUS_INVALID);
+    if (subject.size == 0) {
+        command_done(plane, command, STATUS_INVALID);
         return;
     }
     uint32_t flags = ((command->arg & PUBLISH_LOCAL) != 0 ? PUBLICATION_LOCAL : 0u)
@@ -250,12 +237,8 @@ static void do_publish(plane_t *plane, const plane_command_t *command) {
     command_answer(plane, command, STATUS_OK, publish(plane, &publication), 0, BYTES_NONE);
 }
 
-static void do_limits(plane_t *plane, const plane_command_t *command) {
+void command_limits(plane_t *plane, const plane_command_t *command) {
     plane_limits_t limits;
-    if (command->body_size != sizeof(limits)) {
-        command_done(plane, command, STATUS_INVALID);
-        return;
-    }
     memcpy(&limits, command->body, sizeof(limits));
     /* The store was opened with its own limits; those stay until the next start. */
     plane->limits.max_pending = limits.max_pending;
@@ -269,46 +252,74 @@ static void do_limits(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, STATUS_OK);
 }
 
-/* ---- the switch -------------------------------------------------------------------------------------------------- */
+/* ---- from the command to its function ---------------------------------------------------------------------------- */
 
-static bool command_plain(plane_t *plane, const plane_command_t *command) {
-    static const struct {
-        uint32_t op;
-        void (*run)(plane_t *plane, const plane_command_t *command);
-    } rows[] = {
-        {COMMAND_LISTEN, do_listen},
-        {COMMAND_UNLISTEN, do_unlisten},
-        {COMMAND_ADOPT, do_adopt},
-        {COMMAND_SEND, do_send},
-        {COMMAND_RESUME, do_resume},
-        {COMMAND_CLOSE, do_close},
-        {COMMAND_ADMIT, command_admit},
-        {COMMAND_ADMIT_LEAF, command_admit},
-        {COMMAND_BROADCAST, do_broadcast},
-        {COMMAND_CONNECTIONS, do_connections},
-        {COMMAND_ACCOUNT, do_account},
-        {COMMAND_SUBSCRIBE, do_subscribe},
-        {COMMAND_UNSUBSCRIBE, do_unsubscribe},
-        {COMMAND_PUBLISH, do_publish},
-        {COMMAND_LIMITS, do_limits},
-        {COMMAND_MAPPING, do_mapping},
-        {COMMAND_IMPORTS, do_imports},
-        {COMMAND_RIGHTS, command_rights},
-        {COMMAND_SUBSCRIPTIONS, command_subscriptions},
-        {COMMAND_INTEREST, command_interest},
-    };
-    for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (rows[i].op == command->op) {
-            rows[i].run(plane, command);
-            return true;
-        }
+/* row NULL: there is no such command. */
+static void refuse(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
+    if (row != NULL && row->taker == TAKES_LOGIN) {
+        command_refuse_login(plane, peer_find(plane, command->target), command, STATUS_INVALID);
+        return;
+    }
+    if (row != NULL && row->taker == TAKES_DESCRIPTOR) {
+        close((int)command->arg);
+    }
+    command_done(plane, command, STATUS_INVALID);
+}
+
+/* These find what the command names, and return false when there is no such thing. */
+
+static bool run_with_account(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
+    account_t *account = account_find(plane, command->account);
+    if (account != NULL) {
+        row->run.account(plane, command, account);
+    }
+    return account != NULL;
+}
+
+static bool run_with_peer(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
+    peer_t *peer = peer_find(plane, command->target);
+    if (peer != NULL) {
+        row->run.peer(plane, command, peer);
+    }
+    return peer != NULL;
+}
+
+static bool run_with_stream(js_t *js, const command_row_t *row, const plane_command_t *command) {
+    stream_t *stream = stream_find(js, command->target);
+    if (stream != NULL) {
+        row->run.stream(js, command, stream);
+    }
+    return stream != NULL;
+}
+
+static bool run_with_seat(js_t *js, const command_row_t *row, const plane_command_t *command) {
+    stream_t *stream = stream_find(js, command->target);
+    consumer_seat_t *seat = stream == NULL ? NULL : seat_find(stream, command->arg);
+    if (seat != NULL) {
+        row->run.seat(js, command, seat);
+    }
+    return seat != NULL;
+}
+
+static bool run_row(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
+    switch (row->taker) {
+    case TAKES_PLANE:
+    case TAKES_DESCRIPTOR: row->run.plane(plane, command); return true;
+    case TAKES_JETSTREAM: row->run.jetstream(&plane->js, command); return true;
+    case TAKES_ACCOUNT: return run_with_account(plane, row, command);
+    case TAKES_PEER:
+    case TAKES_LOGIN: return run_with_peer(plane, row, command);
+    case TAKES_STREAM: return run_with_stream(&plane->js, row, command);
+    case TAKES_SEAT: return run_with_seat(&plane->js, row, command);
     }
     return false;
 }
 
 void command_run(plane_t *plane, const plane_command_t *command) {
-    if (command_plain(plane, command) || js_command(&plane->js, command)) {
-        return;
+    const command_row_t *row = command_row(command->op);
+    if (row == NULL || !shape_fits(&row->shape, command)) {
+        refuse(plane, row, command);
+    } else if (!run_row(plane, row, command)) {
+        command_done(plane, command, STATUS_NOT_FOUND);
     }
-    command_done(plane, command, STATUS_INVALID);
 }

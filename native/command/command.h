@@ -1,9 +1,10 @@
 /* command.h: what control orders: one function a command of abi.h, and their answers.
  *
  *     command.c        connections, accounts, subscriptions, limits      admit.c    logins, and rights that change
- *     command_table.c  the rows that Python packs commands by            listing.c  those that list
+ *     command_table.c  the rows, which name these functions              listing.c  those that list
  *
- * JetStream's commands are in jetstream/ (js_command).
+ * Body and strings have the shape of the command's row; account and peer are there. JetStream's commands are in
+ * jetstream/commands.h.
  */
 #ifndef LEAFD_COMMAND_COMMAND_H
 #define LEAFD_COMMAND_COMMAND_H
@@ -14,16 +15,40 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "plane/plane.h"
+#include "plane/subscription.h"
 
 void command_run(plane_t *plane, const plane_command_t *command);
 void command_done(plane_t *plane, const plane_command_t *command, status_t status);
 /* With a payload; arg and arg2 for the caller. */
 void command_answer(plane_t *plane, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2,
                     bytes_t payload);
-void command_admit(plane_t *plane, const plane_command_t *command);
-void command_rights(plane_t *plane, const plane_command_t *command);
 
-void command_subscriptions(plane_t *plane, const plane_command_t *command); /* listing.c */
-void command_interest(plane_t *plane, const plane_command_t *command);      /* listing.c */
+/* command.c */
+void command_listen(plane_t *plane, const plane_command_t *command);
+void command_unlisten(plane_t *plane, const plane_command_t *command);
+void command_adopt(plane_t *plane, const plane_command_t *command);
+void command_send(plane_t *plane, const plane_command_t *command, peer_t *peer);
+void command_resume(plane_t *plane, const plane_command_t *command, peer_t *peer);
+void command_close(plane_t *plane, const plane_command_t *command, peer_t *peer);
+void command_broadcast(plane_t *plane, const plane_command_t *command);
+void command_connections(plane_t *plane, const plane_command_t *command);
+void command_account(plane_t *plane, const plane_command_t *command);
+void command_mapping(plane_t *plane, const plane_command_t *command, account_t *account);
+void command_imports(plane_t *plane, const plane_command_t *command, account_t *account);
+void command_subscribe(plane_t *plane, const plane_command_t *command, account_t *account);
+void command_unsubscribe(plane_t *plane, const plane_command_t *command);
+void command_publish(plane_t *plane, const plane_command_t *command, account_t *account);
+void command_limits(plane_t *plane, const plane_command_t *command);
+
+/* admit.c */
+void command_admit(plane_t *plane, const plane_command_t *command, peer_t *peer);
+void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer);
+/* A verdict that cannot be carried out: the connection that it names is closed. peer NULL: it has gone. */
+void command_refuse_login(plane_t *plane, peer_t *peer, const plane_command_t *command, status_t status);
+
+/* listing.c */
+void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer);
+void command_interest(plane_t *plane, const plane_command_t *command, account_t *account);
 
 #endif

@@ -1,9 +1,9 @@
-/* command_table.c: the one table of the commands of abi.h (number, name, what they need, body, strings in order) and
- * the one of its events. Python packs commands and reads events by these rows, so no order is written twice.
+/* command_table.c: see command_table.h.
  *
- * What does not live here: who runs a command (command.c), what it does, and whether its content makes sense.
- *
- * Needs: what has to exist, or the command is answered STATUS_NOT_FOUND.
+ * A row begins with what its function takes: the plane, or what the command's numbers name. If there is no such thing,
+ * the command is answered STATUS_NOT_FOUND and its function is not called. A command without the shape of its row is
+ * answered STATUS_INVALID, and nothing else happens, with two exceptions: LOGIN closes the connection that the command
+ * names, which must not be left waiting, or admitted with rights that control took away; DESCRIPTOR closes the file.
  *
  * A row's body: BODY_NONE; BODY_BYTES (any number); BODY_OF(struct); ROWS_OF(struct), none or more of them.
  *
@@ -13,9 +13,12 @@
  * An event's members, in Python's names: `member=place`, where a place is a field of plane_event_t. A slice is text, or
  * `place:bytes`, or `place:log` (text for the log), or `place:struct`, whose members take the place of this one.
  */
+#include "command/command_table.h"
+
 #include <stddef.h>
 
-#include "base/abi_types.h"
+#include "jetstream/commands.h"
+#include "command/command.h"
 
 /* clang-format off */
 #define BODY_NONE "", 0, 0
@@ -24,56 +27,68 @@
 #define ROWS_OF(type) #type "[]", 0, (uint32_t)sizeof(type)
 #define BODY_OF_POSITION "consumer_config_t consumer_state_t pending_entry_t[]", \
     (uint32_t)(sizeof(consumer_config_t) + sizeof(consumer_state_t)), (uint32_t)sizeof(pending_entry_t)
-#define ROW(name, needs, body, strings) {COMMAND_##name, NEEDS_##needs, #name, strings, body}
+
+#define ROW(name, takes, needs, member, function, strings, ...) \
+    [COMMAND_##name] = {{COMMAND_##name, needs, #name, strings, __VA_ARGS__}, takes, {.member = function}}
+#define PLANE(name, function, body, strings) ROW(name, TAKES_PLANE, NEEDS_NOTHING, plane, function, strings, body)
+#define DESCRIPTOR(name, function, body, strings) \
+    ROW(name, TAKES_DESCRIPTOR, NEEDS_NOTHING, plane, function, strings, body)
+#define ACCOUNT(name, function, body, strings) ROW(name, TAKES_ACCOUNT, NEEDS_ACCOUNT, account, function, strings, body)
+#define PEER(name, function, body, strings) ROW(name, TAKES_PEER, NEEDS_CONNECTION, peer, function, strings, body)
+#define LOGIN(name, function, body, strings) ROW(name, TAKES_LOGIN, NEEDS_CONNECTION, peer, function, strings, body)
+#define JETSTREAM(name, function, body, strings) \
+    ROW(name, TAKES_JETSTREAM, NEEDS_NOTHING, jetstream, function, strings, body)
+#define STREAM(name, function, body, strings) ROW(name, TAKES_STREAM, NEEDS_STREAM, stream, function, strings, body)
+#define SEAT(name, function, body, strings) ROW(name, TAKES_SEAT, NEEDS_CONSUMER, seat, function, strings, body)
 
 #define LISTS "publish_allow* publish_deny* subscribe_allow* subscribe_deny*"
 #define CONSUMER_STRINGS "name definition deliver_subject deliver_group backoff filters..."
 
-static const plane_command_row_t command_rows[] = {
-    ROW(LISTEN,          NOTHING,    BODY_NONE,                  ""),
-    ROW(UNLISTEN,        NOTHING,    BODY_NONE,                  ""),
-    ROW(ADOPT,           NOTHING,    BODY_NONE,                  ""),
-    ROW(SEND,            CONNECTION, BODY_BYTES,                 ""),
-    ROW(RESUME,          CONNECTION, BODY_NONE,                  ""),
-    ROW(CLOSE,           CONNECTION, BODY_BYTES,                 ""),
-    ROW(ADMIT,           NOTHING,    BODY_OF(conn_verdict_t),    "after_pong " LISTS),
-    ROW(ADMIT_LEAF,      NOTHING,    BODY_OF(conn_verdict_t),
+static const command_row_t command_rows[] = {
+    DESCRIPTOR(LISTEN,      command_listen,         BODY_NONE,                    ""),
+    PLANE(UNLISTEN,         command_unlisten,       BODY_NONE,                    ""),
+    DESCRIPTOR(ADOPT,       command_adopt,          BODY_NONE,                    ""),
+    PEER(SEND,              command_send,           BODY_BYTES,                   ""),
+    PEER(RESUME,            command_resume,         BODY_NONE,                    ""),
+    PEER(CLOSE,             command_close,          BODY_BYTES,                   ""),
+    LOGIN(ADMIT,            command_admit,          BODY_OF(conn_verdict_t),      "after_pong " LISTS),
+    LOGIN(ADMIT_LEAF,       command_admit,          BODY_OF(conn_verdict_t),
         "cluster loop_subject remote_domain " LISTS " mapped_deny*"),
-    ROW(RIGHTS,          NOTHING,    BODY_OF(conn_verdict_t),    "after_pong " LISTS),
-    ROW(BROADCAST,       NOTHING,    BODY_BYTES,                 ""),
-    ROW(CONNECTIONS,     NOTHING,    BODY_NONE,                  ""),
-    ROW(SUBSCRIPTIONS,   NOTHING,    BODY_NONE,                  ""),
-    ROW(ACCOUNT,         NOTHING,    BODY_NONE,                  "name domain"),
-    ROW(SUBSCRIBE,       ACCOUNT,    BODY_NONE,                  "subject queue"),
-    ROW(UNSUBSCRIBE,     NOTHING,    BODY_NONE,                  ""),
-    ROW(PUBLISH,         ACCOUNT,    BODY_BYTES,                 "subject reply header"),
-    ROW(MAPPING,         ACCOUNT,    BODY_NONE,                  "mappings..."),
-    ROW(IMPORTS,         ACCOUNT,    ROWS_OF(import_row_t),      "rows..."),
-    ROW(STREAM_PUT,      NOTHING,    BODY_OF(stream_config_t),
+    LOGIN(RIGHTS,           command_rights,         BODY_OF(conn_verdict_t),      "after_pong " LISTS),
+    PLANE(BROADCAST,        command_broadcast,      BODY_BYTES,                   ""),
+    PLANE(CONNECTIONS,      command_connections,    BODY_NONE,                    ""),
+    PEER(SUBSCRIPTIONS,     command_subscriptions,  BODY_NONE,                    ""),
+    PLANE(LIMITS,           command_limits,         BODY_OF(plane_limits_t),      ""),
+    PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),
+    ACCOUNT(SUBSCRIBE,      command_subscribe,      BODY_NONE,                    "subject queue"),
+    PLANE(UNSUBSCRIBE,      command_unsubscribe,    BODY_NONE,                    ""),
+    ACCOUNT(PUBLISH,        command_publish,        BODY_BYTES,                   "subject reply header"),
+    ACCOUNT(MAPPING,        command_mapping,        BODY_NONE,                    "mappings..."),
+    ACCOUNT(IMPORTS,        command_imports,        ROWS_OF(import_row_t),        "rows..."),
+    ACCOUNT(INTEREST,       command_interest,       BODY_NONE,                    "subject"),
+    JETSTREAM(STREAM_PUT,   stream_put,             BODY_OF(stream_config_t),
         "name definition domain source destination republish_source republish_destination subjects..."),
-    ROW(STREAM_REMOVE,   STREAM,     BODY_NONE,                  ""),
-    ROW(STREAM_STATE,    STREAM,     BODY_NONE,                  "filter"),
-    ROW(STREAM_PURGE,    STREAM,     BODY_NONE,                  "filter"),
-    ROW(MESSAGE_GET,     STREAM,     BODY_OF(message_query_t),   "subject"),
-    ROW(MESSAGE_DELETE,  STREAM,     BODY_NONE,                  ""),
-    ROW(CONSUMER_PUT,    STREAM,     BODY_OF(consumer_config_t), CONSUMER_STRINGS),
-    ROW(CONSUMER_REMOVE, CONSUMER,   BODY_NONE,                  ""),
-    ROW(CONSUMER_STATE,  CONSUMER,   BODY_NONE,                  ""),
-    ROW(CONSUMER_PAUSE,  CONSUMER,   BODY_NONE,                  ""),
-    ROW(CONSUMER_RESET,  CONSUMER,   BODY_NONE,                  ""),
-    ROW(INGEST_START,    STREAM,     BODY_OF(ingest_config_t),
+    STREAM(STREAM_REMOVE,   stream_remove,          BODY_NONE,                    ""),
+    STREAM(STREAM_STATE,    stream_state,           BODY_NONE,                    "filter"),
+    STREAM(STREAM_PURGE,    stream_purge,           BODY_NONE,                    "filter"),
+    STREAM(MESSAGE_GET,     message_get,            BODY_OF(message_query_t),     "subject"),
+    STREAM(MESSAGE_DELETE,  message_delete,         BODY_NONE,                    ""),
+    STREAM(CONSUMER_PUT,    seat_put,               BODY_OF(consumer_config_t),   CONSUMER_STRINGS),
+    SEAT(CONSUMER_REMOVE,   seat_remove,            BODY_NONE,                    ""),
+    SEAT(CONSUMER_STATE,    seat_state,             BODY_NONE,                    ""),
+    SEAT(CONSUMER_PAUSE,    seat_pause,             BODY_NONE,                    ""),
+    SEAT(CONSUMER_RESET,    seat_reset,             BODY_NONE,                    ""),
+    STREAM(INGEST_START,    ingest_start,           BODY_OF(ingest_config_t),
         "deliver_subject consumer name filters destinations identity key transforms..."),
-    ROW(INGEST_STOP,     STREAM,     BODY_NONE,                  ""),
-    ROW(INGEST_STATE,    STREAM,     BODY_NONE,                  ""),
-    ROW(INGEST_FORGET,   STREAM,     BODY_NONE,                  "key"),
-    ROW(RECORD_PUT,      NOTHING,    BODY_NONE,                  "key value"),
-    ROW(RECORD_DELETE,   NOTHING,    BODY_NONE,                  "key"),
-    ROW(LIMITS,          NOTHING,    BODY_OF(plane_limits_t),    ""),
-    ROW(STREAM_EXPORT,   STREAM,     BODY_NONE,                  ""),
-    ROW(STREAM_IMPORT,   STREAM,     BODY_BYTES,                 ""),
-    ROW(CONSUMER_EXPORT, STREAM,     BODY_NONE,                  ""),
-    ROW(CONSUMER_IMPORT, STREAM,     BODY_OF_POSITION,           CONSUMER_STRINGS),
-    ROW(INTEREST,        ACCOUNT,    BODY_NONE,                  "subject"),
+    STREAM(INGEST_STOP,     ingest_stop,            BODY_NONE,                    ""),
+    STREAM(INGEST_STATE,    ingest_state,           BODY_NONE,                    ""),
+    STREAM(INGEST_FORGET,   ingest_forget,          BODY_NONE,                    "key"),
+    JETSTREAM(RECORD_PUT,   record_put,             BODY_NONE,                    "key value"),
+    JETSTREAM(RECORD_DELETE,record_delete,          BODY_NONE,                    "key"),
+    STREAM(STREAM_EXPORT,   stream_export,          BODY_NONE,                    ""),
+    STREAM(STREAM_IMPORT,   stream_import,          BODY_BYTES,                   ""),
+    SEAT(CONSUMER_EXPORT,   seat_export,            BODY_NONE,                    ""),
+    STREAM(CONSUMER_IMPORT, seat_import,            BODY_OF_POSITION,             CONSUMER_STRINGS),
 };
 
 #define EVENT(name, members) {EVENT_##name, #name, members}
@@ -98,11 +113,20 @@ static const plane_event_row_t event_rows[] = {
 };
 /* clang-format on */
 
-#define COMMAND_ROWS (sizeof(command_rows) / sizeof(command_rows[0]))
+#define COMMAND_NUMBERS (sizeof(command_rows) / sizeof(command_rows[0]))
 #define EVENT_ROWS (sizeof(event_rows) / sizeof(event_rows[0]))
 
+const command_row_t *command_row(uint32_t op) {
+    return op < COMMAND_NUMBERS && command_rows[op].shape.name != NULL ? &command_rows[op] : NULL;
+}
+
 const plane_command_row_t *plane_command_row(uint32_t index) {
-    return index < COMMAND_ROWS ? &command_rows[index] : NULL;
+    for (uint32_t op = 0; op < COMMAND_NUMBERS; op++) {
+        if (command_row(op) != NULL && index-- == 0) {
+            return &command_rows[op].shape;
+        }
+    }
+    return NULL;
 }
 
 const plane_event_row_t *plane_event_row(uint32_t index) {

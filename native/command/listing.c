@@ -58,12 +58,7 @@ static status_t add_bucket(buffer_t *rows, const subscription_t *one) {
     return status;
 }
 
-void command_subscriptions(plane_t *plane, const plane_command_t *command) {
-    const peer_t *peer = peer_find(plane, command->target);
-    if (peer == NULL) {
-        command_done(plane, command, STATUS_NOT_FOUND);
-        return;
-    }
+void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer) {
     const subscription_table_t *table = &peer->table;
     buffer_t rows;
     buffer_init(&rows, ROWS_BYTES_MAX);
@@ -93,14 +88,9 @@ static uint64_t same_subject(route_target_t *const *targets, uint32_t count, byt
     return same;
 }
 
-void command_interest(plane_t *plane, const plane_command_t *command) {
-    account_t *account = account_find(plane, command->account);
+void command_interest(plane_t *plane, const plane_command_t *command, account_t *account) {
     strings_t strings = strings_of(command);
     bytes_t subject = strings_next(&strings);
-    if (account == NULL) {
-        command_done(plane, command, STATUS_NOT_FOUND);
-        return;
-    }
     const route_match_t *match = route_match(account->route, subject);
     uint64_t count = same_subject(match->plain, match->plain_count, subject);
     for (uint32_t i = 0; i < match->group_count; i++) {

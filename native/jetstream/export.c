@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "consume/consume.h"
+#include "jetstream/commands.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
 #include "store/store.h"
@@ -58,12 +59,7 @@ void stream_export(js_t *js, const plane_command_t *command, stream_t *stream) {
     buffer_trim(out, 0);
 }
 
-void consumer_out(js_t *js, const plane_command_t *command, stream_t *stream) {
-    consumer_seat_t *seat = seat_find(stream, command->arg);
-    if (seat == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-        return;
-    }
+void seat_export(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
     struct {
         consumer_state_t state;
         pending_entry_t rows[PENDING_PAGE];

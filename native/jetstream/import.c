@@ -10,6 +10,7 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "jetstream/commands.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
 #include "store/store.h"

@@ -20,6 +20,7 @@
 #include "exchange/exchange.h"
 #include "exchange/strings.h"
 #include "jetstream/ack_reply.h"
+#include "jetstream/commands.h"
 #include "jetstream/host.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
@@ -398,10 +399,7 @@ static status_t ingest_transforms(ingest_t *ingest, strings_t *strings) {
     return status;
 }
 
-static status_t ingest_start(js_t *js, stream_t *stream, const plane_command_t *command) {
-    if (command->body_size != sizeof(ingest_config_t)) {
-        return STATUS_INVALID;
-    }
+static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *command) {
     ingest_config_t config;
     memcpy(&config, command->body, sizeof(config));
     strings_t strings = strings_of(command);
@@ -413,17 +411,14 @@ static status_t ingest_start(js_t *js, stream_t *stream, const plane_command_t *
         parts[i] = strings_next(&strings);
         size += parts[i].size;
     }
-    if (deliver.size == 0 || consumer.size == 0 || parts[4].size > INGEST_KEY_MAX || size > INGEST_TEXT_MAX) {
+    if (deliver.size == 0 || consumer.size == 0 || parts[4].size > INGEST_KEY_MAX || size > INGEST_TEXT_MAX
+        || strings_count(strings) % 2 != 0) {
         return STATUS_INVALID;
     }
     ingest_t *ingest = calloc(1, sizeof(*ingest));
     if (ingest == NULL || ingest_name(ingest, consumer, parts) != STATUS_OK) {
         free(ingest);
         return STATUS_NO_MEMORY;
-    }
-    ingest_t **old = ingest_place(js, stream, command->arg);
-    if (*old != NULL) {
-        ingest_free(js, old);
     }
     ingest->stream = stream;
     ingest->slot = (uint32_t)command->arg;
@@ -440,19 +435,29 @@ static status_t ingest_start(js_t *js, stream_t *stream, const plane_command_t *
         stored = stored_progress(js, stream, ingest->key);
     }
     ingest->last_seq = stored > config.last_sequence ? stored : config.last_sequence;
-    ingest->next = js->ingests;
-    js->ingests = ingest;
     status_t status = ingest_transforms(ingest, &strings);
     if (status == STATUS_OK) {
         status = js->host->listen(js->plane, stream->account, JS_INGEST, deliver, ingest, &ingest->sink);
     }
     if (status != STATUS_OK) {
-        ingest_free(js, &js->ingests);
+        ingest_free(js, &ingest);
+        return status;
     }
-    return status;
+    ingest_t **old = ingest_place(js, stream, command->arg);
+    if (*old != NULL) {
+        ingest_free(js, old);
+    }
+    ingest->next = js->ingests;
+    js->ingests = ingest;
+    return STATUS_OK;
 }
 
-static void ingest_state(js_t *js, const plane_command_t *command, const ingest_t *ingest) {
+void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {
+    const ingest_t *ingest = *ingest_place(js, stream, command->arg);
+    if (ingest == NULL) {
+        js_done(js, command, STATUS_NOT_FOUND);
+        return;
+    }
     ingest_state_t state = {
         .last_sequence = ingest->last_seq,
         .lag = ingest->lag,
@@ -464,7 +469,7 @@ static void ingest_state(js_t *js, const plane_command_t *command, const ingest_
     js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
 }
 
-static void ingest_forget(js_t *js, const plane_command_t *command, const stream_t *stream) {
+void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream) {
     strings_t strings = strings_of(command);
     bytes_t key = strings_next(&strings);
     uint8_t full[INGEST_KEY_MAX + 4];
@@ -484,27 +489,15 @@ static void ingest_forget(js_t *js, const plane_command_t *command, const stream
     js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
 }
 
-bool js_command_ingest(js_t *js, const plane_command_t *command) {
-    if (command->op < COMMAND_INGEST_START || command->op > COMMAND_INGEST_FORGET) {
-        return false;
-    }
-    stream_t *stream = stream_find(js, command->target);
-    if (stream == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-        return true;
-    }
+void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream) {
+    js_done(js, command, ingest_make(js, stream, command));
+}
+
+void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream) {
     ingest_t **place = ingest_place(js, stream, command->arg);
-    if (command->op == COMMAND_INGEST_START) {
-        js_done(js, command, ingest_start(js, stream, command));
-    } else if (command->op == COMMAND_INGEST_FORGET) {
-        ingest_forget(js, command, stream);
-    } else if (*place == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-    } else if (command->op == COMMAND_INGEST_STATE) {
-        ingest_state(js, command, *place);
-    } else {
+    bool found = *place != NULL;
+    if (found) {
         ingest_free(js, place);
-        js_done(js, command, STATUS_OK);
     }
-    return true;
+    js_done(js, command, found ? STATUS_OK : STATUS_NOT_FOUND);
 }

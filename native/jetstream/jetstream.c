@@ -259,24 +259,3 @@ void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_st
         js->late[which_store] = entry;
     }
 }
-
-/* Backup's; each names a stream. */
-static bool command_backup(js_t *js, const plane_command_t *command) {
-    static void (*const run[])(js_t *js, const plane_command_t *command,
-                               stream_t *stream) = {stream_export, stream_import, consumer_out, consumer_in};
-    if (command->op < COMMAND_STREAM_EXPORT || command->op > COMMAND_CONSUMER_IMPORT) {
-        return false;
-    }
-    stream_t *stream = stream_find(js, command->target);
-    if (stream == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-    } else {
-        run[command->op - COMMAND_STREAM_EXPORT](js, command, stream);
-    }
-    return true;
-}
-
-bool js_command(js_t *js, const plane_command_t *command) {
-    return js_command_stream(js, command) || js_command_seat(js, command) || js_command_ingest(js, command)
-           || command_backup(js, command);
-}

@@ -87,15 +87,10 @@ void js_chores(js_t *js);                 /* now and then */
 int64_t js_next_deadline(const js_t *js); /* of stores and consumers; INT64_MAX: none */
 void js_stats(js_t *js, plane_stats_t *stats);
 
-bool js_command(js_t *js, const plane_command_t *command); /* false: not one of JetStream's */
 void js_done(js_t *js, const plane_command_t *command, status_t status);
 void js_answer(js_t *js, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2, bytes_t payload);
 /* When everything that is in the store's open batch is on disk. */
 void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_store, uint64_t arg, bytes_t payload);
-
-bool js_command_stream(js_t *js, const plane_command_t *command); /* stream.c; false: not one of these */
-bool js_command_seat(js_t *js, const plane_command_t *command);
-bool js_command_ingest(js_t *js, const plane_command_t *command);
 
 /* ---- the targets ------------------------------------------------------------------------------------------------- */
 

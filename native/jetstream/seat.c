@@ -19,6 +19,7 @@
 #include "exchange/exchange.h"
 #include "exchange/strings.h"
 #include "jetstream/ack_reply.h"
+#include "jetstream/commands.h"
 #include "jetstream/host.h"
 #include "jetstream/job.h"
 #include "jetstream/js.h"
@@ -289,10 +290,7 @@ typedef struct consumer_parts {
 
 static status_t read_filters(const strings_t *strings, consumer_parts_t *parts) {
     strings_t left = *strings;
-    uint32_t count = 0;
-    for (strings_t walk = left; strings_more(&walk); count++) {
-        (void)strings_next(&walk);
-    }
+    uint32_t count = strings_count(left);
     parts->filters = NULL;
     if (count != 0) {
         parts->filters = calloc(count, sizeof(*parts->filters));
@@ -311,9 +309,6 @@ static status_t read_filters(const strings_t *strings, consumer_parts_t *parts) 
 /* Slices point into the command. */
 static status_t read_parts(const plane_command_t *command, const stream_t *stream, consumer_parts_t *parts) {
     memset(parts, 0, sizeof(*parts)); /* first: the caller frees what it points to, however this ends */
-    if (command->body_size < sizeof(consumer_config_t)) {
-        return STATUS_INVALID;
-    }
     memcpy(&parts->setup.config, command->body, sizeof(consumer_config_t));
     strings_t strings = strings_of(command);
     parts->setup.stream_id = stream->id;
@@ -377,10 +372,9 @@ static status_t definition_put(js_t *js, const stream_t *stream, const consumer_
                             parts->definition);
 }
 
-static void consumer_put(js_t *js, const plane_command_t *command, stream_t *stream) {
+void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
-    status_t status =
-        command->body_size == sizeof(consumer_config_t) ? read_parts(command, stream, &parts) : STATUS_INVALID;
+    status_t status = read_parts(command, stream, &parts);
     consumer_seat_t *seat = status == STATUS_OK ? seat_find(stream, command->arg) : NULL;
     bool loading = command->arg2 == 1;
     if (status == STATUS_OK && seat != NULL) {
@@ -421,12 +415,11 @@ static status_t import_position(js_t *js, const plane_command_t *command, consum
     return status;
 }
 
-void consumer_in(js_t *js, const plane_command_t *command, stream_t *stream) {
+void seat_import(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
     consumer_seat_t *seat = NULL;
     status_t status = STATUS_INVALID;
-    if (command->body_size >= sizeof(consumer_config_t) + sizeof(consumer_state_t)
-        && seat_find(stream, command->arg) == NULL) {
+    if (seat_find(stream, command->arg) == NULL) {
         status = read_parts(command, stream, &parts);
     }
     if (status == STATUS_OK) {
@@ -451,7 +444,7 @@ void consumer_in(js_t *js, const plane_command_t *command, stream_t *stream) {
     js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
 }
 
-static void consumer_end(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
+void seat_remove(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
     stream_t *stream = seat->stream;
     uint8_t key[8];
     definition_key(key, stream->id, seat->id);
@@ -465,7 +458,16 @@ static void consumer_end(js_t *js, const plane_command_t *command, consumer_seat
     js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
 }
 
-static void consumer_again(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
+void seat_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
+    answer_state(js, command, seat, false, 0);
+}
+
+void seat_pause(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
+    consumer_pause(seat->consumer, (int64_t)command->arg2, *js->now);
+    js_done(js, command, STATUS_OK);
+}
+
+void seat_reset(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
     uint64_t seq = 0;
     status_t status = consumer_reset(seat->consumer, command->arg2, *js->now, &seq);
     if (status != STATUS_OK) {
@@ -474,33 +476,4 @@ static void consumer_again(js_t *js, const plane_command_t *command, consumer_se
     }
     js->more = true;
     answer_state(js, command, seat, true, seq);
-}
-
-bool js_command_seat(js_t *js, const plane_command_t *command) {
-    if (command->op < COMMAND_CONSUMER_PUT || command->op > COMMAND_CONSUMER_RESET) {
-        return false;
-    }
-    stream_t *stream = stream_find(js, command->target);
-    if (stream == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-        return true;
-    }
-    if (command->op == COMMAND_CONSUMER_PUT) {
-        consumer_put(js, command, stream);
-        return true;
-    }
-    consumer_seat_t *seat = seat_find(stream, command->arg);
-    if (seat == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-    } else if (command->op == COMMAND_CONSUMER_REMOVE) {
-        consumer_end(js, command, seat);
-    } else if (command->op == COMMAND_CONSUMER_RESET) {
-        consumer_again(js, command, seat);
-    } else if (command->op == COMMAND_CONSUMER_PAUSE) {
-        consumer_pause(seat->consumer, (int64_t)command->arg2, *js->now);
-        js_done(js, command, STATUS_OK);
-    } else {
-        answer_state(js, command, seat, false, 0);
-    }
-    return true;
 }

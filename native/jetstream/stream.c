@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "jetstream/commands.h"
 #include "jetstream/stream.h"
 
 #include "base/abi_types.h"
@@ -60,10 +61,7 @@ static void subscriptions_undo(js_t *js, stream_t *stream, subscriptions_t *adde
 }
 
 static status_t add_subjects(js_t *js, stream_t *stream, strings_t strings, subscriptions_t *added) {
-    uint32_t count = 0;
-    for (strings_t left = strings; strings_more(&left); count++) {
-        (void)strings_next(&left);
-    }
+    uint32_t count = strings_count(strings);
     if (count > STREAM_SUBJECTS_MAX) {
         return STATUS_FULL;
     }
@@ -216,9 +214,6 @@ typedef struct definition {
 } definition_t;
 
 static status_t definition_read(const plane_command_t *command, definition_t *definition) {
-    if (command->body_size != sizeof(definition->config)) {
-        return STATUS_INVALID;
-    }
     memcpy(&definition->config, command->body, sizeof(definition->config));
     strings_t strings = strings_of(command);
     definition->name = strings_next(&strings);
@@ -306,7 +301,7 @@ static status_t put(js_t *js, const plane_command_t *command, const definition_t
     return status;
 }
 
-static void stream_put(js_t *js, const plane_command_t *command) {
+void stream_put(js_t *js, const plane_command_t *command) {
     definition_t definition;
     stream_t *stream = NULL;
     definition.rewrite = NULL;
@@ -328,7 +323,7 @@ static void stream_put(js_t *js, const plane_command_t *command) {
     js_done_durable(js, command, stream->which_store, 0, bytes_of(&state, sizeof(state)));
 }
 
-static void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream) {
+void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream) {
     uint32_t which = stream->which_store;
     ingest_stream_removed(js, stream);
     consume_stream_removed(js->consume, stream->id, *js->now);
@@ -345,14 +340,7 @@ static void stream_remove(js_t *js, const plane_command_t *command, stream_t *st
 
 /* ---- records of control ------------------------------------------------------------------------------------------ */
 
-static void record_change(js_t *js, const plane_command_t *command) {
-    store_t *store = js->stores[STORE_FILE];
-    strings_t strings = strings_of(command);
-    bytes_t key = strings_next(&strings);
-    status_t status = store == NULL || key.size == 0 ? STATUS_INVALID
-                      : command->op == COMMAND_RECORD_PUT
-                          ? store_record_put(store, RECORD_CONTROL, key, strings_next(&strings))
-                          : store_record_delete(store, RECORD_CONTROL, key);
+static void answer_record(js_t *js, const plane_command_t *command, status_t status) {
     if (status != STATUS_OK) {
         js_done(js, command, status);
         return;
@@ -360,25 +348,19 @@ static void record_change(js_t *js, const plane_command_t *command) {
     js_done_durable(js, command, STORE_FILE, 0, BYTES_NONE);
 }
 
-bool js_command_stream(js_t *js, const plane_command_t *command) {
-    if (command->op == COMMAND_RECORD_PUT || command->op == COMMAND_RECORD_DELETE) {
-        record_change(js, command);
-        return true;
-    }
-    if (command->op < COMMAND_STREAM_PUT || command->op > COMMAND_MESSAGE_DELETE) {
-        return false;
-    }
-    if (command->op == COMMAND_STREAM_PUT) {
-        stream_put(js, command);
-        return true;
-    }
-    stream_t *stream = stream_find(js, command->target);
-    if (stream == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-        return true;
-    }
-    static void (*const run[])(js_t *js, const plane_command_t *command, stream_t *stream) = {
-        stream_remove, stream_state, stream_purge, message_get, message_delete};
-    run[command->op - COMMAND_STREAM_REMOVE](js, command, stream);
-    return true;
+void record_put(js_t *js, const plane_command_t *command) {
+    store_t *store = js->stores[STORE_FILE];
+    strings_t strings = strings_of(command);
+    bytes_t key = strings_next(&strings);
+    bytes_t value = strings_next(&strings);
+    bool valid = store != NULL && key.size != 0;
+    answer_record(js, command, valid ? store_record_put(store, RECORD_CONTROL, key, value) : STATUS_INVALID);
+}
+
+void record_delete(js_t *js, const plane_command_t *command) {
+    store_t *store = js->stores[STORE_FILE];
+    strings_t strings = strings_of(command);
+    bytes_t key = strings_next(&strings);
+    bool valid = store != NULL && key.size != 0;
+    answer_record(js, command, valid ? store_record_delete(store, RECORD_CONTROL, key) : STATUS_INVALID);
 }

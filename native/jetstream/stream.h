@@ -60,18 +60,4 @@ void stream_state_of(const stream_t *stream, stream_state_t *state);
 consumer_seat_t *seat_find(stream_t *stream, uint64_t id);
 void seat_free(js_t *js, consumer_seat_t *seat); /* unlinks, too */
 
-/* ---- commands that may take many steps: stream_jobs.c ------------------------------------------------------------ */
-
-void stream_state(js_t *js, const plane_command_t *command, stream_t *stream);
-void stream_purge(js_t *js, const plane_command_t *command, stream_t *stream);
-void message_get(js_t *js, const plane_command_t *command, stream_t *stream);
-void message_delete(js_t *js, const plane_command_t *command, stream_t *stream);
-
-/* ---- export.c, import.c, seat.c ---------------------------------------------------------------------------------- */
-
-void stream_export(js_t *js, const plane_command_t *command, stream_t *stream);
-void consumer_out(js_t *js, const plane_command_t *command, stream_t *stream); /* CONSUMER_EXPORT */
-void stream_import(js_t *js, const plane_command_t *command, stream_t *stream);
-void consumer_in(js_t *js, const plane_command_t *command, stream_t *stream); /* CONSUMER_IMPORT */
-
 #endif

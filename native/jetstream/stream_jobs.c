@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "exchange/exchange.h"
 #include "exchange/strings.h"
+#include "jetstream/commands.h"
 #include "jetstream/job.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
@@ -272,10 +273,6 @@ static void get_by_search(js_t *js, const plane_command_t *command, stream_t *st
 
 void message_get(js_t *js, const plane_command_t *command, stream_t *stream) {
     message_query_t query;
-    if (command->body_size != sizeof(query)) {
-        js_done(js, command, STATUS_INVALID);
-        return;
-    }
     memcpy(&query, command->body, sizeof(query));
     stored_message_t message;
     status_t status = STATUS_OK;

@@ -19,6 +19,7 @@
 #include "text/subject.h"
 
 #define IMPORTS_MAX 65536u /* of one account */
+#define STRINGS_A_ROW 3u
 
 typedef struct wanted {
     import_row_t row;
@@ -98,15 +99,13 @@ static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *
     return STATUS_OK;
 }
 
-static status_t next_wanted(const plane_command_t *command, uint32_t index, strings_t *strings, wanted_t *wanted) {
-    memcpy(&wanted->row, command->body + (size_t)index * sizeof(import_row_t), sizeof(import_row_t));
-    if (!strings_more(strings)) {
-        return STATUS_INVALID;
-    }
-    wanted->subject = strings_next(strings);
-    wanted->local = strings_next(strings);
-    wanted->order = strings_next(strings);
-    return STATUS_OK;
+static wanted_t next_wanted(const plane_command_t *command, uint32_t index, strings_t *strings) {
+    wanted_t wanted;
+    memcpy(&wanted.row, command->body + (size_t)index * sizeof(import_row_t), sizeof(import_row_t));
+    wanted.subject = strings_next(strings);
+    wanted.local = strings_next(strings);
+    wanted.order = strings_next(strings);
+    return wanted;
 }
 
 /* In the order of the command. */
@@ -117,8 +116,8 @@ static status_t replace_imports(plane_t *plane, account_t *account, const plane_
     /* Those that stay are taken out, the others go before new ones come: both may want one subject. */
     uint32_t count = command->body_size / (uint32_t)sizeof(import_row_t);
     strings_t walk = strings;
-    wanted_t wanted;
-    for (uint32_t i = 0; i < count && next_wanted(command, i, &walk, &wanted) == STATUS_OK; i++) {
+    for (uint32_t i = 0; i < count; i++) {
+        wanted_t wanted = next_wanted(command, i, &walk);
         import_t *import = take(&before, &wanted);
         if (import != NULL) {
             import->row = wanted.row;
@@ -133,11 +132,9 @@ static status_t replace_imports(plane_t *plane, account_t *account, const plane_
     import_t *kept = made;
     end = &account->imports;
     for (uint32_t i = 0; i < count; i++) {
-        status_t status = next_wanted(command, i, &strings, &wanted);
-        import_t *import = status == STATUS_OK ? take(&kept, &wanted) : NULL;
-        if (status == STATUS_OK && import == NULL) {
-            status = import_new(plane, account, &wanted, &import);
-        }
+        wanted_t wanted = next_wanted(command, i, &strings);
+        import_t *import = take(&kept, &wanted);
+        status_t status = import == NULL ? import_new(plane, account, &wanted, &import) : STATUS_OK;
         if (import != NULL) {
             import->next = NULL;
             *end = import;
@@ -149,7 +146,8 @@ static status_t replace_imports(plane_t *plane, account_t *account, const plane_
 }
 
 status_t imports_put(plane_t *plane, account_t *account, const plane_command_t *command) {
-    if (command->body_size % sizeof(import_row_t) != 0 || command->body_size / sizeof(import_row_t) > IMPORTS_MAX) {
+    size_t count = command->body_size / sizeof(import_row_t);
+    if (count > IMPORTS_MAX || strings_count(strings_of(command)) != STRINGS_A_ROW * count) {
         return STATUS_INVALID;
     }
     return replace_imports(plane, account, command);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "jetstream/commands.h"
 #include "jetstream/js.h"
 #include "test.h"
 
@@ -219,8 +220,9 @@ typedef struct js_rig_strings {
     uint32_t size;
 } js_rig_strings_t;
 
-/* A command with a body and packed strings; its completion's status, when it is there. */
-static inline status_t js_rig_command(js_rig_t *rig, plane_command_t command, const char *const parts[], int count) {
+/* STREAM_PUT, or CONSUMER_PUT of a stream that is there, with a body and packed strings; the status of its completion,
+ * which is waited for. */
+static inline status_t js_rig_put(js_rig_t *rig, plane_command_t command, const char *const parts[], int count) {
     js_rig_strings_t strings = {.size = 0};
     for (int i = 0; i < count; i++) {
         uint32_t size = (uint32_t)strlen(parts[i]);
@@ -231,7 +233,11 @@ static inline status_t js_rig_command(js_rig_t *rig, plane_command_t command, co
     command.extra = strings.at;
     command.extra_size = strings.size;
     command.token = 77;
-    CHECK(js_command(&rig->js, &command));
+    if (command.op == COMMAND_STREAM_PUT) {
+        stream_put(&rig->js, &command);
+    } else {
+        seat_put(&rig->js, &command, stream_find(&rig->js, command.target));
+    }
     js_rig_until_durable(rig);
     plane_event_t event;
     CHECK_EQ_U64(1, exchange_poll(&rig->exchange, &event, 1));

@@ -215,6 +215,7 @@ static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *clust
         if (lists != NULL && lists[i] != NULL) rig_pack(&strings, lists[i]);
         rig_pack(&strings, "");
     }
+    rig_pack(&strings, ""); /* nothing is denied to mappings */
     return rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, (conn_verdict_t){.flags = flags | VERDICT_HEADERS},
                      &strings);
 }

@@ -13,13 +13,13 @@ static const stream_config_t stream_defaults = {.account = 1,
 static status_t put_stream(js_rig_t *rig, uint64_t id, const char *const subjects[], int count) {
     const char *parts[16] = {"S", "{}", "", "", "", "", ""};
     for (int i = 0; i < count; i++) parts[7 + i] = subjects[i];
-    return js_rig_command(rig,
-                          (plane_command_t){.op = COMMAND_STREAM_PUT,
-                                            .account = 1,
-                                            .target = id,
-                                            .body = (const uint8_t *)&stream_defaults,
-                                            .body_size = sizeof(stream_defaults)},
-                          parts, 7 + count);
+    return js_rig_put(rig,
+                      (plane_command_t){.op = COMMAND_STREAM_PUT,
+                                        .account = 1,
+                                        .target = id,
+                                        .body = (const uint8_t *)&stream_defaults,
+                                        .body_size = sizeof(stream_defaults)},
+                      parts, 7 + count);
 }
 
 static void put_default(js_rig_t *rig) {
@@ -80,14 +80,14 @@ static void delivered_and_acknowledged(void) {
                                 .ack_wait_ns = 30 * NS_PER_SECOND,
                                 .max_waiting = 10};
     const char *parts[] = {"C", "{}", "", "", ""};
-    CHECK_EQ_I64(STATUS_OK, js_rig_command(rig,
-                                           (plane_command_t){.op = COMMAND_CONSUMER_PUT,
-                                                             .account = 1,
-                                                             .target = 1,
-                                                             .arg = 7,
-                                                             .body = (const uint8_t *)&config,
-                                                             .body_size = sizeof(config)},
-                                           parts, 5));
+    CHECK_EQ_I64(STATUS_OK, js_rig_put(rig,
+                                       (plane_command_t){.op = COMMAND_CONSUMER_PUT,
+                                                         .account = 1,
+                                                         .target = 1,
+                                                         .arg = 7,
+                                                         .body = (const uint8_t *)&config,
+                                                         .body_size = sizeof(config)},
+                                       parts, 5));
     CHECK(js_rig_send(rig, "s.a", "", "one"));
     js_rig_until_durable(rig);
     CHECK(js_rig_send(rig, "$JS.API.CONSUMER.MSG.NEXT.S.C", "_I.2", ""));

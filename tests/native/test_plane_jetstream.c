@@ -423,13 +423,15 @@ static void still_there(void) {
     CHECK_EQ_I64(-1, plane_record_next(plane, RECORD_STREAM, key, key_size, key, &key_size, value, sizeof(value)));
     put_stream(plane, stream_defaults, "s.>", true);
     message_query_t query = {.sequence = 2};
+    rig_strings_t subject = {.size = 0};
+    rig_pack(&subject, "");
     rig_run(plane,
             (plane_command_t){.op = COMMAND_MESSAGE_GET,
                               .target = 1,
                               .token = 3,
                               .body = (const uint8_t *)&query,
                               .body_size = sizeof(query)},
-            NULL);
+            &subject);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_TEXT("s.b", event.subject, event.subject_size);

@@ -125,6 +125,7 @@ static bool command(plane_command_t command, const char *const *texts, uint32_t 
 }
 
 #define COMMAND(texts, ...) command((plane_command_t){__VA_ARGS__}, texts, sizeof(texts) / sizeof(texts[0]))
+#define COMMAND_ALONE(...) command((plane_command_t){__VA_ARGS__}, NULL, 0) /* without strings */
 
 /* ---- the peers' side --------------------------------------------------------------------------------------------- */
 
@@ -150,7 +151,7 @@ static uint64_t join(uint32_t kind, uint32_t account, uint32_t flags) {
     conn_verdict_t verdict = {.flags = flags, .response_max = kind == CONN_CLIENT ? 1 : 0};
     static const char *const client[] = {"INFO {}\r\n", "a.>",   "s.>", "_I.>", "$JS.>", "local.>", "ask", "m.*",
                                          "$API.>",      "_no.>", "",    "a.no", "",      "",        ""};
-    static const char *const leaf[] = {"far", "$LDS.own", "", "", "a.no", "", "", ""};
+    static const char *const leaf[] = {"far", "$LDS.own", "", "", "a.no", "", "", "", ""};
     say(id, "CONNECT {}\r\n");
     (void)command((plane_command_t){.op = kind == CONN_CLIENT ? COMMAND_ADMIT : COMMAND_ADMIT_LEAF,
                                     .account = account,
@@ -217,11 +218,11 @@ static void streams(void) {
         say(a, line);
     }
     (void)COMMAND(all, .op = COMMAND_STREAM_STATE, .target = 1);
-    (void)COMMAND(none, .op = COMMAND_CONSUMER_STATE, .target = 1, .arg = 1);
-    (void)COMMAND(none, .op = COMMAND_MESSAGE_DELETE, .target = 1, .arg = 2);
+    (void)COMMAND_ALONE(.op = COMMAND_CONSUMER_STATE, .target = 1, .arg = 1);
+    (void)COMMAND_ALONE(.op = COMMAND_MESSAGE_DELETE, .target = 1, .arg = 2);
     (void)COMMAND(none, .op = COMMAND_STREAM_PURGE, .target = 1);
-    (void)COMMAND(none, .op = COMMAND_CONSUMER_REMOVE, .target = 1, .arg = 1);
-    (void)COMMAND(none, .op = COMMAND_STREAM_REMOVE, .target = 1);
+    (void)COMMAND_ALONE(.op = COMMAND_CONSUMER_REMOVE, .target = 1, .arg = 1);
+    (void)COMMAND_ALONE(.op = COMMAND_STREAM_REMOVE, .target = 1);
 }
 
 static void peers(void) {
@@ -234,11 +235,11 @@ static void peers(void) {
     say(second, "LS+ a.*\r\nLS- a.*\r\n");
     say(a, "PUB a.b 2\r\nhi\r\nPUB m.x _I.1 2\r\nhi\r\nPUB $API.x _I.7 2\r\n{}\r\nHPUB a.c 12 "
            "13\r\nNATS/1.0\r\n\r\nx\r\nPUB _no.one _I.2 0\r\n\r\n");
-    static const char *const reply[] = {"_I.7", "", ""}, *const none[] = {""};
+    static const char *const reply[] = {"_I.7", "", ""};
     CHECK(fail_from != 0 || heard(b, "MSG local.b"));
     (void)COMMAND(reply, .op = COMMAND_PUBLISH, .account = 1, .body = (const uint8_t *)"ok", .body_size = 2);
-    (void)COMMAND(none, .op = COMMAND_CONNECTIONS);
-    (void)COMMAND(none, .op = COMMAND_CLOSE, .target = leaf);
+    (void)COMMAND_ALONE(.op = COMMAND_CONNECTIONS);
+    (void)COMMAND_ALONE(.op = COMMAND_CLOSE, .target = leaf);
     say(a, "CONNECT {}\r\nnonsense\r\n");
 }
 

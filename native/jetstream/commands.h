@@ -1,0 +1,41 @@
+/* commands.h: the commands of control that are JetStream's: one function each, which a row of command/command_table.c
+ * names. Body and strings have the shape of that row, and stream and seat are there.
+ */
+#ifndef LEAFD_JETSTREAM_COMMANDS_H
+#define LEAFD_JETSTREAM_COMMANDS_H
+
+#include "base/abi_types.h"
+#include "jetstream/stream.h"
+
+/* stream.c */
+void record_put(js_t *js, const plane_command_t *command);
+void record_delete(js_t *js, const plane_command_t *command);
+void stream_put(js_t *js, const plane_command_t *command);
+void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream);
+
+/* stream_jobs.c: these may take many steps. */
+void stream_state(js_t *js, const plane_command_t *command, stream_t *stream);
+void stream_purge(js_t *js, const plane_command_t *command, stream_t *stream);
+void message_get(js_t *js, const plane_command_t *command, stream_t *stream);
+void message_delete(js_t *js, const plane_command_t *command, stream_t *stream);
+
+/* export.c, import.c */
+void stream_export(js_t *js, const plane_command_t *command, stream_t *stream);
+void stream_import(js_t *js, const plane_command_t *command, stream_t *stream);
+void seat_export(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+
+/* seat.c */
+void seat_put(js_t *js, const plane_command_t *command, stream_t *stream);
+void seat_import(js_t *js, const plane_command_t *command, stream_t *stream);
+void seat_remove(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+void seat_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+void seat_pause(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+void seat_reset(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+
+/* ingest.c */
+void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream);
+void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream);
+void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream);
+void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream);
+
+#endif
