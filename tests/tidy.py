@@ -30,10 +30,7 @@ FUNCTION_LINES_MAX = 70
 C_COLUMNS_MAX = 120
 
 # Longer than allowed, with the reason and the length it may not grow beyond. A number here may only go down.
-LONG_FILES: dict[str, tuple[int, str]] = {
-    "native/store/core.h": (360, "from before the rule"),
-    "native/store/store.h": (278, "from before the rule"),
-}
+LONG_FILES: dict[str, tuple[int, str]] = {}
 LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
 
 # C: the rooms that a room may include, beside itself and abi.h.

@@ -1,5 +1,6 @@
 /* state.c: writing and reading what state.h draws. */
 #include "consume/state.h"
+#include "store/record.h"
 
 #include <stdlib.h>
 

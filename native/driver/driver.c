@@ -25,6 +25,7 @@
 #include "plane/peer.h"
 #include "driver/stats.h"
 #include "driver/tick.h"
+#include "store/record.h"
 
 #define TAG_COMMANDS ((void *)2)
 #define TAG_SMALL_MAX 16u

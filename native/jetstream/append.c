@@ -19,6 +19,7 @@
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
+#include "store/append.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/subject.h"

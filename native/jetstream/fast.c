@@ -26,6 +26,7 @@
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
+#include "store/append.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/text.h"

@@ -25,6 +25,8 @@
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
+#include "store/append.h"
+#include "store/record.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"

@@ -24,6 +24,7 @@
 #include "jetstream/job.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
+#include "store/append.h"
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "jetstream/stream.h"
+#include "store/append.h"
 #include "store/store.h"
 #include "text/text.h"
 #include "text/transform.h"

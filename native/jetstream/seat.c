@@ -26,6 +26,7 @@
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "jetstream/ack_reply.h"
+#include "store/record.h"
 #include "store/store.h"
 #include "text/hash8.h"
 #include "text/headers.h"

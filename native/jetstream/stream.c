@@ -20,6 +20,7 @@
 #include "jetstream/job.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
+#include "store/record.h"
 #include "store/store.h"
 #include "text/text.h"
 

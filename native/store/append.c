@@ -5,7 +5,10 @@
 
 #include "base/check.h"
 #include "text/subject.h"
+#include "store/append.h"
 #include "store/core.h"
+#include "store/message.h"
+#include "store/overlay.h"
 
 #define HEADER_MAX 65535
 /* This part of the ring is left to deletions, acks and consumer states when publishers fill it. */

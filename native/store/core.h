@@ -1,5 +1,6 @@
 /* core.h: what the store's own files share: the two structs behind store.h's handles, and each file's inner functions,
- * grouped by the file that has them. Nobody outside native/store includes this.
+ * grouped by the file that has them; more of those in overlay.h and message.h. Nobody outside native/store includes
+ * this.
  *
  *   append, delete, purge, expire --> overlay (ops into the open batch, notes in young)
  *   read, count, subjects         --> overlay over home's snapshot
@@ -52,6 +53,8 @@ typedef struct commit_mark {
     uint64_t batch; /* 0: none */
     uint64_t last;
 } commit_mark_t;
+
+typedef struct found found_t; /* message.h */
 
 struct store_stream {
     store_t *store;
@@ -168,20 +171,7 @@ struct store {
     uint64_t replayed;
 };
 
-/* ---- overlay.c: the open batch, and reading through young into home ---------------------------------------------- */
-/* Room in the batch for `need` bytes, and in young's table for a few notes. */
-bool overlay_fits(store_t *store, uint64_t need);
-uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, bool note, uint64_t *position);
-void overlay_delete(store_t *store, store_db_t db, bytes_t key, bool note);
-void overlay_delete_range(store_t *store, store_db_t db, bytes_t from, bytes_t to);
-void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix);
-/* The value without its crc. STATUS_CORRUPT: counted and alarmed. */
-status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
-/* Young's word on a key alone: STATUS_OK with value, STATUS_NOT_FOUND: removed, STATUS_AGAIN: ask home. */
-status_t overlay_young(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
-void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
-void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what);
+/* ---- overlay.c: lists of streams --------------------------------------------------------------------------------- */
 status_t list_add(stream_list_t *list, store_stream_t *stream);
 /* So many streams fit into each of the lists that a stream joins while it works, where nothing may fail. */
 status_t lists_reserve(store_t *store, uint32_t count);
@@ -214,59 +204,6 @@ uint64_t stream_message_bytes(const store_stream_t *stream, const message_record
 void commit_durable(store_stream_t *stream, uint64_t batch, uint64_t last);
 /* Shows what the watermark has reached since. */
 void commit_follow(store_t *store);
-
-/* ---- read.c ------------------------------------------------------------------------------------------------------ */
-typedef struct found {
-    uint64_t seq;
-    message_record_t message;
-    bytes_t value;
-    bool sound; /* its checksum was looked at and held, or its structure holds where that was enough */
-} found_t;
-/* What is stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not alarmed
- * here). */
-status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found);
-/* The first one alive at or after from, up to upto. A corrupt one is found too (sound false). */
-status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found);
-/* The same in slices: STATUS_AGAIN with *from moved on when *budget steps (over deleted ones, too) were not enough. */
-status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
-                           found_t *found);
-/* The last one alive at or below upto. */
-status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found);
-/* The one before `message` on its subject that still lives; floor: do not go below. */
-status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, found_t *found);
-void found_out(const found_t *found, stored_message_t *out);
-
-/* ---- limits.c ---------------------------------------------------------------------------------------------------- */
-#define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
-/* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. */
-void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
-/* Enforces what is over; stops for lack of room (over_limit stays set) or after `budget` messages. Returns how many. */
-uint64_t limits_enforce(store_stream_t *stream, uint64_t budget);
-void limits_subject(store_stream_t *stream, bytes_t subject);
-/* What is due, as long as there are steps. false: something is due, but there is no room for it now. */
-bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
-int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
-bool first_load(store_stream_t *stream);         /* makes first_ts and first_born known; false: empty */
-status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found);
-
-/* ---- markers.c --------------------------------------------------------------------------------------------------- */
-/* The message has outlived its time: it goes, or a delete marker takes its place. false: no room for that now. */
-bool marker_or_remove(store_stream_t *stream, const found_t *found);
-
-/* ---- schedules.c ------------------------------------------------------------------------------------------------- */
-#define SCHEDULE_NEED 160 /* an entry, a record */
-void schedule_write(store_stream_t *stream, uint64_t seq, int64_t due_ts, int64_t wall_now);
-void schedule_forget(store_stream_t *stream, uint64_t seq); /* its message goes */
-/* The entry (due on the age clock) has come up. false: no room now. */
-bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due);
-
-/* ---- append.c ---------------------------------------------------------------------------------------------------- */
-void append_measure_room(store_t *store); /* for store_room, when what the disk has room for changes */
-/* Into home's index by time, and into the heap. */
-void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
-/* A message of the store's own takes the place of the last one of its subject, whatever the limits say. false: no room.
- */
-bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns);
 
 /* ---- dedupe.c ---------------------------------------------------------------------------------------------------- */
 uint64_t dedupe_need(bytes_t id);

@@ -6,6 +6,7 @@
  */
 #include "base/check.h"
 #include "store/core.h"
+#include "store/overlay.h"
 
 uint64_t dedupe_need(bytes_t id) {
     return 2 * (OP_HEADER_SIZE + (uint64_t)KEY_MAX + ID_FIXED_SIZE + id.size);

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "text/subject.h"
 #include "store/core.h"
+#include "store/message.h"
+#include "store/overlay.h"
 
 bool first_load(store_stream_t *stream) {
     found_t found;

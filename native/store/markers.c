@@ -12,6 +12,8 @@
 
 #include "base/check.h"
 #include "store/core.h"
+#include "store/message.h"
+#include "store/overlay.h"
 
 #define HEADER_SIZE 128
 #define SECONDS_TEXT 32

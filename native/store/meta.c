@@ -9,6 +9,7 @@
  *     use of the journal, clock          the start does without
  */
 #include "store/meta.h"
+#include "store/overlay.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "store/message.h"
 #include "store/meta.h"
+#include "store/overlay.h"
 #include "store/salvage.h"
 #include "store/suspect.h"
 

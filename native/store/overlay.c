@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "store/core.h"
+#include "store/overlay.h"
 
 #define NOTES_FOR_ONE_CALL 16
 #define NOTE_BYTES_MIN 32u /* of what is promised to the batch, for each note that keeping the promise makes */

@@ -3,6 +3,8 @@
 #include "base/check.h"
 #include "text/subject.h"
 #include "store/core.h"
+#include "store/message.h"
+#include "store/overlay.h"
 
 #define PURGE_STEP 2048 /* messages that one step takes out or looks at */
 #define CHAIN_MAX 256   /* messages of one subject that are gone through back its chain */

@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "text/subject.h"
 #include "store/core.h"
+#include "store/message.h"
+#include "store/overlay.h"
 
 /* Young's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */
 static status_t deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {

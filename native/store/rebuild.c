@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "store/overlay.h"
 #include "store/salvage.h"
 
 #define STREAM_ALARMS_MAX 40 /* leaves room in the queue for others */

@@ -4,6 +4,8 @@
 
 #include "base/check.h"
 #include "store/core.h"
+#include "store/overlay.h"
+#include "store/record.h"
 
 static bool fits_key(bytes_t key) {
     return key.size <= KEY_RECORD_MAX;

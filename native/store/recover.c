@@ -14,6 +14,7 @@
  * The operator's way past a refusal is an empty file "accept-loss" in the store directory: the next start goes on
  * without what is lost and removes the file. What was there is kept as journal.damaged-TIME, at most KEPT_MAX of them.
  */
+#include "store/overlay.h"
 #include "store/recover.h"
 
 #include <dirent.h>

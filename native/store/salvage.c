@@ -29,6 +29,7 @@
  *
  * Not told apart without a witness: journals that an older leafd wrote.
  */
+#include "store/overlay.h"
 #include "store/salvage.h"
 
 #include <stdio.h>

@@ -9,6 +9,8 @@
  */
 #include "base/check.h"
 #include "store/core.h"
+#include "store/message.h"
+#include "store/overlay.h"
 
 #define RECORD_SIZE (VALUE_CRC_SIZE + 16)
 #define RETRY_NS NS_PER_SECOND

@@ -117,58 +117,6 @@ void *store_stream_owner(const store_stream_t *stream);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-typedef enum append_verdict {
-    APPEND_STORED = 0,
-    APPEND_DUPLICATE,         /* seq = the first one's */
-    APPEND_SKIPPED,           /* a sequence was taken, nothing stored (interest without a consumer) */
-    APPEND_WRONG_LAST_SEQ,    /* seq = the actual one                          10071 */
-    APPEND_WRONG_LAST_MSG_ID, /* last_msg_id = the actual one                  10070 */
-    APPEND_TOO_LARGE,         /* max_msg_size                                  10054 */
-    APPEND_HEADER_TOO_LARGE,  /*                                               10097 */
-    APPEND_MAX_MSGS,          /* maximum messages exceeded                     10077 */
-    APPEND_MAX_BYTES,
-    APPEND_MAX_PER_SUBJECT,
-    APPEND_SEALED,       /*                                               10109 */
-    APPEND_NO_SPACE,     /* store limit, disk or map full                 10023 */
-    APPEND_NO_ROLLUP,    /* rollup not permitted                          10111 */
-    APPEND_OUT_OF_ORDER, /* a mirror's sequence not above the last */
-} append_verdict_t;
-
-typedef struct append {
-    bytes_t subject;
-    bytes_t header; /* as it is to be stored */
-    bytes_t payload;
-    bytes_t msg_id; /* Nats-Msg-Id; empty = no dedupe */
-    bool has_expected_last_seq;
-    bool has_expected_subject_seq;
-    bool has_expected_msg_id;
-    uint64_t expected_last_seq;
-    uint64_t expected_subject_seq;
-    bytes_t expected_subject; /* empty: the message's own; may have wildcards */
-    bytes_t expected_msg_id;
-    uint8_t rollup;     /* 0 none, 1 sub, 2 all */
-    bool skip;          /* take a sequence, store nothing */
-    uint64_t force_seq; /* mirrors: the origin's sequence; 0 = next. Gaps are filled as deleted */
-    int64_t force_ts;   /* mirrors: the origin's stamp; 0 = now */
-    int64_t expires_ts; /* Nats-TTL: wall ns, 0 = none, -1 = never (exempt from max_age) */
-    int64_t due_ts;     /* a schedule: wall ns of the first time, 0 = none */
-    bytes_t source_key; /* sources: stored with the message in the same batch, see RECORD_SOURCE */
-    uint64_t source_seq;
-} append_t;
-
-typedef struct appended {
-    append_verdict_t verdict;
-    uint64_t seq;
-    int64_t ts;
-    bytes_t last_msg_id; /* valid until the next call */
-    /* the rollup (1 sub, 2 all) was only begun: store_purge of the subject or of all, below seq, has to come to its end
-     * before anybody is told that it is done */
-    uint8_t rolling;
-} appended_t;
-
-/* Evaluates in the reference's order (tests/wire/jetstream.md) and appends to the open batch. Never fails half. */
-appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now);
-
 /* Only from inside the hook `due`, for that message: the schedule's next time, as wall ns. Waits for as long as lies
  * between now and then, whatever the wall clock does meanwhile. STATUS_NOT_FOUND: the message is gone. */
 LEAF_MUST_USE status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now);
@@ -254,24 +202,5 @@ LEAF_MUST_USE status_t store_newest_of(store_stream_t *stream, bytes_t subject, 
 /* Deleted sequences in [*from, upto], ascending, in slices as above; false from visit ends it. */
 LEAF_MUST_USE status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,
                                      bool (*visit)(void *context, uint64_t seq), void *context);
-
-/* ---- small durable records --------------------------------------------------------------------------------------- */
-
-/* kind: RECORD_* of abi.h, or one of these, which stay inside C. Keys that belong to a stream begin with its id (4
- * bytes BE). */
-#define RECORD_CONSUMER_STATE 10   /* key = stream id, consumer id */
-#define RECORD_CONSUMER_PENDING 11 /* key = stream id, consumer id, stream seq (8 BE) */
-
-#define STORE_RECORD_MAX (UINT32_C(32) << 20)
-LEAF_MUST_USE status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value);
-/* Is there room now for a record with this value, and for the opening and the removal of a stream beside it? */
-bool store_record_fits(store_t *store, bytes_t value);
-LEAF_MUST_USE status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key); /* missing is fine */
-LEAF_MUST_USE status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefix);
-/* Overlay included. *value valid until the next store_tick or write. */
-LEAF_MUST_USE status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value);
-/* In key order, all whose key starts with prefix and is greater than `after`; false from visit ends it. */
-LEAF_MUST_USE status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
-                                         bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
 
 #endif

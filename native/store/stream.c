@@ -8,6 +8,9 @@
 #include "base/check.h"
 #include "base/crc.h"
 #include "store/core.h"
+#include "store/message.h"
+#include "store/overlay.h"
+#include "store/record.h"
 
 #define STATE_FIXED_SIZE (VALUE_CRC_SIZE + 7 * 8 + 2)
 

@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "text/subject.h"
 #include "store/core.h"
+#include "store/message.h"
+#include "store/overlay.h"
 
 #define BACK_SCAN 256 /* messages looked at from the end before a wildcard's subjects are gone through */
 

@@ -13,6 +13,7 @@
  * A small store is looked at in every start. Damage that has ended nothing yet is alarmed, and what can be read is
  * served.
  */
+#include "store/overlay.h"
 #include "store/suspect.h"
 
 #include <errno.h>

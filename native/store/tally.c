@@ -22,6 +22,7 @@
 #include "text/text.h"
 #include "text/tokens.h"
 #include "store/core.h"
+#include "store/message.h"
 
 #define CHAIN_COST 4       /* a step back on a chain costs about so many steps forward */
 #define WALK_COST 4        /* and a look at a head so many */

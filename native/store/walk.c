@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "text/subject.h"
 #include "store/core.h"
+#include "store/overlay.h"
 #include "text/tokens.h"
 
 #define SORTS_A_STEP 8 /* runs, at most so many are put in order in one slice */

@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "text/subject.h"
+#include "store/record.h"
 #include "store/store.h"
 
 /* Not every test uses every helper. */

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "store/append.h"
+#include "store/record.h"
 #include "store/store.h"
 #include "test.h"
 #include "test_sealer.h"

@@ -1,6 +1,8 @@
 /* test_plane_backup.c: messages and positions out of one stream and into another, through the core: what comes out goes
  * in and is the same, a run may be cut anywhere, and what cannot be stored is told. The journal's thread is real, so
  * "until" loops wait for it. */
+#include "store/append.h"
+#include "store/record.h"
 #include "plane_rig.h"
 #include "wire/archive.h"
 

@@ -1,0 +1,65 @@
+/* append.h: a message into a stream, under the conditions that its publisher, the stream and its origin set.
+ */
+#ifndef LEAFD_STORE_APPEND_H
+#define LEAFD_STORE_APPEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "store/store.h"
+
+typedef enum append_verdict {
+    APPEND_STORED = 0,
+    APPEND_DUPLICATE,         /* seq = the first one's */
+    APPEND_SKIPPED,           /* a sequence was taken, nothing stored (interest without a consumer) */
+    APPEND_WRONG_LAST_SEQ,    /* seq = the actual one                          10071 */
+    APPEND_WRONG_LAST_MSG_ID, /* last_msg_id = the actual one                  10070 */
+    APPEND_TOO_LARGE,         /* max_msg_size                                  10054 */
+    APPEND_HEADER_TOO_LARGE,  /*                                               10097 */
+    APPEND_MAX_MSGS,          /* maximum messages exceeded                     10077 */
+    APPEND_MAX_BYTES,
+    APPEND_MAX_PER_SUBJECT,
+    APPEND_SEALED,       /*                                               10109 */
+    APPEND_NO_SPACE,     /* store limit, disk or map full                 10023 */
+    APPEND_NO_ROLLUP,    /* rollup not permitted                          10111 */
+    APPEND_OUT_OF_ORDER, /* a mirror's sequence not above the last */
+} append_verdict_t;
+
+typedef struct append {
+    bytes_t subject;
+    bytes_t header; /* as it is to be stored */
+    bytes_t payload;
+    bytes_t msg_id; /* Nats-Msg-Id; empty = no dedupe */
+    bool has_expected_last_seq;
+    bool has_expected_subject_seq;
+    bool has_expected_msg_id;
+    uint64_t expected_last_seq;
+    uint64_t expected_subject_seq;
+    bytes_t expected_subject; /* empty: the message's own; may have wildcards */
+    bytes_t expected_msg_id;
+    uint8_t rollup;     /* 0 none, 1 sub, 2 all */
+    bool skip;          /* take a sequence, store nothing */
+    uint64_t force_seq; /* mirrors: the origin's sequence; 0 = next. Gaps are filled as deleted */
+    int64_t force_ts;   /* mirrors: the origin's stamp; 0 = now */
+    int64_t expires_ts; /* Nats-TTL: wall ns, 0 = none, -1 = never (exempt from max_age) */
+    int64_t due_ts;     /* a schedule: wall ns of the first time, 0 = none */
+    bytes_t source_key; /* sources: stored with the message in the same batch, see RECORD_SOURCE */
+    uint64_t source_seq;
+} append_t;
+
+typedef struct appended {
+    append_verdict_t verdict;
+    uint64_t seq;
+    int64_t ts;
+    bytes_t last_msg_id; /* valid until the next call */
+    /* the rollup (1 sub, 2 all) was only begun: store_purge of the subject or of all, below seq, has to come to its end
+     * before anybody is told that it is done */
+    uint8_t rolling;
+} appended_t;
+
+/* Evaluates in the reference's order (tests/wire/jetstream.md) and appends to the open batch. Never fails half. */
+appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now);
+
+#endif

@@ -1,0 +1,62 @@
+/* message.h: one stored message: found and read, replaced or taken out when it is over a limit, has outlived its time
+ * or is due. Nobody outside native/store includes this.
+ */
+#ifndef LEAFD_STORE_MESSAGE_H
+#define LEAFD_STORE_MESSAGE_H
+
+#include "store/core.h"
+
+/* ---- read.c ------------------------------------------------------------------------------------------------------ */
+struct found {
+    uint64_t seq;
+    message_record_t message;
+    bytes_t value;
+    bool sound; /* its checksum was looked at and held, or its structure holds where that was enough */
+};
+/* What is stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not alarmed
+ * here). */
+status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t *found);
+/* The first one alive at or after from, up to upto. A corrupt one is found too (sound false). */
+status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found);
+/* The same in slices: STATUS_AGAIN with *from moved on when *budget steps (over deleted ones, too) were not enough. */
+status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
+                           found_t *found);
+/* The last one alive at or below upto. */
+status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found);
+/* The one before `message` on its subject that still lives; floor: do not go below. */
+status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, found_t *found);
+void found_out(const found_t *found, stored_message_t *out);
+
+/* ---- limits.c ---------------------------------------------------------------------------------------------------- */
+#define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
+/* Takes one message out: head, counts, op, hook. oldest: none of its subject is older. */
+void message_remove(store_stream_t *stream, const found_t *found, bool oldest);
+/* Enforces what is over; stops for lack of room (over_limit stays set) or after `budget` messages. Returns how many. */
+uint64_t limits_enforce(store_stream_t *stream, uint64_t budget);
+void limits_subject(store_stream_t *stream, bytes_t subject);
+/* What is due, as long as there are steps. false: something is due, but there is no room for it now. */
+bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
+int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
+bool first_load(store_stream_t *stream);         /* makes first_ts and first_born known; false: empty */
+status_t subject_oldest(store_stream_t *stream, head_t head, bytes_t subject, found_t *found);
+
+/* ---- markers.c --------------------------------------------------------------------------------------------------- */
+/* The message has outlived its time: it goes, or a delete marker takes its place. false: no room for that now. */
+bool marker_or_remove(store_stream_t *stream, const found_t *found);
+
+/* ---- schedules.c ------------------------------------------------------------------------------------------------- */
+#define SCHEDULE_NEED 160 /* an entry, a record */
+void schedule_write(store_stream_t *stream, uint64_t seq, int64_t due_ts, int64_t wall_now);
+void schedule_forget(store_stream_t *stream, uint64_t seq); /* its message goes */
+/* The entry (due on the age clock) has come up. false: no room now. */
+bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due);
+
+/* ---- append.c ---------------------------------------------------------------------------------------------------- */
+void append_measure_room(store_t *store); /* for store_room, when what the disk has room for changes */
+/* Into home's index by time, and into the heap. */
+void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
+/* A message of the store's own takes the place of the last one of its subject, whatever the limits say. false: no room.
+ */
+bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header, int64_t ttl_ns);
+
+#endif

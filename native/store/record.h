@@ -1,0 +1,31 @@
+/* record.h: small durable records: definitions, states of consumers, whatever control keeps. They are in the same
+ * batches as messages, so a record and what it speaks of become durable together.
+ */
+#ifndef LEAFD_STORE_RECORD_H
+#define LEAFD_STORE_RECORD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "store/store.h"
+
+/* kind: RECORD_* of abi.h, or one of these, which stay inside C. Keys that belong to a stream begin with its id (4
+ * bytes BE). */
+#define RECORD_CONSUMER_STATE 10   /* key = stream id, consumer id */
+#define RECORD_CONSUMER_PENDING 11 /* key = stream id, consumer id, stream seq (8 BE) */
+
+#define STORE_RECORD_MAX (UINT32_C(32) << 20)
+LEAF_MUST_USE status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t value);
+/* Is there room now for a record with this value, and for the opening and the removal of a stream beside it? */
+bool store_record_fits(store_t *store, bytes_t value);
+LEAF_MUST_USE status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key); /* missing is fine */
+LEAF_MUST_USE status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefix);
+/* Overlay included. *value valid until the next store_tick or write. */
+LEAF_MUST_USE status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value);
+/* In key order, all whose key starts with prefix and is greater than `after`; false from visit ends it. */
+LEAF_MUST_USE status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
+                                         bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
+
+#endif
