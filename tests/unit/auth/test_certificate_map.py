@@ -64,7 +64,8 @@ USERS = {
     "in small letters, with blanks": ["cn=box, ou=Stall, o=Farm, l=Hof, st=Bayern, c=DE", "cn=bob", "cn=Bob"],
     "too little or too much": ["CN=box,O=Farm,C=DE", "O=Farm", "CN=box", "CN=box,O=Farm,OU=one,OU=two,OU=three"],
     "escaped": ["CN=\\23x \\3cy\\3E\\20,O=A\\2c B+C=DE", "CN=\\c5\\bb\\C3\\B3\\C5\\82\\C4\\87,O=Käserei", "CN=bo\\62"],
-    "no names at all": ["CN=bob,", "=bob", "CN=#626f62", "CN=bob,O=", "CN=box,O", "CN=b\\"],
+    "no names at all": ["CN=bob,", "=bob", "CN=#626f62", "CN=box,O", "CN=b\\"],
+    "an empty value at the end": ["CN=bob,O="],
     "both orders": ["OU=one,CN=box,O=Farm,OU=two", "CN=box,OU=two,OU=one,O=Farm"],
     "numbers of types": [
         "CN=box,O=Farm,1.2.840.113549.1.9.1=#0c0561406263",
