@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
+import socket
+import ssl
 from email.utils import formatdate
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import trio
 import trio.testing
-from leafd.monitor.http import Seats, _date, _escaped
+from leafd.config.schema.server import ServerConfig
+from leafd.guard import Guard
+from leafd.monitor.http import Seats, _date, _escaped, serve
+
+from tests.certificates import Authority, Issued
 
 
 def test_when_all_seats_are_taken_the_longest_awaited_of_the_most_frequent_address_goes() -> None:
@@ -65,3 +75,44 @@ def test_dates_and_pages_are_written_as_the_standard_library_writes_them() -> No
         assert formatdate(now_s, usegmt=True) == _date(now_s)
     text = """<b title='x' id="y">&amp; & </b>"""
     assert html.escape(text) == _escaped(text)
+
+
+def test_https_takes_new_certificates(tmp_path: Path) -> None:
+    """Reports are served over TLS by the block's certificate, by the next one after a reload, and not in plain text."""
+    authority = Authority(tmp_path)
+    shown: list[bytes] = []
+
+    async def ask(port: int) -> None:
+        trusting = ssl.create_default_context(cafile=str(authority.certificate))
+        stream = await trio.open_ssl_over_tcp_stream("localhost", port, ssl_context=trusting, https_compatible=True)
+        await stream.send_all(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await stream.receive_some(1000)).startswith(b"HTTP/1.1 404 ")
+        shown.append(stream.getpeercert(binary_form=True))
+        await stream.aclose()
+
+    async def main() -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        listener.setblocking(False)
+        first, second = (authority.issue(name) for name in ("first", "second"))
+
+        def config(issued: Issued) -> ServerConfig:
+            return ServerConfig(
+                https_port=port, tls={"cert_file": str(issued.certificate), "key_file": str(issued.key)}
+            )
+
+        facts = cast(Any, SimpleNamespace(config=config(first), http_requests={}, guard=Guard()))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve, listener, facts)
+            await ask(port)
+            facts.config = config(second)
+            await ask(port)
+            async with await trio.open_tcp_stream("127.0.0.1", port) as plain:
+                await plain.send_all(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+                with contextlib.suppress(trio.BrokenResourceError):
+                    assert b"HTTP" not in await plain.receive_some(1000)
+            nursery.cancel_scope.cancel()
+        listener.close()
+        assert [first.der, second.der] == shown
+
+    trio.run(main)

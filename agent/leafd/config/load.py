@@ -18,6 +18,11 @@ from leafd.errors import ConfigError
 
 def load(flags: Flags) -> Loaded:
     """The configuration this process is to run with. Raises ConfigError."""
+    loaded = _loaded(flags)
+    return replace(loaded, warnings=(*loaded.warnings, *_unsafe(loaded)))
+
+
+def _loaded(flags: Flags) -> Loaded:
     loaded = load_file(Path(flags.config)) if flags.config else Loaded(ServerConfig(), ())
     try:
         changes = _changes(loaded.server, flags)
@@ -27,6 +32,19 @@ def load(flags: Flags) -> Loaded:
     except Invalid as error:
         raise ConfigError(f"command line: {error}") from error
     return replace(loaded, server=server)
+
+
+def _unsafe(loaded: Loaded) -> list[str]:
+    """What is unsafe about TLS as it is configured, or keeps clients out."""
+    lines, server = [], loaded.server
+    if server.tls is not None and server.tls.handshake_first == (True, 0):
+        place = loaded.place("tls", "handshake_first")
+        lines.append(f"{place}: handshake_first: clients that wait for INFO before the TLS handshake cannot connect")
+    for number, remote in enumerate(server.leafnodes.remotes if server.leafnodes else ()):
+        if remote.tls is not None and remote.tls.insecure:
+            place = loaded.place("leafnodes", "remotes", number, "tls", "insecure")
+            lines.append(f"{place}: insecure: whoever answers is taken for the hub; use this for tests only")
+    return lines
 
 
 def _changes(server: ServerConfig, flags: Flags) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class About:
     port: int
     leaf: tuple[str, int] | None
     monitor: tuple[str, int] | None
+    monitor_scheme: str = "http"
 
     def info(self, config: ServerConfig) -> dict[str, Any]:
         """The part of INFO that is the same for every client."""
@@ -59,7 +60,7 @@ class About:
         """The text of the ports file, in the reference's form."""
         found = {"nats": [f"nats://{self.host}:{self.port}"]}
         if self.monitor is not None:
-            found["monitoring"] = [f"http://{self.monitor[0]}:{self.monitor[1]}"]
+            found["monitoring"] = [f"{self.monitor_scheme}://{self.monitor[0]}:{self.monitor[1]}"]
         if self.leaf is not None:
             found["leafnodes"] = [f"nats-leaf://{self.leaf[0]}:{self.leaf[1]}"]
         return json.dumps(found)
@@ -77,7 +78,7 @@ class About:
         if self.domain:
             log.info(f"  Domain:   {self.domain}")
         if self.monitor is not None:
-            log.info(f"Starting http monitor on {self.monitor[0]}:{self.monitor[1]}")
+            log.info(f"Starting {self.monitor_scheme} monitor on {self.monitor[0]}:{self.monitor[1]}")
         log.info("Server is ready")
 
 
@@ -93,4 +94,5 @@ def about(server_id: str, config: ServerConfig, sockets: Sockets, domain: str) -
         port=port,
         leaf=address_of(sockets.leaf) if sockets.leaf is not None else None,
         monitor=address_of(sockets.monitor) if sockets.monitor is not None else None,
+        monitor_scheme="https" if config.monitors_securely else "http",
     )

@@ -20,6 +20,7 @@ import trio
 from leafd.auth.passwords import is_hash
 from leafd.config.flags import Flags
 from leafd.config.schema.server import ServerConfig
+from leafd.daemon.expiry import Expiry
 from leafd.daemon.garbage import short_collections
 from leafd.daemon.gauge import Gauge
 from leafd.daemon.listeners import Sockets
@@ -100,6 +101,8 @@ def load_late_modules(server: Server) -> None:
     wanted = ["leafd.monitor.services", "encodings.idna"]
     if server.sockets.monitor is not None:
         wanted.append("leafd.monitor.http")
+        if server.config.monitors_securely:
+            wanted.append("leafd.monitor.secure")
     policies = (server.compiled.policy, server.compiled.leaf_policy)
     if any(is_hash(policy.token) or any(is_hash(one.password) for one in policy.users.values()) for policy in policies):
         wanted.append("bcrypt")
@@ -118,9 +121,11 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
     """Monitoring and the system account's services, each loaded only when it is wanted."""
     from leafd.monitor.services import Services
 
+    expiry = Expiry(lambda: server.config, server.log, server.guard)
+    nursery.start_soon(expiry.run)
     services = Services(server.facts, server.plane, reload=lambda: os.kill(os.getpid(), signal.SIGHUP))
     await nursery.start(services.run)
-    server.on_reload += [services.subscribe, partial(_load_late_modules, server)]
+    server.on_reload += [services.subscribe, partial(_load_late_modules, server), expiry.look]
     if server.sockets.monitor is not None:
         from leafd.monitor.http import serve
 

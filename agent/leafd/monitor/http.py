@@ -1,5 +1,5 @@
-"""The monitoring port: HTTP/1.1 by h11 on trio, GET only, bounded in connections, time and size. Loaded only when the
-port is configured.
+"""The monitoring port: HTTP/1.1 by h11 on trio (over TLS: secure.py), GET only, bounded in connections, time and size.
+Loaded only when the port is configured.
 
 Whoever sends nothing, sends half a request, does not read or asks again and again never keeps another one out: when
 all seats are taken, the one that has been waited for longest gives his up, first of the address that has most of them.
@@ -59,13 +59,14 @@ async def serve(sock: socket.socket, facts: Facts, base_path: str = "") -> None:
     """Answers on a listening socket for ever. Cancel to end it."""
     base = "/" + base_path.strip("/") if base_path.strip("/") else ""
     seats, at_once = Seats(CONNECTIONS_MAX), trio.CapacityLimiter(REPORTS_AT_ONCE)
+    secured = _secured(facts)
 
     async def one(stream: trio.SocketStream, address: str) -> None:
         async with stream:
             if not seats.take():
                 return
             try:
-                await _converse(stream, facts, base, seats, at_once, address)
+                await _converse(secured(stream), facts, base, seats, at_once, address)
             except (trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError, OSError):
                 pass  # The other side went away or spoke no HTTP; it has nobody to be told.
             except Exception as error:
@@ -82,6 +83,15 @@ async def serve(sock: socket.socket, facts: Facts, base_path: str = "") -> None:
                 await trio.sleep(CROWDED_S)  # No descriptor at the moment: whoever asks is still in the backlog then.
                 continue
             nursery.start_soon(one, stream, _address(stream))
+
+
+def _secured(facts: Facts) -> Callable[[trio.SocketStream], trio.abc.Stream]:
+    """What makes a stream one of HTTPS, where that is configured."""
+    if not facts.config.monitors_securely:
+        return lambda stream: stream
+    from leafd.monitor.secure import Secured
+
+    return Secured(lambda: facts.config.tls).stream
 
 
 def _address(stream: trio.SocketStream) -> str:
@@ -126,7 +136,7 @@ class Seats:
 
 
 async def _converse(
-    stream: trio.SocketStream, facts: Facts, base: str, seats: Seats, at_once: trio.CapacityLimiter, address: str
+    stream: trio.abc.Stream, facts: Facts, base: str, seats: Seats, at_once: trio.CapacityLimiter, address: str
 ) -> None:
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_MAX)
     patience_s = REQUEST_S
@@ -174,7 +184,7 @@ async def _answered(facts: Facts, base: str, request: h11.Request) -> tuple[int,
         return 500, "text/plain; charset=utf-8", b"500 unexpected error\n"
 
 
-async def _request(stream: trio.SocketStream, connection: h11.Connection) -> h11.Request | None:
+async def _request(stream: trio.abc.Stream, connection: h11.Connection) -> h11.Request | None:
     request: h11.Request | None = None
     pause = Pause()
     while True:
@@ -185,7 +195,7 @@ async def _request(stream: trio.SocketStream, connection: h11.Connection) -> h11
             await stream.send_all(NO_HTTP)
             raise
         if event is h11.NEED_DATA:
-            connection.receive_data(await stream.receive_some(RECEIVE_MAX))
+            connection.receive_data(bytes(await stream.receive_some(RECEIVE_MAX)))
         elif isinstance(event, h11.Request):
             request = event
         elif isinstance(event, h11.EndOfMessage):

@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls
 from leafd.monitor import subscriptions
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.jetstream_report import totals
@@ -78,14 +79,17 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
     }
     if config.authorization or any(account.users for account in config.accounts.values()):
         report["auth_required"] = True
+    if config.tls is not None:
+        report |= _tls_flags(config.tls, required=not config.allow_non_tls or config.tls.handshake_first == (True, 0))
+    secure = config.monitors_securely
     report |= {
         "max_connections": config.max_connections,
         "ping_interval": config.ping_interval,
         "ping_max": config.ping_max,
         "http_host": facts.monitor[0] if facts.monitor else "",
-        "http_port": facts.monitor[1] if facts.monitor else 0,
+        "http_port": facts.monitor[1] if facts.monitor and not secure else 0,
         "http_base_path": config.http_base_path,
-        "https_port": 0,
+        "https_port": facts.monitor[1] if facts.monitor and secure else 0,
         "auth_timeout": (config.authorization.timeout if config.authorization else 2 * SECOND) / SECOND,
         "max_control_line": config.max_control_line,
         "max_payload": config.max_payload,
@@ -96,7 +100,7 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
         "mqtt": {},
         "websocket": {},
         "jetstream": await totals(facts, facts.jetstream) if facts.jetstream is not None else {},
-        "tls_timeout": 2,
+        "tls_timeout": _tls_timeout(config.tls),
         "write_deadline": config.write_deadline,
         "start": stamp(facts.start_ns),
         "now": stamp(time.time_ns()),
@@ -119,18 +123,38 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
     }
     if config.server_tags:
         report["tags"] = list(config.server_tags)
-    return report
+    return report | _not_after(config.tls)
+
+
+def _tls_flags(tls: Tls, *, required: bool) -> dict[str, Any]:
+    return {name: True for name, on in (("tls_required", required), ("tls_verify", tls.verifies)) if on}
+
+
+def _tls_timeout(tls: Tls | None) -> float:
+    return (tls.timeout if tls is not None and tls.timeout else DEFAULT_TIMEOUT) / SECOND
+
+
+def _not_after(tls: Tls | None) -> dict[str, Any]:
+    """When this side's first certificate expires."""
+    if tls is None or not tls.material.pairs:
+        return {}
+    return {"tls_cert_not_after": stamp(tls.material.pairs[0].certificate.not_after_s * SECOND)}
 
 
 def _leaf_block(facts: Facts) -> dict[str, Any]:
+    leafnodes = facts.config.leafnodes
     block: dict[str, Any] = {}
     if facts.leaf is not None:
-        block = {"host": facts.leaf[0], "port": facts.leaf[1], "auth_timeout": 2, "tls_timeout": 2}
-    remotes = facts.config.leafnodes.remotes if facts.config.leafnodes else ()
+        tls = leafnodes.tls if leafnodes is not None else None
+        block = {"host": facts.leaf[0], "port": facts.leaf[1], "auth_timeout": 2, "tls_timeout": _tls_timeout(tls)}
+        if tls is not None:
+            block |= _tls_flags(tls, required=True) | _not_after(tls)
+    remotes = leafnodes.remotes if leafnodes is not None else ()
     if remotes:
         # The reference hides logins here, too.
         block["remotes"] = [
             {"local_account": one.account, "urls": [url.rpartition("@")[2].removeprefix("nats://") for url in one.urls]}
+            | ({"tls_timeout": _tls_timeout(one.tls)} if one.tls is not None else {})
             for one in remotes
         ]
     return block
@@ -157,7 +181,9 @@ def _traffic(stats: t.Stats) -> dict[str, Any]:
 
 def _own(facts: Facts) -> dict[str, Any]:
     """How this program is doing: figures that the reference has nothing like."""
-    return facts.guard.figures() | facts.turns() | _plane(facts.plane.stats()) | {"memory": facts.plane.memory()}
+    found = facts.guard.figures() | facts.turns() | _plane(facts.plane.stats()) | {"memory": facts.plane.memory()}
+    expiring = [line for block in facts.config.tls_blocks() for line in block.expiring()]
+    return found | ({"expiring_certificates": list(dict.fromkeys(expiring))} if expiring else {})
 
 
 def _plane(stats: t.Stats) -> dict[str, float]:

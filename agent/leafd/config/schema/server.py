@@ -326,6 +326,14 @@ class ServerConfig(Section):
             found[self.authorization.user] = "$G"
         return found
 
+    def tls_blocks(self) -> tuple[Tls, ...]:
+        """Every tls block there is."""
+        leafnodes = self.leafnodes
+        found = [self.tls]
+        if leafnodes is not None:
+            found += [leafnodes.tls, *(one.tls for one in leafnodes.remotes if not one.disabled)]
+        return tuple(one for one in found if one is not None)
+
     def client_address(self) -> tuple[str, int]:
         """Host and port for clients."""
         return self.listen if self.listen is not None else (self.host, self.port)

@@ -234,5 +234,11 @@ class Tls(Section):
             fallback_ns=fallback_ns,
         )
 
+    def expiring(self, now_s: float | None = None) -> list[str]:
+        """A line for each certificate that has expired or is about to."""
+        from leafd.config.tls_files import expiring
+
+        return expiring(self.material, now_s)
+
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other) is True and isinstance(other, Tls) and self.material == other.material

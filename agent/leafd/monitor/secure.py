@@ -1,0 +1,62 @@
+"""HTTPS for the monitoring port: the certificates of the tls block, by Python's ssl module. Loaded only when that port
+is configured.
+
+Nobody is asked for a certificate here, as with the reference: whoever may reach the port may read it. A reload takes
+new certificates. What does not live here: TLS of connections that speak NATS (native/net).
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import trio
+
+from leafd.config.schema.tls import Tls
+
+Stream = trio.SSLStream[trio.SocketStream]
+
+
+class Secured:
+    """Makes a socket's stream one of TLS, with the block of today."""
+
+    def __init__(self, block: Callable[[], Tls | None]) -> None:
+        self._block = block
+        self._made_of: Tls | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def stream(self, plain: trio.SocketStream) -> Stream:
+        """Shakes hands with its first use. Raises ValueError when there is no certificate."""
+        return trio.SSLStream(plain, self._today(), server_side=True, https_compatible=True)
+
+    def _today(self) -> ssl.SSLContext:
+        block = self._block()
+        if block is None:
+            raise ValueError("https without a tls block")
+        if self._context is None or block is not self._made_of:
+            self._context, self._made_of = make_context(block), block
+        return self._context
+
+
+def make_context(block: Tls) -> ssl.SSLContext:
+    """A server's context with all certificates of a block."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3 if block.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
+    for pair in block.material.pairs:
+        # What was read with the configuration, not what the files hold by now.
+        with _as_file(pair.chain) as chain, _as_file(pair.key) as key:
+            context.load_cert_chain(chain, key)
+    return context
+
+
+@contextmanager
+def _as_file(data: bytes) -> Iterator[str]:
+    fd = os.memfd_create("leafd", os.MFD_CLOEXEC)
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(data)
+        yield f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)
