@@ -17,7 +17,7 @@ from leafd.guard import Guard
 
 LOOK_S: Final = 3600.0
 """More often than daily, because a box without a clock battery may learn the time of day long after its start."""
-AGAIN_S: Final = 86400.0
+AGAIN_S: Final = 86400.0 - LOOK_S / 2  # about a day: a look comes a moment earlier or later than the one before
 
 
 class Log(Protocol):
