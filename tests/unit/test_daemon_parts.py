@@ -247,7 +247,7 @@ def test_expiring_certificates_are_named_once_a_day(tmp_path: Path) -> None:
             await trio.sleep(1.5 * 86400)
             configs.append(config("two"))
             await expiry.look()
-            await trio.sleep(86400)
+            await trio.sleep(86400 + 60)
             nursery.cancel_scope.cancel()
 
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
