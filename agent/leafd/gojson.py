@@ -44,6 +44,7 @@ SIZE_MAX: Final = 8 << 20
 ELEMENTS_MAX: Final = 400_000
 """More than any request has: the longest list that the API takes has 32,768 elements. _number() says why it counts."""
 _TEXT_MAX: Final = 1024
+_KEY_SHOWN: Final = 64
 _DIGITS_MAX: Final = 20  # of the largest number that a field takes
 _UINT64_MAX: Final = (1 << 64) - 1
 _INT64_MIN: Final = -(1 << 63)
@@ -280,6 +281,33 @@ class TextMap(Kind):
 
     def write(self, value: Any) -> Any:
         return {} if value is None else dict(sorted(value.items()))
+
+
+class _NoMembers(dict[str, Any]):
+    """The default of a map: dataclass() takes nothing for a default that has no hash."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+class MapOf(Kind):
+    """Go map with texts as keys, as a dict."""
+
+    def __init__(self, item: Kind, go_type: str) -> None:
+        super().__init__(_NoMembers())
+        self.item = item
+        self.name = go_type
+
+    def read(self, value: Any, path: Path, strict: bool) -> dict[str, Any]:
+        if not isinstance(value, _Object):
+            raise _mismatch(_described(value), path, self.name)
+        found = {}
+        for key, one in value:
+            where = (*path, _valid_text(key)[:_KEY_SHOWN])
+            found[_valid_text(key)] = self.item.null(where) if one is None else self.item.read(one, where, strict)
+        return found
+
+    def write(self, value: Any) -> Any:
+        return {key: self.item.write(one) for key, one in sorted(value.items())}
 
 
 class Nested(Kind):

@@ -14,7 +14,7 @@ from leafd.config.schema.accounts import AccountLimits
 from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.mappings import Choices
 from leafd.config.schema.server import ServerConfig
-from leafd.config.schema.sharing import is_subset
+from leafd.config.schema.sharing import Shared, is_subset
 from leafd.records import dataclass
 
 GLOBAL: Final = "$G"
@@ -36,7 +36,8 @@ class CompiledImport:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One account. jetstream: its share, None when it has none. mappings: each source with its choices."""
+    """One account. jetstream: its share, None when it has none. mappings: each source with its choices. label: what
+    people call it, where its name is a key."""
 
     id: int
     name: str
@@ -45,6 +46,12 @@ class Account:
     jetstream: AccountJetStream | None
     mappings: tuple[tuple[str, Choices], ...] = ()
     imports: tuple[CompiledImport, ...] = ()
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name for people."""
+        return self.label or self.name
 
     def imports_service(self, subject: str) -> bool:
         """Whether what is published there goes to another account's service."""
@@ -57,11 +64,20 @@ class Graph:
 
     by_name: dict[str, Account]
     by_id: dict[int, Account]
-    system: Account | None
+    system_name: str = ""
+
+    @property
+    def system(self) -> Account | None:
+        """The account whose users may ask the server for reports."""
+        return self.by_name.get(self.system_name)
 
     def account(self, name: str) -> Account | None:
         """The account of that name."""
         return self.by_name.get(name)
+
+    def put(self, account: Account) -> None:
+        """An account that came to be known while the server runs. What changes or goes takes a new graph."""
+        self.by_name[account.name] = self.by_id[account.id] = account
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,24 +133,27 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
             )
         )
     by_name = {account.name: account for account in accounts}
-    return Graph(by_name, {account.id: account for account in accounts}, by_name.get(system_name))
+    return Graph(by_name, {account.id: account for account in accounts}, system_name)
 
 
 def _imports(server: ServerConfig, numbers: Numbers) -> dict[str, tuple[CompiledImport, ...]]:
     found: dict[str, list[CompiledImport]] = {}
     for one in server.shared():
-        export = one.export
-        row = CompiledImport(
-            numbers.of(one.exporter),
-            one.service,
-            one.names.subject,
-            one.names.local,
-            one.names.order,
-            export.response_type in (None, "singleton"),
-            export.response_threshold or 0,
-        )
-        found.setdefault(one.importer, []).append(row)
+        found.setdefault(one.importer, []).append(compile_import(one, numbers))
     return {importer: tuple(rows) for importer, rows in found.items()}
+
+
+def compile_import(one: Shared, numbers: Numbers) -> CompiledImport:
+    """An import that was found to fit its export."""
+    return CompiledImport(
+        numbers.of(one.exporter),
+        one.service,
+        one.names.subject,
+        one.names.local,
+        one.names.order,
+        one.export.response_type in (None, "singleton"),
+        one.export.response_threshold or 0,
+    )
 
 
 def common(old: Graph, new: Graph) -> Graph:
@@ -156,7 +175,7 @@ def common(old: Graph, new: Graph) -> Graph:
                     if (one.exporter, one.service, one.subject, one.local, one.order) in stay
                 ),
             )
-    return Graph(both, {account.id: account for account in both.values()}, new.system)
+    return Graph(both, {account.id: account for account in both.values()}, new.system_name)
 
 
 def compare(old: Graph, new: Graph) -> Change:

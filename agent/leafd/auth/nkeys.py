@@ -13,9 +13,14 @@ import binascii
 import secrets
 from typing import Final
 
+PREFIX_ACCOUNT: Final = 0x00
 PREFIX_SERVER: Final = 0x68
+PREFIX_OPERATOR: Final = 0x70
 PREFIX_USER: Final = 0xA0
 _SEED: Final = 0x90
+_PUBLIC_CHARACTERS: Final = 56
+_SEED_CHARACTERS: Final = 58
+_KINDS: Final = {PREFIX_ACCOUNT: "an account", PREFIX_OPERATOR: "an operator", PREFIX_USER: "a user"}
 
 
 def encode_public(prefix: int, key: bytes) -> str:
@@ -26,21 +31,37 @@ def encode_public(prefix: int, key: bytes) -> str:
 
 def decode(text: str) -> bytes:
     """The bytes before the checksum. Raises ValueError."""
+    if len(text) > _SEED_CHARACTERS:
+        raise ValueError(f"an nkey has {_PUBLIC_CHARACTERS} characters, a seed {_SEED_CHARACTERS}")
     try:
         raw = base64.b32decode(text + "=" * (-len(text) % 8))
-    except binascii.Error as error:
+    except (ValueError, binascii.Error) as error:
         raise ValueError("an nkey has only the letters A-Z and the digits 2-7") from error
     if len(raw) < 4 or binascii.crc_hqx(raw[:-2], 0) != int.from_bytes(raw[-2:], "little"):
         raise ValueError("the nkey's checksum is wrong: was it copied whole?")
     return raw[:-2]
 
 
+def public_key(text: str, *prefixes: int) -> bytes:
+    """The 32 bytes of a public nkey of one of these kinds. Raises ValueError."""
+    raw = decode(text)
+    if len(raw) != 33 or raw[0] not in prefixes:
+        raise ValueError(f"not a public nkey of {' or '.join(_KINDS.get(one, 'a server') for one in prefixes)}")
+    return raw[1:]
+
+
+def is_public_key(text: str, *prefixes: int) -> bool:
+    """Whether it is a public nkey of one of these kinds."""
+    try:
+        public_key(text, *prefixes)
+    except ValueError:
+        return False
+    return True
+
+
 def public_user_key(text: str) -> bytes:
     """The 32 bytes of a user's public nkey. Raises ValueError."""
-    raw = decode(text)
-    if len(raw) != 33 or raw[0] != PREFIX_USER:
-        raise ValueError("not a public nkey of a user")
-    return raw[1:]
+    return public_key(text, PREFIX_USER)
 
 
 def new_server_id() -> str:
@@ -49,20 +70,28 @@ def new_server_id() -> str:
     return encode_public(PREFIX_SERVER, secrets.token_bytes(32))
 
 
-def verify(user_key: str, nonce: str, signature: str) -> bool:
-    """Whether the signature over the nonce's text is that user's."""
+def signed(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether the owner of the public key (32 bytes) has signed the message."""
     from nacl.exceptions import BadSignatureError
     from nacl.signing import VerifyKey
 
+    try:
+        VerifyKey(key).verify(message, signature)
+    except (ValueError, BadSignatureError):
+        return False
+    return True
+
+
+def verify(user_key: str, nonce: str, signature: str) -> bool:
+    """Whether the signature over the nonce's text is that user's."""
     try:
         key = public_user_key(user_key)
         # Clients send base64url without padding; old ones the standard alphabet.
         text = signature.replace("+", "-").replace("/", "_").rstrip("=")
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        VerifyKey(key).verify(nonce.encode(), raw)
-    except (ValueError, BadSignatureError):
+        return signed(key, nonce.encode(), raw)
+    except ValueError:
         return False
-    return True
 
 
 def sign(seed: str, nonce: str) -> tuple[str, str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leafd.config.schema.leafnodes import LeafAuthorization
 from leafd.config.schema.permissions import Permissions, Subjects, User
 from leafd.config.schema.server import ServerConfig
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.auth.trust import Trust
 
 GLOBAL_ACCOUNT: Final = "$G"
 SYSTEM_ACCOUNT: Final = "$SYS"
@@ -57,6 +60,8 @@ class Policy:
     """Users without a password for whom a certificate stands at another listener: nobody is one of them here."""
     plain_names: bool = False
     """A certificate's subject is compared with users' names as text only."""
+    trust: Trust | None = None
+    """In operator mode: whoever logs in brings a JWT, and users are none of the configuration's."""
 
     def person(self, name: str) -> Person | None:
         """The user of that name or nkey."""
@@ -65,7 +70,7 @@ class Policy:
     @property
     def asks_for_nkeys(self) -> bool:
         """Whether INFO has to carry a nonce."""
-        return bool(self.nkeys)
+        return bool(self.nkeys) or self.trust is not None
 
     @property
     def auth_required(self) -> bool:

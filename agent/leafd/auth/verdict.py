@@ -1,8 +1,8 @@
 """CONNECT + nonce + policy -> who it is and what it may do, or the -ERR text the reference would send.
 
 Order of the checks, from the reference: nkey, then the certificate (verify_and_map), then user and password, then
-token; the no_auth_user is for those who sent none of them. JWT (operator mode) is not here yet, so a CONNECT that
-brings only a JWT is refused.
+token; the no_auth_user is for those who sent none of them. In operator mode the JWT alone decides (trust.py), which is
+loaded then.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from leafd.auth.policy import GLOBAL_ACCOUNT, Person, Policy, Rights
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
+    from leafd.auth.jwt_claims import UserClaims
     from leafd.certificates import Certificate
 
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
@@ -29,25 +30,33 @@ LEAF_TYPE: Final = "LEAFNODE"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An admitted connection."""
+    """An admitted connection. -1: no limit but that of account and server. expires_ns: wall time, 0 for never."""
 
     account: str
     user: str
     rights: Rights = field(default_factory=Rights)
+    max_payload: int = -1
+    max_subscriptions: int = -1
+    expires_ns: int = 0
+    proof: UserClaims | None = None
+    """In operator mode: who it is by its JWT, whose signatures were checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """-ERR and close. authentication: it is the login that was wrong, not the protocol."""
+    """-ERR and close. authentication: it is the login that was wrong, not the protocol. why: for the log. unknown: the
+    account of which nothing is known, in operator mode; when that is found out, the CONNECT can be judged again."""
 
     text: str
     authentication: bool = True
+    why: str = ""
+    unknown: str = ""
 
 
 def judge_client(
-    connect: Mapping[str, Any], nonce: str, policy: Policy, certificate: Certificate | None = None
+    connect: Mapping[str, Any], nonce: str, policy: Policy, certificate: Certificate | None = None, host: str = ""
 ) -> Verdict | Refusal:
-    """A client's CONNECT. certificate: the one it has shown and that is trusted."""
+    """A client's CONNECT from that address. certificate: the one it has shown and that is trusted."""
     protocol = connect.get("protocol", 0)
     if isinstance(protocol, int) and not 0 <= protocol <= 1:
         return Refusal(BAD_PROTOCOL, authentication=False)
@@ -55,11 +64,13 @@ def judge_client(
         return Refusal(NEEDS_HEADERS, authentication=False)
     if connect.get("account") or connect.get("new_account"):
         return Refusal(AUTHORIZATION_VIOLATION)
-    return identify(connect, nonce, policy, CLIENT_TYPE, certificate)
+    return identify(connect, nonce, policy, CLIENT_TYPE, certificate, host)
 
 
 def takes_time(connect: Mapping[str, Any], policy: Policy, certificate: Certificate | None = None) -> bool:
-    """Whether identify() would check a hash, which is slow on purpose."""
+    """Whether identify() would check a hash, which is slow on purpose, or signatures."""
+    if policy.trust is not None:
+        return True
     if policy.open or _by_nkey(connect, policy):
         return False
     if _by_certificate(connect, policy):
@@ -71,9 +82,18 @@ def takes_time(connect: Mapping[str, Any], policy: Policy, certificate: Certific
 
 
 def identify(
-    connect: Mapping[str, Any], nonce: str, policy: Policy, kind: str, certificate: Certificate | None = None
+    connect: Mapping[str, Any],
+    nonce: str,
+    policy: Policy,
+    kind: str,
+    certificate: Certificate | None = None,
+    host: str = "",
 ) -> Verdict | Refusal:
-    """Who sent this CONNECT, for clients and leaf links alike."""
+    """Who sent this CONNECT from that address, for clients and leaf links alike."""
+    if policy.trust is not None:
+        from leafd.auth.jwt_verdict import identify_jwt
+
+        return identify_jwt(connect, nonce, policy.trust, kind, host)
     if policy.open:
         return Verdict(GLOBAL_ACCOUNT, "")
     person = _claimed(connect, policy, kind, certificate)
@@ -83,12 +103,23 @@ def identify(
 
 
 def judge_again(
-    connect: Mapping[str, Any], before: Policy, after: Policy, kind: str, certificate: Certificate | None = None
+    connect: Mapping[str, Any],
+    before: Policy,
+    after: Policy,
+    kind: str,
+    certificate: Certificate | None = None,
+    proof: UserClaims | None = None,
+    host: str = "",
 ) -> Verdict | Refusal:
     """Who a login that was accepted is after a reload. Compares configurations, not passwords: a proof holds as long
     as what it was checked against stays the same, hashes are slow, and nobody has to log in again for a new limit.
 
-    As in the reference, a user who is gone or in another account now is sent away without a word."""
+    As in the reference, a user who is gone or in another account now is sent away without a word. proof: of the
+    verdict before, in operator mode."""
+    if after.trust is not None or before.trust is not None:
+        from leafd.auth.jwt_verdict import again_jwt
+
+        return again_jwt(proof, after.trust, kind, host)
     if after.open:
         return Verdict(GLOBAL_ACCOUNT, "")
     old = None if before.open else _claimed(connect, before, kind, certificate)

@@ -14,6 +14,7 @@ from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.config.schema.jetstream import AccountJetStream, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
+from leafd.config.schema.operator import Resolver
 from leafd.config.schema.permissions import Authorization, Permissions, Responses, Subjects, User
 from leafd.config.schema.section import Option, Reader, Section, Support, Takes, hints
 from leafd.config.schema.server import ServerConfig
@@ -45,6 +46,7 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("an element of exports [ ]", Export),
     ("an element of imports [ ]", Import),
     ("stream { } and service { } of an import", Origin),
+    ("resolver { }", Resolver),
     ("jetstream { }", JetStream),
     ("limits { } of jetstream", ServerLimits),
     ("leafnodes { }", LeafNodes),

@@ -13,10 +13,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
@@ -43,11 +43,15 @@ from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
+if TYPE_CHECKING:
+    from leafd.auth.jwt_claims import UserClaims
+
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
 CLIENT_GUESSES: Final = "clients"
 SERVER_FULL: Final = "maximum connections exceeded"
 CHANGES_AT_ONCE: Final = 256
+_PAYLOAD_MAX: Final = (1 << 31) - 1
 
 
 class ClientPlane(Protocol):
@@ -82,6 +86,8 @@ class Client:
     account: Account | None = None
     user: str = ""
     rights: Rights = field(default_factory=Rights)
+    proof: UserClaims | None = None
+    """In operator mode: its JWT."""
     policy: Policy | None = None
     """By which it was judged last; None: it is not logged in, or not for long."""
     implicit: bool = False
@@ -128,6 +134,9 @@ class Clients:
         """Logins that wait for a reload's end, and whether each is implicit."""
         self._guard = guard or Guard()
         self.guesses = Guesses(self._guard)
+        self.proofs = Guesses(self._guard, patient=True)
+        self.look_up: Callable[[str], Awaitable[bool]] | None = None
+        """In operator mode: whether an account that was not known is known now."""
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
         self._deadlines = Deadlines(self._too_late, self._guard)
@@ -205,7 +214,9 @@ class Clients:
         """Who a logged-in client is by these terms; one that no longer is anybody is closed."""
         if client.account is None or client.policy is None or not self._is_in(client):
             return None
-        verdict = judge_again(client.connect, client.policy, terms.policy, CLIENT_TYPE)
+        verdict = judge_again(
+            client.connect, client.policy, terms.policy, CLIENT_TYPE, proof=client.proof, host=client.host
+        )
         account = None if isinstance(verdict, Refusal) else terms.graph.account(verdict.account)
         if isinstance(verdict, Refusal) or account is None or account.id != client.account.id:
             text = verdict.text if isinstance(verdict, Refusal) else ""
@@ -325,8 +336,11 @@ class Clients:
         while policy is not self._terms.policy and wanted():
             # Judged again when a reload has changed who is who meanwhile.
             policy = self._terms.policy
-            judge = partial(judge_client, client.connect, client.nonce, policy)
-            verdict = await self.guesses.check(CLIENT_GUESSES, client.host, name, judge, wanted)
+            judge = partial(judge_client, client.connect, client.nonce, policy, host=client.host)
+            checks = self.guesses if policy.trust is None else self.proofs
+            verdict = await checks.check(CLIENT_GUESSES, client.host, name, judge, wanted)
+            if isinstance(verdict, Refusal) and verdict.unknown and self.look_up is not None:
+                policy = None if await self.look_up(verdict.unknown) else policy
         if wanted():
             self._guarded(client.connection, self._decide, client, verdict)
 
@@ -338,7 +352,10 @@ class Clients:
             return False
         if isinstance(verdict, Refusal):
             return verdict.authentication
-        return judge_again(client.connect, self._terms.policy, self._coming.policy, CLIENT_TYPE) != verdict
+        before, coming = self._terms.policy, self._coming.policy
+        return (
+            judge_again(client.connect, before, coming, CLIENT_TYPE, proof=verdict.proof, host=client.host) != verdict
+        )
 
     def _decide(self, client: Client, verdict: Verdict | Refusal, *, implicit: bool = False) -> None:
         if self._waits(client, verdict):
@@ -371,10 +388,15 @@ class Clients:
         self, client: Client, verdict: Verdict, account: Account, terms: Terms
     ) -> tuple[t.ConnVerdict, t.Permissions]:
         client.account, client.user, client.rights, client.policy = account, verdict.user, verdict.rights, terms.policy
+        client.proof = verdict.proof
         limits, rights = account.limits, verdict.rights
-        max_payload = terms.max_payload if limits.max_payload < 0 else min(limits.max_payload, terms.max_payload)
+        max_payload = min(
+            terms.max_payload, *(one for one in (limits.max_payload, verdict.max_payload) if one >= 0), _PAYLOAD_MAX
+        )
         client.max_payload = max_payload
         max_subscriptions = limits.max_subscriptions if limits.max_subscriptions >= 0 else terms.max_subscriptions
+        if verdict.max_subscriptions >= 0:
+            max_subscriptions = min(verdict.max_subscriptions, max_subscriptions or verdict.max_subscriptions)
         client.granted = (
             t.ConnVerdict(
                 flags=int(_flags(client.connect, system=account.system, implicit=client.implicit)),
@@ -382,6 +404,7 @@ class Clients:
                 max_subscriptions=max(max_subscriptions, 0),
                 response_max=rights.response_max,
                 response_ttl_ns=rights.response_ttl_ns,
+                expires_wall_ns=verdict.expires_ns,
             ),
             t.Permissions(rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny),
         )
@@ -411,6 +434,7 @@ class Clients:
         if refusal.authentication:
             user = client.connect.get("user") or client.connect.get("nkey") or ""
             who = f" - User {quoted(user)}" if user else ""
+            who += f": {refusal.why}" if refusal.why else ""
             self._log.error(f"{client.peer} - cid:{client.connection} - authentication error{who}")
         self._plane.close_connection(client.connection, refusal.text, reason)
 
@@ -445,6 +469,7 @@ class Clients:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             await nursery.start(self.guesses.run)
+            await nursery.start(self.proofs.run)
             task_status.started()
             await self._deadlines.run()
 

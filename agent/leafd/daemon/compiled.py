@@ -20,6 +20,7 @@ from leafd.errors import ConfigError
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
+    from leafd.daemon.operator import Operated
     from leafd.jetstream.catalogue import Settings
 
 SECOND: Final = 1_000_000_000
@@ -36,6 +37,8 @@ class Compiled:
     policy: Policy
     leaf_policy: Policy
     remotes: tuple[Dialled, ...]
+    operated: Operated | None = None
+    """In operator mode: where graph and policies come from."""
 
     @property
     def serves_jetstream(self) -> bool:
@@ -79,10 +82,19 @@ def compile_config(
     numbers: Numbers,
     known: tuple[Dialled, ...] = (),
     remote_place: Callable[[int], str] | None = None,
+    operated: Operated | None = None,
 ) -> Compiled:
     """Compiles a configuration. known: remotes that are dialled already and stay the same objects if they have not
-    changed. remote_place: where the remote of that number stands, for errors. Raises ConfigError."""
+    changed. remote_place: where the remote of that number stands, for errors. operated: of the configuration before.
+    Raises ConfigError."""
     _refuse_tls(config)
+    if config.operated:
+        from leafd.daemon.operator import compile_operator
+
+        made = compile_operator(config, numbers, operated)
+        graph = made.accounts.graph
+        remotes = remotes_of(config, graph, known, remote_place)
+        return Compiled(config, graph, made.policy, made.policy, remotes, made)
     graph = compile_graph(config, numbers)
     return Compiled(
         config,

@@ -57,11 +57,17 @@ class _Guess:
 class Guesses:
     """All slow checks of this server. run() serves them until cancelled."""
 
-    def __init__(self, guard: Guard, threads: int = 0) -> None:
+    def __init__(self, guard: Guard, threads: int = 0, *, patient: bool = False) -> None:
+        """patient: for checks that take no time to speak of and cannot be guessed at (signatures). Each waits for its
+        turn, however many there are, and refusals are not late."""
         self._guard = guard
+        self._patient = patient
         threads = threads or workers()
         self._queue: FairQueue[_Guess] = FairQueue(
-            waiting=WAITING_MAX, at_work=threads, at_work_each=threads, outdated=lambda guess: guess.done.set()
+            waiting=WAITING_MAX,
+            at_work=threads,
+            at_work_each=threads,
+            outdated=None if patient else lambda guess: guess.done.set(),
         )
         self._limiter = trio.CapacityLimiter(threads)
         self._failures: OrderedDict[tuple[str, str], tuple[int, float]] = OrderedDict()
@@ -90,7 +96,7 @@ class Guesses:
         guess = _Guess((listener, address), name[:_NAME_MAX], judge, wanted)
         self._queue.put(guess.group, guess.name, guess)
         await guess.done.wait()
-        if isinstance(guess.verdict, Refusal) and self._failed(guess.group) > FREE_FAILURES:
+        if isinstance(guess.verdict, Refusal) and not self._patient and self._failed(guess.group) > FREE_FAILURES:
             await trio.sleep(LATE_S)
         return guess.verdict
 

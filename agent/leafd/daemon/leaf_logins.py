@@ -8,7 +8,7 @@ What does not live here: the handshake (links/leaf.py), who may log in (auth/), 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -34,7 +34,7 @@ class LeafLinks(Protocol):
 
     def links(self) -> list[LinkStatus]: ...
     def judged(self, link: Link, login: Login | None) -> None: ...
-    async def judge_again(self, judge: Callable[[dict[str, Any]], Login | None]) -> None: ...
+    async def judge_again(self, judge: Callable[[dict[str, Any], Login, str], Login | None]) -> None: ...
 
 
 class LoginPlane(Protocol):
@@ -57,10 +57,14 @@ class LeafLogins:
 
     links: LeafLinks
 
-    def __init__(self, plane: LoginPlane, terms: LeafTerms, guesses: Guesses, guard: Guard) -> None:
+    def __init__(
+        self, plane: LoginPlane, terms: LeafTerms, guesses: Guesses, guard: Guard, proofs: Guesses | None = None
+    ) -> None:
         self._plane = plane
         self._terms = terms
         self._guesses = guesses
+        self._proofs = proofs or guesses
+        self.look_up: Callable[[str], Awaitable[bool]] | None = None
         self._guard = guard
         self._deadlines = Deadlines(self._too_late, guard)
         self._nursery: trio.Nursery | None = None
@@ -92,25 +96,30 @@ class LeafLogins:
             return None
         if not takes_time(connect, self._terms.policy):
             login = self._login(identify(connect, nonce, self._terms.policy, LEAF_TYPE))
-            if self._stays(connect, login):
+            if self._stays(connect, login, link.peer):
                 return login
         self._nursery.start_soon(self._authenticate_slowly, link, connect, nonce)
         return Later()
 
     async def _authenticate_slowly(self, link: Link, connect: dict[str, Any], nonce: str) -> None:
-        address, name = link.peer.rpartition(":")[0], str(connect.get("user") or "")
+        address, name = _host(link.peer), str(connect.get("user") or "")
         login: Login | None = None
         policy, gone = None, link.gone.is_set
         while policy is not self._terms.policy and not gone():
             # Judged again when a reload has changed who is who meanwhile.
             policy = self._terms.policy
-            judge = partial(identify, connect, nonce, policy, LEAF_TYPE)
+            judge = partial(identify, connect, nonce, policy, LEAF_TYPE, host=address)
             if takes_time(connect, policy):
-                verdict = await self._guesses.check(LEAF_GUESSES, address, name, judge, lambda: not gone())
+                checks = self._guesses if policy.trust is None else self._proofs
+                verdict = await checks.check(LEAF_GUESSES, address, name, judge, lambda: not gone())
+                if isinstance(verdict, Refusal) and verdict.unknown and self.look_up is not None:
+                    policy = None if await self.look_up(verdict.unknown) else policy
+                    if policy is None:
+                        continue
                 login = self._login(verdict)
             else:
                 login = self._login(judge())
-            if not self._stays(connect, login):
+            if not self._stays(connect, login, link.peer):
                 await self._over.wait()
         with self._guard.around("a leaf's login"):
             self.links.judged(link, login)
@@ -137,8 +146,8 @@ class LeafLogins:
             return
         places: dict[str, int] = {}
 
-        def judge(connect: dict[str, Any]) -> Login | None:
-            verdict = judge_again(connect, before, coming.policy, LEAF_TYPE)
+        def judge(connect: dict[str, Any], login: Login, peer: str) -> Login | None:
+            verdict = judge_again(connect, before, coming.policy, LEAF_TYPE, proof=login.proof, host=_host(peer))
             account = _account_of(verdict, coming.graph)
             if isinstance(verdict, Refusal) or account is None:
                 return None
@@ -154,11 +163,14 @@ class LeafLogins:
         self._terms, self._coming = terms, None
         self._over.set()
 
-    def _stays(self, connect: dict[str, Any], login: Login | None) -> bool:
+    def _stays(self, connect: dict[str, Any], login: Login | None, peer: str) -> bool:
         """Whether a login is the same after the reload that is under way, if one is."""
         if self._coming is None:
             return True
-        verdict = judge_again(connect, self._terms.policy, self._coming.policy, LEAF_TYPE)
+        proof = login.proof if login is not None else None
+        verdict = judge_again(
+            connect, self._terms.policy, self._coming.policy, LEAF_TYPE, proof=proof, host=_host(peer)
+        )
         account = _account_of(verdict, self._coming.graph)
         if isinstance(verdict, Refusal) or account is None or login is None:
             return False
@@ -174,4 +186,22 @@ def _login_to(account: Account, verdict: Verdict) -> Login:
     permissions = t.Permissions(
         rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny
     )
-    return Login(account.id, account.name, permissions, account.system)
+    payloads = [one for one in (account.limits.max_payload, verdict.max_payload) if one >= 0]
+    counts = [one for one in (account.limits.max_subscriptions, verdict.max_subscriptions) if one >= 0]
+    if verdict.proof is None:
+        payloads, counts = [], []
+    return Login(
+        account.id,
+        account.name,
+        permissions,
+        account.system,
+        max_payload=min(payloads, default=0),
+        max_subscriptions=min(counts, default=0),
+        expires_wall_ns=verdict.expires_ns,
+        proof=verdict.proof,
+    )
+
+
+def _host(peer: str) -> str:
+    """The address of a peer."""
+    return peer.rpartition(":")[0].strip("[]")

@@ -53,6 +53,8 @@ class Server:
         self.sockets = sockets
         self.numbers = Numbers()
         self.compiled = compile_config(config, self.numbers)
+        for warning in self.compiled.operated.warnings if self.compiled.operated else ():
+            log.warning(warning)
         self.about = about(new_server_id(), config, sockets, self.compiled.domain)
         self._loop_subjects: dict[int, str] = {}
         self._memory: MemoryDirectory | None = None
@@ -61,7 +63,9 @@ class Server:
         self.plane = self._open_plane()
         terms = self.compiled.client_terms
         self.clients = Clients(self.plane, log, lambda: self.about.info(self.config), terms, self.guard)
-        self.leaf_logins = LeafLogins(self.plane, self.compiled.leaf_terms, self.clients.guesses, self.guard)
+        self.leaf_logins = LeafLogins(
+            self.plane, self.compiled.leaf_terms, self.clients.guesses, self.guard, self.clients.proofs
+        )
         self.leafs = self.leaf_logins.links = self._make_leafs()
         self.replicas = Replicas(self.plane, log, self.guard)
         self.leafs.on_up.append(self.replicas.link_up)

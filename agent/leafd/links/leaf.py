@@ -16,12 +16,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import field, replace
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leafd.auth.connect import leaf_connect
 from leafd.gojson import FLAG, INT32, TEXT, UINT64, JsonError, ListOf, Nested, Struct, present, wire
 from leafd.native_types import CloseReason, LineKind, Permissions
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.auth.jwt_claims import UserClaims
 
 DELAY_LOOP_S: Final = 30.0
 DELAY_CLUSTER_S: Final = 30.0
@@ -72,6 +75,8 @@ class Bind:
     headers: bool
     max_payload: int
     system: bool
+    max_subscriptions: int = 0
+    expires_wall_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,12 @@ class Login:
     account_name: str
     permissions: Permissions = field(default_factory=Permissions)
     system: bool = False
+    max_payload: int = 0
+    max_subscriptions: int = 0
+    expires_wall_ns: int = 0
+    """0: no limit but that of the server, and never."""
+    proof: UserClaims | None = None
+    """In operator mode: its JWT."""
 
 
 class Later:
@@ -285,8 +296,10 @@ class Acceptor:
             remote_id=str(connect.get("server_id") or ""),
             remote_account=str(connect.get("remote_account") or ""),
             headers=bool(connect.get("headers")),
-            max_payload=identity.max_payload,
+            max_payload=min(login.max_payload or identity.max_payload, identity.max_payload),
             system=login.system,
+            max_subscriptions=login.max_subscriptions,
+            expires_wall_ns=login.expires_wall_ns,
         )
         return [Send(_frame("INFO", confirm)), bind]
 

@@ -174,7 +174,7 @@ class Leafs:
 
     # ---- a reload
 
-    async def judge_again(self, judge: Callable[[dict[str, Any]], leaf.Login | None]) -> None:
+    async def judge_again(self, judge: Callable[[dict[str, Any], leaf.Login, str], leaf.Login | None]) -> None:
         """Accepted links whose login no longer holds are closed; so are those that may do something else now: the
         rights of a link do not change in its life, and its leaf is back with the new ones at once."""
         pause = Pause()
@@ -183,7 +183,7 @@ class Leafs:
             if not isinstance(link.machine, leaf.Acceptor) or link.machine.accepted is None or link.gone.is_set():
                 continue
             connect, login = link.machine.accepted
-            now = judge(connect)
+            now = judge(connect, login, link.peer)
             if now is None:
                 text = "Authorization Violation"
                 self._plane.close_connection(link.connection, text, t.CloseReason.AUTHENTICATION)
@@ -313,7 +313,12 @@ class Leafs:
         self._plane.admit_leaf(
             link.connection,
             bind.account,
-            t.ConnVerdict(flags=int(flags), max_payload=bind.max_payload),
+            t.ConnVerdict(
+                flags=int(flags),
+                max_payload=bind.max_payload,
+                max_subscriptions=bind.max_subscriptions,
+                expires_wall_ns=bind.expires_wall_ns,
+            ),
             bind.permissions,
             cluster=bind.cluster,
             loop_subject=self._loop_subject(bind.account),

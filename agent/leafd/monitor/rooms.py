@@ -7,11 +7,14 @@ the configuration and the account graph, which stand below monitoring and are im
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account
 from leafd.auth.policy import Rights
+
+if TYPE_CHECKING:
+    from leafd.auth.jwt_claims import UserClaims
 
 
 class PlaneFacts(Protocol):
@@ -38,6 +41,8 @@ class ClientFacts(Protocol):
     def user(self) -> str: ...
     @property
     def rights(self) -> Rights: ...
+    @property
+    def proof(self) -> UserClaims | None: ...
 
 
 class ClientsFacts(Protocol):

@@ -228,7 +228,9 @@ class Services:
     def _user(self, account: Account, connection: int) -> dict[str, Any]:
         client = self._facts.clients.get(connection)
         found: dict[str, Any] = {"user": client.user if client else "", "account": account.name}
-        found["account_name"] = account.name
+        found["account_name"] = account.shown
+        if client is not None and client.proof is not None:
+            found["user_name"] = client.proof.name
         rights = client.rights if client else None
         if rights is None:
             return found

@@ -109,7 +109,6 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "tls { ocsp_peer: true }",
         "cluster { port: 1 }",
         "gateway { name: x }",
-        "operator: ./x.jwt",
         "authorization { auth_callout { issuer: x } }",
         "jetstream { key: secret }",
         "leafnodes { remotes: [ { url: 'nats://h', tls {} , proxy: {url: x} } ] }",

@@ -30,10 +30,11 @@ class _Destination:
 def _parse(value: object) -> object:
     if not isinstance(value, dict):
         raise ValueError("a map of subjects to destinations is expected")
-    return {source: _choices(source, entry) for source, entry in value.items()}
+    return {source: choices(source, entry) for source, entry in value.items()}
 
 
-def _choices(source: str, entry: Any) -> Choices:
+def choices(source: str, entry: Any) -> Choices:
+    """Where a source's messages go, as a configuration has it. Raises ValueError."""
     if not valid_subject(source):
         raise ValueError(f'subject "{source}" is not a valid subject')
     if isinstance(entry, str):
@@ -45,11 +46,11 @@ def _choices(source: str, entry: Any) -> Choices:
     rest = HUNDRED - sum(one.weight for one in own)
     if rest and all(one.subject != source for one in wanted):
         own = sorted([*own, _Destination(_with_places(source), rest)], key=lambda one: one.weight)
-    below, choices = 0, []
+    below, found = 0, []
     for one in own:
         below += one.weight
-        choices.append((one.subject, below))
-    return tuple(choices)
+        found.append((one.subject, below))
+    return tuple(found)
 
 
 def _destination(source: str, entry: Any) -> _Destination:

@@ -166,6 +166,13 @@ class Section:
         made._take(values)
         return made
 
+    @classmethod
+    def made(cls, **values: Any) -> Self:
+        """One of values that are not read and not checked: what they come from was."""
+        found = object.__new__(cls)
+        found.__dict__.update(values)
+        return found
+
     def replaced(self, **values: Any) -> Self:
         """A copy with some values that were read before, not checked."""
         made = object.__new__(type(self))

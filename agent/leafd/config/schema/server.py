@@ -10,6 +10,7 @@ from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Str
 from leafd.config.schema.jetstream import JetStream, switch
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mappings import Mappings
+from leafd.config.schema.operator import Resolver, Resolvers
 from leafd.config.schema.permissions import Authorization
 from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.sharing import Shared, share
@@ -20,7 +21,7 @@ MEMORY_LIMIT_MIN: Final = 32 << 20
 MEMORY_PAYLOADS: Final = 32
 """The limit holds so many messages of max_payload at least: its smallest share that one has to fit is so small."""
 _INT32_MAX: Final = 2**31 - 1
-_OPERATOR: Final = "operator mode (JWT) is not in this build: nobody's rights would be checked; use accounts and users"
+_KEY_CHARACTERS: Final = 56
 _CLUSTER: Final = "clusters are not in this build: messages would not reach the other servers; join them by leaf links"
 _PROFILE: Final = "there is no profiling port in this build"
 
@@ -183,6 +184,31 @@ class ServerConfig(Section):
     )
     no_system_account: Flag = option(False, "Have no system account.", aliases=("no_system", "no_sys_acc"))
 
+    operator: Strings = option(
+        (),
+        "The operator whose JWT vouches for accounts (a file, or the JWT itself; a list for several). With it, accounts"
+        " and users come from JWTs, as nsc makes them, and none may be configured here.",
+        aliases=("operators", "roots", "root", "root_operators", "root_operator"),
+        example='"/etc/leafd/operator.jwt"',
+    )
+    trusted_keys: Strings = option(
+        (), "Public nkeys (O...) that vouch for accounts, in place of operator.", aliases=("trusted",)
+    )
+    resolver: Resolvers = option(
+        None,
+        "With operator: where the JWTs of accounts are found. MEMORY (those of resolver_preload), URL(http://...), or a"
+        " block.",
+        aliases=("account_resolver", "accounts_resolver"),
+        example="MEMORY",
+    )
+    resolver_preload: dict[str, Text] = option(
+        {}, "JWTs of accounts by their keys: { A...: eyJ... }.", takes=Takes.LIVE
+    )
+    resolver_pinned_accounts: Strings = option(
+        (), "With operator: the accounts whose users may log in, by their keys. Empty: all.", takes=Takes.LIVE
+    )
+    default_sentinel: Text = option("", "With operator: the bearer JWT of clients that bring none.", takes=Takes.LIVE)
+
     jetstream: Annotated[JetStream | None, Reader(switch)] = option(
         None, "Serve streams and consumers: enabled, disabled, or a block."
     )
@@ -207,15 +233,9 @@ class ServerConfig(Section):
     )
     cluster: Any = later(_CLUSTER, refuse=True)
     gateway: Any = later(_CLUSTER, refuse=True)
-    operator: Any = later(
-        _OPERATOR, refuse=True, aliases=("operators", "roots", "root", "root_operators", "root_operator")
+    resolver_tls: Any = later(
+        "the resolver's address is asked with the certificates that the system trusts", refuse=True
     )
-    resolver: Any = later(_OPERATOR, refuse=True, aliases=("account_resolver", "accounts_resolver"))
-    resolver_tls: Any = later(_OPERATOR, refuse=True)
-    resolver_preload: Any = later(_OPERATOR, refuse=True)
-    resolver_pinned_accounts: Any = later(_OPERATOR, refuse=True)
-    trusted_keys: Any = later(_OPERATOR, refuse=True, aliases=("trusted",))
-    default_sentinel: Any = later(_OPERATOR, refuse=True)
     proxy_protocol: Any = later(
         "PROXY protocol is not in this build: its header would be taken for a wrong command", refuse=True
     )
@@ -267,7 +287,8 @@ class ServerConfig(Section):
                 f"no_auth_user {self.no_auth_user!r} is no user of the configuration: add it to an account or change it"
             )
         if (
-            self.system_account
+            not self.operated
+            and self.system_account
             and self.system_account not in self.accounts
             and self.system_account not in ("$SYS", "$G")
         ):
@@ -278,6 +299,7 @@ class ServerConfig(Section):
         if system is not None and system.jetstream is not None and not self.no_system_account:
             raise ValueError("the system account cannot have JetStream: take it out there")
         self._check_remotes()
+        self._check_operator()
         self.shared()
 
     def _check_tls(self) -> None:
@@ -290,10 +312,49 @@ class ServerConfig(Section):
 
     def _check_remotes(self) -> None:
         for remote in self.leafnodes.remotes if self.leafnodes else ():
-            if not remote.disabled and remote.account not in (*self.accounts, "$G", "$SYS"):
+            if self.operated and not remote.disabled and not _is_account_key(remote.account):
+                raise ValueError(
+                    f"leafnodes: a remote names the account {remote.account!r}, where operator needs the key of an"
+                    " account (A...)"
+                )
+            if not self.operated and not remote.disabled and remote.account not in (*self.accounts, "$G", "$SYS"):
                 raise ValueError(
                     f"a leafnodes remote names the account {remote.account!r}, which is not defined: define it"
                 )
+
+    @property
+    def operated(self) -> bool:
+        """Whether accounts and users come from JWTs."""
+        return bool(self.operator or self.trusted_keys)
+
+    def account_resolver(self) -> Resolver:
+        """Where JWTs are found: as configured, or among the preloaded ones."""
+        return self.resolver or Resolver()
+
+    def _check_operator(self) -> None:
+        if not self.operated:
+            for name in ("resolver", "resolver_preload", "resolver_pinned_accounts", "default_sentinel"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} is of no use without operator: add it, or remove {name}")
+            return
+        if self.operator and self.trusted_keys:
+            raise ValueError("trusted_keys and operator exclude each other: keep operator")
+        if self.resolver is None and self.operator and not self.resolver_preload:
+            raise ValueError("operator needs a resolver: resolver: MEMORY with resolver_preload, or another")
+        if self.accounts:
+            raise ValueError("accounts cannot be configured with an operator: they come from JWTs")
+        if self.authorization is not None and (
+            self.authorization.users or self.authorization.user or self.authorization.token
+        ):
+            raise ValueError("authorization cannot have users with an operator: they come from JWTs")
+        links = self.leafnodes.authorization if self.leafnodes else None
+        if links is not None and (links.users or links.user or links.nkey):
+            raise ValueError("leafnodes: its authorization cannot have users with an operator: they come from JWTs")
+        if self.no_auth_user:
+            raise ValueError("no_auth_user is none of an operator's users: use default_sentinel")
+        for name in (*self.resolver_pinned_accounts, *self.resolver_preload):
+            if not _is_account_key(name):
+                raise ValueError(f"resolver_preload and resolver_pinned_accounts name accounts by their keys: {name!r}")
 
     def shared(self) -> tuple[Shared, ...]:
         """What accounts import. Raises ValueError where that does not fit what is exported."""
@@ -368,3 +429,8 @@ class ServerConfig(Section):
     def store_path(self) -> str:
         """The JetStream store's parent directory as configured, "" when it is not."""
         return (self.jetstream.store_dir if self.jetstream else "") or self.store_dir
+
+
+def _is_account_key(name: str) -> bool:
+    """Whether it has the form of an account's public nkey."""
+    return len(name) == _KEY_CHARACTERS and name.startswith("A") and name.isalnum() and name.isupper()

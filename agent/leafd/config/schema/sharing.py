@@ -9,7 +9,7 @@ it. Their texts are the reference's. What does not live here: numbers of account
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Annotated, Any, Final, Literal
 
@@ -194,11 +194,18 @@ class SharingError(ValueError):
     """The accounts' exports and imports do not fit together."""
 
 
+Approve = Callable[[str, Export, str, str | None], bool]
+"""(exporter, export, importer, the part of the export's subject that is wanted; None for all of it) -> may it?"""
+
+
 @dataclass(slots=True)
-class _Rules:
-    exports: Mapping[str, tuple[Export, ...]]
-    streams: list[Shared] = field(default_factory=list)
-    services: list[Shared] = field(default_factory=list)
+class Sharing:
+    """The exports of all accounts and, by importer, the imports that were found to fit them so far."""
+
+    exports: dict[str, tuple[Export, ...]]
+    approve: Approve
+    streams: dict[str, tuple[Shared, ...]] = field(default_factory=dict)
+    services: dict[str, tuple[Shared, ...]] = field(default_factory=dict)
 
     def export_for(self, importer: str, origin: Origin, *, service: bool) -> Export:
         """The export that lets importer have it. Its own text first, then those that contain it."""
@@ -208,15 +215,18 @@ class _Rules:
         found = [(one.service if service else one.stream, one) for one in self.exports[origin.account]]
         exact = [one for subject, one in found if subject == origin.subject]
         if exact:
-            if _approved(exact[-1], importer, None):
+            if self.approve(origin.account, exact[-1], importer, None):
                 return exact[-1]
         elif valid(origin.subject):
             for subject, one in found:
-                if subject and is_subset(origin.subject, subject) and _approved(one, importer, origin.subject):
+                if not subject or not is_subset(origin.subject, subject):
+                    continue
+                if self.approve(origin.account, one, importer, origin.subject):
                     return one
         raise SharingError(f"{kind} import not authorized")
 
     def add_stream(self, importer: str, one: Import, origin: Origin) -> None:
+        """One import of a stream. Raises SharingError."""
         export = self.export_for(importer, origin, service=False)
         if one.prefix and not is_literal(one.prefix):
             raise SharingError("stream import prefix can not contain wildcard tokens")
@@ -226,36 +236,38 @@ class _Rules:
         made = _names(origin.subject, to, f'stream import subject from "{origin.subject}" to "{to}"')
         for subject in (made.local, origin.subject):
             self._stream_circle(origin.account, subject, {importer})
-        if any((was.importer, was.exporter, was.names.subject) == (importer, origin.account, origin.subject)
-               for was in self.streams):  # fmt: skip
+        known = self.streams.get(importer, ())
+        if any((was.exporter, was.names.subject) == (origin.account, origin.subject) for was in known):
             raise SharingError("stream import already exists")
-        self.streams.append(Shared(importer, origin.account, False, made, export))
+        self.streams[importer] = (*known, Shared(importer, origin.account, False, made, export))
 
     def add_service(self, importer: str, one: Import, origin: Origin) -> None:
+        """One import of a service. Raises SharingError."""
         export = self.export_for(importer, origin, service=True)
         to = one.to or origin.subject
         made = _names(origin.subject, to, f'service import subject from "{to}" to "{origin.subject}"')
         self._service_circle(origin.account, made.local, {importer})
-        for was in self.services:
-            if (was.importer, was.exporter, was.names.local) == (importer, origin.account, made.local):
+        known = self.services.get(importer, ())
+        for was in known:
+            if (was.exporter, was.names.local) == (origin.account, made.local):
                 raise SharingError(
                     f'duplicate service import subject "{made.local}", previously used in import for account '
                     f'"{was.exporter}", subject "{was.names.subject}"'
                 )
-        self.services.append(Shared(importer, origin.account, True, made, export))
+        self.services[importer] = (*known, Shared(importer, origin.account, True, made, export))
 
     def _stream_circle(self, account: str, subject: str, visited: set[str]) -> None:
         if not any(one.stream and is_subset(subject, one.stream) for one in self.exports[account]):
             return
-        for was in self.streams:
-            if was.importer == account and collide(subject, was.names.local):
+        for was in self.streams.get(account, ()):
+            if collide(subject, was.names.local):
                 _visit(account, was, visited)
                 narrower = was.names.local if is_subset(was.names.local, subject) else subject
                 self._stream_circle(was.exporter, narrower, visited)
 
     def _service_circle(self, account: str, subject: str, visited: set[str]) -> None:
-        for was in self.services:
-            if was.importer == account and collide(subject, was.names.subject):
+        for was in self.services.get(account, ()):
+            if collide(subject, was.names.subject):
                 _visit(account, was, visited)
                 narrower = was.names.local if is_subset(was.names.local, subject) else subject
                 self._service_circle(was.exporter, narrower, visited)
@@ -276,7 +288,8 @@ def _names(subject: str, to: str, what: str) -> Names:
         raise SharingError(f"failed to create mapping transform for {what}: {error}") from error
 
 
-def _approved(export: Export, importer: str, subject: str | None) -> bool:
+def approved(exporter: str, export: Export, importer: str, subject: str | None) -> bool:
+    """What a configuration says about it."""
     position = export.account_token_position
     if position:
         tokens = subject.split(".") if subject is not None else []
@@ -309,7 +322,7 @@ def _imports(imports: Mapping[str, tuple[Import, ...]], *, service: bool) -> Ite
 def share(exports: Mapping[str, tuple[Export, ...]], imports: Mapping[str, tuple[Import, ...]]) -> tuple[Shared, ...]:
     """All imports of all accounts. Raises SharingError, which begins with the word accounts, at the first bad one."""
     _check_exports(exports)
-    rules = _Rules(exports)
+    rules = Sharing(dict(exports), approved)
     for service, add in ((False, rules.add_stream), (True, rules.add_service)):
         kind = "service" if service else "stream"
         for name, one, origin in _imports(imports, service=service):
@@ -319,4 +332,5 @@ def share(exports: Mapping[str, tuple[Export, ...]], imports: Mapping[str, tuple
                 raise SharingError(
                     f'accounts {name}: Error adding {kind} import "{origin.subject}": {error}'
                 ) from error
-    return (*rules.streams, *rules.services)
+    found = (*rules.streams.values(), *rules.services.values())
+    return tuple(one for rows in found for one in rows)

@@ -1,0 +1,229 @@
+"""The account graph of operator mode: JWTs of accounts, compiled to what a configuration's accounts are compiled to.
+
+    ClaimedAccounts.put(trusted, ...)    accounts that come to be known, into this graph: nobody loses anything by it
+    ClaimedAccounts.changed(trusted)     another graph, in which accounts are others now: a reload leads from one to it
+
+What of a JWT cannot be had (an import of an account that is not known, or not allowed) is left out and said in notes,
+as the reference does; it is tried again when the exporter comes to be known or changes. Names of accounts are their
+public keys. What does not live here: whether a JWT counts (auth/), where it comes from (daemon/), the rules of sharing
+(config/schema/sharing.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from leafd.accounts.activations import activated
+from leafd.accounts.graph import GLOBAL, SYSTEM, Account, Graph, Numbers, compile_import
+from leafd.auth.jwt_claims import SERVICE, AccountBody, AccountClaims, ExportClaim, ImportClaim, JetStreamLimits
+from leafd.auth.trust import TrustedAccount, limit
+from leafd.config.schema.accounts import AccountLimits
+from leafd.config.schema.jetstream import AccountJetStream
+from leafd.config.schema.mappings import Choices, choices
+from leafd.config.schema.sharing import Export, Import, Origin, Sharing, SharingError
+
+ONE_REPLICA: Final = "R1"
+"""The tier of this server's streams: each has one replica."""
+_RESPONSES: Final = {"Stream": "stream", "Chunked": "chunked"}
+
+
+class ClaimedAccounts:
+    """All accounts that are known, as JWTs and as a graph. graph and trusted are read by others, and written here."""
+
+    def __init__(self, numbers: Numbers, *, system: str, jetstream: bool) -> None:
+        self._numbers = numbers
+        self._system = system or SYSTEM
+        self._jetstream = jetstream
+        self.trusted: dict[str, TrustedAccount] = {}
+        self.notes: dict[str, tuple[str, ...]] = {}
+        """By account: what of its JWT is left out."""
+        self.graph = Graph({}, {}, self._system)
+        self._exports: dict[str, dict[tuple[bool, str], ExportClaim]] = {}
+        self._sharing = Sharing({}, self._approve)
+        self._importers: dict[str, set[str]] = {}
+        self._import: ImportClaim | None = None
+
+    # ---- coming and changing
+
+    def start(self, accounts: Iterable[TrustedAccount]) -> None:
+        """The first ones, with the accounts that are always there."""
+        for name in dict.fromkeys((GLOBAL, self._system)):
+            self.graph.put(Account(self._numbers.of(name), name, name == self._system, AccountLimits(), None))
+        self.put(accounts)
+
+    def put(self, accounts: Iterable[TrustedAccount]) -> tuple[Account, ...]:
+        """Takes accounts in: those that are other accounts now than before, exporters first."""
+        names = []
+        for one in accounts:
+            names.append(one.claims.sub)
+            self._take(one)
+        return tuple(self._compile(names))
+
+    def changed(self, accounts: Iterable[TrustedAccount], gone: Iterable[str] = ()) -> ClaimedAccounts:
+        """The same with these accounts in place of what they were, and without others."""
+        made = ClaimedAccounts(self._numbers, system=self._system, jetstream=self._jetstream)
+        made.trusted, made.notes, made._exports = dict(self.trusted), dict(self.notes), dict(self._exports)
+        sharing = self._sharing
+        made._sharing = Sharing(dict(sharing.exports), made._approve, dict(sharing.streams), dict(sharing.services))
+        made._importers = {exporter: set(importers) for exporter, importers in self._importers.items()}
+        made.graph = Graph(dict(self.graph.by_name), dict(self.graph.by_id), self._system)
+        for name in gone:
+            made._forget(name)
+        made.put(accounts)
+        tuple(made._compile(gone))
+        return made
+
+    def _forget(self, name: str) -> None:
+        for table in (self.trusted, self.notes, self._exports, self._sharing.exports):
+            table.pop(name, None)
+        self._sharing.streams.pop(name, None)
+        self._sharing.services.pop(name, None)
+        account = self.graph.by_name.pop(name, None)
+        if account is not None:
+            del self.graph.by_id[account.id]
+
+    def _take(self, one: TrustedAccount) -> None:
+        claims = one.claims
+        self.trusted[claims.sub] = one
+        exports = claims.nats.exports if not one.broken else ()
+        self._exports[claims.sub] = {(export.type == SERVICE, export.subject): export for export in exports}
+        self._sharing.exports[claims.sub] = tuple(_export(export) for export in exports)
+        for imported in claims.nats.imports:
+            self._importers.setdefault(imported.account, set()).add(claims.sub)
+
+    def _compile(self, names: Iterable[str]) -> Iterator[Account]:
+        """Compiles these and whoever imports of them. What came first has the first say where imports make a circle."""
+        wanted = dict.fromkeys(names)
+        for name in list(wanted):
+            wanted.update(dict.fromkeys(sorted(self._importers.get(name, ()))))
+        for name in wanted:
+            trusted = self.trusted.get(name)
+            if trusted is None:
+                continue
+            account = self._account(trusted)
+            if self.graph.by_name.get(name) != account:
+                self.graph.put(account)
+                yield account
+
+    # ---- one account
+
+    def _account(self, trusted: TrustedAccount) -> Account:
+        claims, notes = trusted.claims, []
+        name, body = claims.sub, claims.nats
+        self._sharing.streams.pop(name, None)
+        self._sharing.services.pop(name, None)
+        if trusted.broken:
+            notes.append(trusted.broken)
+            body = AccountBody()
+        notes += self._imports(name, body)
+        shared = (*self._sharing.streams.get(name, ()), *self._sharing.services.get(name, ()))
+        mappings, faults = _mappings(body)
+        self.notes[name] = (*notes, *faults)
+        system = name == self._system
+        return Account(
+            self._numbers.of(name),
+            name,
+            system,
+            _limits(body),
+            _jetstream(body) if self._jetstream and not system else None,
+            mappings,
+            tuple(compile_import(one, self._numbers) for one in shared),
+            claims.name,
+        )
+
+    def _imports(self, name: str, body: AccountBody) -> list[str]:
+        """Streams before services, as of a configuration."""
+        notes = []
+        for service in (False, True):
+            for one in body.imports:
+                if (one.type == SERVICE) != service:
+                    continue
+                self._import = one
+                try:
+                    self._add_import(name, one, service)
+                except SharingError as error:
+                    kind = "service" if service else "stream"
+                    notes.append(f'Error adding {kind} import "{one.subject}" of account {one.account}: {error}')
+        return notes
+
+    def _add_import(self, name: str, one: ImportClaim, service: bool) -> None:
+        theirs, ours = one.names
+        origin = Origin.made(account=one.account, subject=theirs)
+        if service:
+            self._sharing.add_service(name, Import.made(service=origin, to=ours), origin)
+        else:
+            self._sharing.add_stream(name, Import.made(stream=origin, to=ours), origin)
+
+    def _approve(self, exporter: str, export: Export, importer: str, subject: str | None) -> bool:
+        """By the exporter's JWT: everybody, the account that the subject names, or who has an activation."""
+        claim = self._exports[exporter][bool(export.service), export.service or export.stream]
+        if claim.account_token_position:
+            tokens = subject.split(".") if subject is not None else []
+            position = claim.account_token_position
+            return position <= len(tokens) and tokens[position - 1] == importer
+        if not claim.token_req:
+            return True
+        return self._import is not None and activated(self._import, claim, self.trusted[exporter], importer)
+
+
+def _export(claim: ExportClaim) -> Export:
+    members: dict[str, Any] = {"account_token_position": claim.account_token_position}
+    if claim.type == SERVICE:
+        members["service"] = claim.subject
+        members["response_type"] = _RESPONSES.get(claim.response_type, "singleton")
+        members["response_threshold"] = claim.response_threshold or None
+    else:
+        members["stream"] = claim.subject
+    return Export.made(**members)
+
+
+def _limits(body: AccountBody) -> AccountLimits:
+    limits = body.limits
+    return AccountLimits.made(
+        max_connections=limit(limits.conn),
+        max_subscriptions=limit(limits.subs),
+        max_payload=limit(limits.payload),
+        max_leafnodes=limit(limits.leaf),
+    )
+
+
+def _jetstream(body: AccountBody) -> AccountJetStream | None:
+    """The account's share, None when it has none: where neither memory nor disk is given to it."""
+    limits: JetStreamLimits | None = body.limits
+    if body.limits.tiers:
+        limits = body.limits.tiers.get(ONE_REPLICA)
+    if limits is None or not (limits.mem_storage or limits.disk_storage):
+        return None
+    return AccountJetStream.made(
+        max_memory=limit(limits.mem_storage),
+        max_store=limit(limits.disk_storage),
+        max_streams=limit(limits.streams),
+        max_consumers=limit(limits.consumer),
+        max_ack_pending=limit(limits.max_ack_pending),
+        mem_max_stream_bytes=limit(limits.mem_max_stream_bytes),
+        disk_max_stream_bytes=limit(limits.disk_max_stream_bytes),
+        max_bytes_required=limits.max_bytes_required,
+    )
+
+
+def _mappings(body: AccountBody) -> tuple[tuple[tuple[str, Choices], ...], list[str]]:
+    found, faults = [], []
+    for source, claims in body.mappings.items():
+        entry = [{"destination": one.subject, "weight": one.weight or 100, "cluster": one.cluster} for one in claims]
+        try:
+            found.append((source, choices(source, entry)))
+        except ValueError as error:
+            faults.append(str(error))
+    return tuple(found), faults
+
+
+def exporters(claims: AccountClaims) -> tuple[str, ...]:
+    """The accounts that an account imports of."""
+    return tuple(dict.fromkeys(one.account for one in claims.nats.imports))
+
+
+def unknown(accounts: Iterable[TrustedAccount], known: Mapping[str, Any]) -> tuple[str, ...]:
+    """Exporters of these accounts of which nothing is known."""
+    wanted = dict.fromkeys(name for one in accounts for name in exporters(one.claims))
+    return tuple(name for name in wanted if name not in known)

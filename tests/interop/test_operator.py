@@ -1,0 +1,215 @@
+"""Operator mode, with leafd and with the reference: the same JWTs, and the same people get in, with the same rights.
+
+JWTs are made here as nsc makes them, so these tests run without it. What does not live here: single
+rules of verdicts (unit/auth/test_trust.py).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.jwts import Account, Key, Operator, User
+from tests.servers import KINDS, Server, running
+from tests.wire.player import Connection
+
+VIOLATION = "-ERR 'Authorization Violation'"
+HEAD = 'listen: "127.0.0.1:{port}"\n'
+_opened: list[Connection] = []
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    while _opened:
+        _opened.pop().socket.close()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Peer(Connection):
+    """A client that sends a CONNECT; lines() are what it was told since, up to the answer of a PING."""
+
+    def __init__(self, server: Server, by: User | None = None, **fields: object) -> None:
+        super().__init__(server.port, "lines", random.Random(1))
+        _opened.append(self)
+        self.first: dict[str, Any] = json.loads(self.line().removeprefix("INFO "))
+        body: dict[str, object] = {"verbose": False, "pedantic": False, "protocol": 1, "headers": True}
+        if by is not None:
+            body |= by.connect(str(self.first.get("nonce", "")))
+        self.say("CONNECT " + json.dumps(body | fields))
+
+    def say(self, *lines: str) -> None:
+        self.send("".join(f"{line}\r\n" for line in lines).encode())
+
+    def lines(self) -> list[str]:
+        """Every line up to the answer of a PING sent now, or the end of the connection ("closed")."""
+        found: list[str] = []
+        try:
+            self.say("PING")
+            while (line := self.line()) != "PONG":
+                if not line.startswith(("INFO ", "PING")):
+                    found.append(line)
+        except (OSError, EOFError):
+            found.append("closed")
+        return found
+
+
+def admitted(server: Server, by: User | None, **fields: object) -> bool:
+    """Whether a CONNECT is accepted; if not, the text is the reference's."""
+    lines = Peer(server, by, **fields).lines()
+    assert lines in ([], [VIOLATION, "closed"]), lines
+    return not lines
+
+
+# ---- who gets in
+
+
+class Cases:
+    """One operator with the accounts that the cases below need, and the cases: name, user, is it admitted."""
+
+    def __init__(self) -> None:
+        self.operator = Operator("O")
+        self.found: list[tuple[str, User | None, bool, dict[str, object]]] = []
+        self.plain = self.operator.account("plain")
+        for fill in (self.logins, self.keys, self.times, self.accounts, self.networks, self.scopes, self.rules):
+            fill()
+
+    def case(self, name: str, by: User | None, expected: bool, **fields: object) -> None:
+        self.found.append((name, by, expected, fields))
+
+    def logins(self) -> None:
+        a, user = self.plain, self.plain.user("u")
+        self.case("a user", user, True)
+        self.case("no JWT", None, False)
+        self.case("user and password", None, False, user="u", **{"pass": "p"})
+        self.case("no signature", user, False, sig="")
+        self.case("another's signature", user, False, sig=a.user("v").connect("n")["sig"])
+        self.case("nonsense", user, False, jwt="e.y.J")
+        self.case("an account's JWT", user, False, jwt=a.token())
+        self.case("a bearer", a.user("u", bearer_token=True), True, sig="")
+        self.case("an unknown account", Operator("X").account("XA").user("x"), False)
+        strict = self.operator.account("no bearers", disallow_bearer=True)
+        self.case("a bearer where none is taken", strict.user("u", bearer_token=True), False)
+        self.case("signed by the operator", a.user("u", signer=self.operator.key), False)
+
+    def keys(self) -> None:
+        key = Key("account")
+        account = self.operator.account("with a signing key")
+        account.nats["signing_keys"] = [key.public]
+        self.case("signed by a signing key", account.user("u", signer=key), True)
+        self.case("signed by a stranger's key", account.user("u", signer=Key("account")), False)
+        self.case("signed by another account's key", self.plain.user("u", signer=key), False)
+
+    def times(self) -> None:
+        a, now = self.plain, int(time.time())
+        self.case("expired", a.user("u", outer={"exp": now - 1}), False)
+        self.case("expires later", a.user("u", outer={"exp": now + 600}), True)
+        self.case("not yet valid", a.user("u", outer={"nbf": now + 600}), False)
+        for name, start, end, zone, expected in (
+            ("within its hours", -600, 600, "", True),
+            ("after its hours", -1200, -600, "", False),
+            ("before its hours", 600, 1200, "", False),
+            ("within its hours, by another clock", -600, 600, "Asia/Kolkata", True),
+            ("in no zone", -600, 600, "Nowhere/Land", False),
+        ):
+            shift = 5.5 * 3600 if zone.startswith("Asia") else 0
+            ends = [time.strftime("%H:%M:%S", time.gmtime(now + shift + one)) for one in (start, end)]
+            hours = [{"start": ends[0], "end": ends[1]}]
+            if ends[0] < ends[1]:  # not around midnight, where the reference gives up
+                self.case(name, a.user("u", times=hours, times_location=zone), expected)
+
+    def accounts(self) -> None:
+        now = int(time.time())
+        account = self.operator.account("revokes")
+        early, late = (account.user("u", outer={"iat": now - age}) for age in (1000, 10))
+        account.nats["revocations"] = {early.key.public: now - 1000, late.key.public: now - 500}
+        self.case("revoked", early, False)
+        self.case("issued after its revocation", late, True)
+        everybody = self.operator.account("revokes all")
+        everybody.nats["revocations"] = {"*": now - 500}
+        self.case("revoked with all", everybody.user("u", outer={"iat": now - 1000}), False)
+        self.case("issued after the revocation of all", everybody.user("u", outer={"iat": now - 10}), True)
+        over = self.operator.account("expired")
+        over.outer["exp"] = now - 1
+        self.case("of an expired account", over.user("u"), False)
+
+    def networks(self) -> None:
+        a = self.plain
+        self.case("from its network", a.user("u", src=["10.0.0.0/8", "127.0.0.0/8"]), True)
+        self.case("from another network", a.user("u", src=["10.0.0.0/8"]), False)
+        self.case("as a client", a.user("u", allowed_connection_types=["STANDARD"]), True)
+        self.case("as a client in small letters", a.user("u", allowed_connection_types=["standard"]), True)
+        self.case("as something else", a.user("u", allowed_connection_types=["WEBSOCKET"]), False)
+        self.case("as something unknown", a.user("u", allowed_connection_types=["LATER"]), False)
+        self.case("as a client or something unknown", a.user("u", allowed_connection_types=["STANDARD", "LATER"]), True)
+
+    def scopes(self) -> None:
+        def scoped(name: str, template: dict[str, Any], expected: bool, **nats: Any) -> None:
+            key, account = Key("account"), self.operator.account(name)
+            template = {"subs": -1, "data": -1, "payload": -1} | template
+            account.nats["signing_keys"] = [
+                {"kind": "user_scope", "key": key.public, "role": "r", "template": template}
+            ]
+            self.case(name, account.user("u", signer=key, scoped=True, **nats), expected)
+
+        scoped("scoped", {"pub": {"allow": ["{{name()}}.>"]}}, True)
+        scoped("scoped, with limits of its own", {}, False, subs=3)
+        scoped("scoped, with permissions of its own", {}, False, pub={"allow": ["x"]})
+        scoped("scoped, a tag that is missing from what is denied", {"pub": {"deny": ["{{tag(x)}}"]}}, False)
+        scoped("scoped, a tag that is missing from what is allowed", {"pub": {"allow": ["{{tag(x)}}"]}}, True)
+        scoped("scoped, something unknown", {"pub": {"allow": ["{{magic()}}"]}}, False)
+        scoped("scoped, not as a client", {"allowed_connection_types": ["WEBSOCKET"]}, False)
+
+    def rules(self) -> None:
+        def account(name: str, expected: bool, limits: dict[str, Any] | None = None, **nats: Any) -> Account:
+            made = self.operator.account(name, **(limits or {}))
+            made.nats |= nats
+            self.case(name, made.user("u"), expected)
+            return made
+
+        account("exports more than allowed", False, {"exports": 0}).export("x")
+        account("exports a wildcard", False, {"exports": 5, "wildcards": False}).export("x.>")
+        account("exports a wildcard without a limit", True, {"wildcards": False}).export("x.>")
+        account("imports more than allowed", False, {"imports": 0}).imported(self.plain, "x")
+        account("imports nothing that is exported", True).imported(self.plain, "x")
+        account("exports a subject twice", False).export("x").export("x")
+        account("exports a subject within another", False).export("x.>").export("x.y")
+        account("a token position that is no wildcard", False).export("x.y", account_token_position=2)
+        account("weights above 100", False, mappings={"a": [{"subject": "b", "weight": 60}] * 2})
+        account("imports two services as one", False).imported(self.plain, "x", local_subject="z").imported(
+            self.plain, "y", local_subject="z"
+        )
+        account("imports without an account", False, imports=[{"name": "x", "subject": "x", "type": "stream"}])
+        account("shares a stream", False).imported(self.plain, "x", "stream", share=True)
+        account("JetStream and tiers", True, {"disk_storage": -1, "tiered_limits": {"R1": {"disk_storage": 1}}})
+        account("a signing key that is none", False, signing_keys=["OABC"])
+        account("default permissions that are no subjects", False, default_permissions={"pub": {"allow": ["a b"]}})
+        account("no connections", False, {"conn": 0})
+
+
+@pytest.fixture(scope="module")
+def cases() -> Cases:
+    return Cases()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_users_get_in(kind: str, cases: Cases) -> None:
+    """Whom nats-server admits, leafd admits, and nobody else."""
+    wrong = []
+    with running(kind, HEAD + cases.operator.configuration()) as server:
+        for name, user, expected, fields in cases.found:
+            lines = Peer(server, user, **fields).lines()
+            text = VIOLATION if name != "no connections" else "-ERR 'maximum account active connections exceeded'"
+            if lines != ([] if expected else [text, "closed"]):
+                wrong.append((name, lines))
+
+    assert [] == wrong
