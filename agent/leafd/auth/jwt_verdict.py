@@ -53,7 +53,7 @@ def again_jwt(proof: UserClaims | None, trust: Trust | None, kind: str, host: st
 
 
 def _verdict(proven: Proven) -> Verdict:
-    rights = _rights(proven.permissions)
+    rights = rights_of(proven.permissions)
     if proven.limits.subs == 0:
         rights = Rights(
             rights.publish_allow,
@@ -75,7 +75,8 @@ def _verdict(proven: Proven) -> Verdict:
     )
 
 
-def _rights(permissions: Permissions) -> Rights:
+def rights_of(permissions: Permissions) -> Rights:
+    """Permissions of a JWT as the plane takes them."""
     pub, sub, responses = permissions.pub, permissions.sub, permissions.resp
     if responses is None:
         return Rights(pub.allow, pub.deny, sub.allow, sub.deny)

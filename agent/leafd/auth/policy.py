@@ -7,9 +7,12 @@ from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
+from leafd.auth.xkeys import PREFIX_CURVE
 from leafd.config.schema.leafnodes import LeafAuthorization
 from leafd.config.schema.permissions import Permissions, Subjects, User
 from leafd.config.schema.server import ServerConfig
+from leafd.errors import ConfigError
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 GLOBAL_ACCOUNT: Final = "$G"
 SYSTEM_ACCOUNT: Final = "$SYS"
 EVERYTHING: Final = ">"
+CALLOUT_SUBJECT: Final = "$SYS.REQ.USER.AUTH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,18 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
+class Callout:
+    """A service that judges logins. issuer: the subject of requests; signers: whose signature its answers need."""
+
+    account: str
+    issuer: str
+    signers: frozenset[str]
+    auth_users: frozenset[str]
+    xkey: str = ""
+    allowed_accounts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Everything that decides about a CONNECT."""
 
@@ -60,6 +76,7 @@ class Policy:
     """Users without a password for whom a certificate stands at another listener: nobody is one of them here."""
     plain_names: bool = False
     """A certificate's subject is compared with users' names as text only."""
+    callout: Callout | None = None
     trust: Trust | None = None
     """In operator mode: whoever logs in brings a JWT, and users are none of the configuration's."""
 
@@ -92,6 +109,9 @@ def compile_policy(server: ServerConfig) -> Policy:
         token = authorization.token
     for name, account in server.accounts.items():
         people += [_person(user, name, account.default_permissions) for user in account.users]
+    callout = compile_callout(server)
+    if callout is not None:
+        people = [_without_questions(person, callout) for person in people]
     users = {person.name: person for person in people if not person.nkey}
     nkeys = {person.nkey: person for person in people if person.nkey}
     fallback = users.get(server.no_auth_user) or nkeys.get(server.no_auth_user)
@@ -99,7 +119,35 @@ def compile_policy(server: ServerConfig) -> Policy:
     single = authorization is not None and bool(authorization.user)  # as in the reference: nobody's certificate is it
     maps = not single and server.tls is not None and server.tls.verify_and_map
     known_by = frozenset() if maps or single else _known_by_certificate(server, users.values())
-    return Policy(MappingProxyType(users), MappingProxyType(nkeys), token, fallback, nobody, maps, known_by)
+    return Policy(
+        MappingProxyType(users), MappingProxyType(nkeys), token, fallback, nobody, maps, known_by, callout=callout
+    )
+
+
+def compile_callout(server: ServerConfig) -> Callout | None:
+    """The service that judges logins, where the configuration has one."""
+    found = server.authorization.auth_callout if server.authorization else None
+    if found is None:
+        return None
+    for name, key, prefix in (("issuer", found.issuer, PREFIX_ACCOUNT), ("xkey", found.xkey, PREFIX_CURVE)):
+        if key and not is_public_key(key, prefix):
+            raise ConfigError(f"auth_callout {name}: the checksum of {key!r} is wrong: was it copied whole?")
+    return Callout(
+        found.account,
+        found.issuer,
+        frozenset((found.issuer,)),
+        frozenset(found.auth_users),
+        found.xkey,
+        frozenset(found.allowed_accounts),
+    )
+
+
+def _without_questions(person: Person, callout: Callout) -> Person:
+    """In the service's account nobody asks it anything: questions are the server's."""
+    if person.account != callout.account:
+        return person
+    rights = replace(person.rights, publish_deny=(*person.rights.publish_deny, CALLOUT_SUBJECT))
+    return replace(person, rights=rights)
 
 
 def compile_leaf_policy(server: ServerConfig) -> Policy:

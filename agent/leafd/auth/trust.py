@@ -143,10 +143,10 @@ class Trust:
         return account, limits
 
     def _admitted(self, user: UserClaims, account: TrustedAccount, limits: Limits, kind: str, host: str) -> Proven:
-        _check_kind(limits, kind)
+        check_kind(limits, kind)
         if is_revoked(account.claims.nats.revocations, user.sub, user.iat):
             raise Denied(REVOKED)
-        _check_network(limits.src, host)
+        check_network(limits.src, host)
         now_s = self.clock()
         ends = [user.exp] if user.exp > 0 else []
         if limits.times:
@@ -180,7 +180,8 @@ def _is_empty(permissions: Permissions) -> bool:
     return not any(lists) and permissions.resp is None
 
 
-def _check_kind(limits: Limits, kind: str) -> None:
+def check_kind(limits: Limits, kind: str) -> None:
+    """Raises Denied where the user may not connect in that way."""
     if not limits.allowed_connection_types:
         return
     known = [one.upper() for one in limits.allowed_connection_types if one.upper() in CONNECTION_TYPES]
@@ -188,7 +189,8 @@ def _check_kind(limits: Limits, kind: str) -> None:
         raise Denied(f"the user may not connect as {kind}")
 
 
-def _check_network(networks: tuple[str, ...], host: str) -> None:
+def check_network(networks: tuple[str, ...], host: str) -> None:
+    """Raises Denied where the user may not connect from there."""
     if not networks:
         return
     try:

@@ -8,18 +8,21 @@ loaded then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from leafd.auth.nkeys import verify
 from leafd.auth.passwords import is_hash, matches
-from leafd.auth.policy import GLOBAL_ACCOUNT, Person, Policy, Rights
+from leafd.auth.policy import GLOBAL_ACCOUNT, Callout, Person, Policy, Rights
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.auth.jwt_claims import UserClaims
     from leafd.certificates import Certificate
+
+    Proof: TypeAlias = "UserClaims | Called"
+    """In operator mode: who it is by its JWT, whose signatures were checked. Else: what the callout service said."""
 
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 BAD_PROTOCOL: Final = "invalid client protocol"
@@ -38,8 +41,20 @@ class Verdict:
     max_payload: int = -1
     max_subscriptions: int = -1
     expires_ns: int = 0
-    proof: UserClaims | None = None
-    """In operator mode: who it is by its JWT, whose signatures were checked."""
+    proof: Proof | None = None
+    """By what a reload judges it again, where that is not the configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """The verdict of a callout service, which is not asked again while the configuration names the same service."""
+
+    callout: Callout
+    verdict: Verdict
+
+    def verdict_again(self, after: Policy) -> Verdict | Refusal:
+        """The same, as long as the configuration says the same of the service."""
+        return replace(self.verdict, proof=self) if after.callout == self.callout else Refusal("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +123,18 @@ def judge_again(
     after: Policy,
     kind: str,
     certificate: Certificate | None = None,
-    proof: UserClaims | None = None,
+    proof: Proof | None = None,
     host: str = "",
 ) -> Verdict | Refusal:
     """Who a login that was accepted is after a reload. Compares configurations, not passwords: a proof holds as long
     as what it was checked against stays the same, hashes are slow, and nobody has to log in again for a new limit.
 
     As in the reference, a user who is gone or in another account now is sent away without a word. proof: of the
-    verdict before, in operator mode."""
+    verdict before."""
+    if isinstance(proof, Called):
+        return proof.verdict_again(after)
+    if after.callout != before.callout:
+        return Refusal("")
     if after.trust is not None or before.trust is not None:
         from leafd.auth.jwt_verdict import again_jwt
 

@@ -15,7 +15,7 @@ from leafd.config.schema.base import SECOND, parse_duration
 from leafd.config.schema.jetstream import AccountJetStream, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
 from leafd.config.schema.operator import Resolver
-from leafd.config.schema.permissions import Authorization, Permissions, Responses, Subjects, User
+from leafd.config.schema.permissions import AuthCallout, Authorization, Permissions, Responses, Subjects, User
 from leafd.config.schema.section import Option, Reader, Section, Support, Takes, hints
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.sharing import Export, Import, Origin
@@ -36,6 +36,7 @@ HEAD: Final = """\
 BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("the top", ServerConfig),
     ("authorization { }", Authorization),
+    ("auth_callout { }", AuthCallout),
     ("a user: { }", User),
     ("permissions { }", Permissions),
     ("publish and subscribe { }", Subjects),

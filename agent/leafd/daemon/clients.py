@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -44,7 +44,7 @@ from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 if TYPE_CHECKING:
-    from leafd.auth.jwt_claims import UserClaims
+    from leafd.auth.verdict import Proof
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
@@ -52,6 +52,15 @@ CLIENT_GUESSES: Final = "clients"
 SERVER_FULL: Final = "maximum connections exceeded"
 CHANGES_AT_ONCE: Final = 256
 _PAYLOAD_MAX: Final = (1 << 31) - 1
+
+
+class CallOut(Protocol):
+    """What this room needs of callouts.Callouts.judged."""
+
+    async def __call__(
+        self, policy: Policy, connection: int, host: str, kind: str, connect: Mapping[str, Any], nonce: str,
+        verdict: Verdict | Refusal, timeout_s: float
+    ) -> Verdict | Refusal: ...  # fmt: skip
 
 
 class ClientPlane(Protocol):
@@ -86,7 +95,7 @@ class Client:
     account: Account | None = None
     user: str = ""
     rights: Rights = field(default_factory=Rights)
-    proof: UserClaims | None = None
+    proof: Proof | None = None
     """In operator mode: its JWT."""
     policy: Policy | None = None
     """By which it was judged last; None: it is not logged in, or not for long."""
@@ -137,6 +146,9 @@ class Clients:
         self.proofs = Guesses(self._guard, patient=True)
         self.look_up: Callable[[str], Awaitable[bool]] | None = None
         """In operator mode: whether an account that was not known is known now."""
+        self.call_out: CallOut | None = None
+        """Where a service judges logins: asks it, in its turn."""
+        self._asked: set[int] = set()
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
         self._deadlines = Deadlines(self._too_late, self._guard)
@@ -320,13 +332,14 @@ class Clients:
 
     def _judge(self, client: Client, implicit: bool = False) -> None:
         policy = self._terms.policy
-        if takes_time(client.connect, policy) and self._nursery is not None:
-            self._nursery.start_soon(self._judge_slowly, client)
+        if (takes_time(client.connect, policy) or policy.callout is not None) and self._nursery is not None:
+            self._nursery.start_soon(self._judge_slowly, client, implicit)
         else:
             self._decide(client, judge_client(client.connect, client.nonce, policy), implicit=implicit)
 
-    async def _judge_slowly(self, client: Client) -> None:
-        """bcrypt takes a tenth of a second on purpose: other connections do not wait for it."""
+    async def _judge_slowly(self, client: Client, implicit: bool) -> None:
+        """bcrypt takes a tenth of a second on purpose, and a service that judges logins takes what it takes: other
+        connections do not wait for it."""
 
         def wanted() -> bool:
             return self._clients.get(client.connection) is client
@@ -338,11 +351,32 @@ class Clients:
             policy = self._terms.policy
             judge = partial(judge_client, client.connect, client.nonce, policy, host=client.host)
             checks = self.guesses if policy.trust is None else self.proofs
-            verdict = await checks.check(CLIENT_GUESSES, client.host, name, judge, wanted)
+            slow = takes_time(client.connect, policy)
+            verdict = await checks.check(CLIENT_GUESSES, client.host, name, judge, wanted) if slow else judge()
             if isinstance(verdict, Refusal) and verdict.unknown and self.look_up is not None:
                 policy = None if await self.look_up(verdict.unknown) else policy
+            if policy is not None and self.call_out is not None and wanted():
+                verdict = await self._call_out(self.call_out, client, policy, verdict)
         if wanted():
-            self._guarded(client.connection, self._decide, client, verdict)
+            self._guarded(client.connection, partial(self._decide, implicit=implicit), client, verdict)
+
+    async def _call_out(
+        self, call_out: CallOut, client: Client, policy: Policy, verdict: Verdict | Refusal
+    ) -> Verdict | Refusal:
+        self._asked.add(client.connection)
+        try:
+            return await call_out(
+                policy,
+                client.connection,
+                client.host,
+                CLIENT_TYPE,
+                client.connect,
+                client.nonce,
+                verdict,
+                self._terms.timeout_s,
+            )
+        finally:
+            self._asked.discard(client.connection)
 
     # ---- carrying out
 
@@ -475,7 +509,8 @@ class Clients:
 
     def _too_late(self, connection: int) -> None:
         client = self._clients.get(connection)
-        if client is not None and client.account is None and connection not in self._held:
+        waits = connection in self._held or connection in self._asked  # which has a time of its own
+        if client is not None and client.account is None and not waits:
             self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
 
 

@@ -18,7 +18,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy
 from leafd.auth.verdict import LEAF_TYPE, Refusal, Verdict, identify, judge_again, takes_time
-from leafd.daemon.clients import AUTHENTICATION_TIMEOUT
+from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, CallOut
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
 from leafd.guard import Guard
@@ -65,6 +65,9 @@ class LeafLogins:
         self._guesses = guesses
         self._proofs = proofs or guesses
         self.look_up: Callable[[str], Awaitable[bool]] | None = None
+        self.call_out: CallOut | None = None
+        """Where a service judges logins: asks it, in its turn."""
+        self._asked: set[int] = set()
         self._guard = guard
         self._deadlines = Deadlines(self._too_late, guard)
         self._nursery: trio.Nursery | None = None
@@ -84,6 +87,8 @@ class LeafLogins:
         self._deadlines.add(connection, self._terms.timeout_s)
 
     def _too_late(self, connection: int) -> None:
+        if connection in self._asked:  # which has a time of its own
+            return
         if not any(link.connection == connection for link in self.links.links()):
             # The plane ignores the order for a connection that has closed in the meantime.
             self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
@@ -94,7 +99,7 @@ class LeafLogins:
         """The verdict on a CONNECT. Later: `links.judged` will be told."""
         if self._nursery is None:
             return None
-        if not takes_time(connect, self._terms.policy):
+        if not takes_time(connect, self._terms.policy) and self._terms.policy.callout is None:
             login = self._login(identify(connect, nonce, self._terms.policy, LEAF_TYPE))
             if self._stays(connect, login, link.peer):
                 return login
@@ -116,13 +121,27 @@ class LeafLogins:
                     policy = None if await self.look_up(verdict.unknown) else policy
                     if policy is None:
                         continue
-                login = self._login(verdict)
             else:
-                login = self._login(judge())
+                verdict = judge()
+            if self.call_out is not None and not gone():
+                verdict = await self._call_out(self.call_out, link, connect, nonce, verdict)
+            login = self._login(verdict)
             if not self._stays(connect, login, link.peer):
                 await self._over.wait()
         with self._guard.around("a leaf's login"):
             self.links.judged(link, login)
+
+    async def _call_out(
+        self, call_out: CallOut, link: Link, connect: dict[str, Any], nonce: str, verdict: Verdict | Refusal
+    ) -> Verdict | Refusal:
+        policy, timeout_s = self._terms.policy, self._terms.timeout_s
+        self._asked.add(link.connection)
+        try:
+            return await call_out(
+                policy, link.connection, _host(link.peer), LEAF_TYPE, connect, nonce, verdict, timeout_s
+            )
+        finally:
+            self._asked.discard(link.connection)
 
     def _login(self, verdict: Verdict | Refusal) -> Login | None:
         account = _account_of(verdict, self._terms.graph)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +21,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Numbers
-from leafd.auth.nkeys import new_server_id
+from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.clients import Clients, frame
@@ -38,6 +39,7 @@ from leafd.monitor.facts import Facts
 from leafd.native_plane import Plane
 
 if TYPE_CHECKING:
+    from leafd.daemon.callouts import Callouts
     from leafd.jetstream.service import JetStream
 
 CLIENT_LISTENER: Final = 1
@@ -55,14 +57,17 @@ class Server:
         self.compiled = compile_config(config, self.numbers)
         for warning in self.compiled.operated.warnings if self.compiled.operated else ():
             log.warning(warning)
-        self.about = about(new_server_id(), config, sockets, self.compiled.domain)
+        self._key = new_seed(PREFIX_SERVER) if self.compiled.policy.callout is not None else ""
+        self.about = about(
+            sign(self._key, "")[0] if self._key else new_server_id(), config, sockets, self.compiled.domain
+        )
         self._loop_subjects: dict[int, str] = {}
         self._memory: MemoryDirectory | None = None
         self.store: Path | None = None
         self.limits = t.Limits()
         self.plane = self._open_plane()
         terms = self.compiled.client_terms
-        self.clients = Clients(self.plane, log, lambda: self.about.info(self.config), terms, self.guard)
+        self.clients = Clients(self.plane, log, self._info, terms, self.guard)
         self.leaf_logins = LeafLogins(
             self.plane, self.compiled.leaf_terms, self.clients.guesses, self.guard, self.clients.proofs
         )
@@ -73,6 +78,7 @@ class Server:
         self.jetstream = self._make_jetstream() if self.compiled.serves_jetstream else None
         self.tenants = Tenants(self.plane, self.jetstream, self.about.domain, self.guard)
         self.facts = self._make_facts()
+        self.callouts: Callouts | None = None
         self.on_reload: list[Callable[[], Awaitable[None]]] = []
 
     @property
@@ -84,6 +90,13 @@ class Server:
     def leaf_cluster(self) -> str:
         """A server that dials hubs is, to them, a cluster of its own name."""
         return self.about.name if self.compiled.dials_hubs else ""
+
+    def _info(self) -> dict[str, Any]:
+        """The part of INFO that is the same for every client."""
+        info = self.about.info(self.config)
+        if self.callouts is not None:
+            info["xkey"] = self.callouts.public_xkey
+        return info
 
     # ---- opening
 
@@ -177,6 +190,8 @@ class Server:
         """Brings everything up; returns when clients may come."""
         self.plane.start()
         nursery.start_soon(self.plane.run, self._event)
+        await self._start_callouts(nursery)
+        self.on_reload.append(partial(self._start_callouts, nursery))
         await nursery.start(self.clients.run)
         await nursery.start(self.leaf_logins.run)
         await self.tenants.make_known(tuple(self.compiled.graph.by_id.values()))
@@ -186,6 +201,16 @@ class Server:
             nursery.start_soon(self.replicas.run)
         self._listen()
         nursery.start_soon(self.leafs.run, [one.remote for one in self.compiled.remotes])
+
+    async def _start_callouts(self, nursery: trio.Nursery) -> None:
+        """From the first configuration on that has logins judged by a service."""
+        if self.callouts is not None or self.compiled.policy.callout is None:
+            return
+        from leafd.daemon.callouts import make_callouts
+
+        self.callouts = make_callouts(self, self._key)
+        self.clients.call_out = self.leaf_logins.call_out = self.callouts.judged
+        await nursery.start(self.callouts.run)
 
     def _listen(self) -> None:
         sockets = self.sockets
@@ -253,7 +278,7 @@ class Server:
     async def lame_duck(self) -> None:
         """Sends the clients away one after the other, over the configured time."""
         self.unlisten()
-        info: dict[str, Any] = self.about.info(self.config) | {"ldm": True}
+        info: dict[str, Any] = self._info() | {"ldm": True}
         self.plane.broadcast(frame(info))
         await trio.sleep(self.config.lame_duck_grace_period / SECOND)
         clients = self.clients.all()

@@ -24,7 +24,7 @@ from leafd.native_types import CloseReason, LineKind, Permissions
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
-    from leafd.auth.jwt_claims import UserClaims
+    from leafd.auth.verdict import Proof
 
 DELAY_LOOP_S: Final = 30.0
 DELAY_CLUSTER_S: Final = 30.0
@@ -104,7 +104,7 @@ class Login:
     max_subscriptions: int = 0
     expires_wall_ns: int = 0
     """0: no limit but that of the server, and never."""
-    proof: UserClaims | None = None
+    proof: Proof | None = None
     """In operator mode: its JWT."""
 
 

@@ -14,7 +14,7 @@ from leafd.accounts.graph import Account
 from leafd.auth.policy import Rights
 
 if TYPE_CHECKING:
-    from leafd.auth.jwt_claims import UserClaims
+    from leafd.auth.verdict import Proof
 
 
 class PlaneFacts(Protocol):
@@ -42,7 +42,7 @@ class ClientFacts(Protocol):
     @property
     def rights(self) -> Rights: ...
     @property
-    def proof(self) -> UserClaims | None: ...
+    def proof(self) -> Proof | None: ...
 
 
 class ClientsFacts(Protocol):

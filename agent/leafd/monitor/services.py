@@ -18,6 +18,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account
+from leafd.auth.verdict import Called
 from leafd.fair import FairQueue
 from leafd.gojson import JsonError, loose
 from leafd.monitor import reports
@@ -229,7 +230,7 @@ class Services:
         client = self._facts.clients.get(connection)
         found: dict[str, Any] = {"user": client.user if client else "", "account": account.name}
         found["account_name"] = account.shown
-        if client is not None and client.proof is not None:
+        if client is not None and client.proof is not None and not isinstance(client.proof, Called):
             found["user_name"] = client.proof.name
         rights = client.rights if client else None
         if rights is None:

@@ -81,6 +81,23 @@ def test_errors_say_where_and_what(text: str, error: str) -> None:
     assert error in refused(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("auth_users: [a]", "require an issuer"),
+        ("issuer: KEY", "require authorized users"),
+        ("issuer: UABC, auth_users: [a]", "valid public account nkey"),
+        ("issuer: KEY, auth_users: [a], xkey: KEY", "valid public xkey"),
+        ("issuer: KEY, auth_users: [a], allowed_accounts: [NOPE]", 'allowed account "NOPE" not found'),
+        ("issuer: KEY, auth_users: [a], other: 1", "unknown field"),
+    ],
+)
+def test_auth_callout_is_checked(text: str, wrong: str) -> None:
+    """A service that judges logins needs its keys and users, and accounts that are there."""
+    key = "ABGCCNDRVXNYN7KQR4TCN6C7ASSGIGS7KZ4WLOBUKVN74NNKAVPYIO4I"
+    assert wrong in refused(f"authorization {{ auth_callout {{ {text.replace('KEY', key)} }} }}")
+
+
 def test_all_unknown_keys_are_told_at_once() -> None:
     """Somebody with three typing errors runs the check once, not three times."""
     assert 3 == len(refused("prt: 1\nhots: x\nserver_nam: y\n").splitlines())
@@ -109,7 +126,6 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "tls { ocsp_peer: true }",
         "cluster { port: 1 }",
         "gateway { name: x }",
-        "authorization { auth_callout { issuer: x } }",
         "jetstream { key: secret }",
         "leafnodes { remotes: [ { url: 'nats://h', tls {} , proxy: {url: x} } ] }",
         "proxy_protocol: true",

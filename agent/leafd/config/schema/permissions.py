@@ -5,6 +5,7 @@ Nothing is checked against a connection here: auth/ does that.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Final
 
 from leafd.config.schema.base import SECOND, Duration, Number, Strings, Text
@@ -12,7 +13,13 @@ from leafd.config.schema.section import Reader, Section, Takes, later, option
 
 RESPONSES_DEFAULT: Final = 1
 RESPONSE_TTL_DEFAULT_NS: Final = 120 * SECOND
+_KEY: Final = re.compile("[A-Z2-7]{56}")
 CONNECTION_TYPES: Final = ("STANDARD", "WEBSOCKET", "LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS")
+
+
+def _is_key(text: str, kind: str) -> bool:
+    """Whether it looks like a public nkey; its checksum is looked at where it is used (auth/)."""
+    return _KEY.fullmatch(text) is not None and text.startswith(kind)
 
 
 def is_subject(text: str) -> bool:
@@ -135,6 +142,42 @@ class User(Section):
                 raise ValueError(f"unknown connection type {kind!r}: one of {', '.join(CONNECTION_TYPES)}")
 
 
+class AuthCallout(Section):
+    """A service that judges logins: it answers requests on $SYS.REQ.USER.AUTH with a user's JWT."""
+
+    issuer: Text = option(
+        "", "The public nkey (A...) whose signature the service's answers and users have.", takes=Takes.LIVE
+    )
+    account: Text = option(
+        "$G", "The account in which the service listens.", aliases=("acc",), takes=Takes.LIVE, example='"AUTH"'
+    )
+    auth_users: Strings = option(
+        (),
+        "Users (names or nkeys) that the service is not asked about: those it logs in with itself.",
+        aliases=("users",),
+        takes=Takes.LIVE,
+    )
+    xkey: Text = option(
+        "",
+        "The service's public xkey (X...): requests are encrypted for it, and answers may be.",
+        aliases=("key",),
+        takes=Takes.LIVE,
+    )
+    allowed_accounts: Strings = option(
+        (), "The accounts whose users the service judges. Empty: all of them.", takes=Takes.LIVE
+    )
+
+    def check(self) -> None:
+        if not self.issuer:
+            raise ValueError("Authorization callouts require an issuer to be specified")
+        if not self.auth_users:
+            raise ValueError("Authorization callouts require authorized users to be specified")
+        if not _is_key(self.issuer, "A"):
+            raise ValueError(f'Expected callout user to be a valid public account nkey, got "{self.issuer}"')
+        if self.xkey and not _is_key(self.xkey, "X"):
+            raise ValueError(f'Expected callout xkey to be a valid public xkey, got "{self.xkey}"')
+
+
 class Authorization(Section):
     """The authorization block: one user, one token, or a list of users; they live in the account $G."""
 
@@ -153,8 +196,8 @@ class Authorization(Section):
         takes=Takes.LIVE,
     )
     timeout: Duration = option(2 * SECOND, "How long may a client take to log in?", takes=Takes.LIVE, gt=0)
-    auth_callout: Any = later(
-        "auth callout is not in this build: logins would not be checked", refuse=True, aliases=("auth_hook",)
+    auth_callout: AuthCallout | None = option(
+        None, "Have logins judged by a service of your own.", aliases=("auth_hook",), takes=Takes.LIVE
     )
     proxy_required: Any = later("PROXY protocol is not in this build", refuse=True)
 

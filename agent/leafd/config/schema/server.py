@@ -299,6 +299,7 @@ class ServerConfig(Section):
         if system is not None and system.jetstream is not None and not self.no_system_account:
             raise ValueError("the system account cannot have JetStream: take it out there")
         self._check_remotes()
+        self._check_callout()
         self._check_operator()
         self.shared()
 
@@ -364,6 +365,12 @@ class ServerConfig(Section):
             {name: account.exports for name, account in self.accounts.items()},
             {name: account.imports for name, account in self.accounts.items()},
         )
+
+    def _check_callout(self) -> None:
+        callout = self.authorization.auth_callout if self.authorization else None
+        for name in callout.allowed_accounts if callout else ():
+            if name not in self.accounts:
+                raise ValueError(f'auth_callout allowed account "{name}" not found in configured accounts')
 
     def known_users(self) -> dict[str, str]:
         """User names and nkeys with their accounts. Raises ValueError when one occurs twice."""
