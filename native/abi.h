@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 8
+#define PLANE_ABI 9
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 
 typedef struct plane plane_t;
@@ -204,7 +204,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* body = message_query_t, extra = strings: subject; completion: arg = sequence, arg2 = stamp ns, subject, header,
  * payload */
 #define COMMAND_MESSAGE_GET 44
-#define COMMAND_MESSAGE_DELETE 45 /* arg = sequence, arg2 = 1: erase */
+#define COMMAND_MESSAGE_DELETE 45 /* arg = sequence */
 
 /* Commands: consumers. target = stream id, arg = consumer id (given by Python, unique in the node). */
 /* create, load or update: body = consumer_config_t, extra = strings: name, definition (JSON), deliver subject, deliver
@@ -260,7 +260,6 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CONN_LEAF 2
 
 #define ACCOUNT_JETSTREAM 1 /* the account's JetStream is served here */
-#define ACCOUNT_SYSTEM 2
 #define ACCOUNT_REMOVED 4
 
 /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
@@ -289,7 +288,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CLOSE_LOOP 8 /* own $LDS seen on a leaf link: 30 s before the next try */
 #define CLOSE_PERMISSION 9
 #define CLOSE_LIMIT 10
-#define CLOSE_DUPLICATE 11
+#define CLOSE_DUPLICATE 11 /* another link of the same server has taken its place: only control says so */
 
 /* Events. */
 /* target = connection, code = CONN_*, arg = listener id, subject = peer "host:port" */
@@ -342,7 +341,6 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define INGEST_SILENT 2  /* nothing came, not even heartbeats, for the time of ingest_config_t */
 #define INGEST_REFUSED 3 /* the local stream refused a message (limits): status tells */
 #define INGEST_FIRST 4   /* the first message after the start came */
-#define INGEST_STALLED 5
 
 #define ALARM_CORRUPT 1 /* a record failed its checksum */
 #define ALARM_DISK_FULL 2

@@ -22,7 +22,6 @@ typedef struct conn_verdict {
 #define VERDICT_PROTOCOL_1 32
 #define VERDICT_SPOKE 64     /* leaf: the peer is our hub (we announce only own interest to it) */
 #define VERDICT_IMPLICIT 128 /* no CONNECT came (no_auth_user): the op that came first is run now */
-#define VERDICT_SYSTEM 256
 
 typedef struct import_row {
     uint32_t account;  /* the exporter */
@@ -52,7 +51,6 @@ typedef struct stream_config {
 #define STREAM_NO_ACK 1
 #define STREAM_DISCARD_NEW_PER_SUBJECT 2
 #define STREAM_SEALED 4
-#define STREAM_DENY_DELETE 8
 #define STREAM_DENY_PURGE 16
 #define STREAM_ALLOW_ROLLUP 32
 #define STREAM_ALLOW_DIRECT 64
@@ -110,7 +108,6 @@ typedef struct consumer_config {
     int32_t max_request_bytes; /* 0 = no limit */
 } consumer_config_t;
 
-#define CONSUMER_DURABLE 1
 #define CONSUMER_PUSH 2
 #define CONSUMER_FLOW_CONTROL 4
 #define CONSUMER_HEADERS_ONLY 8
@@ -154,7 +151,7 @@ typedef struct pending_entry {
 
 typedef struct ingest_config {
     uint32_t mirror; /* 1: keep sequence and stamp of the origin; 0: source */
-    uint32_t flags;
+    uint32_t reserved;
     uint64_t last_sequence; /* origin sequence stored last; the next one must be higher */
     int64_t silence_ns;     /* EVENT_INGEST INGEST_SILENT after so long without any frame */
 } ingest_config_t;

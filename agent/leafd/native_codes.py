@@ -83,14 +83,12 @@ class VerdictFlag(IntFlag):
     PROTOCOL_1 = abi.VERDICT_PROTOCOL_1
     SPOKE = abi.VERDICT_SPOKE
     IMPLICIT = abi.VERDICT_IMPLICIT
-    SYSTEM = abi.VERDICT_SYSTEM
 
 
 class AccountFlag(IntFlag):
     """Properties of an account (ACCOUNT_* of abi.h)."""
 
     JETSTREAM = abi.ACCOUNT_JETSTREAM
-    SYSTEM = abi.ACCOUNT_SYSTEM
     REMOVED = abi.ACCOUNT_REMOVED
 
 
@@ -177,7 +175,6 @@ class StreamFlag(IntFlag):
     NO_ACK = abi.STREAM_NO_ACK
     DISCARD_NEW_PER_SUBJECT = abi.STREAM_DISCARD_NEW_PER_SUBJECT
     SEALED = abi.STREAM_SEALED
-    DENY_DELETE = abi.STREAM_DENY_DELETE
     DENY_PURGE = abi.STREAM_DENY_PURGE
     ALLOW_ROLLUP = abi.STREAM_ALLOW_ROLLUP
     ALLOW_DIRECT = abi.STREAM_ALLOW_DIRECT
@@ -191,7 +188,6 @@ class StreamFlag(IntFlag):
 class ConsumerFlag(IntFlag):
     """Properties of a consumer (CONSUMER_* of abi.h)."""
 
-    DURABLE = abi.CONSUMER_DURABLE
     PUSH = abi.CONSUMER_PUSH
     FLOW_CONTROL = abi.CONSUMER_FLOW_CONTROL
     HEADERS_ONLY = abi.CONSUMER_HEADERS_ONLY
@@ -206,7 +202,6 @@ class IngestCode(IntEnum):
     SILENT = abi.INGEST_SILENT
     REFUSED = abi.INGEST_REFUSED
     FIRST = abi.INGEST_FIRST
-    STALLED = abi.INGEST_STALLED
 
 
 class RefusedCode(IntEnum):

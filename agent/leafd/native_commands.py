@@ -322,10 +322,10 @@ class Commands(ABC):
             raise
         return t.StoredMessage(done.arg, done.arg2, done.subject, done.header, done.payload)
 
-    async def message_delete(self, stream: int, sequence: int, *, erase: bool = True) -> bool:
+    async def message_delete(self, stream: int, sequence: int) -> bool:
         """Deletes one message; False when it was not there."""
         try:
-            await self._request("MESSAGE_DELETE", "deleting a message", target=stream, arg=sequence, arg2=int(erase))
+            await self._request("MESSAGE_DELETE", "deleting a message", target=stream, arg=sequence)
         except PlaneError as error:
             if error.status == Status.NOT_FOUND:
                 return False

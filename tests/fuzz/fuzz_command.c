@@ -1,5 +1,6 @@
 /* Invariant: commands with bodies and packed strings of any size and content, in any order, with clients and a leaf
- * link that say anything between them, are each answered exactly once, and nothing crashes.
+ * link that say anything between them, are each answered exactly once, and nothing crashes. A verdict on a login that
+ * has not the shape of its row leaves nobody admitted or waiting.
  *
  * Control decides before it commands, so it sends nothing of this kind; but it builds bodies from what clients said,
  * and one wrong number in one of them must not end the process for all.
@@ -10,6 +11,8 @@
 #include <stddef.h>
 
 #include "base/check.h"
+#include "command/command_table.h"
+#include "exchange/shape.h"
 #include "fuzz_input.h"
 #include "plane_rig.h"
 
@@ -17,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define STEPS_MAX 48
 #define STRINGS_MAX 12
+#define EXTRA_MAX 2048 /* a row has up to 18 strings of at most 68 bytes */
 #define BODY_MAX 512
 
 typedef struct world {
@@ -135,8 +139,8 @@ static uint32_t add_string(uint8_t *at, bytes_t string) {
     return 4 + string.size;
 }
 
-/* Packed strings, of words that mean something or of any bytes; or any bytes in their place. */
-static uint32_t draw_extra(fuzz_input_t *input, uint8_t *extra) {
+/* One packed string, of words that mean something or of any bytes. */
+static uint32_t draw_string(fuzz_input_t *input, uint8_t *at) {
     static const char *const words[] = {"",
                                         "S",
                                         "{\"name\":\"S\"}",
@@ -157,6 +161,30 @@ static uint32_t draw_extra(fuzz_input_t *input, uint8_t *extra) {
                                         "s..x",
                                         "$JS.ACK.S.c.1.1.1.1.1",
                                         "\x01"};
+    uint8_t which = fuzz_byte(input);
+    bool known = which < sizeof(words) / sizeof(words[0]);
+    return add_string(at, known ? rig_text(words[which]) : fuzz_slice(input, which & 63));
+}
+
+/* Strings as the row has them; a list gets none, one or two. */
+static uint32_t draw_row(fuzz_input_t *input, const char *names, uint8_t *extra) {
+    uint32_t size = 0;
+    while (*names != 0) {
+        size_t length = strcspn(names, " ");
+        bool list = names[length - 1] == '*', rest = names[length - 1] == '.';
+        for (uint32_t i = list || rest ? fuzz_byte(input) % 3 : 1; i > 0; i--) {
+            size += draw_string(input, extra + size);
+        }
+        if (list) {
+            size += add_string(extra + size, BYTES_NONE);
+        }
+        names += length + (names[length] == ' ');
+    }
+    return size;
+}
+
+/* So many strings, or as the row says, or any bytes in their place. */
+static uint32_t draw_extra(fuzz_input_t *input, const command_row_t *row, uint8_t *extra) {
     uint32_t size = 0;
     uint8_t count = fuzz_byte(input);
     if (count >= 240) {
@@ -164,18 +192,27 @@ static uint32_t draw_extra(fuzz_input_t *input, uint8_t *extra) {
         memcpy(extra, raw.at, raw.size);
         return raw.size;
     }
-    for (uint32_t i = 0; i < count % (STRINGS_MAX + 1u); i++) {
-        uint8_t which = fuzz_byte(input);
-        bool known = which < sizeof(words) / sizeof(words[0]);
-        size += add_string(extra + size, known ? rig_text(words[which]) : fuzz_slice(input, which & 63));
+    if (count > STRINGS_MAX) {
+        return row == NULL ? 0 : draw_row(input, row->shape.strings, extra);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        size += draw_string(input, extra + size);
     }
     return size;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
+static void check_login(const world_t *world, const command_row_t *row, const plane_command_t *command) {
+    if (row == NULL || row->taker != TAKES_LOGIN || shape_fits(&row->shape, command)) {
+        return;
+    }
+    const peer_t *peer = peer_find(world->plane, command->target);
+    check(peer == NULL || (peer->state != PEER_WAITING && peer->state != PEER_ADMITTED));
+}
+
 static void run_command(world_t *world, fuzz_input_t *input) {
-    uint8_t body[BODY_MAX + 1], extra[STRINGS_MAX * 256];
+    uint8_t body[BODY_MAX + 1], extra[EXTRA_MAX];
     uint32_t which = fuzz_byte(input) % (sizeof(ops) / sizeof(ops[0]));
     plane_command_t command = {.op = ops[which].op};
     uint8_t bits = fuzz_byte(input);
@@ -193,10 +230,12 @@ static void run_command(world_t *world, fuzz_input_t *input) {
     command.body = body;
     command.body_size = draw_body(input, ops[which].body, ops[which].size, body);
     command.extra = extra;
-    command.extra_size = draw_extra(input, extra);
+    const command_row_t *row = command_row(command.op);
+    command.extra_size = draw_extra(input, row, extra);
     check(exchange_submit(&world->plane->exchange, &command, 1) == 1);
     world->asked += command.token != 0;
     core_commands(world->plane);
+    check_login(world, row, &command);
 }
 
 static void say(world_t *world, uint64_t id, bytes_t what) {

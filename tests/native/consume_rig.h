@@ -167,15 +167,12 @@ HELPER bytes_t text(const char *string) {
 }
 
 HELPER consumer_setup_t rig_setup(const char *name) {
-    return (consumer_setup_t){.stream_id = STREAM_ID,
-                              .id = CONSUMER_ID,
-                              .stream_name = BYTES_LITERAL("S"),
-                              .name = text(name),
-                              .config = {.ack_policy = ACK_EXPLICIT,
-                                         .max_deliver = -1,
-                                         .ack_wait_ns = 30 * SECOND,
-                                         .max_ack_pending = 1000,
-                                         .flags = CONSUMER_DURABLE}};
+    return (consumer_setup_t){
+        .stream_id = STREAM_ID,
+        .id = CONSUMER_ID,
+        .stream_name = BYTES_LITERAL("S"),
+        .name = text(name),
+        .config = {.ack_policy = ACK_EXPLICIT, .max_deliver = -1, .ack_wait_ns = 30 * SECOND, .max_ack_pending = 1000}};
 }
 
 HELPER consumer_t *rig_add(const consumer_setup_t *setup) {

@@ -252,7 +252,7 @@ static void dirty_has_a_deadline(void) {
 }
 
 static void some_write_nothing(void) {
-    static const uint32_t flags[] = {CONSUMER_MEMORY | CONSUMER_DURABLE, CONSUMER_DIRECT};
+    static const uint32_t flags[] = {CONSUMER_MEMORY, CONSUMER_DIRECT};
     for (size_t i = 0; i < 2; i++) {
         rig_start(0);
         consumer_setup_t setup = rig_setup("c");

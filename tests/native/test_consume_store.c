@@ -75,15 +75,13 @@ static void attach(bool loading) {
 static void begin(uint8_t retention) {
     config = rig_config();
     config.retention = retention;
-    setup = (consumer_setup_t){.stream_id = STREAM_ID,
-                               .id = CONSUMER_ID,
-                               .stream_name = BYTES_LITERAL("S"),
-                               .name = BYTES_LITERAL("c"),
-                               .config = {.ack_policy = ACK_EXPLICIT,
-                                          .max_deliver = -1,
-                                          .ack_wait_ns = 30 * NS_PER_SECOND,
-                                          .max_ack_pending = 1000,
-                                          .flags = CONSUMER_DURABLE}};
+    setup = (consumer_setup_t){
+        .stream_id = STREAM_ID,
+        .id = CONSUMER_ID,
+        .stream_name = BYTES_LITERAL("S"),
+        .name = BYTES_LITERAL("c"),
+        .config = {
+            .ack_policy = ACK_EXPLICIT, .max_deliver = -1, .ack_wait_ns = 30 * NS_PER_SECOND, .max_ack_pending = 1000}};
     memset(delivered, 0, sizeof delivered);
     deliveries = terminated = 0;
     rig_open(&rig);

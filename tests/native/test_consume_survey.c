@@ -67,16 +67,14 @@ static void delete(uint64_t seq) {
 }
 
 static consumer_setup_t setup_of(uint8_t policy, const filters_t filters) {
-    return (consumer_setup_t){.stream_id = 1,
-                              .id = 2,
-                              .stream_name = BYTES_LITERAL("S"),
-                              .name = BYTES_LITERAL("c"),
-                              .filters = filters,
-                              .config = {.ack_policy = ACK_NONE,
-                                         .max_deliver = -1,
-                                         .flags = CONSUMER_DURABLE,
-                                         .deliver_policy = policy,
-                                         .ack_wait_ns = 30 * NS_PER_SECOND}};
+    return (consumer_setup_t){
+        .stream_id = 1,
+        .id = 2,
+        .stream_name = BYTES_LITERAL("S"),
+        .name = BYTES_LITERAL("c"),
+        .filters = filters,
+        .config = {
+            .ack_policy = ACK_NONE, .max_deliver = -1, .deliver_policy = policy, .ack_wait_ns = 30 * NS_PER_SECOND}};
 }
 
 static void begin(uint8_t policy, const filters_t filters) {

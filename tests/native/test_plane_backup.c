@@ -232,7 +232,6 @@ static void positions(void) {
     } body;
     memset(&body, 0, sizeof(body));
     body.config = (consumer_config_t){.account = RIG_ACCOUNT,
-                                      .flags = CONSUMER_DURABLE,
                                       .ack_policy = ACK_EXPLICIT,
                                       .max_deliver = -1,
                                       .ack_wait_ns = 30 * NS_PER_SECOND,

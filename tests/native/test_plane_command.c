@@ -10,11 +10,8 @@
 #define SHAPES_MAX 16u
 #define TOKEN 7u
 
-static const stream_config_t stream_defaults = {.account = RIG_ACCOUNT,
-                                                .max_msg_size = -1,
-                                                .max_msgs = -1,
-                                                .max_bytes = -1,
-                                                .max_msgs_per_subject = -1};
+static const stream_config_t stream_defaults = {
+    .account = RIG_ACCOUNT, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
 

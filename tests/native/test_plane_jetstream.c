@@ -72,7 +72,6 @@ static void put_stream(plane_t *plane, stream_config_t config, const char *subje
 
 static void put_consumer(plane_t *plane) {
     consumer_config_t config = {.account = RIG_ACCOUNT,
-                                .flags = CONSUMER_DURABLE,
                                 .ack_policy = ACK_EXPLICIT,
                                 .max_deliver = -1,
                                 .ack_wait_ns = 30 * NS_PER_SECOND,

@@ -193,7 +193,6 @@ static void streams(void) {
                                            .flags = STREAM_ALLOW_DIRECT,
                                            .duplicate_window_ns = 120 * NS_PER_SECOND};
     static const consumer_config_t consumer = {.account = 1,
-                                               .flags = CONSUMER_DURABLE,
                                                .ack_policy = ACK_EXPLICIT,
                                                .max_deliver = -1,
                                                .ack_wait_ns = 30 * NS_PER_SECOND,

@@ -137,7 +137,6 @@ static void put_stream_and_consumer(plane_t *plane) {
                               .body_size = sizeof(config)},
             &strings);
     consumer_config_t pull = {.account = RIG_ACCOUNT,
-                              .flags = CONSUMER_DURABLE,
                               .ack_policy = ACK_EXPLICIT,
                               .max_deliver = -1,
                               .ack_wait_ns = 2 * NS_PER_SECOND,

@@ -161,6 +161,21 @@ def test_strings_are_packed_by_their_names() -> None:
         packed("MAPPING", {"mappings": "m"})
 
 
+PASTED = ("COMMAND_", "EVENT_", "NEEDS_")  # the tables of command_table.c put these together from the rows' names
+ELSE = {
+    "RESPONSE_STREAM": "what is not RESPONSE_SINGLETON",
+    "CLOSE_DUPLICATE": "C hands back what control closed for",
+}
+
+
+def test_every_constant_of_the_header_means_something_to_c() -> None:
+    """A flag that control may set and C ignores would be a promise that nobody keeps."""
+    text = "".join(one.read_text() for one in NATIVE.rglob("*.[ch]") if not one.name.startswith("abi"))
+    words = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)))
+
+    assert sorted(ELSE) == sorted(name for name in DEFINED if not name.startswith(PASTED) and name not in words)
+
+
 def test_every_number_of_the_header_is_the_extension_s() -> None:
     """The compiled module was made from this header."""
     assert {name: int(value) for name, value in DEFINED.items()} == {name: int(getattr(abi, name)) for name in DEFINED}

@@ -433,7 +433,7 @@ class Clients:
             max_subscriptions = min(verdict.max_subscriptions, max_subscriptions or verdict.max_subscriptions)
         client.granted = (
             t.ConnVerdict(
-                flags=int(_flags(client.connect, system=account.system, implicit=client.implicit)),
+                flags=int(_flags(client.connect, implicit=client.implicit)),
                 max_payload=max_payload,
                 max_subscriptions=max(max_subscriptions, 0),
                 response_max=rights.response_max,
@@ -525,7 +525,7 @@ def frame(info: dict[str, Any]) -> bytes:
     return b"INFO " + json.dumps(info, separators=(",", ":")).encode() + b" \r\n"
 
 
-def _flags(connect: dict[str, Any], *, system: bool, implicit: bool) -> t.VerdictFlag:
+def _flags(connect: dict[str, Any], *, implicit: bool) -> t.VerdictFlag:
     flags = t.VerdictFlag(0)
     # Absent means yes for the first three, no for the rest.
     for key, absent, flag in (
@@ -539,8 +539,6 @@ def _flags(connect: dict[str, Any], *, system: bool, implicit: bool) -> t.Verdic
             flags |= flag
     if connect.get("protocol") == 1:
         flags |= t.VerdictFlag.PROTOCOL_1
-    if system:
-        flags |= t.VerdictFlag.SYSTEM
     if implicit:
         flags |= t.VerdictFlag.IMPLICIT
     return flags

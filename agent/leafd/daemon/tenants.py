@@ -74,11 +74,7 @@ class Tenants:
 
     def _announce(self, account: Account) -> None:
         """Makes an account known, or what is new about it."""
-        flags = t.AccountFlag(0)
-        if account.jetstream is not None:
-            flags |= t.AccountFlag.JETSTREAM
-        if account.system:
-            flags |= t.AccountFlag.SYSTEM
+        flags = t.AccountFlag(0) if account.jetstream is None else t.AccountFlag.JETSTREAM
         self._plane.account(account.id, account.name, self._domain, int(flags))
         self._plane.set_mappings(account.id, account.mappings)
         if self._jetstream is None:

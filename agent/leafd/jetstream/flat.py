@@ -22,7 +22,6 @@ _STREAM_FLAGS: Final = {
     "no_ack": t.StreamFlag.NO_ACK,
     "discard_new_per_subject": t.StreamFlag.DISCARD_NEW_PER_SUBJECT,
     "sealed": t.StreamFlag.SEALED,
-    "deny_delete": t.StreamFlag.DENY_DELETE,
     "deny_purge": t.StreamFlag.DENY_PURGE,
     "allow_rollup_hdrs": t.StreamFlag.ALLOW_ROLLUP,
     "allow_direct": t.StreamFlag.ALLOW_DIRECT,
@@ -31,7 +30,6 @@ _STREAM_FLAGS: Final = {
     "allow_msg_schedules": t.StreamFlag.ALLOW_SCHEDULES,
 }
 _CONSUMER_FLAGS: Final = {
-    "durable_name": t.ConsumerFlag.DURABLE,
     "deliver_subject": t.ConsumerFlag.PUSH,
     "flow_control": t.ConsumerFlag.FLOW_CONTROL,
     "headers_only": t.ConsumerFlag.HEADERS_ONLY,

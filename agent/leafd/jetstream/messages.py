@@ -66,7 +66,7 @@ async def delete(call: Call, request: MessageDeleteRequest) -> dict[str, Any]:
     plane, sequence = call.context.plane, request.sequence
     failed = errors.STREAM_MESSAGE_DELETE_FAILED
     try:
-        if await plane.message_delete(stream.id, sequence, erase=not request.no_erase):
+        if await plane.message_delete(stream.id, sequence):
             return {"success": True}
         state = await plane.stream_state(stream.id)
     except t.PlaneError as error:

@@ -308,8 +308,6 @@ class Leafs:
         flags = t.VerdictFlag.HEADERS if bind.headers else t.VerdictFlag(0)
         if bind.spoke:
             flags |= t.VerdictFlag.SPOKE
-        if bind.system:
-            flags |= t.VerdictFlag.SYSTEM
         self._plane.admit_leaf(
             link.connection,
             bind.account,

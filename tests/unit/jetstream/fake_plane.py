@@ -221,7 +221,7 @@ class FakePlane:
         one = found[0]
         return t.StoredMessage(one.sequence, one.ts, one.subject.encode(), one.header, one.payload)
 
-    async def message_delete(self, stream: int, sequence: int, *, erase: bool = True) -> bool:
+    async def message_delete(self, stream: int, sequence: int) -> bool:
         """False when it is not there."""
         self._call("message_delete")
         if stream not in self.streams:
