@@ -30,9 +30,25 @@ static inline bool bytes_starts(bytes_t whole, bytes_t prefix) {
     return whole.size >= prefix.size && (prefix.size == 0 || memcmp(whole.at, prefix.at, prefix.size) == 0);
 }
 
+/* As memcmp; of two of which one begins like the other, the shorter one comes first. */
+static inline int bytes_compare(bytes_t a, bytes_t b) {
+    uint32_t size = a.size < b.size ? a.size : b.size;
+    int order = size > 0 ? memcmp(a.at, b.at, size) : 0;
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}
+
 /* Without its first `count` bytes, which it has. */
 static inline bytes_t bytes_after(bytes_t whole, uint32_t count) {
     return bytes_of(whole.at + count, whole.size - count);
+}
+
+/* Takes c off its front. false: it does not begin so, and nothing changed. */
+static inline bool bytes_take(bytes_t *text, char c) {
+    if (text->size == 0 || text->at[0] != (uint8_t)c) {
+        return false;
+    }
+    *text = bytes_after(*text, 1);
+    return true;
 }
 
 /* Copies the bytes to `to`, where the caller has seen to the room; returns what is behind them. */

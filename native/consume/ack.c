@@ -1,5 +1,6 @@
 /* ack.c: the verbs that clients send back for a delivered message, with exactly the spellings that the reference
  * accepts. */
+#include "text/blank.h"
 #include "text/duration.h"
 #include "text/json.h"
 #include "consume/private.h"
@@ -64,20 +65,9 @@ static void acknowledge(consumer_t *consumer, uint64_t seq, uint64_t consumer_se
     }
 }
 
-static bytes_t trim(bytes_t text) {
-    while (text.size > 0 && (text.at[0] == ' ' || (text.at[0] >= '\t' && text.at[0] <= '\r'))) {
-        text = bytes_of(text.at + 1, text.size - 1);
-    }
-    while (text.size > 0
-           && (text.at[text.size - 1] == ' ' || (text.at[text.size - 1] >= '\t' && text.at[text.size - 1] <= '\r'))) {
-        text.size--;
-    }
-    return text;
-}
-
 /* "1.5s" or {"delay":ns}. false: none was given, or one that cannot be read: a plain NAK. */
 static bool nak_delay(bytes_t argument, int64_t *delay_ns) {
-    argument = trim(argument);
+    argument = trim_white(argument);
     if (argument.size == 0) return false;
     if (argument.at[0] != '{') return duration_parse(argument, delay_ns) == STATUS_OK;
     json_error_t error;
@@ -137,7 +127,7 @@ static void terminate(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq,
     } else {
         settle_row(consumer, row);
     }
-    consumer_advise(consumer, ADVISORY_TERMINATED, seq, consumer_seq, deliveries, 0, trim(reason));
+    consumer_advise(consumer, ADVISORY_TERMINATED, seq, consumer_seq, deliveries, 0, trim_white(reason));
 }
 
 static bytes_t behind(bytes_t body, uint32_t size) {

@@ -3,9 +3,13 @@
  * files. */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "text/subject.h"
 #include "consume/private.h"
+
+#define CONSUMERS_MIN 4 /* of one stream, room for at first */
+#define HEAP_MIN 16     /* of all streams */
 
 static uint64_t consumer_key(uint32_t stream_id, uint32_t consumer_id) {
     return (uint64_t)stream_id << 32 | consumer_id;
@@ -85,21 +89,15 @@ static status_t consumer_enter(consumer_t *consumer) {
     group_t *group = consumer->group;
     consume_t *consume = consumer->consume;
     if (consume_find(consume, group->stream_id, consumer->setup.id) != NULL) return STATUS_EXISTS;
-    if (group->count == group->capacity) {
-        uint32_t capacity = group->capacity ? group->capacity * 2 : 4;
-        consumer_t **larger = realloc(group->consumers, capacity * sizeof(consumer_t *));
-        if (!larger) return STATUS_NO_MEMORY;
-        group->consumers = larger;
-        group->capacity = capacity;
+    status_t status =
+        array_reserve(&group->consumers, &group->capacity, group->count + 1u, CONSUMERS_MIN, sizeof(consumer_t *));
+    if (status == STATUS_OK) {
+        status = array_reserve(&consume->heap, &consume->heap_capacity, consume->consumers.count + 1u, HEAP_MIN,
+                               sizeof(consumer_t *));
     }
-    if (consume->heap_capacity <= consume->consumers.count) {
-        uint32_t capacity = consume->heap_capacity ? consume->heap_capacity * 2 : 16;
-        consumer_t **larger = realloc(consume->heap, capacity * sizeof(consumer_t *));
-        if (!larger) return STATUS_NO_MEMORY;
-        consume->heap = larger;
-        consume->heap_capacity = capacity;
+    if (status == STATUS_OK) {
+        status = table_put(&consume->consumers, consumer_key(group->stream_id, consumer->setup.id), consumer);
     }
-    status_t status = table_put(&consume->consumers, consumer_key(group->stream_id, consumer->setup.id), consumer);
     if (status != STATUS_OK) return status;
     group->consumers[group->count++] = consumer;
     consumer->due_ns = NEVER;

@@ -2,6 +2,7 @@
  * starts is in start.c, what it delivers in deliver.c. */
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "text/subject.h"
 #include "consume/private.h"
 
@@ -311,10 +312,6 @@ static uint64_t purged_upto(const consumer_t *consumer) {
     return stream.first_seq > 0 ? stream.first_seq - 1 : 0;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out) {
     consume_t *consume = consumer->consume;
     consume->now = now;
@@ -323,9 +320,9 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
     out->pending = consumer_left(consumer); /* first: where it starts may not be known before */
     uint64_t purged = purged_upto(consumer);
     out->delivered_consumer = consumer->next_sequence - 1;
-    out->delivered_stream = larger(consumer->delivered_stream, purged);
+    out->delivered_stream = number_most(consumer->delivered_stream, purged);
     out->floor_consumer = consumer->floor_consumer;
-    out->floor_stream = larger(consumer->floor_stream, purged);
+    out->floor_stream = number_most(consumer->floor_stream, purged);
     out->last_delivered_ts = consumer->last_delivered_wall_ns;
     out->last_acked_ts = consumer->last_acked_wall_ns;
     out->ack_pending = consumer->pending.count;
@@ -384,7 +381,7 @@ static bool reset_allowed(consumer_t *consumer, uint64_t seq) {
 status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq) {
     consumer->consume->now = now;
     if (seq == 0) {
-        seq = larger(consumer->floor_stream, purged_upto(consumer)) + 1;
+        seq = number_most(consumer->floor_stream, purged_upto(consumer)) + 1;
     } else if (!reset_allowed(consumer, seq)) {
         return STATUS_INVALID;
     }

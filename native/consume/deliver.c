@@ -121,7 +121,8 @@ static void selection_end(selection_t *selection) {
     if (!selection->seqs) return;
     free(selection->seqs);
     selection->seqs = NULL;
-    selection->count = selection->capacity = selection->next = selection->lost = 0;
+    selection->capacity = 0;
+    selection->count = selection->next = selection->lost = 0;
 }
 
 static found_t find_new(consumer_t *consumer, outgoing_t *out) {

@@ -46,7 +46,8 @@ typedef struct group {
     consume_t *consume;
     store_stream_t *stream;
     uint32_t stream_id;
-    uint32_t count, capacity;
+    uint32_t count;
+    uint64_t capacity;
     consumer_t **consumers;
     struct group *next_sweeping;
     bool sweeping;      /* in the list of groups with messages to look at */
@@ -59,7 +60,8 @@ typedef struct group {
 /* Last per subject: the selected sequences, ascending, then everything above `resume`. */
 typedef struct selection {
     uint64_t *seqs;
-    uint32_t count, capacity, next;
+    uint32_t count, next;
+    uint64_t capacity;
     uint32_t lost;   /* of those from `next` on, so many have left the stream */
     uint64_t resume; /* 0 = the consumer has none */
 } selection_t;
@@ -127,14 +129,16 @@ struct consume {
     table_t groups, consumers; /* by stream id; by stream and consumer id */
     group_t *last_group;       /* the stream of the last hook call */
     consumer_t **heap;
-    uint32_t heap_count, heap_capacity;
+    uint32_t heap_count;
+    uint64_t heap_capacity;
     line_t ready, blocked;
     consumer_t *dirty;
     int64_t flush_after_ns; /* what is dirty waits for a flush, which may come from then on */
     group_t *sweeping;
     bool interest_changed;
     struct orphan *orphans; /* pending records that the next flush removes, see state.c */
-    uint32_t orphan_count, orphan_capacity;
+    uint32_t orphan_count;
+    uint64_t orphan_capacity;
     moment_t now; /* of the running or last call */
     uint64_t random;
     buffer_t header; /* for headers_only */

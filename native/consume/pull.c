@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "text/blank.h"
 #include "text/duration.h"
 #include "text/json.h"
 #include "consume/private.h"
@@ -345,14 +346,9 @@ static bool parse_object(bytes_t body, asked_t *asked, json_error_t *error) {
     return true;
 }
 
-static bool is_blank(uint8_t c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f';
-}
-
 static bool parse(bytes_t body, asked_t *asked, json_error_t *error) {
     *asked = (asked_t){0};
-    while (body.size > 0 && is_blank(body.at[0])) body = bytes_of(body.at + 1, body.size - 1);
-    while (body.size > 0 && is_blank(body.at[body.size - 1])) body.size--;
+    body = trim_white(body);
     if (body.size > 0 && body.at[0] == '{') return parse_object(body, asked, error);
     bytes_t digits = body;
     if (digits.size > 1 && digits.at[0] == '+') digits = bytes_of(digits.at + 1, digits.size - 1);

@@ -11,12 +11,14 @@
  */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "consume/private.h"
 
 #define SURVEY_STEP 4096 /* subjects looked at, or messages verified, in one step */
 #define SORT_RUN 4096
 #define SORT_RUNS 4 /* in one step */
 #define MERGE_STEP 65536
+#define SELECTION_MIN 64
 
 typedef enum stage { STAGE_LAST, STAGE_SUBJECTS, STAGE_RUNS, STAGE_MERGE, STAGE_VERIFY } stage_t;
 
@@ -103,12 +105,9 @@ static bool step_last(consumer_t *consumer) {
 /* ---- the newest of every subject --------------------------------------------------------------------------------- */
 
 static status_t selection_add(selection_t *selection, uint64_t seq) {
-    if (selection->count == selection->capacity) {
-        uint32_t capacity = selection->capacity ? selection->capacity * 2 : 64;
-        uint64_t *larger = realloc(selection->seqs, capacity * sizeof *larger);
-        if (!larger) return STATUS_NO_MEMORY;
-        selection->seqs = larger;
-        selection->capacity = capacity;
+    if (array_reserve(&selection->seqs, &selection->capacity, selection->count + 1u, SELECTION_MIN, sizeof(uint64_t))
+        != STATUS_OK) {
+        return STATUS_NO_MEMORY;
     }
     selection->seqs[selection->count++] = seq;
     return STATUS_OK;

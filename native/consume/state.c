@@ -1,5 +1,6 @@
 /* state.c: writing and reading what state.h draws. */
 #include "consume/state.h"
+#include "base/array.h"
 #include "store/record.h"
 
 #include <stdlib.h>
@@ -9,6 +10,7 @@ typedef struct orphan {
     uint8_t key[16];
 } orphan_t;
 
+#define ORPHANS_MIN 64
 #define ORPHANS_MAX 65536 /* beyond that a record is left behind, and loading removes it */
 
 static store_t *store_of(const consumer_t *consumer) {
@@ -84,13 +86,11 @@ void state_row_gone(consumer_t *consumer, uint32_t row) {
 bool state_orphan(consumer_t *consumer, uint64_t seq) {
     consume_t *consume = consumer->consume;
     if (!state_kept(consumer)) return true;
-    if (consume->orphan_count == consume->orphan_capacity) {
-        uint32_t capacity = consume->orphan_capacity ? consume->orphan_capacity * 2 : 64;
-        if (capacity > ORPHANS_MAX) return false;
-        orphan_t *larger = realloc(consume->orphans, capacity * sizeof *larger);
-        if (!larger) return false;
-        consume->orphans = larger;
-        consume->orphan_capacity = capacity;
+    if (consume->orphan_count == ORPHANS_MAX
+        || array_reserve(&consume->orphans, &consume->orphan_capacity, consume->orphan_count + 1u, ORPHANS_MIN,
+                         sizeof(orphan_t))
+               != STATUS_OK) {
+        return false;
     }
     orphan_t *orphan = &consume->orphans[consume->orphan_count++];
     orphan->store = store_of(consumer);

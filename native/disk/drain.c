@@ -23,12 +23,6 @@ typedef struct work {
     uint32_t done; /* in the open piece */
 } work_t;
 
-static int order(bytes_t a, bytes_t b) {
-    uint32_t size = a.size < b.size ? a.size : b.size;
-    int compared = size > 0 ? memcmp(a.at, b.at, size) : 0;
-    return compared != 0 ? compared : (a.size > b.size) - (a.size < b.size);
-}
-
 /* ---- what comes later -------------------------------------------------------------------------------------------- */
 
 static void add_range(work_t *work, const batch_op_t *op, uint64_t position) {
@@ -67,8 +61,8 @@ static bool stays(const work_t *work, const batch_op_t *op, uint64_t position) {
     }
     for (uint32_t i = 0; i < work->range_count; i++) {
         const range_t *range = &work->ranges[i];
-        if (range->db == op->db && range->position > position && order(range->from, op->key) <= 0
-            && order(op->key, range->to) < 0) {
+        if (range->db == op->db && range->position > position && bytes_compare(range->from, op->key) <= 0
+            && bytes_compare(op->key, range->to) < 0) {
             return false;
         }
     }

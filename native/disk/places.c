@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "disk/places.h"
+#include "base/array.h"
 
 #define CAPACITY_MIN 64
+#define RUNS_MIN 16
 #define CAPACITY_KEEP 4096
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
@@ -87,14 +89,9 @@ static bool sooner(expiry_t a, expiry_t b) {
 }
 
 status_t expiries_push(expiries_t *expiries, expiry_t entry) {
-    if (expiries->count == expiries->capacity) {
-        uint64_t capacity = expiries->capacity > 0 ? expiries->capacity * 2 : CAPACITY_MIN;
-        expiry_t *at = realloc(expiries->at, capacity * sizeof *at);
-        if (at == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        expiries->at = at;
-        expiries->capacity = capacity;
+    if (array_reserve(&expiries->at, &expiries->capacity, expiries->count + 1, CAPACITY_MIN, sizeof(expiry_t))
+        != STATUS_OK) {
+        return STATUS_NO_MEMORY;
     }
     uint64_t i = expiries->count++;
     while (i > 0 && sooner(entry, expiries->at[(i - 1) / 2])) {
@@ -151,14 +148,9 @@ void expiries_drop_below(expiries_t *expiries, uint64_t position) {
 /* ---- newcomers --------------------------------------------------------------------------------------------------- */
 
 status_t newcomers_push(newcomers_t *newcomers, uint64_t position) {
-    if (newcomers->count == newcomers->capacity) {
-        uint64_t capacity = newcomers->capacity > 0 ? newcomers->capacity * 2 : CAPACITY_MIN;
-        uint64_t *at = realloc(newcomers->at, capacity * sizeof *at);
-        if (at == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        newcomers->at = at;
-        newcomers->capacity = capacity;
+    if (array_reserve(&newcomers->at, &newcomers->capacity, newcomers->count + 1, CAPACITY_MIN, sizeof(uint64_t))
+        != STATUS_OK) {
+        return STATUS_NO_MEMORY;
     }
     newcomers->at[newcomers->count++] = position;
     return STATUS_OK;
@@ -185,14 +177,9 @@ status_t births_push(births_t *births, uint64_t position) {
     run_t *last = births->run_count > 0 ? &births->runs[births->run_count - 1] : NULL;
     uint64_t begin = births->run_count > 1 ? births->runs[births->run_count - 2].end : 0;
     if (last == NULL || last->closed || last->end - begin == BIRTH_RUN) {
-        if (births->run_count == births->run_capacity) {
-            uint32_t capacity = births->run_capacity > 0 ? births->run_capacity * 2 : 16;
-            run_t *larger = realloc(births->runs, capacity * sizeof *larger);
-            if (larger == NULL) {
-                return STATUS_NO_MEMORY;
-            }
-            births->runs = larger;
-            births->run_capacity = capacity;
+        if (array_reserve(&births->runs, &births->run_capacity, births->run_count + 1u, RUNS_MIN, sizeof(run_t))
+            != STATUS_OK) {
+            return STATUS_NO_MEMORY;
         }
         last = &births->runs[births->run_count];
         *last = (run_t){.end = births->list.count};

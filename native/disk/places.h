@@ -57,7 +57,7 @@ typedef struct births {
     newcomers_t list;
     run_t *runs;
     uint32_t run_count;
-    uint32_t run_capacity;
+    uint64_t run_capacity;
 } births_t;
 
 status_t places_reserve(places_t *places);

@@ -1,5 +1,6 @@
 /* sizes.c: see sizes.h. */
 #include "disk/sizes.h"
+#include "base/number.h"
 
 #include "disk/batch.h"
 #include "disk/journal.h"
@@ -18,28 +19,22 @@
 _Static_assert(MAP_MAX_32 + MAP_MAX_32_MEMORY + 2 * (JOURNAL_MAX_32 + SIZES_MEMORY_RING_32) <= SIZES_ADDRESS_32,
                "both maps and both doubled rings fit beside the process on 32 bit");
 
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-static uint64_t most(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
 static uint64_t ring_of(uint64_t max_bytes, uint64_t journal_size, bool memory, bool narrow) {
     if (memory) {
         return narrow ? SIZES_MEMORY_RING_32 : SIZES_MEMORY_RING;
     }
     uint64_t ring = journal_size;
     if (ring == 0) {
-        ring = max_bytes == 0 ? STORE_JOURNAL_SIZE : least(most(max_bytes / 8, JOURNAL_MIN), STORE_JOURNAL_SIZE);
+        ring = max_bytes == 0 ? STORE_JOURNAL_SIZE
+                              : number_least(number_most(max_bytes / 8, JOURNAL_MIN), STORE_JOURNAL_SIZE);
     }
-    ring = narrow ? least(ring, JOURNAL_MAX_32) : ring;
-    return (most(ring, BATCH_RING_MIN) + JOURNAL_STEP - 1) / JOURNAL_STEP * JOURNAL_STEP;
+    ring = narrow ? number_least(ring, JOURNAL_MAX_32) : ring;
+    return (number_most(ring, BATCH_RING_MIN) + JOURNAL_STEP - 1) / JOURNAL_STEP * JOURNAL_STEP;
 }
 
 uint64_t sizes_ring_within(uint64_t ring, uint64_t ring_max) {
-    return ring_max == 0 ? ring : least(ring, most(ring_max, BATCH_RING_MIN) / JOURNAL_STEP * JOURNAL_STEP);
+    return ring_max == 0 ? ring
+                         : number_least(ring, number_most(ring_max, BATCH_RING_MIN) / JOURNAL_STEP * JOURNAL_STEP);
 }
 
 store_sizes_t sizes_choose(uint64_t max_bytes, uint64_t journal_size, bool memory, uint32_t pointer_size) {
@@ -47,12 +42,12 @@ store_sizes_t sizes_choose(uint64_t max_bytes, uint64_t journal_size, bool memor
     store_sizes_t sizes = {.ring = ring_of(max_bytes, journal_size, memory, narrow)};
     uint64_t limit = !narrow ? MAP_MAX : memory ? MAP_MAX_32_MEMORY : MAP_MAX_32;
     uint64_t reserve = 3 * sizes.ring + MAP_MIN;
-    uint64_t data = max_bytes == 0 ? MAP_UNLIMITED : least(max_bytes, limit);
-    sizes.map = least(data + data / 2 + reserve, limit); /* free pages, page ends */
+    uint64_t data = max_bytes == 0 ? MAP_UNLIMITED : number_least(max_bytes, limit);
+    sizes.map = number_least(data + data / 2 + reserve, limit); /* free pages, page ends */
     sizes.budget = sizes.map > 2 * reserve ? sizes.map - reserve : sizes.map / 2;
     if (max_bytes != 0) {
-        uint64_t journal = memory ? 0 : least(sizes.ring, max_bytes / 4);
-        sizes.budget = least(sizes.budget, most(max_bytes - journal, BUDGET_MIN));
+        uint64_t journal = memory ? 0 : number_least(sizes.ring, max_bytes / 4);
+        sizes.budget = number_least(sizes.budget, number_most(max_bytes - journal, BUDGET_MIN));
     }
     return sizes;
 }

@@ -1,5 +1,6 @@
 /* space.c: see space.h. */
 #include "disk/space.h"
+#include "base/number.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define RESERVE_MIN (2 * MIB)
@@ -18,14 +19,6 @@
 #define GROWTH_DOWN 2
 #define PUBLISHERS_PART 8 /* the ring's last eighth is left to deletions, acks and consumer states */
 
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
-static uint64_t less(uint64_t a, uint64_t b) {
-    return a > b ? a - b : 0;
-}
-
 static uint64_t ceiling(const space_t *space) {
     return space->ring - space->ring / PUBLISHERS_PART;
 }
@@ -41,19 +34,20 @@ uint64_t space_wanted(const space_t *space) {
         return reserve;
     }
     if (space->disk_free > PLENTY) {
-        return reserve + least(full, AHEAD_IDLE);
+        return reserve + number_least(full, AHEAD_IDLE);
     }
     uint64_t part = space->disk_free / 8;
-    return reserve + least(full, part > AHEAD_MIN ? part : AHEAD_MIN);
+    return reserve + number_least(full, part > AHEAD_MIN ? part : AHEAD_MIN);
 }
 
 uint64_t space_admits(const space_t *space, space_short_t *by) {
     uint64_t safe = space->memory ? SAFE_MEMORY : space->firm ? SAFE : SAFE_LOOSE;
-    uint64_t free_bytes = space->ahead + less(space->disk_free, safe);
-    uint64_t room = least(free_bytes, space->map_left) + space->free_pages / 2; /* free pages may lie in pieces */
-    uint64_t by_disk = less(room, space_reserve(space)) / GROWTH_UP * GROWTH_DOWN;
-    uint64_t by_limit = less(space->budget, less(space->used, space->free_pages)) / 2;
-    uint64_t admits = least(least(by_disk, by_limit), ceiling(space));
+    uint64_t free_bytes = space->ahead + number_less(space->disk_free, safe);
+    uint64_t room =
+        number_least(free_bytes, space->map_left) + space->free_pages / 2; /* free pages may lie in pieces */
+    uint64_t by_disk = number_less(room, space_reserve(space)) / GROWTH_UP * GROWTH_DOWN;
+    uint64_t by_limit = number_less(space->budget, number_less(space->used, space->free_pages)) / 2;
+    uint64_t admits = number_least(number_least(by_disk, by_limit), ceiling(space));
     *by = admits >= SPACE_RESUME                                ? SPACE_ENOUGH
           : by_disk < by_limit && free_bytes <= space->map_left ? SPACE_DISK
                                                                 : SPACE_LIMIT;

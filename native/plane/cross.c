@@ -209,7 +209,7 @@ uint32_t cross(plane_t *plane, const publication_t *publication, const crossings
     return taken;
 }
 
-static void note(crossings_t *crossings, import_t *import) {
+static void note_import(crossings_t *crossings, import_t *import) {
     import->noted = true;
     import->next_crossing = NULL;
     *(crossings->first == NULL ? &crossings->first : &crossings->last->next_crossing) = import;
@@ -230,7 +230,7 @@ static bool note_shadow(const plane_t *plane, const shadow_t *shadow, const byte
         }
         import->publication = plane->publication;
         import->queue_count = 0;
-        note(crossings, import);
+        note_import(crossings, import);
     }
     if (queue != NULL && import->queue_count < OP_QUEUES_MAX) {
         import->queues[import->queue_count++] = *queue;
@@ -257,7 +257,7 @@ bool cross_note(const plane_t *plane, const publication_t *publication, const ro
     if (import->noted) {
         return false;
     }
-    note(crossings, import);
+    note_import(crossings, import);
     return true;
 }
 
@@ -298,8 +298,26 @@ static bool note_other_side(other_sides_t *others, const route_target_t *target,
     return true;
 }
 
-static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow,
-                        uint32_t depth);
+/* Who may get a message: the plain targets, or the members of one group. */
+typedef struct receivers {
+    route_target_t *const *at;
+    uint32_t count;
+} receivers_t;
+
+static receivers_t receivers_of(const route_match_t *match, bytes_t group) {
+    if (group.size == 0) {
+        return (receivers_t){.at = match->plain, .count = match->plain_count};
+    }
+    for (uint32_t i = 0; i < match->group_count; i++) {
+        if (bytes_equal(match->groups[i].queue, group)) {
+            return (receivers_t){.at = match->groups[i].members, .count = match->groups[i].count};
+        }
+    }
+    return (receivers_t){.at = NULL, .count = 0};
+}
+
+static delivered_t look_in(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow,
+                           uint32_t depth);
 
 static delivered_t look_over(plane_t *plane, const other_sides_t *others, account_t *account, bytes_t subject,
                              bytes_t group, uint32_t depth) {
@@ -311,7 +329,7 @@ static delivered_t look_over(plane_t *plane, const other_sides_t *others, accoun
             continue;
         }
         delivered_t there =
-            look(plane, others->imports[i]->importer, text_bytes(&local), group, FOLLOW_NOTHING, depth + 1);
+            look_in(plane, others->imports[i]->importer, text_bytes(&local), group, FOLLOW_NOTHING, depth + 1);
         if (there == DELIVERED_FULL) {
             return there;
         }
@@ -320,7 +338,7 @@ static delivered_t look_over(plane_t *plane, const other_sides_t *others, accoun
     const reply_t *reply = others->reply ? reply_find(plane, account, subject) : NULL;
     if (reply != NULL) {
         delivered_t there =
-            look(plane, reply->requester, bytes_of(reply->at, reply->size), BYTES_NONE, FOLLOW_REPLIES, depth + 1);
+            look_in(plane, reply->requester, bytes_of(reply->at, reply->size), BYTES_NONE, FOLLOW_REPLIES, depth + 1);
         found = there == DELIVERED_NO_INTEREST ? found : there;
     }
     return found;
@@ -328,31 +346,22 @@ static delivered_t look_over(plane_t *plane, const other_sides_t *others, accoun
 
 /* The match is read to its end before another domain is asked: that might be this one again, and its memory used anew.
  */
-static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow,
-                        uint32_t depth) {
+static delivered_t look_in(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow,
+                           uint32_t depth) {
     const route_match_t *match = route_match(account->route, subject);
-    route_target_t *const *targets = match->plain;
-    uint32_t count = match->plain_count;
+    receivers_t receivers = receivers_of(match, group);
     bool found = group.size == 0 && match->group_count != 0;
-    if (group.size != 0) {
-        count = 0;
-        for (uint32_t i = 0; i < match->group_count; i++) {
-            if (bytes_equal(match->groups[i].queue, group)) {
-                targets = match->groups[i].members;
-                count = match->groups[i].count;
-            }
-        }
-    }
     other_sides_t others = {.count = 0, .reply = false};
     bool full = false;
-    for (uint32_t i = 0; i < count && !full; i++) {
-        if (traits_of(targets[i])->jetstream) {
+    for (uint32_t i = 0; i < receivers.count && !full; i++) {
+        const route_target_t *target = receivers.at[i];
+        if (traits_of(target)->jetstream) {
             continue;
         }
-        if (traits_of(targets[i])->peer) {
-            full = peer_is_full(plane, ((const subscription_t *)targets[i]->owner)->peer);
+        if (traits_of(target)->peer) {
+            full = peer_is_full(plane, ((const subscription_t *)target->owner)->peer);
         }
-        found = !note_other_side(&others, targets[i], follow) || found;
+        found = !note_other_side(&others, target, follow) || found;
     }
     if (full) {
         return DELIVERED_FULL;
@@ -367,51 +376,36 @@ static delivered_t look(plane_t *plane, account_t *account, bytes_t subject, byt
 }
 
 delivered_t look_at_receivers(plane_t *plane, account_t *account, bytes_t subject, bytes_t group) {
-    return look(plane, account, subject, group, FOLLOW_ALL, 0);
+    return look_in(plane, account, subject, group, FOLLOW_ALL, 0);
 }
 
-static bool anybody(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, uint32_t depth) {
+static bool interest_in(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, uint32_t depth) {
     const route_match_t *match = route_match(account->route, subject);
-    route_target_t *const *targets = match->plain;
-    uint32_t count = match->plain_count;
-    for (uint32_t i = 0; i < match->group_count && group.size != 0; i++) {
-        if (bytes_equal(match->groups[i].queue, group)) {
-            return match->groups[i].count != 0;
-        }
-    }
+    receivers_t receivers = receivers_of(match, group);
     if (group.size != 0) {
-        return false;
+        return receivers.count != 0;
     }
     bool reply_only = false;
-    for (uint32_t i = 0; i < count; i++) {
-        if (targets[i]->kind != TARGET_REPLY && !traits_of(targets[i])->jetstream) {
+    for (uint32_t i = 0; i < receivers.count; i++) {
+        const route_target_t *target = receivers.at[i];
+        if (target->kind != TARGET_REPLY && !traits_of(target)->jetstream) {
             return true;
         }
-        reply_only = reply_only || targets[i]->kind == TARGET_REPLY;
+        reply_only = reply_only || target->kind == TARGET_REPLY;
     }
     const reply_t *reply = reply_only && depth < CROSSING_DEPTH_MAX ? reply_find(plane, account, subject) : NULL;
-    return reply != NULL && anybody(plane, reply->requester, bytes_of(reply->at, reply->size), BYTES_NONE, depth + 1);
+    return reply != NULL
+           && interest_in(plane, reply->requester, bytes_of(reply->at, reply->size), BYTES_NONE, depth + 1);
 }
 
 bool account_interest(plane_t *plane, account_t *account, bytes_t subject, bytes_t group) {
-    return anybody(plane, account, subject, group, 0);
+    return interest_in(plane, account, subject, group, 0);
 }
 
 bool account_exact_interest(const account_t *account, bytes_t subject, bytes_t group) {
-    const route_match_t *match = route_match(account->route, subject);
-    route_target_t *const *targets = match->plain;
-    uint32_t count = match->plain_count;
-    if (group.size != 0) {
-        count = 0;
-        for (uint32_t i = 0; i < match->group_count; i++) {
-            if (bytes_equal(match->groups[i].queue, group)) {
-                targets = match->groups[i].members;
-                count = match->groups[i].count;
-            }
-        }
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        if (bytes_equal(targets[i]->subject, subject) && !traits_of(targets[i])->jetstream) {
+    receivers_t receivers = receivers_of(route_match(account->route, subject), group);
+    for (uint32_t i = 0; i < receivers.count; i++) {
+        if (bytes_equal(receivers.at[i]->subject, subject) && !traits_of(receivers.at[i])->jetstream) {
             return true;
         }
     }

@@ -88,10 +88,6 @@ status_t leaf_admitted(plane_t *plane, peer_t *peer) {
 
 /* ---- interest ---------------------------------------------------------------------------------------------------- */
 
-static bool is_hub(const peer_t *peer) {
-    return (peer->flags & VERDICT_SPOKE) != 0;
-}
-
 static void close_for(plane_t *plane, peer_t *peer, uint32_t reason, const char *before, bytes_t subject,
                       const char *after) {
     text_t text;
@@ -116,7 +112,7 @@ static bool may_be_asked(plane_t *plane, peer_t *peer, bytes_t subject) {
     if (permissions_leaf_asked(peer->permissions, subject)) {
         return true;
     }
-    if (!is_hub(peer) && !subject_has_wildcard(subject) && !is_domain_family(subject)) {
+    if (!peer_is_hub(peer) && !subject_has_wildcard(subject) && !is_domain_family(subject)) {
         close_for(plane, peer, CLOSE_PERMISSION, "Permissions Violation for Subscription to \"", subject, "\"");
     }
     return false;
@@ -167,7 +163,7 @@ static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void refuse(plane_t *plane, peer_t *peer, bytes_t subject) {
-    if (!is_hub(peer) && !is_domain_family(subject)) {
+    if (!peer_is_hub(peer) && !is_domain_family(subject)) {
         close_for(plane, peer, CLOSE_PERMISSION, "Permissions Violation for Publish to \"", subject, "\"");
     }
 }

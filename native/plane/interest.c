@@ -169,10 +169,6 @@ void interest_free(interest_t *interest) {
 
 /* ---- what a link sees -------------------------------------------------------------------------------------------- */
 
-static bool is_hub(const peer_t *peer) {
-    return (peer->flags & VERDICT_SPOKE) != 0;
-}
-
 static bool same_cluster(const peer_t *a, const peer_t *b) {
     return a->cluster.size != 0 && bytes_equal(a->cluster, b->cluster);
 }
@@ -208,7 +204,7 @@ static uint64_t own_weight(plane_t *plane, peer_t *peer, bytes_t subject, bytes_
 /* plane->interest_looks is of this entry and this `changing`. */
 static uint64_t seen_by(plane_t *plane, peer_t *peer, const interest_entry_t *entry, const peer_t *changing) {
     uint64_t sum = entry->local + entry->spokes;
-    if (is_hub(peer)) {
+    if (peer_is_hub(peer)) {
         return sum;
     }
     sum += entry->hubs;
@@ -245,13 +241,13 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     }
     interest_entry_t *entry = entry_find(interest, subscription_hash(subject, queue), subject, queue);
     check(entry != NULL);
-    uint64_t *part = origin == NULL ? &entry->local : is_hub(origin) ? &entry->hubs : &entry->spokes;
+    uint64_t *part = origin == NULL ? &entry->local : peer_is_hub(origin) ? &entry->hubs : &entry->spokes;
     check(*part >= before);
     *part -= before;
     plane->interest_looks++;
     for (peer_t *peer = account->leafs; peer != NULL; peer = peer->next_leaf) {
-        bool sees =
-            origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(is_hub(peer) && is_hub(origin)));
+        bool sees = origin == NULL
+                    || (peer != origin && !same_cluster(peer, origin) && !(peer_is_hub(peer) && peer_is_hub(origin)));
         if (!sees || (!peer->hearing.told_all && entry->hash >= peer->hearing.told_below)) {
             continue;
         }
@@ -285,7 +281,7 @@ static bool count_local(void *context, route_target_t *target) {
         bool announced;
         shadow_interest(target, &announced, &origin);
     }
-    *(origin == NULL ? &entry->local : is_hub(origin) ? &entry->hubs : &entry->spokes) += target->weight;
+    *(origin == NULL ? &entry->local : peer_is_hub(origin) ? &entry->hubs : &entry->spokes) += target->weight;
     return true;
 }
 

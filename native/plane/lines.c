@@ -24,6 +24,7 @@
 #include "wire/emit.h"
 #include "wire/op.h"
 #include "wire/parse.h"
+
 static void bad_input_told(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t input) {
     violation_t refusal = {.code = REFUSED_PROTOCOL,
                            .subject = bytes_of(input.at, input.size < SHOWN_BYTES ? input.size : SHOWN_BYTES)};
@@ -63,19 +64,23 @@ static void trace(plane_t *plane, peer_t *peer, bytes_t input) {
     (void)pressure_offer(plane, peer, entry);
 }
 
+/* The operation that input begins with. false: none that is whole, or none at all, and the peer is doomed. */
+static inline bool first_operation(plane_t *plane, peer_t *peer, bytes_t input, op_t *op, uint32_t *taken) {
+    wire_error_t error = WIRE_ERROR_NONE;
+    *taken = 0;
+    wire_verdict_t verdict = wire_parse(&peer->parser, input, op, taken, &error);
+    if (LEAF_UNLIKELY(verdict == WIRE_BAD)) {
+        bad_input(plane, peer, error, input);
+    }
+    return verdict == WIRE_OP;
+}
+
 static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
     uint32_t used = 0;
     op_t op;
     while (peer->state == PEER_GREETING && used < input.size && peer->protocol->greets(plane, peer, input.at[used])) {
-        wire_error_t error = WIRE_ERROR_NONE;
-        uint32_t taken = 0;
-        wire_verdict_t verdict =
-            wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
-        if (verdict == WIRE_MORE) {
-            break;
-        }
-        if (verdict == WIRE_BAD) {
-            bad_input(plane, peer, error, bytes_of(input.at + used, input.size - used));
+        uint32_t taken;
+        if (!first_operation(plane, peer, bytes_after(input, used), &op, &taken)) {
             break;
         }
         if (plane->limits.trace != 0) {
@@ -129,15 +134,8 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
     uint64_t until = (work_done(plane, steps) + (plane->input_work != 0 ? plane->input_work : INPUT_WORK_MAX))
                      | (INPUT_TIME_OPS - 1);
     while (peer->state == PEER_ADMITTED && !(peer->held_back | peer->throttled)) {
-        wire_error_t error = WIRE_ERROR_NONE;
-        uint32_t taken = 0;
-        wire_verdict_t verdict =
-            wire_parse(&peer->parser, bytes_of(input.at + used, input.size - used), &op, &taken, &error);
-        if (verdict == WIRE_MORE) {
-            break;
-        }
-        if (LEAF_UNLIKELY(verdict == WIRE_BAD)) {
-            bad_input(plane, peer, error, bytes_of(input.at + used, input.size - used));
+        uint32_t taken;
+        if (!first_operation(plane, peer, bytes_after(input, used), &op, &taken)) {
             break;
         }
         if (LEAF_UNLIKELY(plane->throttling) && throttle_holds(plane, peer, &op)) {

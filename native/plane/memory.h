@@ -31,8 +31,5 @@ typedef struct memory {
 uint64_t memory_share(uint64_t limit, uint32_t which);
 void memory_open(plane_t *plane);
 void memory_tick(plane_t *plane); /* once a tick */
-struct peer;
-/* throttle.c: it published into a stream of that store; looked at behind the message. */
-void core_fed(plane_t *plane, struct peer *peer, uint32_t which);
 
 #endif

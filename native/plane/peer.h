@@ -174,6 +174,10 @@ static inline bool peer_is_read(const peer_t *peer) {
     return (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled && !peer->held_back
            && peer->stalled_until_ns == 0;
 }
+/* Of a link: are we the spoke of it? */
+static inline bool peer_is_hub(const peer_t *peer) {
+    return (peer->flags & VERDICT_SPOKE) != 0;
+}
 void peer_again(plane_t *plane, peer_t *peer);
 /* Acts on input (what was kept and what came) and keeps what is left. */
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input);

@@ -32,6 +32,7 @@
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "plane/target.h"
+#include "plane/throttle.h"
 #include "route/route.h"
 #include "text/text.h"
 #include "wire/emit.h"
@@ -175,7 +176,7 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
 /* It stored something: who feeds a store waits while that lags. */
 static void note_producer(plane_t *plane, const publication_t *publication, uint32_t which_store) {
     if (publication->origin != NULL) {
-        core_fed(plane, publication->origin, which_store);
+        throttle_fed(plane, publication->origin, which_store);
     }
 }
 

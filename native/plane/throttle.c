@@ -8,7 +8,6 @@
 #include "net/conn.h"
 #include "plane/account.h"
 #include "plane/mapping.h"
-#include "plane/memory.h"
 #include "plane/subscription.h"
 #include "route/route.h"
 #include "jetstream/js.h"
@@ -23,9 +22,9 @@ static void throttle_one(plane_t *plane, peer_t *peer) {
     }
 }
 
-void core_fed(plane_t *plane, peer_t *peer, uint32_t which) {
+void throttle_fed(plane_t *plane, peer_t *peer, uint32_t which_store) {
     peer->producer = true;
-    if (LEAF_UNLIKELY(js_lagging(&plane->js, which))) {
+    if (LEAF_UNLIKELY(js_lagging(&plane->js, which_store))) {
         throttle_one(plane, peer);
     }
 }

@@ -19,6 +19,8 @@
 #include "plane/plane.h"
 #include "wire/op.h"
 
+/* It published into a stream of that store: does the store lag now? Asked behind each such message. */
+void throttle_fed(plane_t *plane, peer_t *peer, uint32_t which_store);
 bool throttle_waits(plane_t *plane, peer_t *peer);                 /* all input of this one waits */
 bool throttle_holds(plane_t *plane, peer_t *peer, const op_t *op); /* this operation, and what is behind it, waits */
 void throttle_tick(plane_t *plane);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "text/subject.h"
@@ -10,6 +11,7 @@
 
 #define TRIE_CHILDREN_FIRST 4u
 #define TRIE_GROUPS_FIRST 2u
+#define FOUND_MIN 16
 
 /* ---- target lists ------------------------------------------------------------------------------------------------ */
 
@@ -320,14 +322,9 @@ static status_t found_add(trie_found_t *found, trie_node_t *node) {
     if (node->plain.count == 0 && node->group_count == 0) {
         return STATUS_OK;
     }
-    if (found->count == found->capacity) {
-        uint32_t capacity = found->capacity == 0 ? 16 : found->capacity * 2;
-        trie_node_t **grown = realloc(found->nodes, (size_t)capacity * sizeof(trie_node_t *));
-        if (grown == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        found->nodes = grown;
-        found->capacity = capacity;
+    if (array_reserve(&found->nodes, &found->capacity, found->count + 1u, FOUND_MIN, sizeof(trie_node_t *))
+        != STATUS_OK) {
+        return STATUS_NO_MEMORY;
     }
     found->nodes[found->count++] = node;
     return STATUS_OK;
@@ -356,21 +353,9 @@ static status_t find_below(trie_node_t *node, token_walk_t left, trie_found_t *f
     return status;
 }
 
-/* Such a subject is legal to publish and matches nothing, not even '>'. */
-static bool has_empty_token(bytes_t subject) {
-    uint8_t before = '.';
-    for (uint32_t i = 0; i < subject.size; i++) {
-        if (subject.at[i] == '.' && before == '.') {
-            return true;
-        }
-        before = subject.at[i];
-    }
-    return before == '.';
-}
-
 status_t trie_find(trie_node_t *root, bytes_t subject, trie_found_t *found) {
     found->count = 0;
-    if (has_empty_token(subject)) {
+    if (subject_has_empty_token(subject)) {
         return STATUS_OK;
     }
     return find_below(root, tokens_of(subject), found);

@@ -54,7 +54,7 @@ void trie_prune(trie_node_t *node);
 typedef struct trie_found {
     trie_node_t **nodes;
     uint32_t count;
-    uint32_t capacity;
+    uint64_t capacity;
     uint64_t steps; /* nodes that were looked at, ever */
 } trie_found_t;
 

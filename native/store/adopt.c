@@ -5,18 +5,16 @@
  */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/check.h"
 #include "store/core.h"
 
+#define ADOPTED_MIN 4096
+
 static status_t add(adopted_t *adopted, const batch_op_t *op, uint64_t position) {
-    if (adopted->count == adopted->capacity) {
-        uint64_t capacity = adopted->capacity > 0 ? adopted->capacity * 2 : 4096;
-        adoptee_t *at = realloc(adopted->at, capacity * sizeof *at);
-        if (at == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        adopted->at = at;
-        adopted->capacity = capacity;
+    if (array_reserve(&adopted->at, &adopted->capacity, adopted->count + 1, ADOPTED_MIN, sizeof(adoptee_t))
+        != STATUS_OK) {
+        return STATUS_NO_MEMORY;
     }
     adopted->at[adopted->count++] = (adoptee_t){.stream = load_be32(op->key.at), .db = op->db, .position = position};
     return STATUS_OK;

@@ -24,6 +24,7 @@
 #define STORE_ALARMS_MAX 64
 #define STORE_TOLD_MAX 64 /* a damaged message is alarmed once, not each time that it is asked for */
 #define STORE_LAST_ID_MAX 512
+#define STREAMS_MIN 64 /* that a list of streams has room for at first */
 /* of subject, header and payload; larger is refused, as by the reference */
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20)
 #define STREAM_PROMISE 768 /* bytes that closing a batch needs for one touched stream */
@@ -108,7 +109,7 @@ struct store_stream {
 typedef struct stream_list {
     store_stream_t **at;
     uint32_t count;
-    uint32_t capacity;
+    uint64_t capacity;
 } stream_list_t;
 
 struct store {

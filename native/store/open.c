@@ -28,9 +28,9 @@ status_t opening_fail(opening_t *opening, status_t status, const char *what, int
     return status;
 }
 
-static status_t path_of(const store_t *store, const char *name, char path[4096]) {
-    int size = snprintf(path, 4096, "%s/%s", store->directory, name);
-    return size > 0 && size < 4096 ? STATUS_OK : STATUS_INVALID;
+bool store_path(const store_t *store, const char *name, char path[STORE_PATH_MAX]) {
+    int size = snprintf(path, STORE_PATH_MAX, "%s/%s", store->directory, name);
+    return size > 0 && size < STORE_PATH_MAX;
 }
 
 /* Names of new files are durable only when their directory is. Where it cannot be synced (some file systems) there is
@@ -44,16 +44,16 @@ static void sync_names(const char *directory) {
 }
 
 static void sync_directory(const store_t *store) {
-    char path[4096];
+    char path[STORE_PATH_MAX];
     sync_names(store->directory);
-    if (path_of(store, "..", path) == STATUS_OK) {
+    if (store_path(store, "..", path)) {
         sync_names(path);
     }
 }
 
 static status_t make_directory(opening_t *opening) {
     const char *directory = opening->store->directory;
-    char path[4096];
+    char path[STORE_PATH_MAX];
     size_t size = strlen(directory);
     if (size == 0 || size >= sizeof path) {
         return opening_fail(opening, STATUS_INVALID, "the store directory's name is not usable:", 0);
@@ -80,8 +80,8 @@ static status_t make_directory(opening_t *opening) {
 
 static status_t lock_directory(opening_t *opening) {
     store_t *store = opening->store;
-    char path[4096];
-    if (path_of(store, "lock", path) != STATUS_OK) {
+    char path[STORE_PATH_MAX];
+    if (!store_path(store, "lock", path)) {
         return opening_fail(opening, STATUS_INVALID, "the store directory's name is too long:", 0);
     }
     store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -107,9 +107,9 @@ static status_t lock_directory(opening_t *opening) {
 
 static void empty_directory(const store_t *store) {
     static const char *const names[] = {"data.mdb", "lock.mdb"};
-    char path[4096];
+    char path[STORE_PATH_MAX];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (path_of(store, names[i], path) == STATUS_OK) {
+        if (store_path(store, names[i], path)) {
             (void)unlink(path); /* what cannot go shows when the environment is opened */
         }
     }

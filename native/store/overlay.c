@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/check.h"
 #include "store/core.h"
 #include "store/overlay.h"
@@ -151,19 +152,7 @@ void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, u
 }
 
 static status_t list_reserve(stream_list_t *list, uint32_t count) {
-    if (count > list->capacity) {
-        uint32_t capacity = list->capacity > 0 ? list->capacity : 64;
-        while (capacity < count) {
-            capacity *= 2;
-        }
-        store_stream_t **at = realloc(list->at, capacity * sizeof(store_stream_t *));
-        if (at == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        list->at = at;
-        list->capacity = capacity;
-    }
-    return STATUS_OK;
+    return array_reserve(&list->at, &list->capacity, count, STREAMS_MIN, sizeof(store_stream_t *));
 }
 
 status_t lists_reserve(store_t *store, uint32_t count) {

@@ -17,6 +17,7 @@
  */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/check.h"
 #include "store/overlay.h"
 #include "store/salvage.h"
@@ -35,7 +36,7 @@ struct rebuild {
     env_t *env;
     rebuilt_t *streams;
     uint32_t count;
-    uint32_t capacity;
+    uint64_t capacity;
     uint32_t holes;
     uint32_t alarms;
     uint8_t *scratch;
@@ -87,14 +88,9 @@ static status_t stream_of(rebuild_t *rebuild, uint32_t id, rebuilt_t **out) {
             return STATUS_OK;
         }
     }
-    if (rebuild->count == rebuild->capacity) {
-        uint32_t capacity = rebuild->capacity > 0 ? rebuild->capacity * 2 : 64;
-        rebuilt_t *at = realloc(rebuild->streams, capacity * sizeof *at);
-        if (at == NULL) {
-            return STATUS_NO_MEMORY;
-        }
-        rebuild->streams = at;
-        rebuild->capacity = capacity;
+    if (array_reserve(&rebuild->streams, &rebuild->capacity, rebuild->count + 1u, STREAMS_MIN, sizeof(rebuilt_t))
+        != STATUS_OK) {
+        return STATUS_NO_MEMORY;
     }
     store_stream_t *stream = calloc(1, sizeof *stream);
     if (stream == NULL) {

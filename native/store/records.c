@@ -74,14 +74,8 @@ status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *v
 
 /* ---- in key order: home's cursor merged with young's puts -------------------------------------------------------- */
 
-static int compare(bytes_t a, bytes_t b) {
-    uint32_t size = a.size < b.size ? a.size : b.size;
-    int order = size > 0 ? memcmp(a.at, b.at, size) : 0;
-    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static int compare_slices(const void *a, const void *b) {
-    return compare(*(const bytes_t *)a, *(const bytes_t *)b);
+    return bytes_compare(*(const bytes_t *)a, *(const bytes_t *)b);
 }
 
 typedef struct merge {
@@ -96,7 +90,7 @@ typedef struct merge {
 } merge_t;
 
 static bool inside(const merge_t *merge, bytes_t key) {
-    return bytes_starts(key, merge->prefix) && compare(key, merge->after) > 0;
+    return bytes_starts(key, merge->prefix) && bytes_compare(key, merge->after) > 0;
 }
 
 static status_t gather(merge_t *merge) {
@@ -136,10 +130,10 @@ static void home_step(merge_t *merge) {
 static void home_begin(merge_t *merge) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    bytes_t from = compare(merge->after, merge->prefix) > 0 ? merge->after : merge->prefix;
+    bytes_t from = bytes_compare(merge->after, merge->prefix) > 0 ? merge->after : merge->prefix;
     status_t status = env_seek(merge->store->env, DB_RECORDS, from, &key, &value);
     home_take(merge, status, key);
-    if (merge->home_open && compare(key, merge->after) <= 0) {
+    if (merge->home_open && bytes_compare(key, merge->after) <= 0) {
         home_step(merge);
     }
 }
@@ -149,7 +143,7 @@ static bool merge_next(merge_t *merge, bytes_t *key) {
     if (!young && !merge->home_open) {
         return false;
     }
-    int order = !young ? 1 : !merge->home_open ? -1 : compare(merge->young[merge->young_at], merge->home);
+    int order = !young ? 1 : !merge->home_open ? -1 : bytes_compare(merge->young[merge->young_at], merge->home);
     *key = order <= 0 ? merge->young[merge->young_at] : merge->home;
     while (merge->young_at < merge->young_count && bytes_equal(merge->young[merge->young_at], *key)) {
         merge->young_at++;

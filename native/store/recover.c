@@ -77,15 +77,10 @@ status_t recover_use_note(env_t *env, journal_use_t use, uint64_t position) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static bool path_in(const opening_t *opening, const char *name, char path[4096]) {
-    int size = snprintf(path, 4096, "%s/%s", opening->store->directory, name);
-    return size > 0 && size < 4096;
-}
-
 static bool there(const opening_t *opening, const char *name) {
-    char path[4096];
+    char path[STORE_PATH_MAX];
     struct stat stat_;
-    return path_in(opening, name, path) && stat(path, &stat_) == 0;
+    return store_path(opening->store, name, path) && stat(path, &stat_) == 0;
 }
 
 /* Removes the oldest of those that are kept until one more may come. Names end in a time, so their order is that of
@@ -107,8 +102,8 @@ static void make_place(const opening_t *opening) {
             }
         }
         closedir(directory);
-        char path[4096];
-        if (count < KEPT_MAX || !path_in(opening, oldest, path) || unlink(path) != 0) {
+        char path[STORE_PATH_MAX];
+        if (count < KEPT_MAX || !store_path(opening->store, oldest, path) || unlink(path) != 0) {
             return;
         }
     }
@@ -117,8 +112,8 @@ static void make_place(const opening_t *opening) {
 /* The file "journal" gets a name under which it is kept; name is empty when there was none. The wall clock only names
  * it. */
 static status_t set_aside(opening_t *opening, char name[NAME_SIZE]) {
-    char from[4096];
-    char to[4096];
+    char from[STORE_PATH_MAX];
+    char to[STORE_PATH_MAX];
     struct tm at;
     time_t now = time(NULL);
     name[0] = 0;
@@ -128,7 +123,8 @@ static status_t set_aside(opening_t *opening, char name[NAME_SIZE]) {
     make_place(opening);
     check(gmtime_r(&now, &at) != NULL);
     check(strftime(name, NAME_SIZE, KEPT_PREFIX "%Y%m%dT%H%M%SZ", &at) > 0);
-    if (!path_in(opening, "journal", from) || !path_in(opening, name, to) || rename(from, to) != 0) {
+    if (!store_path(opening->store, "journal", from) || !store_path(opening->store, name, to)
+        || rename(from, to) != 0) {
         return opening_fail(opening, STATUS_IO, "cannot set the journal aside in", errno);
     }
     return STATUS_OK;
@@ -153,7 +149,7 @@ status_t recover_refuse(opening_t *opening, status_t status, const char *what) {
 bool recover_unfinished(const char *directory) {
     static const uint8_t zeros[64];
     uint8_t head[sizeof zeros];
-    char path[4096];
+    char path[STORE_PATH_MAX];
     int length = snprintf(path, sizeof path, "%s/data.mdb", directory);
     int fd = length > 0 && (size_t)length < sizeof path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0) {
@@ -171,9 +167,9 @@ bool recover_unfinished(const char *directory) {
 }
 
 static bool home_exists(const opening_t *opening) {
-    char path[4096];
+    char path[STORE_PATH_MAX];
     struct stat stat_;
-    return path_in(opening, "data.mdb", path) && stat(path, &stat_) == 0 && stat_.st_size > 0;
+    return store_path(opening->store, "data.mdb", path) && stat(path, &stat_) == 0 && stat_.st_size > 0;
 }
 
 status_t recover_home(opening_t *opening) {
@@ -337,8 +333,8 @@ status_t recover_keep(opening_t *opening) {
 }
 
 void recover_done(const opening_t *opening) {
-    char path[4096];
-    if (opening->accepted && path_in(opening, accept_name, path)) {
+    char path[STORE_PATH_MAX];
+    if (opening->accepted && store_path(opening->store, accept_name, path)) {
         (void)unlink(path);
     }
 }

@@ -49,6 +49,9 @@ typedef struct opening {
     bool no_room;
 } opening_t;
 
+#define STORE_PATH_MAX 4096
+/* The path of a file in the store's directory. false: it is too long. */
+bool store_path(const store_t *store, const char *name, char path[STORE_PATH_MAX]);
 /* Writes the reason; returns status. */
 status_t opening_fail(opening_t *opening, status_t status, const char *what, int error);
 

@@ -30,11 +30,6 @@
 static const char home_name[] = "data.mdb";
 static const char mark_name[] = "data.mdb.suspect";
 
-static bool path_of(const store_t *store, const char *name, char path[4096]) {
-    int size = snprintf(path, 4096, "%s/%s", store->directory, name);
-    return size > 0 && size < 4096;
-}
-
 static void make_mark(const char *path) {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0) {
@@ -43,8 +38,8 @@ static void make_mark(const char *path) {
 }
 
 void suspect_mark(const store_t *store) {
-    char path[4096];
-    if (!store->options.memory && path_of(store, mark_name, path)) {
+    char path[STORE_PATH_MAX];
+    if (!store->options.memory && store_path(store, mark_name, path)) {
         make_mark(path);
     }
 }
@@ -55,7 +50,7 @@ static const int faults[] = {SIGSEGV, SIGBUS, SIGABRT};
 #define FAULTS (sizeof faults / sizeof *faults)
 
 static struct sigaction before[FAULTS];
-static char watched[4096]; /* the mark's path; empty: no store is watched */
+static char watched[STORE_PATH_MAX]; /* the mark's path; empty: no store is watched */
 
 /* Nothing but what a signal handler may call. What came before the watch (a core dump, a sanitizer's report) comes
  * after it. */
@@ -78,7 +73,7 @@ static void on_fault(int number) {
 
 void suspect_watch(const store_t *store) {
     struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
-    if (store->options.memory || watched[0] != 0 || !path_of(store, mark_name, watched)) {
+    if (store->options.memory || watched[0] != 0 || !store_path(store, mark_name, watched)) {
         return;
     }
     (void)sigemptyset(&action.sa_mask);
@@ -88,8 +83,8 @@ void suspect_watch(const store_t *store) {
 }
 
 void suspect_unwatch(const store_t *store) {
-    char path[4096];
-    if (store->options.memory || watched[0] == 0 || !path_of(store, mark_name, path) || strcmp(path, watched) != 0) {
+    char path[STORE_PATH_MAX];
+    if (store->options.memory || watched[0] == 0 || !store_path(store, mark_name, path) || strcmp(path, watched) != 0) {
         return;
     }
     for (size_t i = 0; i < FAULTS; i++) {
@@ -101,8 +96,8 @@ void suspect_unwatch(const store_t *store) {
 /* ---- a start ----------------------------------------------------------------------------------------------------- */
 
 static status_t accept_loss(opening_t *opening, const char *home, const char *mark, const char *what) {
-    char kept[4096];
-    if (!path_of(opening->store, "data.mdb.damaged", kept) || rename(home, kept) != 0) {
+    char kept[STORE_PATH_MAX];
+    if (!store_path(opening->store, "data.mdb.damaged", kept) || rename(home, kept) != 0) {
         return opening_fail(opening, STATUS_IO, "cannot set data.mdb aside in", errno);
     }
     (void)unlink(mark);
@@ -116,11 +111,11 @@ static status_t accept_loss(opening_t *opening, const char *home, const char *ma
 
 status_t suspect_look(opening_t *opening) {
     store_t *store = opening->store;
-    char home[4096];
-    char mark[4096];
+    char home[STORE_PATH_MAX];
+    char mark[STORE_PATH_MAX];
     char what[256];
     struct stat file;
-    if (store->options.memory || !path_of(store, home_name, home) || !path_of(store, mark_name, mark)
+    if (store->options.memory || !store_path(store, home_name, home) || !store_path(store, mark_name, mark)
         || stat(home, &file) != 0 || file.st_size == 0) {
         return STATUS_OK;
     }

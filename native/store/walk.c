@@ -51,12 +51,6 @@ struct store_walk {
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-static int bytes_compare(bytes_t a, bytes_t b) {
-    uint32_t size = a.size < b.size ? a.size : b.size;
-    int order = size > 0 ? memcmp(a.at, b.at, size) : 0;
-    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static bytes_t order_of(bytes_t subject, store_key_t *room) {
     if (!key_text_is_cut(subject)) {
         return subject;

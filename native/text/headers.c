@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "text/blank.h"
 
 static const bytes_t version = {(const uint8_t *)"NATS/1.0", 8};
 static const bytes_t crlf = {(const uint8_t *)"\r\n", 2};
@@ -29,10 +30,6 @@ static bool next_line(bytes_t block, uint32_t from, bytes_t *line, uint32_t *nex
         }
     }
     return false;
-}
-
-static bool is_blank(uint8_t c) {
-    return c == ' ' || c == '\t';
 }
 
 static bytes_t trim(bytes_t text) {

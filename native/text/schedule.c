@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "text/blank.h"
 #include "text/decimal.h"
 #include "text/duration.h"
 #include "text/time_text.h"
@@ -121,22 +122,18 @@ static bool can_match(const uint64_t bits[FIELDS]) {
            && (bits[MONTH] & ~STAR) != 0;
 }
 
-static bool blank(uint8_t c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static bool read_cron(bytes_t text, uint64_t bits[FIELDS]) {
     uint32_t count = 0;
     uint32_t at = 0;
     for (;;) {
-        while (at < text.size && blank(text.at[at])) {
+        while (at < text.size && is_white(text.at[at])) {
             at++;
         }
         if (at == text.size) {
             return count == FIELDS && can_match(bits);
         }
         uint32_t from = at;
-        while (at < text.size && !blank(text.at[at])) {
+        while (at < text.size && !is_white(text.at[at])) {
             at++;
         }
         if (count == FIELDS || !read_field(&fields[count], bytes_of(text.at + from, at - from), &bits[count])) {

@@ -18,6 +18,17 @@ bool subject_valid_pattern(bytes_t subject);
 /* Legal as a pedantic publish: as above, and no wildcard tokens. */
 bool subject_valid_literal(bytes_t subject);
 bool subject_has_wildcard(bytes_t pattern);
+/* Such a subject is legal to publish and matches nothing, not even '>'. The empty subject is one. */
+static inline bool subject_has_empty_token(bytes_t subject) {
+    uint8_t before = '.';
+    for (uint32_t i = 0; i < subject.size; i++) {
+        if (subject.at[i] == '.' && before == '.') {
+            return true;
+        }
+        before = subject.at[i];
+    }
+    return before == '.';
+}
 uint32_t subject_token_count(bytes_t subject);
 /* Token number i (0-based), BYTES_NONE when there are fewer. */
 bytes_t subject_token(bytes_t subject, uint32_t i);

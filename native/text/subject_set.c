@@ -195,17 +195,6 @@ static bool collided(const subject_set_t *set, range_t range, bytes_t left) {
     }
 }
 
-static bool has_empty_token(bytes_t subject) {
-    uint8_t before = '.';
-    for (uint32_t i = 0; i < subject.size; i++) {
-        if (subject.at[i] == '.' && before == '.') {
-            return true;
-        }
-        before = subject.at[i];
-    }
-    return before == '.';
-}
-
 static range_t all_of(const subject_set_t *set) {
     return (range_t){.from = 0, .to = set->sorted, .depth = 0};
 }
@@ -216,7 +205,7 @@ bool subject_set_matches(const subject_set_t *set, bytes_t literal) {
             return true;
         }
     }
-    return set->sorted != 0 && !has_empty_token(literal) && covered(set, all_of(set), literal, true);
+    return set->sorted != 0 && !subject_has_empty_token(literal) && covered(set, all_of(set), literal, true);
 }
 
 bool subject_set_covers(const subject_set_t *set, bytes_t pattern) {
@@ -225,7 +214,7 @@ bool subject_set_covers(const subject_set_t *set, bytes_t pattern) {
             return true;
         }
     }
-    return set->sorted != 0 && !has_empty_token(pattern) && covered(set, all_of(set), pattern, false);
+    return set->sorted != 0 && !subject_has_empty_token(pattern) && covered(set, all_of(set), pattern, false);
 }
 
 bool subject_set_collides(const subject_set_t *set, bytes_t pattern) {

@@ -76,14 +76,6 @@ static bool take_number(bytes_t *text, uint32_t count, int64_t *out) {
     return taken == count;
 }
 
-static bool take(bytes_t *text, char c) {
-    if (text->size == 0 || text->at[0] != (uint8_t)c) {
-        return false;
-    }
-    *text = bytes_of(text->at + 1, text->size - 1);
-    return true;
-}
-
 static bool take_fraction(bytes_t *text, int64_t *ns) {
     int64_t scale = NS_PER_SECOND;
     uint32_t count = 0;
@@ -99,12 +91,12 @@ static bool take_fraction(bytes_t *text, int64_t *ns) {
 
 static bool take_zone(bytes_t *text, int64_t *seconds) {
     *seconds = 0;
-    if (take(text, 'Z')) {
+    if (bytes_take(text, 'Z')) {
         return true;
     }
-    bool east = take(text, '+');
+    bool east = bytes_take(text, '+');
     int64_t hour, minute;
-    if ((!east && !take(text, '-')) || !take_number(text, 2, &hour) || !take(text, ':')
+    if ((!east && !bytes_take(text, '-')) || !take_number(text, 2, &hour) || !bytes_take(text, ':')
         || !take_number(text, 2, &minute)) {
         return false;
     }
@@ -117,12 +109,13 @@ static bool take_zone(bytes_t *text, int64_t *seconds) {
 
 bool time_parse(bytes_t text, int64_t *ns) {
     int64_t year, month, day, hour, minute, second, fraction = 0, zone;
-    if (!take_number(&text, 4, &year) || !take(&text, '-') || !take_number(&text, 2, &month) || !take(&text, '-')
-        || !take_number(&text, 2, &day) || !take(&text, 'T') || !take_number(&text, 2, &hour) || !take(&text, ':')
-        || !take_number(&text, 2, &minute) || !take(&text, ':') || !take_number(&text, 2, &second)) {
+    if (!take_number(&text, 4, &year) || !bytes_take(&text, '-') || !take_number(&text, 2, &month)
+        || !bytes_take(&text, '-') || !take_number(&text, 2, &day) || !bytes_take(&text, 'T')
+        || !take_number(&text, 2, &hour) || !bytes_take(&text, ':') || !take_number(&text, 2, &minute)
+        || !bytes_take(&text, ':') || !take_number(&text, 2, &second)) {
         return false;
     }
-    if (take(&text, '.') && !take_fraction(&text, &fraction)) {
+    if (bytes_take(&text, '.') && !take_fraction(&text, &fraction)) {
         return false;
     }
     if (!take_zone(&text, &zone) || text.size != 0) {

@@ -44,14 +44,6 @@ struct zone {
 
 /* ---- the rule ---------------------------------------------------------------------------------------------------- */
 
-static bool take(bytes_t *text, char c) {
-    if (text->size == 0 || text->at[0] != (uint8_t)c) {
-        return false;
-    }
-    *text = bytes_of(text->at + 1, text->size - 1);
-    return true;
-}
-
 static bool take_digits(bytes_t *text, int64_t *out) {
     uint32_t value;
     uint32_t count = decimal_take(text, 4, &value);
@@ -62,17 +54,17 @@ static bool take_digits(bytes_t *text, int64_t *out) {
 /* [+-]hh[:mm[:ss]] */
 static bool take_time(bytes_t *text, int64_t *seconds) {
     int64_t hours, minutes = 0, rest = 0;
-    bool negative = take(text, '-');
+    bool negative = bytes_take(text, '-');
     if (!negative) {
-        (void)take(text, '+');
+        (void)bytes_take(text, '+');
     }
     if (!take_digits(text, &hours)) {
         return false;
     }
-    if (take(text, ':') && !take_digits(text, &minutes)) {
+    if (bytes_take(text, ':') && !take_digits(text, &minutes)) {
         return false;
     }
-    if (take(text, ':') && !take_digits(text, &rest)) {
+    if (bytes_take(text, ':') && !take_digits(text, &rest)) {
         return false;
     }
     *seconds = (negative ? -1 : 1) * (hours * 3600 + minutes * 60 + rest);
@@ -81,8 +73,8 @@ static bool take_time(bytes_t *text, int64_t *seconds) {
 
 static bool take_zone_name(bytes_t *text) {
     uint32_t size = 0;
-    if (take(text, '<')) {
-        while (text->size > 0 && !take(text, '>')) {
+    if (bytes_take(text, '<')) {
+        while (text->size > 0 && !bytes_take(text, '>')) {
             *text = bytes_of(text->at + 1, text->size - 1);
         }
         return true;
@@ -96,25 +88,25 @@ static bool take_zone_name(bytes_t *text) {
 
 static bool take_date(bytes_t *text, rule_date_t *date) {
     *date = (rule_date_t){.kind = 'n', .time = 2 * 3600};
-    if (!take(text, ',')) {
+    if (!bytes_take(text, ',')) {
         return false;
     }
-    if (take(text, 'M')) {
+    if (bytes_take(text, 'M')) {
         date->kind = 'M';
-        if (!take_digits(text, &date->month) || !take(text, '.') || !take_digits(text, &date->week) || !take(text, '.')
-            || !take_digits(text, &date->day)) {
+        if (!take_digits(text, &date->month) || !bytes_take(text, '.') || !take_digits(text, &date->week)
+            || !bytes_take(text, '.') || !take_digits(text, &date->day)) {
             return false;
         }
         if (date->month < 1 || date->month > 12 || date->week < 1 || date->week > 5 || date->day > 6) {
             return false;
         }
     } else {
-        date->kind = take(text, 'J') ? 'J' : 'n';
+        date->kind = bytes_take(text, 'J') ? 'J' : 'n';
         if (!take_digits(text, &date->day) || date->day > 365) {
             return false;
         }
     }
-    return !take(text, '/') || take_time(text, &date->time);
+    return !bytes_take(text, '/') || take_time(text, &date->time);
 }
 
 static bool rule_read(bytes_t text, rule_t *rule) {
@@ -219,7 +211,7 @@ static bool zone_read(zone_t *zone, bytes_t file) {
     }
     at += size;
     bytes_t rule = bytes_of(file.at + at, (uint32_t)(file.size - at));
-    if (take(&rule, '\n') && rule.size > 1 && rule.at[rule.size - 1] == '\n') {
+    if (bytes_take(&rule, '\n') && rule.size > 1 && rule.at[rule.size - 1] == '\n') {
         zone->rule.known = rule_read(bytes_of(rule.at, rule.size - 1), &zone->rule);
     }
     return true;

@@ -14,6 +14,7 @@
 #include "wire/parse.h"
 
 #include "base/check.h"
+#include "text/blank.h"
 #include "text/decimal.h"
 
 #if defined(__SSE2__)
@@ -74,10 +75,6 @@ typedef struct words {
 void wire_parser_init(wire_parser_t *parser, wire_kind_t kind, uint32_t max_payload, uint32_t max_control_line) {
     *parser = (wire_parser_t){
         .kind = kind, .max_payload = max_payload, .max_control_line = max_control_line, .headers = kind == WIRE_LEAF};
-}
-
-static bool is_blank(uint8_t c) {
-    return c == ' ' || c == '\t';
 }
 
 static wire_verdict_t bad(wire_error_t *error, wire_error_t why) {
