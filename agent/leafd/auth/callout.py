@@ -1,7 +1,8 @@
-"""Auth callout: a service judges logins. It answers requests on $SYS.REQ.USER.AUTH in the account of the configuration.
+"""Auth callout: a service judges logins. It answers requests on $SYS.REQ.USER.AUTH in the account that the
+configuration names, or, in operator mode, in each account whose JWT says so.
 
     CONNECT --judged by the configuration--> asks()? --question()--> header, payload: a JWT of this server
-    what the service answers --answered()--> the user's claims --verdict of the configuration's mode--> Verdict
+    what the service answers --answered()--> the user's claims --verdict_of() | trusted_verdict()--> Verdict
 
 The request names a new user key, and the answer has to be for it, for this server and in time, so that none can be
 used a second time. Users of `auth_users` (the service itself) are never asked about. The texts of errors are the
@@ -23,7 +24,7 @@ from leafd.auth.jwt_verdict import rights_of
 from leafd.auth.jwt_write import write
 from leafd.auth.nkeys import PREFIX_ACCOUNT, PREFIX_SERVER, PREFIX_USER, is_public_key, new_seed, sign
 from leafd.auth.policy import CALLOUT_SUBJECT, GLOBAL_ACCOUNT, Callout, Policy, Rights
-from leafd.auth.trust import SECOND, Denied, check_kind, check_network, check_times
+from leafd.auth.trust import SECOND, Denied, Trust, Unknown, check_kind, check_network, check_times
 from leafd.auth.verdict import LEAF_TYPE, Called, Refusal, Verdict
 from leafd.config.schema.permissions import is_subject
 from leafd.gojson import INT, TEXT, Nested, Struct, wire
@@ -31,6 +32,7 @@ from leafd.records import dataclass
 
 AUDIENCE: Final = "nats-authorization-request"
 KEY_HEADER: Final = "Nats-Server-Xkey"
+EVERY_ACCOUNT: Final = "*"
 _JWT_PREFIX: Final = b"eyJ"
 _HIDDEN: Final = "[REDACTED]"
 _SHOWN: Final = 100
@@ -101,12 +103,35 @@ class Question:
 # ---- whom to ask about
 
 
+def callout_of(policy: Policy, verdict: Verdict | Refusal) -> Callout | None:
+    """The service that judges a login: the configuration's, or that of the account whose user has proven to be one.
+    None: there is none."""
+    trust = policy.trust
+    if trust is None:
+        return policy.callout
+    return account_callout(trust, verdict.account) if isinstance(verdict, Verdict) else None
+
+
+def account_callout(trust: Trust, name: str) -> Callout | None:
+    """What an account's JWT says of its service."""
+    account = trust.accounts.get(name)
+    if account is None or account.broken or (trust.pinned and name not in trust.pinned):
+        return None
+    found = account.claims.nats.authorization
+    if not found.auth_users:
+        return None
+    allowed = frozenset(found.allowed_accounts)
+    return Callout(name, name, frozenset(account.keys), frozenset(found.auth_users), found.xkey, allowed)
+
+
 def presented(connect: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
     """The CONNECT as the service sees it: who brings nothing brings what no_auth_user has. A JWT means nothing where
     the configuration has the users, and is not passed on."""
     found = dict(connect)
-    if policy.trust is None:
-        found.pop("jwt", None)
+    if policy.trust is not None:
+        found["jwt"] = _text(connect, "jwt") or policy.trust.sentinel
+        return found
+    found.pop("jwt", None)
     person = policy.no_auth_user
     if person is not None and not any(_text(connect, name) for name in ("nkey", "user", "pass", "auth_token")):
         found |= {"nkey": person.nkey} if person.nkey else {"user": person.name, "pass": person.password}
@@ -123,6 +148,8 @@ def asks(callout: Callout, login: Login, verdict: Verdict | Refusal) -> bool:
     """Whether the service has to judge what the configuration has judged."""
     if isinstance(verdict, Refusal) and not verdict.authentication:
         return False
+    if isinstance(verdict, Verdict) and isinstance(verdict.proof, UserClaims):
+        return verdict.proof.sub not in callout.auth_users
     if isinstance(verdict, Verdict) and login.kind != LEAF_TYPE and verdict.account != GLOBAL_ACCOUNT:
         delegated = not callout.allowed_accounts or verdict.account in callout.allowed_accounts
         if not delegated:
@@ -261,6 +288,28 @@ def configured_account(callout: Callout, claims: UserClaims) -> str:
     return claims.aud
 
 
+def trusted_verdict(callout: Callout, trust: Trust, claims: UserClaims, login: Login) -> Verdict:
+    """Where accounts come from JWTs: the user's own account, which must be the service's or one of those that its
+    account allows. Raises CalloutError, and Unknown."""
+    allowed = {callout.account, *callout.allowed_accounts}
+    if claims.account not in allowed and EVERY_ACCOUNT not in allowed:
+        where = f'for auth callout for account "{callout.account}"'
+        raise CalloutError(f'account "{claims.account}" not permitted as valid account option {where}')
+    try:
+        proven = trust.judge_again(claims, login.kind, login.host)
+    except Denied as error:
+        raise CalloutError(f"Error validating user JWT: {error}") from None
+    limits = proven.limits
+    return Verdict(
+        proven.account,
+        claims.name,
+        rights_of(proven.permissions),
+        limits.payload if limits.payload > 0 else -1,
+        limits.subs if limits.subs > 0 else -1,
+        proven.expires_ns,
+    )
+
+
 def verdict_of(claims: UserClaims, login: Login, account: str) -> Verdict:
     """What the user's JWT lets it do in that account. Its limits of 0 are none, since a service that says nothing of
     limits writes such. Raises CalloutError."""
@@ -299,14 +348,32 @@ def _check_subjects(claims: UserClaims) -> None:
                 raise CalloutError(f'Error validating user JWT: subject "{text[:_SHOWN]}" is not valid')
 
 
-def let_in(callout: Callout, login: Login, verdict: Verdict) -> Verdict:
+def let_in(callout: Callout, login: Login, claims: UserClaims, verdict: Verdict) -> Verdict:
     """The verdict by the user's JWT, as it counts from then on. Who is let into the account of the service may not ask
     it."""
     rights = verdict.rights
     if verdict.account == callout.account:
         rights = without_questions(rights)
     made = replace(verdict, user=verdict.user or claimed_user(login.connect), rights=rights)
-    return replace(made, proof=Called(callout, made))
+    return replace(made, proof=Called(callout, claims, made))
+
+
+def let_in_again(called: Called, after: Policy, login: Login) -> Verdict | Refusal:
+    """After a reload or a change of an account: the same, as long as the same is said of the service, and of the user's
+    account, where that is its JWT's."""
+    trust = after.trust
+    if trust is None:
+        return replace(called.verdict, proof=called) if after.callout == called.callout else Refusal("")
+    if account_callout(trust, called.callout.account) != called.callout:
+        return Refusal("")
+    try:
+        made = trusted_verdict(called.callout, trust, called.claims, login)
+    except (CalloutError, Unknown) as error:
+        return Refusal("", why=str(error))
+    made = replace(made, user=called.verdict.user)
+    if made.account == called.callout.account:
+        made = replace(made, rights=without_questions(made.rights))
+    return replace(made, proof=Called(called.callout, called.claims, made))
 
 
 def without_questions(rights: Rights) -> Rights:

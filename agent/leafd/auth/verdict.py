@@ -8,7 +8,7 @@ loaded then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -50,11 +50,8 @@ class Called:
     """The verdict of a callout service, which is not asked again while the configuration names the same service."""
 
     callout: Callout
+    claims: UserClaims
     verdict: Verdict
-
-    def verdict_again(self, after: Policy) -> Verdict | Refusal:
-        """The same, as long as the configuration says the same of the service."""
-        return replace(self.verdict, proof=self) if after.callout == self.callout else Refusal("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +129,9 @@ def judge_again(
     As in the reference, a user who is gone or in another account now is sent away without a word. proof: of the
     verdict before."""
     if isinstance(proof, Called):
-        return proof.verdict_again(after)
+        from leafd.auth.callout import Login, let_in_again
+
+        return let_in_again(proof, after, Login(0, host, kind, connect))
     if after.callout != before.callout:
         return Refusal("")
     if after.trust is not None or before.trust is not None:

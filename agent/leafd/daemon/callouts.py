@@ -13,7 +13,7 @@ configuration has such a service.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -24,10 +24,11 @@ from leafd import native_types as t
 from leafd.accounts.graph import Account
 from leafd.auth import callout as rules
 from leafd.auth import xkeys
-from leafd.auth.callout import CalloutError, Login, Question, ServerKeys
+from leafd.auth.callout import CalloutError, Login, ServerKeys
 from leafd.auth.jwt_claims import UserClaims
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed
 from leafd.auth.policy import CALLOUT_SUBJECT, Callout, Policy
+from leafd.auth.trust import Unknown
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
 from leafd.auth.xkeys import PREFIX_CURVE
 from leafd.daemon.about import VERSION
@@ -44,6 +45,8 @@ AT_WORK_MAX: Final = 256
 AT_WORK_EACH: Final = 64
 WAITING_MAX: Final = 4096
 _SHOWN_MAX: Final = 500
+LookUp = Callable[[str], Awaitable[bool]]
+"""In operator mode: whether an account that was not known is known now."""
 _Result = TypeVar("_Result")
 
 
@@ -92,6 +95,7 @@ class Callouts:
         self._account = account
         self._guard = guard
         self._log = log
+        self.look_up: Callable[[], LookUp | None] = lambda: None
         self._inbox = f"$SYS._INBOX.{secrets.token_hex(4)}."
         self._listening: set[int] = set()
         self._waiting: dict[str, _Waiting] = {}
@@ -120,7 +124,7 @@ class Callouts:
         verdict: Verdict | Refusal, timeout_s: float
     ) -> Verdict | Refusal:  # fmt: skip
         """The verdict of the service, where it is to be asked; else the one that there is."""
-        callout = policy.callout
+        callout = rules.callout_of(policy, verdict)
         if callout is None:
             return verdict
         login = Login(connection, host, kind, rules.presented(connect, policy), nonce)
@@ -129,28 +133,28 @@ class Callouts:
         refusal = f'Authorization callout response not received in time on account "{callout.account}"'
         with trio.move_on_after(timeout_s):
             try:
-                return await self._in_turn(callout, login, timeout_s)
-            except CalloutError as error:
+                return await self._in_turn(policy, callout, login, timeout_s)
+            except (CalloutError, Unknown) as error:
                 refusal = str(error)
             except Exception as error:
                 self._guard.caught("asking an auth callout service", error)
         self._log.warning(printable(refusal, _SHOWN_MAX))
         return Refusal(AUTHORIZATION_VIOLATION)
 
-    async def _in_turn(self, callout: Callout, login: Login, timeout_s: float) -> Verdict:
+    async def _in_turn(self, policy: Policy, callout: Callout, login: Login, timeout_s: float) -> Verdict:
         turn = _Turn(login.kind, login.host)
         self._turns.put(turn.group, turn.asker, turn)
         try:
             await turn.come.wait()
             if turn.outdated:
                 raise CalloutError("too many logins wait for the auth callout service")
-            return await self._ask(callout, login, timeout_s)
+            return await self._ask(policy, callout, login, timeout_s)
         finally:
             turn.wanted = False
             if turn.come.is_set() and not turn.outdated:
                 self._turns.done(turn.group, turn.asker)
 
-    async def _ask(self, callout: Callout, login: Login, timeout_s: float) -> Verdict:
+    async def _ask(self, policy: Policy, callout: Callout, login: Login, timeout_s: float) -> Verdict:
         account = self._account(callout.account)
         if account is None:
             raise CalloutError(f'No valid account "{callout.account}" for auth callout request')
@@ -165,7 +169,24 @@ class Callouts:
             await waiting.come.wait()
         finally:
             del self._waiting[inbox]
-        return await self._aside(partial(self._verdict, callout, login, asked, waiting.answer or b""))
+        answer = waiting.answer or b""
+        claims = await self._aside(partial(rules.answered, callout, self._keys, asked, answer))
+        return rules.let_in(callout, login, claims, await self._verdict(policy, callout, login, claims))
+
+    async def _verdict(self, policy: Policy, callout: Callout, login: Login, claims: UserClaims) -> Verdict:
+        if policy.trust is not None:
+            try:
+                return rules.trusted_verdict(callout, policy.trust, claims, login)
+            except Unknown as unknown:
+                look_up = self.look_up()
+                if look_up is None or not await look_up(unknown.account):
+                    raise CalloutError(str(unknown)) from None
+                return rules.trusted_verdict(callout, policy.trust, claims, login)
+        name = rules.configured_account(callout, claims)
+        if self._account(name) is None:
+            where = f'for auth callout response on account "{callout.account}": account missing'
+            raise CalloutError(f'No valid account "{name}" {where}')
+        return rules.verdict_of(claims, login, name)
 
     async def _aside(self, work: Callable[[], _Result]) -> _Result:
         """Pure work on a thread, one piece at a time."""
@@ -177,14 +198,6 @@ class Callouts:
             waiting.answer = message.payload
             waiting.come.set()
         return False
-
-    def _verdict(self, callout: Callout, login: Login, asked: Question, answer: bytes) -> Verdict:
-        claims: UserClaims = rules.answered(callout, self._keys, asked, answer)
-        name = rules.configured_account(callout, claims)
-        if self._account(name) is None:
-            where = f'for auth callout response on account "{callout.account}": account missing'
-            raise CalloutError(f'No valid account "{name}" {where}')
-        return rules.let_in(callout, login, rules.verdict_of(claims, login, name))
 
 
 def make_callouts(server: Server, seed: str) -> Callouts:

@@ -56,6 +56,11 @@ class Compiled:
         return bool(self.config.leafnodes and self.config.leafnodes.remotes)
 
     @property
+    def judges_elsewhere(self) -> bool:
+        """Whether logins may be judged by a service: the configuration's, or that of an account with a JWT."""
+        return self.policy.callout is not None or self.policy.trust is not None
+
+    @property
     def client_terms(self) -> Terms:
         """By which clients log in."""
         authorization = self.config.authorization

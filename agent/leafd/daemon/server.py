@@ -57,7 +57,7 @@ class Server:
         self.compiled = compile_config(config, self.numbers)
         for warning in self.compiled.operated.warnings if self.compiled.operated else ():
             log.warning(warning)
-        self._key = new_seed(PREFIX_SERVER) if self.compiled.policy.callout is not None else ""
+        self._key = new_seed(PREFIX_SERVER) if self.compiled.judges_elsewhere else ""
         self.about = about(
             sign(self._key, "")[0] if self._key else new_server_id(), config, sockets, self.compiled.domain
         )
@@ -204,11 +204,12 @@ class Server:
 
     async def _start_callouts(self, nursery: trio.Nursery) -> None:
         """From the first configuration on that has logins judged by a service."""
-        if self.callouts is not None or self.compiled.policy.callout is None:
+        if self.callouts is not None or not self.compiled.judges_elsewhere:
             return
         from leafd.daemon.callouts import make_callouts
 
         self.callouts = make_callouts(self, self._key)
+        self.callouts.look_up = lambda: self.clients.look_up
         self.clients.call_out = self.leaf_logins.call_out = self.callouts.judged
         await nursery.start(self.callouts.run)
 

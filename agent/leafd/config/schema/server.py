@@ -368,6 +368,8 @@ class ServerConfig(Section):
 
     def _check_callout(self) -> None:
         callout = self.authorization.auth_callout if self.authorization else None
+        if callout is not None and self.operated:
+            raise ValueError("operators do not allow authorization callouts to be configured directly")
         for name in callout.allowed_accounts if callout else ():
             if name not in self.accounts:
                 raise ValueError(f'auth_callout allowed account "{name}" not found in configured accounts')
