@@ -50,7 +50,7 @@ C_ROOMS: dict[str, set[str]] = {
     "driver": {"base", "text", "net", "wire", "store", "consume", "exchange", "jetstream", "plane", "command"},
 }
 # A foreign library and the one C file that knows it.
-C_OWNERS = {"openssl": "native/net/tls.c", "lmdb.h": "native/disk/env.c"}
+C_OWNERS = {"openssl": "native/net/tls.c", "lmdb.h": "native/disk/env.c", "zlib.h": "native/net/websocket_deflate.c"}
 
 # Python: a room may import rooms of a lower rank, never of its own or a higher one (but itself).
 PYTHON_RANKS = {
