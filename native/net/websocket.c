@@ -14,7 +14,7 @@
 #include "net/loop.h"
 #include "net/websocket_private.h"
 
-/* ---- the desk ------------------------------------------------------------------------------------------------------ */
+/* ---- the desk ---------------------------------------------------------------------------------------------------- */
 
 websocket_desk_t *websocket_desk_open(void) {
     websocket_desk_t *desk = calloc(1, sizeof(*desk));
@@ -43,7 +43,7 @@ void websocket_desk_close(websocket_desk_t *desk) {
     free(desk);
 }
 
-/* ---- a connection -------------------------------------------------------------------------------------------------- */
+/* ---- a connection ------------------------------------------------------------------------------------------------ */
 
 websocket_t *websocket_new(websocket_desk_t *desk, const websocket_wish_t *wish, const transport_t *under,
                            void *under_state) {
@@ -91,7 +91,7 @@ bytes_t websocket_fault(const websocket_t *websocket) {
     return websocket->fault;
 }
 
-/* ---- receiving ----------------------------------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------------------------------- */
 
 /* Frames lose their heads where they are. */
 static status_t receive_plain(websocket_t *websocket, int fd, uint8_t *to, size_t room, size_t *got) {
@@ -147,7 +147,7 @@ static size_t web_pending(const void *state) {
     return own + websocket->under->pending(websocket->under_state);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------------------------------- */
 
 static uint8_t *put_head(websocket_t *websocket, uint8_t *to, uint8_t first, size_t size, uint8_t key[4]) {
     uint8_t masked = 0;

@@ -4,8 +4,8 @@
  *
  * The bytes of all data frames, text or binary, are one stream: where a frame ends means nothing. What is received is
  * handed over as it comes, so the length that a frame announces costs nothing and has no bound; control frames have 125
- * bytes at most. Messages may be compressed (permessage-deflate, RFC 7692) without context takeover: a connection has an
- * inflater only between the beginning and the end of a compressed message, and all of a thread share one deflater.
+ * bytes at most. Messages may be compressed (permessage-deflate, RFC 7692) without context takeover: a connection has
+ * an inflater only between the beginning and the end of a compressed message, and all of a thread share one deflater.
  *
  * The files websocket*.c: websocket.c what is sent, websocket_read.c frames that come, websocket_deflate.c the only one
  * that knows zlib. What does not live here: the HTTP request and its answer, which come before (control decides about
@@ -45,8 +45,8 @@ typedef struct websocket_wish {
     share_t *share;        /* of what is kept; NULL: nowhere */
 } websocket_wish_t;
 
-/* State for conn_switch with transport_websocket. under and its state are the new one's once it is switched to. NULL: no
- * memory. */
+/* State for conn_switch with transport_websocket. under and its state are the new one's once it is switched to. NULL:
+ * no memory. */
 websocket_t *websocket_new(websocket_desk_t *desk, const websocket_wish_t *wish, const transport_t *under,
                            void *under_state);
 /* It was not switched to: what is under it stays whose it was. */
@@ -54,7 +54,7 @@ void websocket_drop(websocket_t *websocket);
 
 extern const transport_t transport_websocket;
 
-/* What the peer is told at the end (a status code of RFC 6455), unless the end began with the peer or with its fault. */
+/* What the peer is told at the end (a status code of RFC 6455), unless the end began with the peer or its fault. */
 void websocket_why(websocket_t *websocket, uint16_t status, bytes_t text);
 /* Why the peer's frames were not understood; empty: they were. A literal. */
 bytes_t websocket_fault(const websocket_t *websocket);

@@ -91,7 +91,7 @@ struct websocket {
     bytes_t fault;
 };
 
-/* ---- websocket_read.c ---- */
+/* ---- websocket_read.c -------------------------------------------------------------------------------------------- */
 
 /* Takes frames from `in` and puts their data into to; to may be in, where no message is compressed. Returns how much of
  * in was used: all, if there was room enough. */
@@ -100,7 +100,7 @@ size_t websocket_frames(websocket_t *websocket, uint8_t *in, size_t size, uint8_
 void websocket_mask(uint8_t *bytes, size_t size, const uint8_t key[4], uint64_t at);
 void websocket_fail(websocket_t *websocket, uint16_t status, bytes_t text);
 
-/* ---- websocket_deflate.c ---- */
+/* ---- websocket_deflate.c ----------------------------------------------------------------------------------------- */
 
 typedef enum inflated { INFLATED_MORE, INFLATED_ROOM, INFLATED_BAD } inflated_t;
 

@@ -36,7 +36,7 @@ void websocket_fail(websocket_t *websocket, uint16_t status, bytes_t text) {
     websocket->fault = text;
 }
 
-/* ---- the head ------------------------------------------------------------------------------------------------------ */
+/* ---- the head ---------------------------------------------------------------------------------------------------- */
 
 /* What is wrong with its first two bytes; empty: nothing. */
 static bytes_t head_fault(const websocket_t *websocket) {
@@ -123,7 +123,7 @@ static size_t take_head(websocket_t *websocket, const uint8_t *in, size_t size) 
     return used;
 }
 
-/* ---- control frames ------------------------------------------------------------------------------------------------ */
+/* ---- control frames ---------------------------------------------------------------------------------------------- */
 
 static bool is_status(uint16_t status) {
     if (status < 1000 || status >= 5000 || (status >= 1015 && status <= 2999)) {
@@ -170,7 +170,7 @@ static size_t take_control(websocket_t *websocket, const uint8_t *in, size_t siz
     return count;
 }
 
-/* ---- data frames --------------------------------------------------------------------------------------------------- */
+/* ---- data frames ------------------------------------------------------------------------------------------------- */
 
 static size_t take_plain(websocket_t *websocket, const uint8_t *in, size_t size, uint8_t *to, size_t room) {
     size_t count = websocket->left < size ? (size_t)websocket->left : size;

@@ -1,5 +1,5 @@
-/* Invariant: any bytes are frames or are refused, and what they mean does not depend on the pieces in which they come or
- * on the room for what they become; nothing is read or written out of bounds (the sanitizers look). */
+/* Invariant: any bytes are frames or are refused, and what they mean does not depend on the pieces in which they come
+ * or on the room for what they become; nothing is read or written out of bounds (the sanitizers look). */
 #include <stddef.h>
 
 #include "base/buffer.h"

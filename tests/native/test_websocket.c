@@ -6,7 +6,7 @@
 #include "net/websocket.h"
 #include "test.h"
 
-/* ---- what is under it: takes and hands over at most so many bytes a call ------------------------------------------- */
+/* ---- what is under it: takes and hands over at most so many bytes a call ----------------------------------------- */
 
 typedef struct wire {
     buffer_t in;
@@ -56,7 +56,7 @@ static void wire_close(void *state, int fd) {
 
 static const transport_t transport_wire = {wire_receive, wire_send, wire_pending, wire_wanted, wire_close};
 
-/* ---- one end ------------------------------------------------------------------------------------------------------- */
+/* ---- one end ----------------------------------------------------------------------------------------------------- */
 
 static websocket_desk_t *desk;
 
@@ -115,7 +115,7 @@ static void say(side_t *side, const uint8_t *at, size_t size) {
     } while (done < size || (transport_websocket.wanted(side->websocket) & LOOP_WRITE) != 0);
 }
 
-/* ---- the RFCs' examples -------------------------------------------------------------------------------------------- */
+/* ---- the RFCs' examples ------------------------------------------------------------------------------------------ */
 
 #define FRAME(...) (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__})
 
@@ -169,7 +169,7 @@ static void control_frames_may_come_between_the_parts_of_a_message(void) {
     close_side(&side);
 }
 
-/* ---- both sides ---------------------------------------------------------------------------------------------------- */
+/* ---- both sides -------------------------------------------------------------------------------------------------- */
 
 static void speak(uint32_t from_flags, uint32_t to_flags, uint64_t *random) {
     static uint8_t text[200000];
@@ -246,7 +246,7 @@ static void what_came_behind_the_answer_is_heard_first(void) {
     close_side(&side);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 /* It hears nothing of it, and says why. */
 static void refuses(uint32_t flags, uint16_t status, const char *why, const uint8_t *frame, size_t size) {
@@ -324,7 +324,7 @@ static void the_end_says_why_unless_a_frame_is_half_sent(void) {
     close_side(&side);
 }
 
-/* ---- what it costs ------------------------------------------------------------------------------------------------- */
+/* ---- what it costs ----------------------------------------------------------------------------------------------- */
 
 /* 2 MiB of zeros in some kilobytes. */
 #define BOMB_SIZE 32768u
