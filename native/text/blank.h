@@ -1,5 +1,5 @@
-/* blank.h: what stands between words: blanks within a line, and the white space of texts like JSON, which may be of many
- * lines.
+/* blank.h: what stands between words: blanks within a line, and the white space of texts like JSON, which may have
+ * many lines.
  */
 #ifndef LEAFD_TEXT_BLANK_H
 #define LEAFD_TEXT_BLANK_H
