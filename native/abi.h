@@ -228,8 +228,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_INGEST_FORGET 83 /* drop the stored progress of that slot's key (extra = strings: key) */
 
 /* Commands: small durable records of the control side (node identity, next ids). */
-#define COMMAND_RECORD_PUT 90    /* extra = strings: key, value */
-#define COMMAND_RECORD_DELETE 91 /* extra = strings: key */
+#define COMMAND_RECORD_PUT 90 /* extra = strings: key, value */
 
 /* Commands: backup. target = stream id. Entries: of the archive, as wire/archive.h draws them. */
 /* arg = first sequence, arg2 = last; completion's payload = entries of messages, some 256 KiB of them, arg = sequence
@@ -264,7 +263,6 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
 #define SUBSCRIBE_API 1
-#define SUBSCRIBE_LOCAL 2 /* not announced to leaf links */
 
 #define IMPORT_STREAM 1  /* what is published at the exporter's comes to the importer's subscriptions */
 #define IMPORT_SERVICE 2 /* what is published at the importer's comes to the exporter's subscriptions */
@@ -272,8 +270,6 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define RESPONSE_SINGLETON 0 /* one answer */
 #define RESPONSE_STREAM 1    /* answers until an empty one */
 
-#define PUBLISH_AFTER_DURABLE 1 /* leave with the batch that is open now: a reply that says "done" */
-#define PUBLISH_LOCAL 2         /* not to leaf links */
 /* control asks: the subject is its own. Without it somebody else named the subject, and JetStream's own subjects
  * ($JS.API, $JS.ACK) do not hear of it */
 #define PUBLISH_REQUEST 4

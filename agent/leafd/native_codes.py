@@ -110,14 +110,11 @@ class SubscribeFlag(IntFlag):
     """How a control subscription behaves (SUBSCRIBE_* of abi.h)."""
 
     API = abi.SUBSCRIBE_API
-    LOCAL = abi.SUBSCRIBE_LOCAL
 
 
 class PublishFlag(IntFlag):
     """How a control publish leaves (PUBLISH_* of abi.h)."""
 
-    AFTER_DURABLE = abi.PUBLISH_AFTER_DURABLE
-    LOCAL = abi.PUBLISH_LOCAL
     REQUEST = abi.PUBLISH_REQUEST
 
 

@@ -506,10 +506,6 @@ class Commands(ABC):
         """Stores a small record; returns when it is on disk."""
         await self._request("RECORD_PUT", "writing a record", strings={"key": key, "value": value})
 
-    async def record_delete(self, key: bytes) -> None:
-        """Removes a small record."""
-        await self._request("RECORD_DELETE", "removing a record", strings={"key": key})
-
     # ---- answers
 
     def _stream_state(self, payload: bytes, *, lists: bool = False, deleted: bool = False) -> t.StreamState:

@@ -185,12 +185,9 @@ void command_subscribe(plane_t *plane, const plane_command_t *command, account_t
         command_done(plane, command, STATUS_EXISTS);
         return;
     }
-    uint32_t flags = (command->arg & SUBSCRIBE_API ? SUBSCRIPTION_API : 0u)
-                     | (command->arg & SUBSCRIBE_LOCAL ? SUBSCRIPTION_LOCAL : 0u);
+    target_kind_t kind = (command->arg & SUBSCRIBE_API) != 0 ? TARGET_API : TARGET_CONTROL;
     subscription_t *one;
-    status_t status =
-        subscription_add(plane, account, NULL, (flags & SUBSCRIPTION_API) != 0 ? TARGET_API : TARGET_CONTROL, NULL,
-                         subject, queue, BYTES_NONE, 1, flags, &one);
+    status_t status = subscription_add(plane, account, NULL, kind, NULL, subject, queue, BYTES_NONE, 1, 0, &one);
     if (status == STATUS_OK) {
         one->id = command->target;
         status = table_put(&plane->controls, one->id, one);
@@ -219,21 +216,13 @@ void command_publish(plane_t *plane, const plane_command_t *command, account_t *
         command_done(plane, command, STATUS_INVALID);
         return;
     }
-    uint32_t flags = ((command->arg & PUBLISH_LOCAL) != 0 ? PUBLICATION_LOCAL : 0u)
-                     | ((command->arg & PUBLISH_REQUEST) != 0 ? 0u : PUBLICATION_UNJUDGED);
-    if ((command->arg & PUBLISH_AFTER_DURABLE) != 0 && plane->js.stores[STORE_FILE] != NULL) {
-        status_t status = held_message(&plane->js.held[STORE_FILE], store_batch(plane->js.stores[STORE_FILE]),
-                                       account->js.id, flags, subject, reply, header, command_body(command));
-        command_answer(plane, command, status, 1, 0, BYTES_NONE);
-        return;
-    }
     text_t out;
     publication_t publication = {.account = account,
                                  .message = {.subject = domain_subject(account, subject, &out),
                                              .reply = reply,
                                              .header = header,
                                              .payload = command_body(command)},
-                                 .flags = flags};
+                                 .flags = (command->arg & PUBLISH_REQUEST) != 0 ? 0u : PUBLICATION_UNJUDGED};
     command_answer(plane, command, STATUS_OK, publish(plane, &publication), 0, BYTES_NONE);
 }
 

@@ -84,7 +84,6 @@ static const command_row_t command_rows[] = {
     STREAM(INGEST_STATE,    ingest_state,           BODY_NONE,                    ""),
     STREAM(INGEST_FORGET,   ingest_forget,          BODY_NONE,                    "key"),
     JETSTREAM(RECORD_PUT,   record_put,             BODY_NONE,                    "key value"),
-    JETSTREAM(RECORD_DELETE,record_delete,          BODY_NONE,                    "key"),
     STREAM(STREAM_EXPORT,   stream_export,          BODY_NONE,                    ""),
     STREAM(STREAM_IMPORT,   stream_import,          BODY_BYTES,                   ""),
     SEAT(CONSUMER_EXPORT,   seat_export,            BODY_NONE,                    ""),

@@ -341,27 +341,16 @@ void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream) {
 
 /* ---- records of control ------------------------------------------------------------------------------------------ */
 
-static void answer_record(js_t *js, const plane_command_t *command, status_t status) {
-    if (status != STATUS_OK) {
-        js_done(js, command, status);
-        return;
-    }
-    js_done_durable(js, command, STORE_FILE, 0, BYTES_NONE);
-}
-
 void record_put(js_t *js, const plane_command_t *command) {
     store_t *store = js->stores[STORE_FILE];
     strings_t strings = strings_of(command);
     bytes_t key = strings_next(&strings);
     bytes_t value = strings_next(&strings);
     bool valid = store != NULL && key.size != 0;
-    answer_record(js, command, valid ? store_record_put(store, RECORD_CONTROL, key, value) : STATUS_INVALID);
-}
-
-void record_delete(js_t *js, const plane_command_t *command) {
-    store_t *store = js->stores[STORE_FILE];
-    strings_t strings = strings_of(command);
-    bytes_t key = strings_next(&strings);
-    bool valid = store != NULL && key.size != 0;
-    answer_record(js, command, valid ? store_record_delete(store, RECORD_CONTROL, key) : STATUS_INVALID);
+    status_t status = valid ? store_record_put(store, RECORD_CONTROL, key, value) : STATUS_INVALID;
+    if (status != STATUS_OK) {
+        js_done(js, command, status);
+        return;
+    }
+    js_done_durable(js, command, STORE_FILE, 0, BYTES_NONE);
 }

@@ -105,8 +105,7 @@ static uint32_t cross_service(plane_t *plane, import_t *import, const publicatio
             return 0;
         }
     }
-    crossing.flags =
-        (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER | PUBLICATION_UNJUDGED)) | PUBLICATION_SERVICE;
+    crossing.flags = (publication->flags & (PUBLICATION_DEFER | PUBLICATION_UNJUDGED)) | PUBLICATION_SERVICE;
     crossing.queue_count = 0;
     uint8_t back[REPLY_SUBJECT_SIZE];
     bool renamed = !keeps_its_reply(publication->message.reply);
@@ -141,8 +140,7 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
     publication_t crossing = *publication;
     crossing.account = reply->requester;
     crossing.message.subject = text_bytes(&subject);
-    crossing.flags =
-        (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_SERVICE | PUBLICATION_UNJUDGED;
+    crossing.flags = (publication->flags & PUBLICATION_DEFER) | PUBLICATION_SERVICE | PUBLICATION_UNJUDGED;
     crossing.queue_count = 0;
     /* An answer may itself want one: its way back leads to whoever answers here. */
     uint8_t back[REPLY_SUBJECT_SIZE];
@@ -185,8 +183,7 @@ static uint32_t cross_stream(plane_t *plane, const import_t *import, const publi
     crossing.queue_count = import->queue_count;
     crossing.queues = queues;
     memcpy(queues, import->queues, import->queue_count * sizeof(*queues));
-    crossing.flags =
-        (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_DEFER)) | PUBLICATION_FROM_LEAF | PUBLICATION_IMPORTED;
+    crossing.flags = (publication->flags & PUBLICATION_DEFER) | PUBLICATION_FROM_LEAF | PUBLICATION_IMPORTED;
     return publish(plane, &crossing);
 }
 

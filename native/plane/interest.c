@@ -73,7 +73,6 @@ bool interest_is_announced(const route_target_t *target) {
     peer_t *origin;
     switch ((target_told_t)traits_of(target)->told) {
     case TOLD_ALWAYS: return true;
-    case TOLD_UNLESS_LOCAL: return (((const subscription_t *)target->owner)->flags & SUBSCRIPTION_LOCAL) == 0;
     case TOLD_AS_ITS_ORIGIN: shadow_interest(target, &announced, &origin); return announced;
     case TOLD_NEVER:
     default: return false;

@@ -21,7 +21,6 @@ typedef struct peer peer_t;
 
 #define INTERNAL_TARGETS_MAX 64u
 
-#define PUBLICATION_LOCAL 1u     /* not to leaf links */
 #define PUBLICATION_FROM_LEAF 2u /* queue members only of the groups that it names */
 #define PUBLICATION_DEFER 4u     /* out of JetStream: into JetStream only at the next tick */
 #define PUBLICATION_INSIDE 8u    /* that next tick: everybody else has had it */

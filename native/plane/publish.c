@@ -95,8 +95,7 @@ static bool answered_here(bytes_t subject) {
 
 static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication,
                             const message_t *shown) {
-    if ((one->flags & SUBSCRIPTION_DEAD) != 0
-        || ((one->flags & SUBSCRIPTION_API) != 0 && answered_here(shown->subject))) {
+    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || (one->target.kind == TARGET_API && answered_here(shown->subject))) {
         return false;
     }
     peer_t *origin = publication->origin;
@@ -119,8 +118,7 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
 
 static bool leaf_takes(const peer_t *peer, const publication_t *publication) {
     const peer_t *origin = publication->origin;
-    if (peer->state != PEER_ADMITTED || peer == origin
-        || (publication->flags & (PUBLICATION_LOCAL | PUBLICATION_INSIDE)) != 0) {
+    if (peer->state != PEER_ADMITTED || peer == origin || (publication->flags & PUBLICATION_INSIDE) != 0) {
         return false;
     }
     if (origin != NULL && origin->protocol->link) {

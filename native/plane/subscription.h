@@ -39,8 +39,6 @@ typedef enum target_kind {
 
 #define SUBSCRIPTION_DEAD 1u     /* swept at the end of the tick */
 #define SUBSCRIPTION_FILTERED 2u /* its wildcards overlap a deny: look at every delivery */
-#define SUBSCRIPTION_LOCAL 4u    /* not announced to leaf links */
-#define SUBSCRIPTION_API 8u      /* SUBSCRIBE_API */
 
 /* A subscription of a client, a leaf link or control. Owned by its peer's table, control's by the plane's. */
 typedef struct subscription {

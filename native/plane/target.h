@@ -20,7 +20,7 @@
 #include "route/route.h"
 
 typedef enum target_order { ORDER_QUEUE = 0, ORDER_LINK, ORDER_CROSS, ORDER_INSIDE } target_order_t;
-typedef enum target_told { TOLD_NEVER = 0, TOLD_ALWAYS, TOLD_UNLESS_LOCAL, TOLD_AS_ITS_ORIGIN } target_told_t;
+typedef enum target_told { TOLD_NEVER = 0, TOLD_ALWAYS, TOLD_AS_ITS_ORIGIN } target_told_t;
 
 typedef struct target_traits {
     uint8_t order;      /* ORDER_* */

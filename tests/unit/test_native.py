@@ -176,6 +176,21 @@ def test_every_constant_of_the_header_means_something_to_c() -> None:
     assert sorted(ELSE) == sorted(name for name in DEFINED if not name.startswith(PASTED) and name not in words)
 
 
+SET_BY_CONTROL = (t.VerdictFlag, t.AccountFlag, t.SubscribeFlag, t.PublishFlag, t.StreamFlag, t.ConsumerFlag)
+
+
+def test_every_flag_of_a_command_is_set_somewhere() -> None:
+    """What C does for a flag that control never sets would be code that never runs."""
+    text = "".join(one.read_text() for one in (NATIVE.parent / "agent" / "leafd").rglob("*.py"))
+
+    assert [] == [
+        f"{kind.__name__}.{one.name}"
+        for kind in SET_BY_CONTROL
+        for one in kind
+        if f"{kind.__name__}.{one.name}" not in text
+    ]
+
+
 def test_every_number_of_the_header_is_the_extension_s() -> None:
     """The compiled module was made from this header."""
     assert {name: int(value) for name, value in DEFINED.items()} == {name: int(getattr(abi, name)) for name in DEFINED}

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from leafd.auth.trust import Trust
 
 GLOBAL_ACCOUNT: Final = "$G"
-SYSTEM_ACCOUNT: Final = "$SYS"
 EVERYTHING: Final = ">"
 CALLOUT_SUBJECT: Final = "$SYS.REQ.USER.AUTH"
 

@@ -162,11 +162,6 @@ def find(tokens: list[str]) -> Endpoint | None:
     return None
 
 
-def patterns() -> list[str]:
-    """Every endpoint's pattern, for listings."""
-    return sorted(".".join(line.pattern) for lines in _ENDPOINTS.values() for line in lines)
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What goes back: the reply's members; counted: an entry in the statistics and an audit advisory; after: what goes

@@ -47,7 +47,6 @@ from leafd.quoting import printable, quoted
 # Importing an endpoint's module is what makes it known.
 ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, backup, consumers, messages, restore, streams)
 
-SUBJECT: Final = "$JS.API.>"
 AT_WORK_MAX: Final = 64
 AT_WORK_EACH: Final = 16
 LISTINGS_MAX: Final = 2

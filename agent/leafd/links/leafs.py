@@ -480,23 +480,3 @@ def split_url(url: str) -> tuple[str, int, str, str]:
         unquote(parts.username or ""),
         unquote(parts.password or ""),
     )
-
-
-def leafz_row(status: LinkStatus, row: t.ConnectionRow | None) -> dict[str, Any]:
-    """One element of /leafz's "leafs", with the reference's field names."""
-    numbers = row or t.ConnectionRow(status.connection, 0, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
-    host, _, port = status.peer.rpartition(":")
-    return {
-        "id": status.connection,
-        "name": status.name,
-        "is_spoke": status.spoke,
-        "account": status.account,
-        "ip": host.strip("[]"),
-        "port": int(port) if port.isdigit() else 0,
-        "rtt": f"{numbers.rtt_ns / 1000:.0f}µs",
-        "in_msgs": numbers.in_msgs,
-        "out_msgs": numbers.out_msgs,
-        "in_bytes": numbers.in_bytes,
-        "out_bytes": numbers.out_bytes,
-        "subscriptions": numbers.subscriptions,
-    }

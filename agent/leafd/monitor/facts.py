@@ -27,7 +27,6 @@ FEATURE_FLAGS: Final = {
 }
 _FLAG_JETSTREAM: Final = 1
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
