@@ -26,7 +26,6 @@
 #include "plane/refused.h"
 #include "plane/subscription.h"
 #include "text/text.h"
-#include "wire/emit.h"
 
 #define LISTS_MAX 65536u
 #define TEXTS_MAX 3u
@@ -123,9 +122,9 @@ static void give_permissions(peer_t *peer, permissions_t *permissions) {
 
 static status_t take_in(plane_t *plane, peer_t *peer, account_t *account, const plane_command_t *command) {
     granted_t granted;
-    bytes_t *const own[TEXTS_MAX] = {peer->kind == CONN_CLIENT ? &peer->after_pong : &peer->cluster, &peer->lds,
-                                     &peer->remote_domain};
-    uint32_t text_count = peer->kind == CONN_CLIENT ? 1 : TEXTS_MAX;
+    bool link = peer->protocol->link;
+    bytes_t *const own[TEXTS_MAX] = {link ? &peer->cluster : &peer->after_pong, &peer->lds, &peer->remote_domain};
+    uint32_t text_count = link ? TEXTS_MAX : 1;
     status_t status = read_granted(command, text_count, &granted);
     if (status != STATUS_OK) {
         return status;
@@ -136,20 +135,15 @@ static status_t take_in(plane_t *plane, peer_t *peer, account_t *account, const 
     }
     give_permissions(peer, granted.permissions);
     peer_admit(plane, peer, account, &granted.verdict);
-    if (peer->kind == CONN_LEAF) {
-        status = leaf_admitted(plane, peer);
-        if (status != STATUS_OK) {
-            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a link"));
-        }
-    } else if ((granted.verdict.flags & VERDICT_VERBOSE) != 0 && (granted.verdict.flags & VERDICT_IMPLICIT) == 0) {
-        peer_send(plane, peer, emit_ok);
+    status = peer->protocol->admitted(plane, peer, &granted.verdict);
+    if (status != STATUS_OK) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a link"));
     }
     return status;
 }
 
 void command_admit(plane_t *plane, const plane_command_t *command, peer_t *peer) {
-    uint32_t kind = command->op == COMMAND_ADMIT ? CONN_CLIENT : CONN_LEAF;
-    if (peer->kind != kind || peer->state == PEER_ADMITTED) {
+    if (peer->protocol->admit != command->op || peer->state == PEER_ADMITTED) {
         command_done(plane, command, STATUS_NOT_FOUND);
         return;
     }
@@ -232,7 +226,7 @@ static status_t change(plane_t *plane, peer_t *peer, const plane_command_t *comm
 
 void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer) {
     /* One that is at its login again is judged by the new rules anyway. */
-    if (peer->kind != CONN_CLIENT || peer->state != PEER_ADMITTED) {
+    if (peer->protocol->link || peer->state != PEER_ADMITTED) {
         command_done(plane, command, STATUS_NOT_FOUND);
         return;
     }

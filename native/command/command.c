@@ -27,6 +27,7 @@
 #include "plane/mapping.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/protocol.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "store/store.h"
@@ -124,7 +125,7 @@ void command_close(plane_t *plane, const plane_command_t *command, peer_t *peer)
 void command_broadcast(plane_t *plane, const plane_command_t *command) {
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
         /* Only who has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */
-        if (peer->kind == CONN_CLIENT && peer->state == PEER_ADMITTED && (peer->flags & VERDICT_PROTOCOL_1) != 0
+        if (!peer->protocol->link && peer->state == PEER_ADMITTED && (peer->flags & VERDICT_PROTOCOL_1) != 0
             && peer->after_pong.size == 0) {
             peer_send_urgent(plane, peer, command_body(command));
         }

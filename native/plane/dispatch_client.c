@@ -13,6 +13,7 @@
 #include "plane/peer.h"
 #include "plane/permissions.h"
 #include "plane/plane.h"
+#include "plane/pressure.h"
 #include "plane/publication.h"
 #include "plane/refused.h"
 #include "plane/subscription.h"
@@ -296,6 +297,13 @@ static bool client_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
 
 /* ---- the protocol ------------------------------------------------------------------------------------------------ */
 
+static status_t client_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
+    if ((verdict->flags & VERDICT_VERBOSE) != 0 && (verdict->flags & VERDICT_IMPLICIT) == 0) {
+        peer_send(plane, peer, emit_ok);
+    }
+    return STATUS_OK;
+}
+
 static status_t client_emit(peer_t *peer, const subscription_t *one, const message_t *message, bytes_t shown) {
     (void)shown;
     return emit_client_message(&peer->conn.out.data, message, bytes_of(one->sid, one->sid_size),
@@ -310,6 +318,9 @@ const protocol_t protocol_client = {.input = lines_input,
                                     .control_line_factor = 1,
                                     .pending_factor = 1,
                                     .first_ping_ns = FIRST_PING_NS,
+                                    .credit = &credit_client,
+                                    .admit = COMMAND_ADMIT,
+                                    .admitted = client_admitted,
                                     .wire = WIRE_CLIENT,
                                     .greets = client_greets,
                                     .greet = client_greet,

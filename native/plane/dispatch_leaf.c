@@ -80,7 +80,9 @@ static bool leaf_greets(plane_t *plane, peer_t *peer, uint8_t first) {
     return false;
 }
 
-status_t leaf_admitted(plane_t *plane, peer_t *peer) {
+/* Its account is known: it is told of interest from here on. */
+static status_t leaf_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
+    (void)verdict;
     plane->stats.leafs++;
     plane->interest_changed = true;
     return interest_leaf_joined(plane, peer);
@@ -298,6 +300,9 @@ const protocol_t protocol_leaf = {.input = lines_input,
                                   .control_line_factor = LEAF_CONTROL_LINE_FACTOR,
                                   .pending_factor = LEAF_PENDING_FACTOR,
                                   .first_ping_ns = FIRST_LEAF_PING_NS,
+                                  .credit = &credit_link,
+                                  .admit = COMMAND_ADMIT_LEAF,
+                                  .admitted = leaf_admitted,
                                   .wire = WIRE_LEAF,
                                   .greets = leaf_greets,
                                   .greet = leaf_greet,

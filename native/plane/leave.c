@@ -18,6 +18,7 @@
 #include "plane/permissions.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
+#include "plane/protocol.h"
 #include "plane/subscription.h"
 
 static void leave_lists(plane_t *plane, peer_t *peer) {
@@ -58,7 +59,7 @@ static void leave_lists(plane_t *plane, peer_t *peer) {
 }
 
 static void bury(plane_t *plane, peer_t *peer) {
-    if (peer->account != NULL && peer->kind == CONN_LEAF) {
+    if (peer->account != NULL && peer->protocol->link) {
         interest_leaf_left(plane, peer);
         plane->stats.leafs--;
     } else if (peer->account != NULL) {

@@ -22,6 +22,7 @@
 #include "net/outq.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/protocol.h"
 
 #define WHOLE 64u /* parts that the limit is divided into */
 #define MIB (UINT64_C(1) << 20)
@@ -80,12 +81,12 @@ uint64_t plane_memory_share(uint64_t limit, uint32_t which) {
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
-/* The one of that kind with the most waiting, if that is more than least. */
-static peer_t *most_waiting(plane_t *plane, uint32_t kind, uint64_t least) {
+/* The link, or the client, with the most waiting, if that is more than least. */
+static peer_t *most_waiting(plane_t *plane, bool link, uint64_t least) {
     peer_t *most = NULL;
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
         uint64_t waiting = outq_pending(&peer->conn.out);
-        if (peer->kind == kind && peer->state != PEER_DOOMED && waiting > least) {
+        if (peer->protocol->link == link && peer->state != PEER_DOOMED && waiting > least) {
             most = peer;
             least = waiting;
         }
@@ -94,11 +95,11 @@ static peer_t *most_waiting(plane_t *plane, uint32_t kind, uint64_t least) {
 }
 
 static peer_t *slowest(plane_t *plane) {
-    peer_t *peer = most_waiting(plane, CONN_CLIENT, OUTPUT_SMALL);
+    peer_t *peer = most_waiting(plane, false, OUTPUT_SMALL);
     if (peer == NULL) {
-        peer = most_waiting(plane, CONN_LEAF, OUTPUT_SMALL);
+        peer = most_waiting(plane, true, OUTPUT_SMALL);
     }
-    return peer != NULL ? peer : most_waiting(plane, CONN_CLIENT, 0);
+    return peer != NULL ? peer : most_waiting(plane, false, 0);
 }
 
 static bool make_output_room(void *context, const buffer_t *buffer, uint64_t more) {

@@ -66,6 +66,7 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     }
     peer->id = plane->next_peer;
     peer->kind = kind;
+    /* The one place where control's name of a kind chooses what holds for it. */
     peer->protocol = kind == CONN_LEAF ? &protocol_leaf : &protocol_client;
     peer->queues = peer->protocol->link ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
     /* What control is told at the end is there from the beginning. */
@@ -302,8 +303,9 @@ static void pause_for(plane_t *plane, peer_t *peer, int64_t pause_ns) {
     }
 }
 
-/* Who publishes faster than a receiver reads gets a breath less: long ones so that the receiver is not cut off for a
- * burst, and before that short ones, so that what is queued stays small and in the processor's cache. */
+/* Back-pressure: a producer whose receiver has more queued than it reads is not read for a moment. The pause is long
+ * when the receiver is about to be cut off, so that no burst does that, and short when it is merely behind, so that the
+ * queue stays small enough for the processor's cache. */
 void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver) {
     pause_for(plane, producer, outq_crowded(receiver) ? STALL_NS : PACE_NS);
 }

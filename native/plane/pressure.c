@@ -13,7 +13,7 @@
  * them, their senders are told.
  *
  * A leaf link speaks for many, carries more than requests, and is cut by a server at its other end that cannot write
- * for long. So its credit is larger, and one that floods without a pause for LEAF_FLOOD_NS is read again: its requests
+ * for long. So its credit is larger, and one that floods without a pause for its flood_ns is read again: its requests
  * beyond the credit are refused instead. That also ends a wait for an answer that would have to come over the link that
  * is held back.
  *
@@ -32,17 +32,16 @@
 #include "plane/account.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/protocol.h"
 
-#define CLIENT_CREDIT 64u /* control has 16 requests of a connection in work; half of the credit must keep it busy */
-#define CLIENT_CREDIT_BYTES (2u * 1024u * 1024u)
-#define LEAF_CREDIT 512u
-#define LEAF_CREDIT_BYTES (8u * 1024u * 1024u)
-#define CROWDED_CLIENT_CREDIT 1u
-#define CROWDED_LEAF_CREDIT 16u
-#define LEAF_FLOOD_NS (5 * NS_PER_SECOND)
 #define ACCOUNT_MANY 1024u
 #define ALL_MANY (EXCHANGE_MESSAGES / 2)
 #define INSIDE_MAX 1024u
+
+/* control has 16 requests of a connection in work; half of the credit must keep it busy */
+const credit_t credit_client = {.messages = 64, .bytes = 2u * 1024u * 1024u, .crowded = 1, .flood_ns = INT64_MAX};
+const credit_t credit_link = {
+    .messages = 512, .bytes = 8u * 1024u * 1024u, .crowded = 16, .flood_ns = 5 * NS_PER_SECOND};
 
 static bool reaches(const owed_t *owed, uint64_t messages, uint64_t bytes) {
     return owed->messages >= messages || owed->bytes >= bytes;
@@ -50,18 +49,17 @@ static bool reaches(const owed_t *owed, uint64_t messages, uint64_t bytes) {
 
 /* share: 1 = does it owe all of its credit, 2 = half of it. */
 static bool owes(const plane_t *plane, const peer_t *peer, uint32_t share) {
-    bool leaf = peer->kind == CONN_LEAF;
+    const credit_t *credit = peer->protocol->credit;
     if (reaches(&plane->exchange.owed, ALL_MANY / share, plane->exchange.bytes_max / 2 / share)
         || (peer->account != NULL
             && reaches(&peer->account->owed, ACCOUNT_MANY / share, plane->exchange.bytes_max / 4 / share))) {
-        return peer->owed.messages >= (leaf ? CROWDED_LEAF_CREDIT : CROWDED_CLIENT_CREDIT);
+        return peer->owed.messages >= credit->crowded;
     }
-    return leaf ? reaches(&peer->owed, LEAF_CREDIT / share, LEAF_CREDIT_BYTES / share)
-                : reaches(&peer->owed, CLIENT_CREDIT / share, CLIENT_CREDIT_BYTES / share);
+    return reaches(&peer->owed, credit->messages / share, credit->bytes / share);
 }
 
 static bool floods(const plane_t *plane, const peer_t *peer) {
-    return peer->flooding_ns != 0 && plane->now.mono_ns - peer->flooding_ns > LEAF_FLOOD_NS;
+    return peer->flooding_ns != 0 && plane->now.mono_ns - peer->flooding_ns > peer->protocol->credit->flood_ns;
 }
 
 /* ---- paying ------------------------------------------------------------------------------------------------------ */
@@ -91,7 +89,7 @@ static void settle(plane_t *plane, const exchange_debt_t *debt) {
         return; /* gone; its account owed for it until now */
     }
     pay(&peer->owed, debt);
-    if (peer->owed.messages < CROWDED_LEAF_CREDIT / 2) {
+    if (peer->owed.messages < peer->protocol->credit->crowded / 2) {
         peer->flooding_ns = 0;
     }
     if (peer->held_back && !owes(plane, peer, 2)) {
@@ -137,7 +135,7 @@ bool pressure_room(plane_t *plane, const peer_t *peer) {
 }
 
 static void hold_back(plane_t *plane, peer_t *peer) {
-    peer->flooding_ns = peer->kind == CONN_LEAF && peer->flooding_ns == 0 ? plane->now.mono_ns : peer->flooding_ns;
+    peer->flooding_ns = peer->flooding_ns == 0 ? plane->now.mono_ns : peer->flooding_ns;
     if (floods(plane, peer)) {
         return;
     }

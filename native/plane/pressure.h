@@ -4,11 +4,23 @@
 #define LEAFD_PLANE_PRESSURE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/abi_types.h"
 #include "exchange/exchange.h"
 
 typedef struct peer peer_t;
+
+/* What a connection may owe control before it is not read; of a protocol. */
+typedef struct credit {
+    uint32_t messages;
+    uint64_t bytes;
+    uint32_t crowded; /* messages, while its account or all together owe much */
+    int64_t flood_ns; /* held back for so long without a pause: it is read, and refused instead. INT64_MAX = never */
+} credit_t;
+
+extern const credit_t credit_client;
+extern const credit_t credit_link;
 
 /* A message for control, of a peer (NULL: nobody's): is there room, asked before the copy; the copy, gone either way.
  * false: refused. */

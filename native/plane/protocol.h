@@ -21,6 +21,7 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "plane/pressure.h"
 #include "plane/subscription.h"
 #include "wire/emit.h"
 #include "wire/op.h"
@@ -44,6 +45,10 @@ typedef struct protocol {
     uint32_t control_line_factor; /* of max_control_line, after the login */
     uint32_t pending_factor;      /* of max_pending: many may wait behind it */
     int64_t first_ping_ns;        /* after the login */
+    const credit_t *credit;       /* what its peers may ask of control */
+    uint32_t admit;               /* COMMAND_* that lets its peers in */
+    /* The login is done: what comes first. STATUS_NO_MEMORY: it cannot stay. */
+    status_t (*admitted)(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict);
 
     /* Where input is lines_input. */
     wire_kind_t wire;
@@ -58,8 +63,5 @@ typedef struct protocol {
 
 extern const protocol_t protocol_client;
 extern const protocol_t protocol_leaf;
-
-/* A link's account is known: it is told of interest from here on. */
-LEAF_MUST_USE status_t leaf_admitted(plane_t *plane, peer_t *peer);
 
 #endif

@@ -18,12 +18,9 @@
 #include "consume/consume.h"
 #include "exchange/exchange.h"
 #include "exchange/held.h"
-#include "jetstream/js.h"
-#include "jetstream/stream.h"
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/import.h"
-#include "plane/memory.h"
 #include "plane/peer.h"
 #include "plane/permissions.h"
 #include "plane/plane.h"
@@ -32,7 +29,6 @@
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "plane/target.h"
-#include "plane/throttle.h"
 #include "route/route.h"
 #include "text/text.h"
 #include "wire/emit.h"
@@ -166,51 +162,6 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
     }
     if (status != STATUS_OK) {
         peer_emit_failed(plane, peer, status);
-    }
-}
-
-/* ---- the ones inside --------------------------------------------------------------------------------------------- */
-
-/* It stored something: who feeds a store waits while that lags. */
-static void note_producer(plane_t *plane, const publication_t *publication, uint32_t which_store) {
-    if (publication->origin != NULL) {
-        throttle_fed(plane, publication->origin, which_store);
-    }
-}
-
-static void run_internal(plane_t *plane, const sink_t *sink, const publication_t *publication) {
-    if (!sink->in) {
-        return;
-    }
-    const message_t *message = &publication->message;
-    uint32_t which_store;
-    bool feeds;
-    switch ((target_kind_t)sink->target.kind) {
-    case TARGET_STREAM:
-        which_store = ((const stream_t *)sink->object)->which_store;
-        js_publish(&plane->js, sink->object, message, publication->shown);
-        note_producer(plane, publication, which_store);
-        break;
-    case TARGET_ACK: js_ack(&plane->js, sink->object, message); break;
-    case TARGET_FLOW: js_flow(&plane->js, sink->object, message); break;
-    case TARGET_NEXT: js_next(&plane->js, sink->object, message); break;
-    case TARGET_DIRECT: js_direct(&plane->js, sink->object, message); break;
-    case TARGET_INGEST:
-        feeds = ingest_feeds(sink->object, &which_store);
-        ingest_frame(&plane->js, sink->object, message, publication->shown);
-        if (feeds) {
-            note_producer(plane, publication, which_store);
-        }
-        break;
-    case TARGET_CLIENT:
-    case TARGET_LEAF:
-    case TARGET_CONTROL:
-    case TARGET_API:
-    case TARGET_SERVICE:
-    case TARGET_REPLY:
-    case TARGET_SHADOW:
-    case TARGET_KIND_COUNT:
-    default: check(false);
     }
 }
 
@@ -433,7 +384,10 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
         return routing.taken;
     }
     for (uint32_t i = 0; i < routing.internals.count; i++) {
-        run_internal(plane, routing.internals.at[i], publication);
+        const sink_t *sink = routing.internals.at[i];
+        if (sink->in) { /* one before it may have ended it */
+            traits_of(&sink->target)->take(plane, sink, publication);
+        }
     }
     return routing.taken;
 }

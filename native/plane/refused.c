@@ -12,6 +12,7 @@
 #include "exchange/exchange.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/protocol.h"
 
 #define REFUSALS_TOLD 16u /* in one window */
 #define REFUSALS_WINDOW_NS INT64_C(60000000000)
@@ -22,8 +23,8 @@ static bytes_t front(bytes_t text) {
 }
 
 void peer_refused(plane_t *plane, peer_t *peer, const violation_t *what) {
-    if (peer->kind != CONN_CLIENT) {
-        return; /* a leaf's end its connection, with a text that is logged */
+    if (peer->protocol->link) {
+        return; /* a link's end its connection, with a text that is logged */
     }
     if (peer->refusals.told == 0 || plane->now.mono_ns - peer->refusals.since_ns >= REFUSALS_WINDOW_NS) {
         peer->refusals.since_ns = plane->now.mono_ns;

@@ -1,6 +1,7 @@
 /* target.c: the rows of target.h. */
 #include "plane/target.h"
 
+#include "plane/inside.h"
 #include "plane/publication.h"
 
 #define NOT_FOR_JETSTREAM (PUBLICATION_IMPORTED | PUBLICATION_UNJUDGED)
@@ -28,15 +29,33 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                     .withheld = PUBLICATION_INSIDE | NOT_FOR_JETSTREAM,
                     .subscription = true,
                     .jetstream = true},
-    [TARGET_STREAM] = {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .casts_shadows = true},
-    [TARGET_ACK] = {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .withheld = NOT_FOR_JETSTREAM, .jetstream = true},
+    [TARGET_STREAM] =
+        {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .take = inside_stream, .feeds = true, .casts_shadows = true},
+    [TARGET_ACK] = {.order = ORDER_INSIDE,
+                    .told = TOLD_ALWAYS,
+                    .withheld = NOT_FOR_JETSTREAM,
+                    .take = inside_ack,
+                    .jetstream = true},
     /* A mirror of ours answers so, and nothing but the pace hangs on it. */
-    [TARGET_FLOW] = {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED},
+    [TARGET_FLOW] = {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED, .take = inside_flow},
     /* Links reach these two through the domain's own subjects. */
-    [TARGET_NEXT] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .withheld = NOT_FOR_JETSTREAM, .jetstream = true},
-    [TARGET_DIRECT] = {.order = ORDER_INSIDE, .told = TOLD_NEVER, .withheld = NOT_FOR_JETSTREAM, .jetstream = true},
-    [TARGET_INGEST] = {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .casts_shadows = true},
-    [TARGET_SERVICE] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED},
+    [TARGET_NEXT] = {.order = ORDER_INSIDE,
+                     .told = TOLD_NEVER,
+                     .withheld = NOT_FOR_JETSTREAM,
+                     .take = inside_next,
+                     .jetstream = true},
+    [TARGET_DIRECT] = {.order = ORDER_INSIDE,
+                       .told = TOLD_NEVER,
+                       .withheld = NOT_FOR_JETSTREAM,
+                       .take = inside_direct,
+                       .jetstream = true},
+    [TARGET_INGEST] =
+        {.order = ORDER_INSIDE, .told = TOLD_ALWAYS, .take = inside_ingest, .feeds = true, .casts_shadows = true},
+    /* What crosses to another account may feed a stream there. */
+    [TARGET_SERVICE] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED, .feeds = true},
     [TARGET_REPLY] = {.order = ORDER_CROSS, .told = TOLD_ALWAYS, .withheld = PUBLICATION_IMPORTED},
-    [TARGET_SHADOW] = {.order = ORDER_CROSS, .told = TOLD_AS_ITS_ORIGIN, .withheld = PUBLICATION_IMPORTED},
+    [TARGET_SHADOW] = {.order = ORDER_CROSS,
+                       .told = TOLD_AS_ITS_ORIGIN,
+                       .withheld = PUBLICATION_IMPORTED,
+                       .feeds = true},
 };

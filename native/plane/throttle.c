@@ -9,6 +9,7 @@
 #include "plane/account.h"
 #include "plane/mapping.h"
 #include "plane/subscription.h"
+#include "plane/target.h"
 #include "route/route.h"
 #include "jetstream/js.h"
 #include "text/text.h"
@@ -37,25 +38,19 @@ bool throttle_waits(plane_t *plane, peer_t *peer) {
     return false;
 }
 
-/* What crosses to another account may feed a stream there. */
-static bool target_feeds(const route_target_t *target) {
-    return target->kind == TARGET_STREAM || target->kind == TARGET_INGEST || target->kind == TARGET_SERVICE
-           || target->kind == TARGET_SHADOW;
-}
-
 static bool subject_feeds(const account_t *account, bytes_t subject) {
     const route_match_t *match = route_match(account->route, subject);
     if (route_match_failed(match)) {
         return false; /* publishing it says so */
     }
     for (uint32_t i = 0; i < match->plain_count; i++) {
-        if (target_feeds(match->plain[i])) {
+        if (traits_of(match->plain[i])->feeds) {
             return true;
         }
     }
     for (uint32_t i = 0; i < match->group_count; i++) {
         for (uint32_t j = 0; j < match->groups[i].count; j++) {
-            if (target_feeds(match->groups[i].members[j])) {
+            if (traits_of(match->groups[i].members[j])->feeds) {
                 return true;
             }
         }

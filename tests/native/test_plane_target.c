@@ -15,6 +15,7 @@ static void every_kind_has_its_row(void) {
             CHECK((row->withheld & PUBLICATION_IMPORTED) != 0);
             CHECK(!row->casts_shadows);
         }
+        CHECK_EQ_U64(row->order == ORDER_INSIDE, row->take != NULL);
         if (row->order == ORDER_CROSS) CHECK((row->withheld & PUBLICATION_IMPORTED) != 0);
         if (row->casts_shadows) CHECK_EQ_U64(0, row->withheld & PUBLICATION_IMPORTED);
     }
@@ -28,7 +29,8 @@ static void only_links_are_gathered_and_only_shadows_follow_their_origin(void) {
 }
 
 int main(void) {
-    RUN("no kind of target contradicts itself, and JetStream's own are withheld from what nobody judged",
+    RUN("no kind of target contradicts itself, those inside take what they get, and JetStream's own are withheld from "
+        "what nobody judged",
         every_kind_has_its_row);
     RUN("only links are gathered, and only shadows are told of as their origin is",
         only_links_are_gathered_and_only_shadows_follow_their_origin);

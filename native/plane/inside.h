@@ -1,0 +1,17 @@
+/* inside.h: what a target inside does with a message: the column `take` of target.h. */
+#ifndef LEAFD_PLANE_INSIDE_H
+#define LEAFD_PLANE_INSIDE_H
+
+#include "base/abi_types.h"
+
+typedef struct sink sink_t;
+typedef struct publication publication_t;
+
+void inside_stream(plane_t *plane, const sink_t *sink, const publication_t *publication);
+void inside_ack(plane_t *plane, const sink_t *sink, const publication_t *publication);
+void inside_flow(plane_t *plane, const sink_t *sink, const publication_t *publication);
+void inside_next(plane_t *plane, const sink_t *sink, const publication_t *publication);
+void inside_direct(plane_t *plane, const sink_t *sink, const publication_t *publication);
+void inside_ingest(plane_t *plane, const sink_t *sink, const publication_t *publication);
+
+#endif
