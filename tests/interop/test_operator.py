@@ -6,68 +6,21 @@ rules of verdicts (unit/auth/test_trust.py).
 
 from __future__ import annotations
 
-import json
-import random
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
 from tests.jwts import Account, Key, Operator, User
-from tests.servers import KINDS, Server, running
-from tests.wire.player import Connection
-
-VIOLATION = "-ERR 'Authorization Violation'"
-HEAD = 'listen: "127.0.0.1:{port}"\n'
-_opened: list[Connection] = []
+from tests.servers import KINDS, running
 
 
 @pytest.fixture(autouse=True)
 def _close() -> Iterator[None]:
     yield
-    while _opened:
-        _opened.pop().socket.close()
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-class Peer(Connection):
-    """A client that sends a CONNECT; lines() are what it was told since, up to the answer of a PING."""
-
-    def __init__(self, server: Server, by: User | None = None, **fields: object) -> None:
-        super().__init__(server.port, "lines", random.Random(1))
-        _opened.append(self)
-        self.first: dict[str, Any] = json.loads(self.line().removeprefix("INFO "))
-        body: dict[str, object] = {"verbose": False, "pedantic": False, "protocol": 1, "headers": True}
-        if by is not None:
-            body |= by.connect(str(self.first.get("nonce", "")))
-        self.say("CONNECT " + json.dumps(body | fields))
-
-    def say(self, *lines: str) -> None:
-        self.send("".join(f"{line}\r\n" for line in lines).encode())
-
-    def lines(self) -> list[str]:
-        """Every line up to the answer of a PING sent now, or the end of the connection ("closed")."""
-        found: list[str] = []
-        try:
-            self.say("PING")
-            while (line := self.line()) != "PONG":
-                if not line.startswith(("INFO ", "PING")):
-                    found.append(line)
-        except (OSError, EOFError):
-            found.append("closed")
-        return found
-
-
-def admitted(server: Server, by: User | None, **fields: object) -> bool:
-    """Whether a CONNECT is accepted; if not, the text is the reference's."""
-    lines = Peer(server, by, **fields).lines()
-    assert lines in ([], [VIOLATION, "closed"]), lines
-    return not lines
+    close_all()
 
 
 # ---- who gets in

@@ -46,9 +46,9 @@ class ClaimedAccounts:
 
     # ---- coming and changing
 
-    def start(self, accounts: Iterable[TrustedAccount]) -> None:
-        """The first ones, with the accounts that are always there."""
-        for name in dict.fromkeys((GLOBAL, self._system)):
+    def start(self, accounts: Iterable[TrustedAccount], awaited: Iterable[str] = ()) -> None:
+        """The first ones, with the accounts that are always there. awaited: those that have a number already."""
+        for name in dict.fromkeys((GLOBAL, self._system, *awaited)):
             self.graph.put(Account(self._numbers.of(name), name, name == self._system, AccountLimits(), None))
         self.put(accounts)
 

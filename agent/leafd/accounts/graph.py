@@ -163,7 +163,9 @@ def common(old: Graph, new: Graph) -> Graph:
     both = {}
     for name, before in old.by_name.items():
         after = new.by_name.get(name)
-        if after is not None:
+        if after is before:
+            both[name] = before
+        elif after is not None:
             stay = {(one.exporter, one.service, one.subject, one.local, one.order) for one in after.imports}
             both[name] = replace(
                 after,
@@ -183,6 +185,10 @@ def compare(old: Graph, new: Graph) -> Change:
     both = [name for name in new.by_name if name in old.by_name]
     return Change(
         tuple(account for name, account in new.by_name.items() if name not in old.by_name),
-        tuple(new.by_name[name] for name in both if new.by_name[name] != old.by_name[name]),
+        tuple(
+            new.by_name[name]
+            for name in both
+            if new.by_name[name] is not old.by_name[name] and new.by_name[name] != old.by_name[name]
+        ),
         tuple(account for name, account in old.by_name.items() if name not in new.by_name),
     )

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from leafd.auth.jwt_claims import Permissions, UserClaims
 from leafd.auth.policy import EVERYTHING, Rights
-from leafd.auth.trust import ACCOUNT_EXPIRED, REVOKED, Denied, Proven, Trust, Unknown, limit
+from leafd.auth.trust import ACCOUNT_EXPIRED, REVOKED, Denied, Expired, Proven, Trust, Unknown, limit
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict
 from leafd.config.schema.permissions import RESPONSE_TTL_DEFAULT_NS, RESPONSES_DEFAULT
 
@@ -33,6 +33,8 @@ def identify_jwt(connect: Mapping[str, Any], nonce: str, trust: Trust, kind: str
             kind,
             host,
         )
+    except Expired as error:  # there may be a newer JWT
+        return Refusal(AUTHORIZATION_VIOLATION, why=str(error), unknown=error.account)
     except Denied as error:
         return Refusal(AUTHORIZATION_VIOLATION, why=str(error))
     except Unknown as error:
@@ -48,8 +50,8 @@ def again_jwt(proof: UserClaims | None, trust: Trust | None, kind: str, host: st
         return _verdict(trust.judge_again(proof, kind, host))
     except Denied as error:
         return Refusal(_TEXTS.get(str(error), ""), why=str(error))
-    except Unknown as error:
-        return Refusal("", why=str(error))
+    except Unknown as error:  # it was deleted
+        return Refusal(_TEXTS[ACCOUNT_EXPIRED], why=str(error))
 
 
 def _verdict(proven: Proven) -> Verdict:

@@ -90,9 +90,21 @@ def read_account(token: str, keys: frozenset[str]) -> TrustedAccount:
     return trusted_account(token.strip(), claims, problem(claims))
 
 
-def read_deletion(token: str, keys: frozenset[str]) -> tuple[str, ...]:
-    """The accounts that an operator wants deleted. Raises JwtError."""
+class DeletionError(JwtError):
+    """issuer: who has signed the request."""
+
+    def __init__(self, issuer: str, text: str) -> None:
+        super().__init__(text)
+        self.issuer = issuer
+
+
+def read_deletion(token: str, keys: frozenset[str]) -> tuple[str, tuple[str, ...]]:
+    """Which operator wants which accounts deleted. Raises JwtError."""
     claims = read(GenericClaims, token)
     if claims.iss != claims.sub or claims.iss not in keys:
-        raise JwtError("not signed by a trusted operator")
-    return claims.nats.accounts
+        raise DeletionError(claims.iss, "not trusted")
+    try:
+        check_times(claims, time.time())
+    except Denied as error:
+        raise DeletionError(claims.iss, str(error)) from None
+    return claims.iss, claims.nats.accounts

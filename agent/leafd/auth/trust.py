@@ -19,7 +19,17 @@ from dataclasses import field
 from typing import Any, Final
 
 from leafd.auth.jwt import USER_TOKEN_MAX, JwtError, read
-from leafd.auth.jwt_claims import NO_LIMIT, USER_SCOPE, AccountClaims, Claims, Permissions, SigningKey, UserClaims
+from leafd.auth.jwt_claims import (
+    NO_LIMIT,
+    USER_SCOPE,
+    AccountBody,
+    AccountClaims,
+    AccountLimits,
+    Claims,
+    Permissions,
+    SigningKey,
+    UserClaims,
+)
 from leafd.auth.jwt_claims import UserLimits as Limits
 from leafd.auth.nkeys import verify
 from leafd.auth.scopes import ScopeError, filled_in, has_own_limits
@@ -35,6 +45,14 @@ ACCOUNT_EXPIRED: Final = "the account's JWT has expired"
 
 class Denied(Exception):
     """The login is refused. The text is for the operator's log, not for whoever tried."""
+
+
+class Expired(Denied):
+    """The account's time is over."""
+
+    def __init__(self, account: str) -> None:
+        super().__init__(ACCOUNT_EXPIRED)
+        self.account = account
 
 
 class Unknown(Exception):
@@ -66,6 +84,12 @@ def trusted_account(token: str, claims: AccountClaims, broken: str = "") -> Trus
     keys: dict[str, SigningKey | None] = {claims.sub: None}
     keys |= {one.key: one if one.kind else None for one in claims.nats.signing_keys}
     return TrustedAccount(token, claims, keys, broken)
+
+
+def bootstrap_account(name: str) -> TrustedAccount:
+    """A system account whose JWT is not there yet: its users, signed by its own key, can log in and bring it."""
+    limits = AccountLimits(subs=NO_LIMIT, payload=NO_LIMIT, conn=NO_LIMIT, leaf=NO_LIMIT)
+    return trusted_account("", AccountClaims(sub=name, nats=AccountBody(limits=limits)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +163,9 @@ class Trust:
             except ScopeError as error:
                 raise Denied(f"the signing key's template: {error}") from None
         if account.expired(self.clock()):
-            raise Denied(ACCOUNT_EXPIRED)
+            raise Expired(user.account)
+        if account.claims.nbf > self.clock():
+            raise Denied("the account's JWT is not valid yet")
         return account, limits
 
     def _admitted(self, user: UserClaims, account: TrustedAccount, limits: Limits, kind: str, host: str) -> Proven:

@@ -172,13 +172,13 @@ class Clients:
 
     # ---- a reload: narrow(), then set_terms()
 
-    async def narrow(self, coming: Terms) -> None:
+    async def narrow(self, coming: Terms, affected: frozenset[str] | None = None) -> None:
         """Who is here keeps what both the terms of today and the coming ones allow. A login that these judge in another
-        way waits for them: until set_terms()."""
+        way waits for them: until set_terms(). affected: the accounts of whose users alone they are to judge anew."""
         self._coming = coming
-        await self._judge_all_again(coming, narrow=True)
+        await self._judge_all_again(coming, affected, narrow=True)
 
-    async def set_terms(self, terms: Terms) -> None:
+    async def set_terms(self, terms: Terms, affected: frozenset[str] | None = None) -> None:
         """After a reload: new logins are judged by these, and those who are here are judged again. Who keeps the login
         keeps the connection, with the rights of today; who does not is closed, and so is who came last where there are
         more than may be."""
@@ -190,9 +190,9 @@ class Clients:
             client = self._clients.get(connection)
             if client is not None:
                 self._guarded(connection, self._judge, client, implicit)
-        await self._send_surplus_away(await self._judge_all_again(terms, narrow=False))
+        await self._send_surplus_away(await self._judge_all_again(terms, affected, narrow=False))
 
-    async def _judge_all_again(self, terms: Terms, *, narrow: bool) -> list[Client]:
+    async def _judge_all_again(self, terms: Terms, affected: frozenset[str] | None, *, narrow: bool) -> list[Client]:
         """Those who stay, in the order of their coming. The plane has heard of all changes when this returns."""
         pause, slots = Pause(), trio.Semaphore(CHANGES_AT_ONCE)
         known: dict[tuple[int, int], Rights] = {}
@@ -200,6 +200,10 @@ class Clients:
         async with trio.open_nursery() as nursery:
             for client in sorted(self.all(), key=lambda one: one.connection):
                 await pause()
+                if affected is not None and client.account is not None and client.account.name not in affected:
+                    client.policy = client.policy and terms.policy
+                    stay.append(client)
+                    continue
                 verdict = self._verdict_again(client, terms)
                 if verdict is None:
                     continue

@@ -3,13 +3,13 @@
     compile_operator(config, ...) --> Operated: whose signatures count, which accounts are known, who may log in
 
 Runs before anybody may connect, or on a thread of its own: files are read and signatures checked here. What does not
-live here: who is let in (auth/trust.py), the graph (accounts/claims.py).
+live here: accounts that come and go while the server runs (account_book.py), who is let in (auth/trust.py).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from dataclasses import replace
 
 from leafd.accounts.claims import ClaimedAccounts
 from leafd.accounts.graph import Numbers
@@ -17,7 +17,8 @@ from leafd.auth.jwt import JwtError, read
 from leafd.auth.jwt_claims import UserClaims
 from leafd.auth.operators import Operators, read_account, read_operators
 from leafd.auth.policy import Policy
-from leafd.auth.trust import Denied, Trust, TrustedAccount, check_times
+from leafd.auth.trust import Denied, Trust, TrustedAccount, bootstrap_account, check_times
+from leafd.config.schema.operator import Resolver
 from leafd.config.schema.server import ServerConfig
 from leafd.errors import ConfigError
 from leafd.records import dataclass
@@ -30,53 +31,68 @@ class Operated:
     operators: Operators
     accounts: ClaimedAccounts
     policy: Policy
+    resolver: Resolver
     warnings: tuple[str, ...] = ()
 
     def with_accounts(self, accounts: ClaimedAccounts) -> Operated:
         """The same with other accounts."""
-        return operated(self.operators, accounts, self.policy.trust)
+        assert self.policy.trust is not None
+        trust = replace(self.policy.trust, accounts=accounts.trusted)
+        return replace(self, accounts=accounts, policy=_policy(trust), warnings=())
 
 
-def operated(
-    operators: Operators, accounts: ClaimedAccounts, like: Trust | None, warnings: Iterable[str] = ()
-) -> Operated:
-    """Accounts with the policy that goes with them."""
-    assert like is not None
-    trust = Trust(operators.keys, accounts.trusted, like.pinned, like.sentinel, like.clock)
-    return Operated(operators, accounts, Policy({}, {}, open=False, trust=trust), tuple(warnings))
+def _policy(trust: Trust) -> Policy:
+    return Policy({}, {}, open=False, trust=trust)
 
 
 def compile_operator(config: ServerConfig, numbers: Numbers, known: Operated | None = None) -> Operated:
     """known: of the configuration before, whose accounts stay known where they do not come from the configuration.
     Raises ConfigError."""
     operators = read_operators(config.operator, config.trusted_keys)
-    named = {name for name in (operators.system_account,) if name}
-    if config.system_account and named and config.system_account not in named:
-        raise ConfigError("system_account in config and operator JWT must be identical")
     system = config.system_account or operators.system_account
+    if config.system_account and operators.system_account not in ("", config.system_account):
+        raise ConfigError("system_account in config and operator JWT must be identical")
+    resolver = _resolver(config, operators)
+    found = _preloaded(config, operators)
+    if known is not None and resolver.type != "memory":
+        for name, one in known.accounts.trusted.items():
+            if name not in found or found[name].claims.iat < one.claims.iat:
+                found[name] = one
+    if system and resolver.type in ("full", "cache"):
+        found.setdefault(system, bootstrap_account(system))
     jetstream = config.jetstream is not None and config.jetstream.enabled
     accounts = ClaimedAccounts(numbers, system=system, jetstream=jetstream)
-    found: dict[str, TrustedAccount] = {}
-    if known is not None and known.operators.keys == operators.keys and config.account_resolver().type != "memory":
-        found |= known.accounts.trusted
+    remotes = config.leafnodes.remotes if config.leafnodes is not None else ()
+    accounts.start(found.values(), [one.account for one in remotes])
+    pinned = frozenset(config.resolver_pinned_accounts)
+    trust = Trust(
+        operators.keys, accounts.trusted, pinned | {system} if pinned else pinned, _sentinel(config.default_sentinel)
+    )
+    warnings = [f"account {name}: {note}" for name, notes in accounts.notes.items() for note in notes]
+    return Operated(operators, accounts, _policy(trust), resolver, tuple(warnings))
+
+
+def _resolver(config: ServerConfig, operators: Operators) -> Resolver:
+    if config.resolver is not None:
+        return config.resolver
+    if operators.account_server_url and not config.resolver_preload:
+        return Resolver.made(type="url", url=f"{operators.account_server_url.rstrip('/')}/accounts/")
+    if config.operator and not config.resolver_preload:
+        raise ConfigError("operator needs a resolver: resolver: MEMORY with resolver_preload, or another")
+    return Resolver()
+
+
+def _preloaded(config: ServerConfig, operators: Operators) -> dict[str, TrustedAccount]:
+    found = {}
     for name, token in config.resolver_preload.items():
         try:
-            found[name] = _preloaded(name, token, operators.keys)
+            one = read_account(token, operators.keys)
+            if one.claims.sub != name:
+                raise JwtError(f"sub: the JWT is that of {one.claims.sub}")
         except JwtError as error:
             raise ConfigError(f"resolver_preload: {name}: {error}") from None
-    accounts.start(found.values())
-    pinned = frozenset(config.resolver_pinned_accounts)
-    sentinel = _sentinel(config.default_sentinel)
-    trust = Trust(operators.keys, accounts.trusted, pinned | {system} if pinned else pinned, sentinel)
-    warnings = [f"account {name}: {note}" for name, notes in accounts.notes.items() for note in notes]
-    return operated(operators, accounts, trust, warnings)
-
-
-def _preloaded(name: str, token: str, keys: frozenset[str]) -> TrustedAccount:
-    account = read_account(token, keys)
-    if account.claims.sub != name:
-        raise JwtError(f"sub: the JWT is that of {account.claims.sub}")
-    return account
+        found[name] = one
+    return found
 
 
 def _sentinel(token: str) -> str:

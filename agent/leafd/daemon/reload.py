@@ -73,20 +73,27 @@ class Reloads:
 
     async def _reload(self) -> None:
         log = self._server.log
-        try:
-            read = partial(read_aside, self._server, self._flags)
-            found = await trio.to_thread.run_sync(read, limiter=_reader, abandon_on_cancel=True)
-        except LeafdError as error:
-            for line in str(error).splitlines():
-                log.error(f"Failed to reload server configuration: {line}")
-            return
+        async with self._server.changing:
+            try:
+                read = partial(read_aside, self._server, self._flags)
+                found = await trio.to_thread.run_sync(read, limiter=_reader, abandon_on_cancel=True)
+            except LeafdError as error:
+                for line in str(error).splitlines():
+                    log.error(f"Failed to reload server configuration: {line}")
+                return
+            await self._adopt(found)
+        log.info("Reloaded server configuration")
+
+    async def _adopt(self, found: Found) -> None:
+        log = self._server.log
         for warning in found.warnings:
             log.warning(warning)
         config = found.plan.compiled.config
         log.follow(config.log_file, debug=config.debug, trace=config.trace)
         log.times, log.utc = config.logtime, config.logtime_utc
         await take_over(self._server, found.plan)
-        log.info("Reloaded server configuration")
+        if self._server.book is not None:
+            await self._server.book.reconfigured()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +125,8 @@ def _read(server: Server, flags: Flags) -> Found:
         loaded = load(flags)
         config, later = merged(server.config, loaded)
         coming = plan(server, config, lambda number: loaded.place("leafnodes", "remotes", number))
-        return Found(coming, (*loaded.warnings, *later))
+        operated = coming.compiled.operated
+        return Found(coming, (*loaded.warnings, *later, *(operated.warnings if operated is not None else ())))
 
 
 @contextmanager

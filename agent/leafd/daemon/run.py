@@ -125,6 +125,13 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
 
     expiry = Expiry(lambda: server.config, server.log, server.guard)
     nursery.start_soon(expiry.run)
+    if server.book is not None:
+        from leafd.monitor.claims import ClaimsServices
+
+        claims = ClaimsServices(server.facts, server.plane, server.book)
+        server.book.ask_others = claims.ask_others
+        await nursery.start(claims.run)
+        nursery.start_soon(server.book.run)
     services = Services(server.facts, server.plane, reload=lambda: os.kill(os.getpid(), signal.SIGHUP))
     await nursery.start(services.run)
     server.on_reload += [services.subscribe, partial(_load_late_modules, server), expiry.look]

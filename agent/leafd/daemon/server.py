@@ -31,6 +31,7 @@ from leafd.daemon.listeners import Sockets, address_of, reachable
 from leafd.daemon.log import Log, traced
 from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
 from leafd.daemon.tenants import Tenants
+from leafd.errors import StartError
 from leafd.guard import Guard
 from leafd.links.leaf import Identity
 from leafd.links.leafs import Leafs
@@ -39,6 +40,7 @@ from leafd.monitor.facts import Facts
 from leafd.native_plane import Plane
 
 if TYPE_CHECKING:
+    from leafd.daemon.account_book import AccountBook
     from leafd.daemon.callouts import Callouts
     from leafd.jetstream.service import JetStream
 
@@ -80,6 +82,9 @@ class Server:
         self.facts = self._make_facts()
         self.callouts: Callouts | None = None
         self.on_reload: list[Callable[[], Awaitable[None]]] = []
+        self.changing = trio.Lock()
+        """Held by whoever changes accounts: a reload, or an account's new JWT."""
+        self.book = self._make_book() if self.compiled.operated is not None else None
 
     @property
     def config(self) -> ServerConfig:
@@ -149,6 +154,17 @@ class Server:
         settings = jetstream_settings(self.config, self.limits, name, domain)
         return JetStream(self.plane, settings, self.log, neighbours, self.guard)
 
+    def _make_book(self) -> AccountBook:
+        from leafd.auth.resolver import ResolverError
+        from leafd.daemon.account_book import AccountBook
+
+        try:
+            book = AccountBook(self)
+        except ResolverError as error:
+            raise StartError(f"resolver: {error}") from error
+        self.clients.look_up = self.leaf_logins.look_up = book.look_up
+        return book
+
     def _make_facts(self) -> Facts:
         about = self.about
         return Facts(
@@ -194,6 +210,8 @@ class Server:
         self.on_reload.append(partial(self._start_callouts, nursery))
         await nursery.start(self.clients.run)
         await nursery.start(self.leaf_logins.run)
+        if self.book is not None:
+            self.book.preload()
         await self.tenants.make_known(tuple(self.compiled.graph.by_id.values()))
         if self.jetstream is not None:
             await nursery.start(self.jetstream.run)

@@ -38,6 +38,8 @@ class Plan:
     limits: t.Limits
     less: Change
     more: Change
+    affected: frozenset[str] | None = None
+    """Where only some accounts have changed: their names. Logins of others are not judged again."""
 
 
 def plan(server: Server, config: ServerConfig, remote_place: Callable[[int], str]) -> Plan:
@@ -60,7 +62,7 @@ async def take_over(server: Server, coming: Plan) -> None:
     old, new = server.compiled, coming.compiled
     server.leaf_logins.expect(new.leaf_terms)
     with server.guard.around("the first half of a reload"):
-        await server.clients.narrow(new.client_terms)
+        await server.clients.narrow(new.client_terms, coming.affected)
         await server.leaf_logins.judge_again()
     server.leafs.forget(one.remote for one in old.remotes if one not in new.remotes)
     await server.tenants.make_known(coming.less.changed)
@@ -72,11 +74,12 @@ async def take_over(server: Server, coming: Plan) -> None:
     server.leafs.dial(one.remote for one in new.remotes if one not in old.remotes)
     server.plane.set_limits(coming.limits)
     with server.guard.around("the second half of a reload"):
-        await server.clients.set_terms(new.client_terms)
+        await server.clients.set_terms(new.client_terms, coming.affected)
     if server.jetstream is not None and new.config.jetstream is not None:
         about = server.about
         server.jetstream.set_settings(jetstream_settings(new.config, coming.limits, about.name, about.domain))
-    server.facts.loaded_ns = time.time_ns()
+    if coming.affected is None:
+        server.facts.loaded_ns = time.time_ns()
     for callback in server.on_reload:
         with server.guard.around("what follows a reload"):
             await callback()

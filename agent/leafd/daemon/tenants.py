@@ -58,6 +58,9 @@ class Tenants:
         await self._with_each(accounts, self._announce, "making an account known")
         await self._with_each(accounts, self._share, "making an account's imports known")
         await self._plane.settled()
+        if self._jetstream is not None:
+            with self._guard.around("taking up an account's streams"):
+                await self._jetstream.take_up()
 
     async def withdraw(self, accounts: Sequence[Account]) -> None:
         """Accounts that the configuration no longer has."""

@@ -79,6 +79,9 @@ class JetStream:
         self._listings: FairQueue[trio.Event] = FairQueue(at_work=LISTINGS_MAX, at_work_each=1)
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
+        # Of accounts that are not known, or have no JetStream: they may come later.
+        self._waiting: list[tuple[int, bytes]] = []
+        self._waiting_consumers: list[tuple[int, int, bytes]] = []
         self._requests: FairQueue[tuple[JetStreamAccount, t.Message]] = FairQueue(
             at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
         )
@@ -119,6 +122,22 @@ class JetStream:
             stream_id, consumer_id = int.from_bytes(key[:4], "big"), int.from_bytes(key[4:8], "big")
             self._consumer_records.append((stream_id, consumer_id, value))
 
+    def waiting_accounts(self) -> set[str]:
+        """Accounts that have stored streams which are not served yet."""
+        return {names_in(record)[0] for _, record in (*self._stream_records, *self._waiting)}
+
+    async def take_up(self) -> None:
+        """Serves the stored streams of accounts that were not known when the others were loaded and are known now."""
+        known = {name for name, one in self.catalogue.by_name.items() if one.enabled} if self._waiting else set()
+        ready = [one for one in self._waiting if names_in(one[1])[0] in known]
+        if not ready:
+            return
+        streams_ready = {number for number, _ in ready}
+        self._waiting = [one for one in self._waiting if one[0] not in streams_ready]
+        consumers_left, self._waiting_consumers = self._waiting_consumers, []
+        self._stream_records, self._consumer_records = ready, consumers_left
+        await self.load()
+
     async def load(self) -> None:
         """Has the plane take up everything stored. What cannot be served keeps its data and is complained about."""
         for stream_id, record in self._stream_records:
@@ -131,6 +150,7 @@ class JetStream:
             self.catalogue.keep_ids(consumer=consumer_id)
             owner = self.catalogue.stream(stream_id)
             if owner is None:
+                self._waiting_consumers.append((stream_id, consumer_id, record))
                 continue
             try:
                 await self._load_consumer(owner, consumer_id, record)
@@ -170,6 +190,7 @@ class JetStream:
         account_name, created, config = read_stream(record)
         account = self.catalogue.by_name.get(account_name)
         if account is None or not account.enabled:
+            self._waiting.append((stream_id, record))
             self._log.warning(
                 f"stream {config.name!r} of account {account_name!r} stays on disk unserved: "
                 "the configuration has no such account with JetStream"

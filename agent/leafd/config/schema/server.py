@@ -10,7 +10,7 @@ from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Str
 from leafd.config.schema.jetstream import JetStream, switch
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mappings import Mappings
-from leafd.config.schema.operator import Resolver, Resolvers
+from leafd.config.schema.operator import Resolvers
 from leafd.config.schema.permissions import Authorization
 from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.sharing import Shared, share
@@ -328,10 +328,6 @@ class ServerConfig(Section):
         """Whether accounts and users come from JWTs."""
         return bool(self.operator or self.trusted_keys)
 
-    def account_resolver(self) -> Resolver:
-        """Where JWTs are found: as configured, or among the preloaded ones."""
-        return self.resolver or Resolver()
-
     def _check_operator(self) -> None:
         if not self.operated:
             for name in ("resolver", "resolver_preload", "resolver_pinned_accounts", "default_sentinel"):
@@ -340,8 +336,6 @@ class ServerConfig(Section):
             return
         if self.operator and self.trusted_keys:
             raise ValueError("trusted_keys and operator exclude each other: keep operator")
-        if self.resolver is None and self.operator and not self.resolver_preload:
-            raise ValueError("operator needs a resolver: resolver: MEMORY with resolver_preload, or another")
         if self.accounts:
             raise ValueError("accounts cannot be configured with an operator: they come from JWTs")
         if self.authorization is not None and (

@@ -1,0 +1,98 @@
+"""Where JWTs of accounts are found: what all resolvers can do, and the one that is made of the configuration.
+
+Their functions block and are for a worker thread, one at a time for each resolver. What they give is text that nobody
+has checked. What does not live here: files (resolver_directory.py), HTTP (resolver_url.py), other servers of the
+system account, who are asked where these know nothing (daemon/account_book.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.config.schema.operator import Resolver as Configured
+
+
+class ResolverError(Exception):
+    """A resolver cannot do what it was asked for; the text says why."""
+
+
+class ClaimsError(Exception):
+    """A request about an account's JWT is refused; the text is for whoever sent it. account: which one, if known."""
+
+    def __init__(self, text: str, account: str = "") -> None:
+        super().__init__(text)
+        self.account = account
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is known of a kept JWT without reading it again. issued_s: its iat."""
+
+    issued_s: int
+    digest: bytes
+
+
+class Resolver(Protocol):
+    """One source of JWTs."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether accounts can be put there."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has all accounts, so that other servers may ask for them."""
+
+    def load(self, name: str) -> str:
+        """The JWT of an account, empty when it has none. Raises ResolverError."""
+
+    def save(self, name: str, token: str, issued_s: int, *, newer: bool = True) -> bool:
+        """Keeps a JWT; newer: unless it has one that was issued later. Raises ResolverError."""
+
+    def delete(self, name: str) -> bool:
+        """Forgets an account; False when it had none. Raises ResolverError."""
+
+    def kept(self) -> Mapping[str, Stored]:
+        """All that it has."""
+
+
+class Memory:
+    """JWTs of the configuration: all of them are known at the start, and nothing is kept."""
+
+    keeps = False
+    complete = False
+
+    def load(self, name: str) -> str:
+        return ""
+
+    def save(self, name: str, token: str, issued_s: int, *, newer: bool = True) -> bool:
+        return False
+
+    def delete(self, name: str) -> bool:
+        raise ResolverError("delete accounts request is not supported by this resolver")
+
+    def kept(self) -> Mapping[str, Stored]:
+        return {}
+
+
+def make_resolver(configured: Configured) -> Resolver:
+    """The resolver of a configuration; what it needs is loaded then. Raises ResolverError."""
+    if configured.type == "url":
+        from leafd.auth.resolver_url import Url
+
+        return Url(configured.url, configured.timeout / 1e9)
+    if configured.type in ("full", "cache"):
+        from leafd.auth.resolver_directory import Directory
+
+        return Directory(
+            configured.dir,
+            full=configured.type == "full",
+            limit=configured.limit,
+            ttl_s=configured.ttl / 1e9,
+            hard_delete=configured.hard_delete,
+        )
+    return Memory()

@@ -1,0 +1,164 @@
+"""JWTs of accounts in a directory, as nats-server has them there: the resolvers of type full and cache.
+
+    <dir>/A....jwt             one account          <dir>/A....jwt.deleted    one that was deleted, unless hard_delete
+
+A file is replaced as a whole and is on disk before the answer. A cache forgets what was not asked for within its ttl
+and, beyond its limit, what was asked for longest ago. Blocks: for a worker thread. What does not live here: whether a
+JWT counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from leafd.auth.jwt import TOKEN_MAX, JwtError, read
+from leafd.auth.jwt_claims import AccountClaims
+from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
+from leafd.auth.resolver import ResolverError, Stored
+from leafd.config.schema.operator import LIMIT_DEFAULT
+
+_SUFFIX: Final = ".jwt"
+_DELETED: Final = ".deleted"
+
+
+class Directory:
+    """One directory. Nobody else writes there while the server runs."""
+
+    keeps = True
+
+    def __init__(
+        self, path: str, *, full: bool = True, limit: int = 0, ttl_s: float = 0, hard_delete: bool = False
+    ) -> None:
+        self._path = Path(path)
+        self._full = full
+        self._limit = limit or (0 if full else LIMIT_DEFAULT)
+        self._ttl_s = ttl_s
+        self._hard_delete = hard_delete
+        self._kept: dict[str, Stored] = {}
+        try:
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for entry in sorted(os.scandir(self._path), key=lambda entry: entry.stat().st_mtime):
+                self._find(entry.name)
+        except OSError as error:
+            raise ResolverError(f"{path}: {error.strerror}: check the resolver's dir and its permissions") from error
+
+    @property
+    def complete(self) -> bool:
+        return self._full
+
+    def _find(self, file: str) -> None:
+        name = file.removesuffix(_SUFFIX)
+        if file.endswith(_SUFFIX) and is_public_key(name, PREFIX_ACCOUNT):
+            token = self._read(name)
+            if token:
+                self._kept[name] = Stored(0, _digest(token))  # issued when: looked up where it matters
+
+    def _file(self, name: str) -> Path:
+        if not is_public_key(name, PREFIX_ACCOUNT):
+            raise ResolverError("not the key of an account")
+        return self._path / f"{name}{_SUFFIX}"
+
+    def _read(self, name: str) -> str:
+        try:
+            with self._file(name).open("rb") as file:
+                raw = file.read(TOKEN_MAX + 1)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise ResolverError(f"{name}{_SUFFIX}: {error.strerror}") from error
+        return raw.decode("ascii", "replace").strip() if len(raw) <= TOKEN_MAX else ""
+
+    def load(self, name: str) -> str:
+        """The JWT of an account; one that has outlived its time in a cache is none."""
+        if name not in self._kept:
+            return ""
+        if self._ttl_s:
+            try:
+                if time.time() - self._file(name).stat().st_mtime > self._ttl_s:
+                    self.delete(name)
+                    return ""
+            except OSError:
+                return ""
+        token = self._read(name)
+        if token and not self._full:
+            self._kept[name] = self._kept.pop(name)
+            os.utime(self._file(name))
+        return token
+
+    def save(self, name: str, token: str, issued_s: int, *, newer: bool = True) -> bool:
+        """Writes it, unless it is there already."""
+        known = self._kept.get(name)
+        if newer and known is not None and not known.issued_s:
+            known = Stored(_issued(self._read(name)), known.digest)
+        if known is not None and ((newer and known.issued_s > issued_s) or known.digest == _digest(token)):
+            return False
+        if known is None and self._limit and len(self._kept) >= self._limit:
+            if self._full:
+                raise ResolverError(f"the resolver's limit of {self._limit} accounts is reached")
+            self._remove(next(iter(self._kept)))
+        self._write(self._file(name), token)
+        self._kept.pop(name, None)
+        self._kept[name] = Stored(issued_s, _digest(token))
+        return True
+
+    def _write(self, file: Path, token: str) -> None:
+        temporary = file.with_name(f".{file.name}.new")
+        try:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(handle, "wb") as writer:
+                writer.write(token.encode("ascii"))
+                writer.flush()
+                os.fsync(writer.fileno())
+            temporary.rename(file)
+            self._sync()
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise ResolverError(f"{file.name} cannot be written: {error.strerror}") from error
+
+    def _sync(self) -> None:
+        """What was renamed stays renamed."""
+        handle = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def delete(self, name: str) -> bool:
+        """Forgets an account. A full resolver keeps its file under another name, unless told otherwise."""
+        if name not in self._kept:
+            return False
+        file = self._file(name)
+        try:
+            if self._full and not self._hard_delete:
+                file.rename(file.with_name(f"{file.name}{_DELETED}"))
+                self._sync()
+                del self._kept[name]
+            else:
+                self._remove(name)
+        except OSError as error:
+            raise ResolverError(f"{file.name} cannot be removed: {error.strerror}") from error
+        return True
+
+    def _remove(self, name: str) -> None:
+        self._file(name).unlink(missing_ok=True)
+        self._kept.pop(name, None)
+
+    def kept(self) -> Mapping[str, Stored]:
+        return self._kept
+
+
+def _issued(token: str) -> int:
+    """When it was issued; 0 where that cannot be told."""
+    try:
+        return read(AccountClaims, token).iat
+    except JwtError:
+        return 0
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("ascii", "replace")).digest()

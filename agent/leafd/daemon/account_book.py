@@ -1,0 +1,340 @@
+"""Operator mode while the server runs: accounts that are looked up, updated, deleted, and that expire.
+
+    look_up()   a login names an account that is not known --> resolver, or other servers --> known to plane and rooms
+    update()    a new JWT of an account                    --> kept by the resolver, then as a reload of that account
+    delete()    what an operator deletes                   --> the same without these accounts
+    run()       accounts and activations whose time is over, at the second
+
+Accounts that are only added are put into the tables that are there; everything else takes the path of a reload
+(takeover.py), in its slices, one after the other. JWTs are read and files written on one worker thread. What does not
+live here: requests and replies (monitor/claims.py), what a JWT comes to (accounts/claims.py).
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import trio
+
+from leafd.accounts.activations import activation
+from leafd.accounts.claims import ClaimedAccounts, unknown
+from leafd.accounts.graph import common, compare
+from leafd.auth.jwt import JwtError
+from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
+from leafd.auth.operators import read_account, read_deletion
+from leafd.auth.resolver import ClaimsError, Resolver, ResolverError, make_resolver
+from leafd.auth.trust import TrustedAccount
+from leafd.daemon.compiled import SECOND
+from leafd.daemon.operator import Operated
+from leafd.daemon.takeover import Plan, take_over
+from leafd.quoting import printable
+
+if TYPE_CHECKING:
+    from leafd.daemon.server import Server
+
+LOOKUPS_MAX: Final = 64
+"""Accounts that are looked up at a time: strangers can name accounts that are none."""
+MISSING_MAX: Final = 4096
+MISSING_S: Final = 1.0
+"""How long an account that was not found is not looked for again."""
+EXPORTERS_MAX: Final = 256
+"""Accounts that one look-up may bring along, because they are imported of."""
+AGAIN_S: Final = 5.0
+"""How soon accounts that the server needs itself are looked for again."""
+_Result = TypeVar("_Result")
+
+
+class AccountBook:
+    """The accounts of a server in operator mode."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._configured = self._operated.resolver
+        self.resolver: Resolver = make_resolver(self._configured)
+        self._worker = trio.CapacityLimiter(1)
+        self._looking: dict[str, trio.Event] = {}
+        self._missing: OrderedDict[str, float] = OrderedDict()
+        self._ends: list[tuple[int, str]] = []
+        self.ask_others: Callable[[str], Awaitable[str]] | None = None
+        """Asks other servers of the system account for an account's JWT; set by who speaks there."""
+
+    @property
+    def _operated(self) -> Operated:
+        operated = self._server.compiled.operated
+        assert operated is not None
+        return operated
+
+    @property
+    def accounts(self) -> ClaimedAccounts:
+        """Those that are known."""
+        return self._operated.accounts
+
+    @property
+    def linked(self) -> bool:
+        """Whether there are other servers in the system account."""
+        return any(link.account == self.accounts.graph.system_name for link in self._server.leafs.links())
+
+    @property
+    def timeout_s(self) -> float:
+        """How long others may take to answer."""
+        return float(self._configured.timeout / SECOND)
+
+    @property
+    def interval_s(self) -> float:
+        """How often a full resolver asks others for what it may have missed."""
+        return float(max(self._configured.interval / SECOND, 1.0))
+
+    async def aside(self, function: Callable[[], _Result]) -> _Result:
+        """What the function returns or raises, on the thread that reads JWTs and files."""
+        return await trio.to_thread.run_sync(function, limiter=self._worker)
+
+    # ---- the start, and a reload
+
+    def preload(self) -> None:
+        """Before anybody may connect: keeps the configuration's JWTs, and takes in what the server itself needs. Raises
+        ResolverError."""
+        accounts = self.accounts
+        for name, trusted in list(accounts.trusted.items()):
+            if self.resolver.keeps and trusted.token:
+                self.resolver.save(name, trusted.token, trusted.claims.iat)
+        if self._configured.type == "url":
+            return
+        for _ in range(2):
+            wanted = self.needed()
+            found = [one for one in (self._resolved(name) for name in wanted) if one is not None]
+            accounts.put(found)
+            self._watch(accounts.trusted.values())
+
+    def needed(self) -> tuple[str, ...]:
+        """Accounts of which nothing is known, and that the server cannot do without: its system account, those of its
+        remotes and of its streams, and those that the known ones import of."""
+        server, trusted = self._server, self.accounts.trusted
+        names = dict.fromkeys([self.accounts.graph.system_name])
+        if server.config.leafnodes is not None:
+            names |= dict.fromkeys(one.account for one in server.config.leafnodes.remotes if not one.disabled)
+        if server.jetstream is not None:
+            names |= dict.fromkeys(server.jetstream.waiting_accounts())
+        names |= dict.fromkeys(unknown(trusted.values(), trusted))
+        return tuple(
+            name
+            for name in names
+            if (name not in trusted or not trusted[name].token) and is_public_key(name, PREFIX_ACCOUNT)
+        )
+
+    def _resolved(self, name: str) -> TrustedAccount | None:
+        """What the resolver has of an account, if that counts. Blocks. Raises ResolverError."""
+        token = self.resolver.load(name)
+        return self._checked(name, token) if token else None
+
+    def _checked(self, name: str, token: str) -> TrustedAccount | None:
+        try:
+            found = read_account(token, self._operated.operators.keys)
+        except JwtError as error:
+            self._server.log.warning(f"Account {name}: its JWT does not count: {error}")
+            return None
+        return found if found.claims.sub == name else None
+
+    async def reconfigured(self) -> None:
+        """After a reload."""
+        configured = self._operated.resolver
+        if configured != self._configured:
+            try:
+                self.resolver = await self.aside(partial(make_resolver, configured))
+                self._configured = configured
+            except ResolverError as error:
+                self._server.log.error(f"resolver: {error}; the one before stays")
+        await self.aside(partial(self._watch, list(self.accounts.trusted.values())))
+
+    # ---- looking up
+
+    async def look_up(self, name: str) -> bool:
+        """Whether an account of which nothing is known, or whose time is over, is another one now."""
+        event = self._looking.get(name)
+        if event is not None:
+            await event.wait()
+            return name in self.accounts.trusted
+        if self._is_missing(name) or len(self._looking) >= LOOKUPS_MAX:
+            return False
+        event = self._looking[name] = trio.Event()
+        try:
+            with self._server.guard.around("looking up an account"):
+                if await self._look_up(name):
+                    return True
+            self._missing[name] = trio.current_time() + MISSING_S
+            if len(self._missing) > MISSING_MAX:
+                self._missing.popitem(last=False)
+            return False
+        finally:
+            del self._looking[name]
+            event.set()
+
+    def _is_missing(self, name: str) -> bool:
+        until = self._missing.get(name)
+        if until is not None and until <= trio.current_time():
+            del self._missing[name]
+        return name in self._missing
+
+    async def _look_up(self, name: str) -> bool:
+        known = self.accounts.trusted.get(name)
+        found = await self._found(name)
+        if found is None or (known is not None and found.token == known.token):
+            return False
+        wanted, more = [found], list(unknown([found], self.accounts.trusted))
+        while more and len(wanted) <= EXPORTERS_MAX:
+            one = await self._found(more.pop())
+            if one is not None:
+                wanted.append(one)
+                names = {one.claims.sub for one in wanted} | set(more)
+                more += [name for name in unknown([one], self.accounts.trusted) if name not in names]
+        async with self._server.changing:
+            if known is None:
+                await self._put(wanted)
+            else:
+                await self._replace(wanted)
+        return True
+
+    async def _found(self, name: str) -> TrustedAccount | None:
+        try:
+            found = await self.aside(partial(self._resolved, name))
+        except ResolverError as error:
+            self._server.log.warning(f"Account {name} was not found: {error}")
+            found = None
+        if found is None and self.ask_others is not None and self._configured.type in ("full", "cache"):
+            token = await self.ask_others(name)
+            if token:
+                found = await self.aside(partial(self._kept, name, token))
+        return found
+
+    def _kept(self, name: str, token: str) -> TrustedAccount | None:
+        found = self._checked(name, token)
+        if found is not None:
+            self.resolver.save(name, found.token, found.claims.iat)
+        return found
+
+    async def _put(self, found: Iterable[TrustedAccount]) -> None:
+        """Accounts that were not known: nobody loses anything by them."""
+        trusted = [one for one in found if one.claims.sub not in self.accounts.trusted]
+        await self.aside(partial(self._watch, trusted))
+        changed = self.accounts.put(trusted)
+        for one in trusted:
+            for note in self.accounts.notes.get(one.claims.sub, ()):
+                self._server.log.warning(printable(f"account {one.claims.sub}: {note}", 500))
+        await self._server.tenants.make_known(changed)
+        for callback in self._server.on_reload:
+            await callback()
+
+    # ---- changes
+
+    async def update(self, token: str, name: str = "", *, newer: bool = False) -> tuple[str, str]:
+        """Takes a JWT in place of the account's; the account's key and what was done. name: the account that the
+        request was for. newer: only one that was issued later, or at the same time, than what is there. Raises
+        ClaimsError."""
+        try:
+            found = await self.aside(partial(read_account, token, self._operated.operators.keys))
+        except JwtError as error:
+            raise ClaimsError(f"jwt update resulted in error - {error}") from None
+        key = found.claims.sub
+        if name and name != key:
+            raise ClaimsError("jwt update resulted in error - subject does not match jwt content")
+        if found.broken:
+            raise ClaimsError(f"jwt validation failed - validation errors: [{found.broken}]", key)
+        known = self.accounts.trusted.get(key)
+        if newer and known is not None and known.claims.iat > found.claims.iat:
+            return key, "jwt update skipped"
+        try:
+            if self.resolver.keeps:
+                await self.aside(partial(self.resolver.save, key, found.token, found.claims.iat, newer=newer))
+            elif key not in self.accounts.trusted:
+                return key, "jwt update skipped"
+        except ResolverError as error:
+            raise ClaimsError(f"jwt update resulted in error - {error}", key) from None
+        self._missing.pop(key, None)
+        async with self._server.changing:
+            known = self.accounts.trusted.get(key)
+            if known is not None and known.token != found.token:
+                await self._replace([found])
+        return key, "jwt updated"
+
+    async def delete(self, token: str) -> int:
+        """Deletes the accounts that an operator wants deleted; their number. Raises ClaimsError."""
+        signer = ""
+        try:
+            signer, names = await self.aside(partial(read_deletion, token, self._operated.operators.keys))
+            if not self._configured.allow_delete:
+                raise JwtError("delete accounts request disabled")
+            if self.accounts.graph.system_name in names:
+                raise JwtError("not allowed to delete system account")
+            for name in names:
+                await self.aside(partial(self.resolver.delete, name))
+        except (JwtError, ResolverError) as error:
+            signer = getattr(error, "issuer", signer)
+            raise ClaimsError(f"delete accounts request by {signer} failed - {error}") from None
+        async with self._server.changing:
+            gone = [name for name in names if name in self.accounts.trusted]
+            if gone:
+                await self._replace([], gone)
+        return len(names)
+
+    async def _replace(self, found: list[TrustedAccount], gone: Iterable[str] = ()) -> None:
+        """Accounts that are others now, by the path of a reload; for those who hold `changing`."""
+        server, operated = self._server, self._operated
+        old = server.compiled
+        gone = tuple(gone)
+        affected = frozenset((*(one.claims.sub for one in found), *gone))
+
+        def planned() -> Plan:
+            accounts = operated.accounts.changed(found, gone)
+            now = operated.with_accounts(accounts)
+            new = replace(old, graph=accounts.graph, policy=now.policy, leaf_policy=now.policy, operated=now)
+            both = common(old.graph, new.graph)
+            less, more = compare(old.graph, both), compare(both, new.graph)
+            return Plan(new, server.limits, less, more, affected)
+
+        plan = await self.aside(planned)
+        await self.aside(partial(self._watch, found))
+        await take_over(server, plan)
+
+    # ---- time
+
+    def _watch(self, accounts: Iterable[TrustedAccount]) -> None:
+        for one in accounts:
+            name = one.claims.sub
+            ends = [one.claims.exp, one.claims.nbf]
+            for imported in one.claims.nats.imports:
+                found = activation(imported) if imported.token else None
+                ends.append(found.exp if found is not None else 0)
+            for end in ends:
+                if end > time.time():
+                    heapq.heappush(self._ends, (end, name))
+
+    async def run(self) -> None:
+        """Until cancelled: takes away what is over, at the second, and looks for what is needed and not yet found."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._find_needed)
+            while True:
+                # Once a second, at its beginning, by the wall clock, which may be set in between.
+                await trio.sleep(1.001 - time.time() % 1)
+                over = set()
+                while self._ends and self._ends[0][0] <= time.time():
+                    over.add(heapq.heappop(self._ends)[1])
+                if over:
+                    with self._server.guard.around("the end of an account's time"):
+                        await self._expire(over)
+
+    async def _expire(self, names: Iterable[str]) -> None:
+        async with self._server.changing:
+            found = [self.accounts.trusted[name] for name in names if name in self.accounts.trusted]
+            if found:
+                await self._replace(found)
+
+    async def _find_needed(self) -> None:
+        while True:
+            for name in self.needed():
+                await self.look_up(name)
+            await trio.sleep(AGAIN_S)

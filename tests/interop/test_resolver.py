@@ -1,0 +1,395 @@
+"""Accounts that come, change, go and expire while a server runs, with leafd and with the reference: the requests of
+nsc push, pull and delete, and what the users of such an account hear.
+
+JWTs are made here, and the requests sent as nsc sends them. What does not live here: who gets in (test_operator.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
+from tests.jwts import Account, Key, Operator, encode
+from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
+
+both = pytest.mark.parametrize("kind", KINDS)
+FULL = """
+resolver: {{ type: full, dir: "{{directory}}/jwt", allow_delete: {delete}, interval: "2m", timeout: "1.9s" }}
+resolver_preload: {{ {name}: {token} }}
+"""
+
+
+def full(operator: Operator, *, preload: bool = True, delete: bool = True) -> str:
+    head = f"operator: {operator.token()}\nsystem_account: {operator.system.public}\n"
+    text = FULL.format(name=operator.system.public, token=operator.system.token(), delete=str(delete).lower())
+    if not preload:
+        text = "\n".join(line for line in text.splitlines() if "preload" not in line)
+    return HEAD + head + text
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    close_all()
+
+
+def answer(peer: Peer, subject: str, body: bytes | str = b"") -> Any:
+    """The data of a JSON answer, or its error."""
+    found = json.loads(peer.ask(subject, body)[0])
+    assert found["server"]["ver"] == "2.15.1"
+    return found["data"] if "data" in found else found["error"]
+
+
+def push(peer: Peer, account: Account, **outer: Any) -> Any:
+    return answer(peer, "$SYS.REQ.CLAIMS.UPDATE", account.token(**outer))
+
+
+def deletion(operator: Operator, *accounts: Account, signer: Key | None = None) -> str:
+    key = signer or operator.key
+    body = {"type": "generic", "version": 2, "accounts": [one.public for one in accounts]}
+    return encode({"sub": key.public, "nats": body}, key)
+
+
+def updated(account: Account) -> dict[str, Any]:
+    return {"account": account.public, "code": 200, "message": "jwt updated"}
+
+
+@both
+def test_a_pushed_account_is_there_at_once_and_after_a_restart(kind: str) -> None:
+    """nsc push brings an account; its file is where nats-server has it, and a restart finds it."""
+    operator = Operator()
+    account = operator.account("A")
+    user = account.user("u")
+    with running(kind, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        assert [VIOLATION, "closed"] == Peer(server, user).lines()
+        assert updated(account) == push(system, account)
+        assert [] == Peer(server, user).lines()
+        for subject in (
+            f"$SYS.REQ.ACCOUNT.{account.public}.CLAIMS.UPDATE",
+            f"$SYS.ACCOUNT.{account.public}.CLAIMS.UPDATE",
+        ):
+            assert updated(account) == answer(system, subject, account.token())
+        kept = (server.directory / "jwt" / f"{account.public}.jwt").read_text()
+        assert account.public in json.loads(system.ask("$SYS.REQ.CLAIMS.LIST")[0])["data"]
+        assert kept.encode() == system.ask(f"$SYS.REQ.ACCOUNT.{account.public}.CLAIMS.LOOKUP")[0]
+        server.stop()
+        server.start()
+        assert [] == Peer(server, user).lines()
+
+
+@both
+def test_a_server_without_any_account_can_be_given_them(kind: str) -> None:
+    """With an empty directory a user of the system account can log in and push, its own account first."""
+    operator = Operator()
+    account = operator.account("A")
+    with running(kind, full(operator, preload=False)) as server:
+        system = Peer(server, operator.system.user("s"))
+        assert [] == system.lines()
+        assert updated(operator.system) == push(system, operator.system)
+        assert updated(account) == push(Peer(server, operator.system.user("t")), account)
+        assert [] == Peer(server, account.user("u")).lines()
+
+
+@both
+def test_what_is_no_jwt_of_the_operator_is_refused(kind: str) -> None:
+    """Errors come as answers, and what they refuse leaves everything as it was."""
+    operator = Operator()
+    account, faulty = operator.account("A"), operator.account("F", exports=0).export("x")
+    with running(kind, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        push(system, account)
+        for body in ("", "e.y.J"):
+            found = answer(system, "$SYS.REQ.CLAIMS.UPDATE", body)
+            assert ("n/a", 500) == (found["account"], found["code"])
+            assert found["description"].startswith("jwt update resulted in error - ")
+        found = push(system, faulty)
+        reason = "[the account contains more exports than allowed by the operator]"
+        assert (faulty.public, f"jwt validation failed - validation errors: {reason}") == (
+            found["account"],
+            found["description"],
+        )
+        found = answer(system, f"$SYS.REQ.ACCOUNT.{operator.system.public}.CLAIMS.UPDATE", account.token())
+        assert "jwt update resulted in error - subject does not match jwt content" == found["description"]
+        stranger = Operator("X").account("XA")
+        push(system, stranger)
+        assert [VIOLATION, "closed"] == Peer(server, stranger.user("u")).lines()
+        assert [] == Peer(server, account.user("u")).lines()
+
+
+def test_only_the_operator_can_sign_what_is_kept() -> None:
+    """A JWT that the account itself or a stranger has signed is not kept. nats-server keeps it, and the account is lost
+    with its next start."""
+    operator = Operator()
+    account = operator.account("A")
+    with running(LEAFD, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        push(system, account)
+        for token in (account.token(signer=account.key), Operator("X").account("XA").token()):
+            found = answer(system, "$SYS.REQ.CLAIMS.UPDATE", token)
+            assert "jwt update resulted in error - not signed by a trusted operator" == found["description"]
+        server.stop()
+        server.start()
+        assert [] == Peer(server, account.user("u")).lines()
+
+
+@both
+def test_users_feel_a_new_jwt_at_once(kind: str) -> None:
+    """A revoked user is told and closed, other users stay, and what the account imports is there."""
+    operator = Operator()
+    account, other = operator.account("A"), operator.account("B").export("svc")
+    revoked, stays = account.user("u"), account.user("v")
+    with running(kind, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        push(system, other), push(system, account)
+        first, second, service = Peer(server, revoked), Peer(server, stays), Peer(server, other.user("o"))
+        assert [[], [], []] == [first.lines(), second.lines(), service.lines()]
+        service.say("SUB svc 1")
+        assert [] == service.lines()
+        time.sleep(1.1)  # an update in the same second is not newer
+        account.nats["revocations"] = {revoked.key.public: int(time.time())}
+        account.imported(other, "svc", local_subject="mine")
+        assert updated(account) == push(system, account)
+        assert ["-ERR 'User Authentication Revoked'", "closed"] == first.lines()
+        second.say("PUB mine 2\r\nhi")
+        assert [] == second.lines()
+        assert "svc 1 " in service.line()
+
+
+@both
+def test_an_older_jwt_can_be_pushed(kind: str) -> None:
+    """What the operator pushes is what counts, also when it was issued before what is there."""
+    operator = Operator()
+    account = operator.account("A")
+    user = account.user("u", outer={"iat": 1000})
+    with running(kind, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        push(system, account)
+        assert [] == Peer(server, user).lines()
+        account.nats["revocations"] = {user.key.public: 2000}
+        assert 200 == push(system, account, iat=1000)["code"]
+        assert [VIOLATION, "closed"] == Peer(server, user).lines()
+        server.stop()
+        server.start()
+        assert [VIOLATION, "closed"] == Peer(server, user).lines()
+
+
+@both
+def test_deleted_accounts(kind: str) -> None:
+    """What an operator deletes is gone with its users; the file is kept under another name, and a push brings it
+    back."""
+    operator = Operator()
+    account, unknown = operator.account("A"), operator.account("B")
+    user = account.user("u")
+    with running(kind, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        push(system, account)
+        client = Peer(server, user)
+        assert [] == client.lines()
+
+        def delete(body: str) -> Any:
+            return answer(system, "$SYS.REQ.CLAIMS.DELETE", body)
+
+        by = f"delete accounts request by {account.public} failed - not trusted"
+        assert {"code": 500, "description": by} == delete(deletion(operator, account, signer=account.key))
+        by = f"delete accounts request by {operator.key.public} failed - not allowed to delete system account"
+        assert {"code": 500, "description": by} == delete(deletion(operator, operator.system))
+        assert delete("e.y.J")["description"].startswith("delete accounts request by  failed - ")
+        assert {"code": 200, "message": "deleted 2 accounts"} == delete(deletion(operator, account, unknown))
+        assert ["-ERR 'Account Authentication Expired'", "closed"] == client.lines()
+        assert (server.directory / "jwt" / f"{account.public}.jwt.deleted").exists()
+        assert not (server.directory / "jwt" / f"{account.public}.jwt").exists()
+        assert [VIOLATION, "closed"] == Peer(server, user).lines()
+        time.sleep(1.1)  # the reference does not take the very same JWT again
+        assert updated(account) == push(system, account)
+        assert [] == Peer(server, user).lines()
+
+
+@both
+def test_deletion_has_to_be_allowed(kind: str) -> None:
+    """Without allow_delete nothing is deleted."""
+    operator = Operator()
+    account = operator.account("A")
+    with running(kind, full(operator, delete=False)) as server:
+        system = Peer(server, operator.system.user("s"))
+        push(system, account)
+        found = answer(system, "$SYS.REQ.CLAIMS.DELETE", deletion(operator, account))
+        assert 500 == found["code"]
+        assert [] == Peer(server, account.user("u")).lines()
+
+
+@both
+def test_all_accounts_are_handed_to_who_has_others(kind: str) -> None:
+    """PACK brings every account and an empty message at the end; that alone for who has the same ones."""
+    operator = Operator()
+    account = operator.account("A")
+    with running(kind, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        push(system, account)
+        *found, last = system.ask("$SYS.REQ.CLAIMS.PACK", answers=3)
+        tokens = dict(one.decode().split("|") for one in found)
+        assert ({operator.system.public, account.public}, b"") == (set(tokens), last)
+        combined = 0
+        for token in tokens.values():
+            combined ^= int.from_bytes(hashlib.sha256(token.encode()).digest(), "big")
+        assert [b""] == system.ask("$SYS.REQ.CLAIMS.PACK", combined.to_bytes(32, "big"))
+        assert [b""] == system.ask(f"$SYS.REQ.ACCOUNT.{operator.account('C').public}.CLAIMS.LOOKUP")
+
+
+def heard_until_closed(peer: Peer) -> tuple[list[str], float]:
+    lines: list[str] = []
+    try:
+        while True:
+            line = peer.line(8)
+            if line == "PING":
+                peer.say("PONG")
+            elif line != "PONG" and not line.startswith("INFO"):
+                lines.append(line)
+    except EOFError:
+        return lines, time.time()
+
+
+@both
+def test_expiry_comes_at_its_second(kind: str) -> None:
+    """A user and an account are closed in the second that their JWTs name, with the reference's words."""
+    operator = Operator()
+    a, b = operator.account("A"), operator.account("B")
+    end = int(time.time()) + 4
+    b.outer["exp"] = end
+    with running(kind, HEAD + operator.configuration()) as server:
+        user, of_account = Peer(server, a.user("u", outer={"exp": end})), Peer(server, b.user("v"))
+        assert [[], []] == [user.lines(), of_account.lines()]
+        for peer, text in ((user, "User Authentication Expired"), (of_account, "Account Authentication Expired")):
+            lines, closed = heard_until_closed(peer)
+            assert [f"-ERR '{text}'"] == lines
+            assert end - 1 <= closed < end + 1.5
+        assert [VIOLATION, "closed"] == Peer(server, b.user("w")).lines()
+
+
+@both
+def test_a_memory_resolver_takes_updates_of_what_it_has(kind: str) -> None:
+    """An account of the configuration can be updated until the next start; another one is skipped."""
+    operator = Operator()
+    account = operator.account("A")
+    configuration = operator.configuration()
+    unknown = operator.account("B")
+    user = account.user("u")
+    with running(kind, HEAD + configuration) as server:
+        system, client = Peer(server, operator.system.user("s")), Peer(server, user)
+        assert [] == client.lines()
+        subject = f"$SYS.REQ.ACCOUNT.{unknown.public}.CLAIMS.UPDATE"
+        assert "jwt update skipped" == answer(system, subject, unknown.token())["message"]
+        time.sleep(1.1)
+        account.nats["revocations"] = {user.key.public: int(time.time())}
+        subject = f"$SYS.REQ.ACCOUNT.{account.public}.CLAIMS.UPDATE"
+        assert updated(account) == answer(system, subject, account.token())
+        assert ["-ERR 'User Authentication Revoked'", "closed"] == client.lines()
+
+
+# ---- resolvers elsewhere
+
+
+class _Accounts(http.server.BaseHTTPRequestHandler):
+    tokens: dict[str, str] = {}
+    asked: list[str] = []
+
+    def do_GET(self) -> None:
+        name = self.path.rpartition("/")[2]
+        self.asked.append(name)
+        token = self.tokens.get(name)
+        self.send_response(200 if token is not None or not name else 404)
+        self.end_headers()
+        self.wfile.write((token or "").encode())
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+@contextmanager
+def account_server(operator: Operator) -> Iterator[tuple[str, list[str]]]:
+    """An HTTP server with the operator's accounts: its address, and who was asked for."""
+    handler = type(
+        "Accounts", (_Accounts,), {"tokens": {one.public: one.token() for one in operator.accounts}, "asked": []}
+    )
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/jwt/v1/accounts/", handler.asked  # type: ignore[attr-defined]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@both
+def test_accounts_by_http(kind: str) -> None:
+    """A URL resolver is asked when an account is first needed, with what that imports of."""
+    operator = Operator()
+    exporter = operator.account("E").export("svc")
+    importer = operator.account("I").imported(exporter, "svc")
+    with account_server(operator) as (url, asked):
+        configuration = (
+            f"operator: {operator.token()}\nsystem_account: {operator.system.public}\nresolver: URL({url})\n"
+        )
+        with running(kind, HEAD + configuration) as server:
+            client, service = Peer(server, importer.user("u")), Peer(server, exporter.user("v"))
+            assert [[], []] == [client.lines(), service.lines()]
+            service.say("SUB svc 1")
+            assert [] == service.lines()
+            client.say("PUB svc 2\r\nhi")
+            assert "svc 1 " in service.line()
+            assert [VIOLATION, "closed"] == Peer(server, Operator("X").account("XA").user("x")).lines()
+            assert {importer.public, exporter.public} <= set(asked)
+
+
+def test_a_box_starts_while_its_account_server_cannot_be_reached() -> None:
+    """Nobody logs in until it can; nats-server does not start at all."""
+    operator = Operator()
+    configuration = f"operator: {operator.token()}\nresolver: URL(http://127.0.0.1:1/)\n"
+    with running(LEAFD, HEAD + configuration) as server:
+        assert [VIOLATION, "closed"] == Peer(server, operator.account("A").user("u")).lines()
+
+
+def linked(operator: Operator, hub: Server, creds: Path) -> str:
+    """A server with a cache, whose system account is linked to a hub's."""
+    url = f"nats-leaf://127.0.0.1:{hub.ports['leaf_port']}"
+    remote = f'{{ url: "{url}", credentials: "{creds}", account: {operator.system.public} }}'
+    return (
+        HEAD + f"operator: {operator.token()}\nsystem_account: {operator.system.public}\n"
+        f"resolver_preload: {{ {operator.system.public}: {operator.system.token()} }}\n"
+        'resolver: { type: cache, dir: "{directory}/jwt", timeout: "1.5s" }\n'
+        f"leafnodes {{ remotes: [ {remote} ] }}\n"
+    )
+
+
+@pytest.mark.parametrize("hub_kind", [LEAFD, REFERENCE])
+def test_a_box_with_a_cache_asks_its_hub(hub_kind: str, tmp_path: Path) -> None:
+    """Over a link of the system account a box looks accounts up at its hub, keeps them, and needs no hub for those it
+    has."""
+    operator = Operator()
+    account = operator.account("A")
+    user = account.user("u")
+    creds = operator.system.user("box").creds(tmp_path / "box.creds")
+    with running(hub_kind, full(operator) + 'leafnodes { listen: "127.0.0.1:{leaf_port}" }\n') as hub:
+        push(Peer(hub, operator.system.user("s")), account)
+        with running(LEAFD, linked(operator, hub, creds)) as box:
+            deadline = time.monotonic() + 15
+            while (lines := Peer(box, user).lines()) and time.monotonic() < deadline:
+                time.sleep(1.1)
+            assert [] == lines
+            assert (box.directory / "jwt" / f"{account.public}.jwt").exists()
+            hub.stop()
+            box.stop()
+            box.start()
+            assert [] == Peer(box, user).lines()
