@@ -143,6 +143,12 @@ class Server:
                 self.process.kill()
         return self.process.wait()
 
+    def memory_bytes(self, *names: str) -> int:
+        """What the process has, now: the sum of these lines of /proc/PID/status (VmRSS, RssAnon, ...)."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return sum(int(status.split(f"\n{name}:")[1].split()[0]) for name in names) * 1024
+
     def kill(self) -> None:
         """kill -9: what a power cut looks like to everyone but the disk."""
         assert self.process is not None
@@ -178,3 +184,18 @@ def running(kind: str, configuration: str, **more: object) -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+@contextlib.contextmanager
+def admitted(server: Server, buffer: int = 0) -> Iterator[socket.socket]:
+    """A bare connection that is logged in as a client; with a small receive buffer where one is given."""
+    with socket.socket() as connection:
+        if buffer:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        connection.settimeout(20)
+        connection.connect(("127.0.0.1", server.port))
+        connection.sendall(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nPING\r\n')
+        said = b""
+        while b"PONG\r\n" not in said:
+            said += connection.recv(65536)
+        yield connection

@@ -136,10 +136,7 @@ class Process:
         return self.cpu_seconds()
 
     def _status_mb(self, field: str) -> float:
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith(field + ":"):
-                return int(line.split()[1]) / 1024
-        raise KeyError(field)
+        return self.server.memory_bytes(field) / (1 << 20)
 
     def peak_mb(self) -> float:
         return self._status_mb("VmHWM")

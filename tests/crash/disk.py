@@ -11,11 +11,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.packaging.machine import propagation
+from tests.servers import LEAFD, Server, make
 
 NOT_TO_BE_HAD = 77  # a scenario's exit status when there are no loop devices
 TOOLS = ("mkfs.ext4", "mount", "umount", "unshare")
@@ -48,6 +50,22 @@ class Disk:
         """Bytes that anybody may still take."""
         state = os.statvfs(self.mounted)
         return state.f_bavail * state.f_frsize
+
+
+def play_on(disk: Disk, configuration: str, play: Callable[[Server, Disk], None]) -> int:
+    """A scenario with a daemon that has its store on the disk, up to its clean end. Returns the exit status."""
+    if not disk.mount():
+        return NOT_TO_BE_HAD
+    server = make(LEAFD, configuration, disk.mounted.parent, store=disk.mounted / "store")
+    server.start()
+    try:
+        play(server, disk)
+        assert server.stop() == 0
+    finally:
+        server.kill()  # after a failure it would keep the disk mounted
+        print(server.log[-3000:], flush=True)
+    disk.unmount()
+    return 0
 
 
 def in_namespace(module: str, *arguments: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.disk import NOT_TO_BE_HAD, Disk, in_namespace
+from tests.crash.disk import Disk, in_namespace, play_on
 from tests.crash.keep import closed, connected
 from tests.crash.test_full_disk import (
     LARGER_THAN_THE_DISK,
@@ -31,7 +31,7 @@ from tests.crash.test_full_disk import (
     page,
     says_so,
 )
-from tests.servers import LEAFD, Server, ServerDied, make
+from tests.servers import Server, ServerDied
 
 
 def scenario_read_only(server: Server, disk: Disk) -> None:
@@ -132,19 +132,7 @@ SCENARIOS = {"read-only": (scenario_read_only, 0), "no inode": (scenario_no_inod
 
 def scenario(name: str, directory: Path) -> int:
     play, inodes = SCENARIOS[name]
-    disk = Disk(directory, 512 * MIB, inodes)
-    if not disk.mount():
-        return NOT_TO_BE_HAD
-    server = make(LEAFD, LARGER_THAN_THE_DISK, directory, store=disk.mounted / "store")
-    server.start()
-    try:
-        play(server, disk)
-        assert server.stop() == 0
-    finally:
-        server.kill()  # after a failure it would keep the disk mounted
-        print(server.log[-3000:], flush=True)
-    disk.unmount()
-    return 0
+    return play_on(Disk(directory, 512 * MIB, inodes), LARGER_THAN_THE_DISK, play)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -24,10 +24,10 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, DiscardPolicy, StorageType, StreamConfig, StreamSource
 from nats.js.errors import NotFoundError
 
-from tests.crash.disk import NOT_TO_BE_HAD, Disk, in_namespace
+from tests.crash.disk import Disk, in_namespace, play_on
 from tests.crash.keep import closed, connected
 from tests.interop.test_backup import send, take
-from tests.servers import LEAFD, Server, make
+from tests.servers import Server
 
 MIB = 1 << 20
 BURST = 500
@@ -331,19 +331,7 @@ SCENARIOS = {
 
 def scenario(name: str, directory: Path) -> int:
     play, size, configuration = SCENARIOS[name]
-    disk = Disk(directory, size)
-    if not disk.mount():
-        return NOT_TO_BE_HAD
-    server = make(LEAFD, configuration, directory, store=disk.mounted / "store")
-    server.start()
-    try:
-        play(server, disk)
-        assert server.stop() == 0
-    finally:
-        server.kill()  # after a failure it would keep the disk mounted
-        print(server.log[-3000:], flush=True)
-    disk.unmount()
-    return 0
+    return play_on(Disk(directory, size), configuration, play)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

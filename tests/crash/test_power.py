@@ -22,9 +22,9 @@ from pathlib import Path
 
 from nats.errors import Error as NatsError
 
-from tests.crash.disk import NOT_TO_BE_HAD, Disk, in_namespace
+from tests.crash.disk import Disk, in_namespace, play_on
 from tests.crash.keep import Boxes, closed, connected
-from tests.servers import LEAFD, Server, make
+from tests.servers import Server
 
 CONFIGURATION = """
 listen: 127.0.0.1:{port}
@@ -61,18 +61,7 @@ async def publish_until_cut(server: Server, disk: Disk, boxes: Boxes, first: boo
 
 
 def scenario(directory: Path) -> int:
-    disk = Disk(directory)
-    if not disk.mount():
-        return NOT_TO_BE_HAD
-    server = make(LEAFD, CONFIGURATION, directory, store=disk.mounted / "store")
-    server.start()
-    try:
-        cut_and_check(server, disk)
-        assert server.stop() == 0
-    finally:
-        server.kill()  # after a failure it would keep the disk mounted
-    disk.unmount()
-    return 0
+    return play_on(Disk(directory), CONFIGURATION, cut_and_check)
 
 
 def cut_and_check(server: Server, disk: Disk) -> None:

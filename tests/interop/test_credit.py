@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests import servers
 from tests.interop.test_fair_share import Peer
@@ -34,12 +33,7 @@ accounts {
 
 
 def resident_mb(server: servers.Server) -> float:
-    """Memory of the server's process, now."""
-    assert server.process is not None
-    for line in Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise AssertionError("no VmRSS")
+    return server.memory_bytes("VmRSS") / (1 << 20)
 
 
 def count_answers(one: socket.socket, mark: bytes, count: int, within_s: float) -> int:

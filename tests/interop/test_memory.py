@@ -12,7 +12,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -34,26 +33,9 @@ def server() -> Iterator[servers.Server]:
         yield running
 
 
-@contextlib.contextmanager
-def client(server: servers.Server, buffer: int = 0) -> Iterator[socket.socket]:
-    """A connection that is admitted; with a small receive buffer where one is given."""
-    with socket.socket() as connection:
-        if buffer:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        connection.settimeout(20)
-        connection.connect(("127.0.0.1", server.port))
-        connection.sendall(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nPING\r\n')
-        said = b""
-        while b"PONG\r\n" not in said:
-            said += connection.recv(65536)
-        yield connection
-
-
 def held_bytes(server: servers.Server) -> int:
     """What the daemon has that the kernel cannot take back."""
-    assert server.process is not None
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return sum(int(status.split(f"{name}:")[1].split()[0]) for name in ("RssAnon", "RssShmem")) * 1024
+    return server.memory_bytes("RssAnon", "RssShmem")
 
 
 class Watch:
@@ -65,7 +47,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
-        with client(self._server) as bystander:
+        with servers.admitted(self._server) as bystander:
             bystander.sendall(b"SUB answers 1\r\n")
             while not self._over.is_set():
                 began = time.monotonic()
@@ -102,7 +84,7 @@ def flood_stream(server: servers.Server, publishers: int, frames: bytes, rounds:
     """So many connections publish these frames at once, without waiting for an answer; returns how many PubAcks, and
     how many refusals came."""
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(client(server)) for _ in range(publishers)]
+        clients = [stack.enter_context(servers.admitted(server)) for _ in range(publishers)]
         acks = errors = 0
         waiting = {one.fileno(): one for one in clients}
         left = {fd: frames.replace(b"acks", b"acks.%d" % fd) * rounds for fd in waiting}
@@ -138,10 +120,10 @@ def test_fifty_clients_that_do_not_read(server: servers.Server) -> None:
     frame = b"PUB flood %d\r\n" % len(payload) + payload + b"\r\n"
     with contextlib.ExitStack() as stack:
         for _ in range(50):
-            sleeper = stack.enter_context(client(server, buffer=65536))
+            sleeper = stack.enter_context(servers.admitted(server, buffer=65536))
             sleeper.sendall(b"SUB flood 1\r\nPING\r\n")
             assert b"PONG\r\n" == sleeper.recv(6)
-        publisher = stack.enter_context(client(server))
+        publisher = stack.enter_context(servers.admitted(server))
         with Watch(server) as watch:
             for _ in range(800):
                 publisher.sendall(frame)
@@ -159,7 +141,7 @@ def test_two_hundred_publishers(server: servers.Server, size: int, times: int, r
     messages is refused, none of them is closed, and memory stays below the limit."""
     payload = b"y" * size
     frames = (b"PUB s.%d acks %d\r\n" % (size, size) + payload + b"\r\n") * times
-    with client(server) as maker:
+    with servers.admitted(server) as maker:
         make_stream(maker, "s")
     with Watch(server) as watch:
         acks, errors = flood_stream(server, 200, frames, rounds)

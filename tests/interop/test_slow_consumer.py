@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -28,31 +26,10 @@ def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
         yield running
 
 
-@contextlib.contextmanager
-def client(server: servers.Server, buffer: int = 0) -> Iterator[socket.socket]:
-    """A connection that is admitted; with a small receive buffer where one is given."""
-    with socket.socket() as connection:
-        if buffer:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        connection.settimeout(10)
-        connection.connect(("127.0.0.1", server.port))
-        connection.sendall(b'CONNECT {"verbose":false}\r\nPING\r\n')
-        said = b""
-        while b"PONG\r\n" not in said:
-            said += connection.recv(65536)
-        yield connection
-
-
-def resident_bytes(server: servers.Server) -> int:
-    assert server.process is not None
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024
-
-
 def flood(server: servers.Server, subject: bytes) -> None:
     """Publishes about 100 MB and waits until the server has taken all of it."""
     frame = b"PUB " + subject + b" %d\r\n" % len(PAYLOAD) + PAYLOAD + b"\r\n"
-    with client(server) as publisher:
+    with servers.admitted(server) as publisher:
         for _ in range(MESSAGES):
             publisher.sendall(frame)
         publisher.sendall(b"PING\r\n")
@@ -63,7 +40,7 @@ def flood(server: servers.Server, subject: bytes) -> None:
 
 def test_client_that_does_not_read_is_cut_off(server: servers.Server) -> None:
     """The connection of a client that lets its messages pile up is closed, after some of them and long before all."""
-    with client(server, buffer=65536) as sleeper:
+    with servers.admitted(server, buffer=65536) as sleeper:
         sleeper.sendall(b"SUB flood 1\r\nPING\r\n")
         assert b"PONG\r\n" == sleeper.recv(6)
         flood(server, b"flood")
@@ -79,26 +56,26 @@ def test_client_that_does_not_read_is_cut_off(server: servers.Server) -> None:
 def test_memory_stays_bounded(server: servers.Server) -> None:
     """Five clients that do not read cost the server no more than their bounds allow."""
     with contextlib.ExitStack() as stack:
-        sleepers = [stack.enter_context(client(server, buffer=65536)) for _ in range(5)]
+        sleepers = [stack.enter_context(servers.admitted(server, buffer=65536)) for _ in range(5)]
         for sleeper in sleepers:
             sleeper.sendall(b"SUB flood 1\r\nPING\r\n")
             assert b"PONG\r\n" == sleeper.recv(6)
-        before = resident_bytes(server)
+        before = server.memory_bytes("VmRSS")
         flood(server, b"flood")
 
-        assert resident_bytes(server) - before < GROWTH_BYTES_MAX
+        assert server.memory_bytes("VmRSS") - before < GROWTH_BYTES_MAX
 
 
 def test_others_get_everything(server: servers.Server) -> None:
     """A client that reads gets every message although another on the same subject does not."""
-    with client(server, buffer=65536) as sleeper, client(server) as reader:
+    with servers.admitted(server, buffer=65536) as sleeper, servers.admitted(server) as reader:
         for connection in (sleeper, reader):
             connection.sendall(b"SUB flood 1\r\nPING\r\n")
             assert b"PONG\r\n" == connection.recv(6)
         frame = b"PUB flood 1024\r\n" + b"y" * 1024 + b"\r\n"
         delivered = len(b"MSG flood 1 1024\r\n") + 1026
         received = 0
-        with client(server) as publisher:
+        with servers.admitted(server) as publisher:
             for sent in range(100, 20_001, 100):
                 publisher.sendall(frame * 100)
                 while received < sent * delivered:
