@@ -230,11 +230,13 @@ status_t conn_switch(conn_t *conn, const transport_t *transport, void *state) {
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
-status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns) {
+/* One send of what was gathered. *all: the socket took it all. */
+static status_t send_some(conn_t *conn, uint64_t *room, int64_t mono_ns, bool *all) {
     struct iovec iov[OUTQ_IOVECS];
-    int count = outq_gather(&conn->out, iov);
+    uint64_t gathered;
+    int count = outq_gather(&conn->out, *room, iov, &gathered);
+    size_t size = 0;
     if (count > 0 || conn->transport_wants != 0) {
-        size_t size = 0;
         if (conn->transport->send(conn->transport_state, conn->fd, iov, count, &size) != STATUS_OK) {
             return STATUS_CLOSED;
         }
@@ -243,12 +245,29 @@ status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns) {
             outq_written(&conn->out, size, mono_ns);
         }
     }
-    conn->writing = outq_pending(&conn->out) > 0;
+    *all = size == gathered;
+    *room -= size;
+    return STATUS_OK;
+}
+
+status_t conn_flush_some(conn_t *conn, loop_t *loop, uint64_t room, int64_t mono_ns) {
+    bool all;
+    do {
+        if (send_some(conn, &room, mono_ns, &all) != STATUS_OK) {
+            return STATUS_CLOSED;
+        }
+    } while (all && room != 0 && outq_pending(&conn->out) > 0);
+    bool waits = outq_pending(&conn->out) > 0;
+    conn->writing = waits && !all; /* otherwise there was no room, and the caller goes on */
     status_t status = watch(conn, loop);
     if (status != STATUS_OK) {
         return status;
     }
-    return conn->writing || (conn->transport_wants & LOOP_WRITE) != 0 ? STATUS_AGAIN : STATUS_OK;
+    return waits || (conn->transport_wants & LOOP_WRITE) != 0 ? STATUS_AGAIN : STATUS_OK;
+}
+
+status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns) {
+    return conn_flush_some(conn, loop, UINT64_MAX, mono_ns);
 }
 
 void conn_idle(conn_t *conn) {

@@ -135,7 +135,8 @@ static inline void rig_feed(plane_t *plane, peer_t *peer, const char *text) {
 static inline size_t rig_take_queue(outq_t *out) {
     struct iovec iov[OUTQ_IOVECS];
     size_t size = 0;
-    for (int count; (count = outq_gather(out, iov)) != 0;) {
+    uint64_t gathered;
+    for (int count; (count = outq_gather(out, UINT64_MAX, iov, &gathered)) != 0;) {
         uint64_t written = 0;
         for (int i = 0; i < count; i++) {
             CHECK(size + iov[i].iov_len < sizeof(rig_out));

@@ -16,7 +16,8 @@ static buffer_t peer;
 /* Lets the socket take at most `size` bytes. */
 static void drain(outq_t *outq, uint64_t size, int64_t now) {
     struct iovec iov[OUTQ_IOVECS];
-    int count = outq_gather(outq, iov);
+    uint64_t size_shown;
+    int count = outq_gather(outq, UINT64_MAX, iov, &size_shown);
     uint64_t taken = 0;
     for (int i = 0; i < count && taken < size; i++) {
         uint64_t piece = iov[i].iov_len < size - taken ? iov[i].iov_len : size - taken;
@@ -45,12 +46,13 @@ static void in_order_without_backlog(void) {
     outq_t outq;
     start(&outq, 1 << 20);
     struct iovec iov[OUTQ_IOVECS];
-    CHECK_EQ_I64(0, outq_gather(&outq, iov));
+    uint64_t gathered;
+    CHECK_EQ_I64(0, outq_gather(&outq, UINT64_MAX, iov, &gathered));
     queue(&outq, "[MSG 1]");
     CHECK_EQ_I64(STATUS_OK, outq_urgent(&outq, text("[PONG]")));
     queue(&outq, "[MSG 2]");
     CHECK_EQ_U64(20, outq_pending(&outq));
-    CHECK_EQ_I64(1, outq_gather(&outq, iov));
+    CHECK_EQ_I64(1, outq_gather(&outq, UINT64_MAX, iov, &gathered));
     drain(&outq, 1000, 1);
     CHECK_TEXT("[MSG 1][PONG][MSG 2]", peer.at, peer.size);
     CHECK_EQ_U64(0, outq_pending(&outq));
@@ -147,6 +149,110 @@ static void ordered_stays_behind(void) {
     stop(&outq);
 }
 
+/* ---- shared bytes ------------------------------------------------------------------------------------------------ */
+
+/* A frame of head, `size` bytes of a shared body that is 9 bytes larger at either end, and a bracket. */
+static void queue_shared(outq_t *outq, share_t *share, bytes_t head, uint32_t size) {
+    shared_t *body;
+    CHECK_EQ_I64(STATUS_OK, shared_new(share, size + 18, &body));
+    memset(body->at, '?', size + 18);
+    memset(body->at + 9, 's', size);
+    CHECK_EQ_I64(STATUS_OK, outq_share_room(outq, head.size + 1));
+    CHECK_EQ_I64(STATUS_OK, buffer_append(&outq->data, head.at, head.size));
+    outq_share(outq, body, 9, size);
+    CHECK_EQ_I64(STATUS_OK, buffer_append(&outq->data, "]", 1));
+    CHECK_EQ_I64(STATUS_OK, outq_end(outq));
+    shared_release(body);
+}
+
+static void a_body_is_once_in_memory(void) {
+    outq_t queues[50];
+    share_t share = {.limit = 200000};
+    shared_t *body;
+    CHECK_EQ_I64(STATUS_OK, shared_new(&share, 100000, &body));
+    for (uint32_t i = 0; i < 50; i++) {
+        outq_init(&queues[i], 1 << 20, &share);
+        CHECK_EQ_I64(STATUS_OK, outq_share_room(&queues[i], 10));
+        CHECK_EQ_I64(STATUS_OK, buffer_append(&queues[i].data, "[", 1));
+        outq_share(&queues[i], body, 0, 100000);
+        CHECK_EQ_I64(STATUS_OK, buffer_append(&queues[i].data, "]", 1));
+        CHECK_EQ_I64(STATUS_OK, outq_end(&queues[i]));
+        CHECK_EQ_U64(100002, outq_pending(&queues[i]));
+    }
+    shared_release(body);
+    CHECK(share.used > 100000);
+    shared_t *further;
+    CHECK_EQ_I64(STATUS_FULL, shared_new(&share, 100000, &further));
+    for (uint32_t i = 0; i < 49; i++) {
+        outq_free(&queues[i]);
+    }
+    CHECK(share.used > 100000);
+    outq_written(&queues[49], 100001, 1);
+    CHECK(share.used < 2000);
+    outq_free(&queues[49]);
+    CHECK_EQ_U64(0, share.used);
+}
+
+static void what_is_shared_counts_for_each(void) {
+    outq_t outq;
+    start(&outq, 1000);
+    queue_shared(&outq, NULL, text("["), 900);
+    CHECK(outq_crowded(&outq));
+    CHECK_EQ_U64(902, outq_pending(&outq));
+    shared_t *body;
+    CHECK_EQ_I64(STATUS_OK, shared_new(NULL, 100, &body));
+    CHECK_EQ_I64(STATUS_OK, outq_share_room(&outq, 2));
+    CHECK_EQ_I64(STATUS_OK, buffer_append(&outq.data, "[", 1));
+    outq_share(&outq, body, 0, 100);
+    shared_release(body);
+    CHECK_EQ_I64(STATUS_OK, buffer_append(&outq.data, "]", 1));
+    CHECK_EQ_I64(STATUS_FULL, outq_end(&outq));
+    stop(&outq);
+}
+
+static void urgent_overtakes_shared_frames(void) {
+    for (uint64_t first = 1; first < 7000; first += 53) {
+        outq_t outq;
+        start(&outq, 1 << 24);
+        for (int i = 0; i < 5; i++) {
+            queue_shared(&outq, NULL, text("["), 1998);
+        }
+        drain(&outq, first, 1);
+        CHECK_EQ_I64(STATUS_OK, outq_urgent(&outq, text("[PING]")));
+        while (outq_pending(&outq) > 0) {
+            drain(&outq, 333, 1);
+        }
+        uint64_t urgent_at;
+        CHECK_EQ_U64(6, frames(&urgent_at));
+        CHECK_EQ_U64((first + 1999) / 2000 * 2000, urgent_at);
+        stop(&outq);
+    }
+}
+
+static void no_more_than_the_room(void) {
+    outq_t outq;
+    start(&outq, 1 << 24);
+    for (int i = 0; i < 100; i++) {
+        queue_shared(&outq, NULL, text("["), 998);
+    }
+    struct iovec iov[OUTQ_IOVECS];
+    uint64_t gathered;
+    CHECK(outq_gather(&outq, 1500, iov, &gathered) > 0);
+    CHECK_EQ_U64(1500, gathered);
+    CHECK_EQ_I64(OUTQ_IOVECS, outq_gather(&outq, UINT64_MAX, iov, &gathered));
+    uint64_t sum = 0;
+    for (int i = 0; i < OUTQ_IOVECS; i++) {
+        sum += iov[i].iov_len;
+    }
+    CHECK_EQ_U64(gathered, sum);
+    while (outq_pending(&outq) > 0) {
+        drain(&outq, 777, 1);
+    }
+    uint64_t unused;
+    CHECK_EQ_U64(100, frames(&unused));
+    stop(&outq);
+}
+
 /* Sizes of frames and of what the socket takes at random: everything arrives once and whole, data in order. */
 static void random_duel(void) {
     for (uint32_t seed = 1; seed <= 60; seed++) {
@@ -158,7 +264,10 @@ static void random_duel(void) {
             state = state * 1664525u + 1013904223u;
             uint32_t pick = (state >> 24) % 8, size = (state >> 8) % 3000;
             char frame[3100];
-            if (pick < 4) {
+            if (pick < 2) {
+                int used = snprintf(frame, sizeof frame, "[D%u ", data_sent++);
+                queue_shared(&outq, NULL, bytes_of(frame, (uint32_t)used), 1 + size);
+            } else if (pick < 4) {
                 int used = snprintf(frame, sizeof frame, "[D%u ", data_sent++);
                 memset(frame + used, 'x', size);
                 frame[(uint32_t)used + size] = ']';
@@ -169,6 +278,7 @@ static void random_duel(void) {
                 CHECK_EQ_I64(STATUS_OK, outq_urgent(&outq, text(frame)));
             } else {
                 drain(&outq, pick == 7 ? size * 10 : size, round);
+                CHECK(outq_pending(&outq) > 0 || outq.pieces.size == 0);
             }
         }
         while (outq_pending(&outq) > 0) {
@@ -260,7 +370,7 @@ static void memory_follows_use(void) {
     outq_idle(&outq);
     CHECK_EQ_U64(0, outq.data.capacity);
     CHECK_EQ_U64(0, outq.control.capacity);
-    CHECK(outq.marks == NULL);
+    CHECK_EQ_U64(0, outq.marks.capacity);
     stop(&outq);
 }
 
@@ -271,6 +381,13 @@ int main(void) {
     RUN("an urgent frame waits for the end of a long frame and no longer",
         urgent_waits_for_the_end_of_a_long_frame_only);
     RUN("a frame that must stay in order does", ordered_stays_behind);
+    RUN("the body that fifty queues share is in memory, and counted, once, until the last of them is done with it",
+        a_body_is_once_in_memory);
+    RUN("what is shared counts against max_pending of each queue", what_is_shared_counts_for_each);
+    RUN("an urgent frame overtakes shared frames at the end of the one that is under way",
+        urgent_overtakes_shared_frames);
+    RUN("what is gathered is as much as the caller has room for, and no more iovecs than there are",
+        no_more_than_the_room);
     RUN("random frames through a random socket arrive once and whole, data in order", random_duel);
     RUN("more than max_pending waiting is a slow consumer", slow_consumer_by_bytes);
     RUN("nothing written for the deadline is a slow consumer, any progress is a reprieve", slow_consumer_by_time);
