@@ -22,6 +22,7 @@
 #include "net/conn.h"
 #include "net/listen.h"
 #include "net/loop.h"
+#include "plane/output.h"
 #include "plane/peer.h"
 #include "driver/stats.h"
 #include "driver/tick.h"
@@ -95,7 +96,7 @@ static void ready_peer(plane_t *plane, peer_t *peer, uint32_t events) {
     }
     events = conn_ready(&peer->conn, events);
     if ((events & LOOP_WRITE) != 0) {
-        peer_flush(plane, peer);
+        output_ready(plane, peer);
     }
     if (peer->again || peer->yielded) {
         return; /* what it sent before comes first: core_again. Reading more instead would go on until rest is full */

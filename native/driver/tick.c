@@ -29,6 +29,7 @@
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/memory.h"
+#include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
@@ -163,16 +164,13 @@ static void chores(plane_t *plane) {
 
 static void sweep_and_flush(plane_t *plane) {
     peer_sweep_begin(plane);
+    output_turn(plane);
     while (plane->dead != NULL || plane->doomed != NULL || plane->dirty != NULL) {
         subscription_sweep(plane);
         peer_sweep(plane);
-        while (plane->dirty != NULL) {
-            peer_t *peer = plane->dirty;
-            plane->dirty = peer->next_dirty;
-            peer->dirty = false;
-            peer_flush(plane, peer);
-        }
+        output_flush(plane);
     }
+    output_end(plane);
 }
 
 void core_settle(plane_t *plane) {

@@ -97,6 +97,7 @@ static uint32_t cross_service(plane_t *plane, import_t *import, const publicatio
         return 0;
     }
     crossing.account = import->exporter;
+    crossing.message.body = NULL; /* its header is another one */
     crossing.requester = publication->requester != NULL ? publication->requester : import->importer;
     crossing.message.subject = text_bytes(&subject);
     if (may_be_mapped(import->exporter, crossing.message.subject)) {

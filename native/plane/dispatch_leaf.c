@@ -288,8 +288,16 @@ static status_t leaf_emit(peer_t *peer, const subscription_t *one, const message
             return STATUS_INVALID; /* both subjects together are longer than a line */
         }
     }
-    return emit_leaf_message(&peer->conn.out.data, &message, peer->queues, peer->queue_count,
-                             (peer->flags & VERDICT_HEADERS) != 0);
+    outq_t *out = &peer->conn.out;
+    bool headers = (peer->flags & VERDICT_HEADERS) != 0;
+    if (LEAF_LIKELY(message.body == NULL)) {
+        return emit_leaf_message(&out->data, &message, peer->queues, peer->queue_count, headers);
+    }
+    status_t status = outq_share_room(out, emit_leaf_line_size(&message, peer->queues, peer->queue_count));
+    if (status == STATUS_OK) {
+        status = emit_leaf_line(&out->data, &message, peer->queues, peer->queue_count, headers);
+    }
+    return status == STATUS_OK ? output_queue_body(out, &message, headers) : status;
 }
 
 const protocol_t protocol_leaf = {.input = lines_input,

@@ -22,12 +22,7 @@
 #include "plane/subscription.h"
 
 static void leave_lists(plane_t *plane, peer_t *peer) {
-    for (peer_t **at = &plane->dirty; peer->dirty && *at != NULL; at = &(*at)->next_dirty) {
-        if (*at == peer) {
-            *at = peer->next_dirty;
-            break;
-        }
-    }
+    output_forget(plane, peer);
     for (peer_t **at = &plane->again; peer->again && *at != NULL; at = &(*at)->next_again) {
         if (*at == peer) {
             *at = peer->next_again;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "plane/account.h"
 #include "exchange/exchange.h"
+#include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
@@ -138,7 +139,8 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
         if (!first_operation(plane, peer, bytes_after(input, used), &op, &taken)) {
             break;
         }
-        if (LEAF_UNLIKELY(plane->throttling) && throttle_holds(plane, peer, &op)) {
+        if (LEAF_UNLIKELY(plane->throttling | plane->output.lags)
+            && ((plane->output.lags && output_holds(plane, peer, &op)) || throttle_holds(plane, peer, &op))) {
             break;
         }
         if (LEAF_UNLIKELY(plane->limits.trace != 0)) {

@@ -63,6 +63,7 @@ static const struct {
 };
 
 #define OUTPUT_SMALL (64u * 1024u) /* what a client that reads may have waiting */
+#define LIKE_PART 8u
 #define BEHIND_SHARES 8u
 #define INPUT_SMALL (16u * 1024u)
 #define INPUT_PATIENCE_NS (5 * NS_PER_SECOND)
@@ -102,24 +103,44 @@ static peer_t *slowest(plane_t *plane) {
     return peer != NULL ? peer : most_waiting(plane, false, 0);
 }
 
-static bool make_output_room(void *context, const buffer_t *buffer, uint64_t more) {
-    plane_t *plane = context;
-    share_t *share = &plane->memory.output;
-    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+/* Closing one gives little back when others wait for the same messages. So those of its kind that have nearly as much
+ * waiting go with it, until there is room: looking for the next slowest anew each time would take long. */
+static void close_likes(plane_t *plane, const share_t *share, const buffer_t *buffer, uint64_t more, uint32_t kind,
+                        uint64_t waiting) {
+    for (peer_t *peer = plane->all_peers; peer != NULL && !share_has(share, more); peer = peer->next) {
+        const outq_t *out = &peer->conn.out;
+        if (peer->kind == kind && peer->state != PEER_DOOMED && outq_pending(out) > waiting - waiting / LIKE_PART
+            && !outq_owns(out, buffer)) {
+            peer_emit_failed(plane, peer, STATUS_FULL);
+        }
+    }
+}
+
+/* What the sockets take is written, until there is room; unused memory is given back. */
+static void write_for_room(plane_t *plane, const share_t *share, const buffer_t *buffer, uint64_t more) {
+    for (peer_t *peer = plane->all_peers; peer != NULL && !share_has(share, more); peer = peer->next) {
         outq_t *out = &peer->conn.out;
         if (peer->state != PEER_DOOMED && outq_pending(out) > 0 && !out->backlog) {
             peer_flush(plane, peer);
         }
-        if (buffer != &out->data && buffer != &out->control) {
+        if (!outq_owns(out, buffer)) {
             outq_trim(out);
         }
     }
-    while (!share_has(share, more) && buffer->capacity - buffer->size < more) {
+}
+
+static bool make_output_room(void *context, const buffer_t *buffer, uint64_t more) {
+    plane_t *plane = context;
+    share_t *share = &plane->memory.output;
+    write_for_room(plane, share, buffer, more);
+    while (!share_has(share, more) && (buffer == NULL || buffer->capacity - buffer->size < more)) {
         peer_t *peer = slowest(plane);
-        if (peer == NULL || buffer == &peer->conn.out.data || buffer == &peer->conn.out.control) {
+        if (peer == NULL || outq_owns(&peer->conn.out, buffer)) {
             return false; /* who asks is the slowest: the frame does not fit, which ends its connection */
         }
+        uint64_t waiting = outq_pending(&peer->conn.out);
         peer_emit_failed(plane, peer, STATUS_FULL);
+        close_likes(plane, share, buffer, more, peer->kind, waiting);
     }
     return true;
 }

@@ -275,25 +275,6 @@ void peer_ponged(plane_t *plane, peer_t *peer) {
     peer->pings_out = 0;
 }
 
-void peer_flush(plane_t *plane, peer_t *peer) {
-    if (!plane->threaded || peer->conn.fd < 0) {
-        return;
-    }
-    status_t status = conn_flush(&peer->conn, &plane->loop, plane->now.mono_ns);
-    if (status != STATUS_OK && status != STATUS_AGAIN && peer->state != PEER_DOOMED) {
-        peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
-    }
-    if (plane->stalled != NULL && outq_pending(&peer->conn.out) < PACE_OVER_BYTES) {
-        plane->pace_over = true;
-        plane->more = true;
-    }
-    if (peer->full && outq_pending(&peer->conn.out) < DELIVERY_LOW_WATER) {
-        peer->full = false;
-        plane->drained = true;
-        plane->more = true;
-    }
-}
-
 static void pause_for(plane_t *plane, peer_t *peer, int64_t pause_ns) {
     if (peer->stalled_until_ns == 0) {
         peer->stalled_until_ns = plane->now.mono_ns + pause_ns;
@@ -315,6 +296,9 @@ void peer_wait(plane_t *plane, peer_t *peer) {
 }
 
 void peer_unstall(plane_t *plane) {
+    if (plane->output.under_way) {
+        return;
+    }
     int64_t until = plane->now.mono_ns + (plane->pace_over ? PACE_NS : 0);
     plane->pace_over = false;
     for (peer_t **at = &plane->stalled; *at != NULL;) {

@@ -16,6 +16,7 @@
 #include "net/outq.h"
 #include "exchange/exchange.h"
 #include "plane/interest.h"
+#include "plane/output.h"
 #include "plane/plane.h"
 #include "plane/refused.h"
 #include "plane/subscription.h"
@@ -91,7 +92,7 @@ struct peer {
     uint32_t pings_out;
     uint32_t close_reason;
     bool reading;
-    bool dirty;    /* in plane->dirty: something is queued */
+    bool dirty;    /* in plane->dirty or plane->output: something is queued */
     bool producer; /* published into a stream: waits when the journal lags */
     bool throttled;
     bool full;                   /* a consumer was told DELIVERED_FULL */
@@ -156,9 +157,8 @@ void peer_unstall(plane_t *plane);            /* those whose moment is over */
 /* It introduces itself anew: entry, its CONNECT, goes to control when its subscriptions are gone. It waits meanwhile.
  */
 void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry);
-void peer_sweep_begin(plane_t *plane); /* of a turn: who was leaving goes on with it */
-void peer_sweep(plane_t *plane);       /* closes what is doomed */
-void peer_flush(plane_t *plane, peer_t *peer);
+void peer_sweep_begin(plane_t *plane);        /* of a turn: who was leaving goes on with it */
+void peer_sweep(plane_t *plane);              /* closes what is doomed */
 void peer_want(plane_t *plane, peer_t *peer); /* tells the loop what the state says */
 static inline void peer_touch(plane_t *plane, peer_t *peer) {
     if (!peer->dirty) {

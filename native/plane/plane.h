@@ -11,6 +11,7 @@
  *     publish.c    one message to all who want it                mapping.c     where it goes instead
  *     interest.c   what leaf links are told                      throttle.c    who waits while a store lags
  *     pressure.c   what each may ask of control                  memory.c      what all may take of memory
+ *     output.c     who is written in a turn
  *     import.c shadow.c cross.c reply.c                          what accounts take from each other (import.h)
  *
  * Nothing here reads a clock, but to end an input that takes long (lines.c): the driver sets plane->now once a
@@ -34,6 +35,7 @@
 #include "exchange/exchange.h"
 #include "exchange/held.h"
 #include "plane/memory.h"
+#include "plane/output.h"
 
 typedef struct peer peer_t;
 typedef struct subscription subscription_t;
@@ -61,7 +63,8 @@ struct plane {
     table_t accounts; /* id > account_t */
     table_t controls; /* id > subscription_t */
     peer_t *all_peers;
-    peer_t *dirty;
+    peer_t *dirty; /* touched in this turn */
+    output_t output;
     peer_t *doomed;
     peer_t *leaving;  /* doomed, and their subscriptions were too many for one turn */
     peer_t *shedding; /* who introduces itself anew, and has some of the old ones left */

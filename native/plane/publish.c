@@ -21,6 +21,7 @@
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/import.h"
+#include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/permissions.h"
 #include "plane/plane.h"
@@ -169,7 +170,7 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
 
 typedef struct routing {
     plane_t *plane;
-    const publication_t *publication;
+    publication_t *publication;
     message_t shown;
     internals_t internals;
     crossings_t crossings;
@@ -330,6 +331,30 @@ static void route_to_all(routing_t *routing, account_t *account) {
     }
 }
 
+static bool many_receivers(const route_match_t *match) {
+    uint32_t count = match->group_count;
+    for (uint32_t i = 0; i < match->plain_count && count < 2; i++) {
+        const target_traits_t *traits = traits_of(match->plain[i]);
+        count += traits->peer || traits->order == ORDER_CROSS;
+    }
+    return count > 1;
+}
+
+/* The body of a large message is made once for all queues, unless it came with one. */
+static void route_large(routing_t *routing, account_t *account) {
+    message_t *message = &routing->publication->message;
+    shared_t *body = NULL;
+    if (message->body == NULL && many_receivers(route_match(account->route, message->subject))) {
+        body = output_body(routing->plane, message);
+        routing->shown.body = message->body = body;
+    }
+    route_to_all(routing, account);
+    if (body != NULL) {
+        message->body = NULL;
+        shared_release(body);
+    }
+}
+
 static void defer(plane_t *plane, const publication_t *publication) {
     const message_t *message = &publication->message;
     bytes_t slices[5] = {message->subject, message->reply, message->header, message->payload, publication->shown};
@@ -376,7 +401,12 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
     if (publication->shown.size != 0) {
         routing.shown.subject = publication->shown;
     }
-    route_to_all(&routing, account);
+    uint64_t size = (uint64_t)publication->message.header.size + publication->message.payload.size;
+    if (LEAF_LIKELY(size < BODY_SHARED_MIN)) {
+        route_to_all(&routing, account);
+    } else {
+        route_large(&routing, account);
+    }
     if ((publication->flags & PUBLICATION_DEFER) != 0) {
         if (routing.internals.count != 0) {
             defer(plane, publication);

@@ -75,7 +75,7 @@ static bool operation_feeds(plane_t *plane, const account_t *account, const op_t
 }
 
 bool throttle_holds(plane_t *plane, peer_t *peer, const op_t *op) {
-    if (peer->account == NULL || !operation_feeds(plane, peer->account, op)) {
+    if (!plane->throttling || peer->account == NULL || !operation_feeds(plane, peer->account, op)) {
         return false;
     }
     throttle_one(plane, peer);

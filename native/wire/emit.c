@@ -7,6 +7,7 @@
 const bytes_t emit_ping = {(const uint8_t *)"PING\r\n", 6};
 const bytes_t emit_pong = {(const uint8_t *)"PONG\r\n", 6};
 const bytes_t emit_ok = {(const uint8_t *)"+OK\r\n", 5};
+const bytes_t emit_body_end = {(const uint8_t *)"\r\n", 2};
 
 /* Like decimal_write, with a shortcut for the sizes that nearly every message has. */
 static inline uint8_t *put_size(uint8_t *to, uint32_t v) {
@@ -56,22 +57,31 @@ static inline uint8_t *put_crlf(uint8_t *to) {
     return to + 2;
 }
 
-/* The end of a message frame: sizes, CRLF, header, payload, CRLF. */
-static inline uint8_t *put_tail(uint8_t *to, const message_t *message, bytes_t header) {
+/* The end of a message's line: sizes, CRLF. */
+static inline uint8_t *put_sizes(uint8_t *to, const message_t *message, bytes_t header) {
     if (header.size > 0) {
         to = put_size(to, header.size);
         *to++ = ' ';
     }
     to = put_size(to, header.size + message->payload.size);
-    to = put_crlf(to);
+    return put_crlf(to);
+}
+
+/* What follows the line: header, payload, CRLF. */
+static inline uint8_t *put_body(uint8_t *to, const message_t *message, bytes_t header) {
     to = put(to, header);
     to = put(to, message->payload);
     return put_crlf(to);
 }
 
-/* Bound of a message frame without its subject-specific words: names, blanks, two sizes, CRLFs. */
-static inline uint64_t tail_bound(const message_t *message) {
-    return (uint64_t)message->subject.size + message->reply.size + message->header.size + message->payload.size + 64;
+/* Bound of a message's line without its subject-specific words: names, blanks, two sizes, CRLF; and of the CRLF behind
+ * the body. */
+static inline uint64_t line_bound(const message_t *message) {
+    return (uint64_t)message->subject.size + message->reply.size + 64;
+}
+
+static inline uint64_t body_bound(const message_t *message) {
+    return (uint64_t)message->header.size + message->payload.size;
 }
 
 static inline void close_frame(buffer_t *out, const uint8_t *end) {
@@ -79,13 +89,7 @@ static inline void close_frame(buffer_t *out, const uint8_t *end) {
     check(out->size <= out->capacity);
 }
 
-status_t emit_client_message(buffer_t *out, const message_t *message, bytes_t sid, bool headers) {
-    bytes_t header = headers ? message->header : BYTES_NONE;
-    uint8_t *to;
-    status_t status = buffer_reserve(out, tail_bound(message) + sid.size, &to);
-    if (LEAF_UNLIKELY(status != STATUS_OK)) {
-        return status;
-    }
+static inline uint8_t *put_client_line(uint8_t *to, const message_t *message, bytes_t header, bytes_t sid) {
     if (header.size > 0) {
         *to++ = 'H';
     }
@@ -98,22 +102,35 @@ status_t emit_client_message(buffer_t *out, const message_t *message, bytes_t si
         to = put(to, message->reply);
         *to++ = ' ';
     }
-    close_frame(out, put_tail(to, message, header));
-    return STATUS_OK;
+    return put_sizes(to, message, header);
 }
 
-status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_t *queues, uint32_t queue_count,
-                           bool headers) {
+status_t emit_client_message(buffer_t *out, const message_t *message, bytes_t sid, bool headers) {
     bytes_t header = headers ? message->header : BYTES_NONE;
-    uint64_t bound = tail_bound(message);
-    for (uint32_t i = 0; i < queue_count; i++) {
-        bound += (uint64_t)queues[i].size + 1;
-    }
     uint8_t *to;
-    status_t status = buffer_reserve(out, bound, &to);
+    status_t status = buffer_reserve(out, line_bound(message) + body_bound(message) + sid.size, &to);
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         return status;
     }
+    close_frame(out, put_body(put_client_line(to, message, header, sid), message, header));
+    return STATUS_OK;
+}
+
+uint64_t emit_client_line_size(const message_t *message, bytes_t sid) {
+    return line_bound(message) + sid.size;
+}
+
+status_t emit_client_line(buffer_t *out, const message_t *message, bytes_t sid, bool headers) {
+    uint8_t *to;
+    status_t status = buffer_reserve(out, emit_client_line_size(message, sid), &to);
+    if (status == STATUS_OK) {
+        close_frame(out, put_client_line(to, message, headers ? message->header : BYTES_NONE, sid));
+    }
+    return status;
+}
+
+static inline uint8_t *put_leaf_line(uint8_t *to, const message_t *message, bytes_t header, const bytes_t *queues,
+                                     uint32_t queue_count) {
     memcpy(to, header.size > 0 ? "HMSG " : "LMSG ", 5);
     to = put(to + 5, message->subject);
     *to++ = ' ';
@@ -129,8 +146,38 @@ status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_
         to = put(to, queues[i]);
         *to++ = ' ';
     }
-    close_frame(out, put_tail(to, message, header));
+    return put_sizes(to, message, header);
+}
+
+uint64_t emit_leaf_line_size(const message_t *message, const bytes_t *queues, uint32_t queue_count) {
+    uint64_t bound = line_bound(message);
+    for (uint32_t i = 0; i < queue_count; i++) {
+        bound += (uint64_t)queues[i].size + 1;
+    }
+    return bound;
+}
+
+status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_t *queues, uint32_t queue_count,
+                           bool headers) {
+    bytes_t header = headers ? message->header : BYTES_NONE;
+    uint8_t *to;
+    status_t status = buffer_reserve(out, emit_leaf_line_size(message, queues, queue_count) + body_bound(message), &to);
+    if (LEAF_UNLIKELY(status != STATUS_OK)) {
+        return status;
+    }
+    close_frame(out, put_body(put_leaf_line(to, message, header, queues, queue_count), message, header));
     return STATUS_OK;
+}
+
+status_t emit_leaf_line(buffer_t *out, const message_t *message, const bytes_t *queues, uint32_t queue_count,
+                        bool headers) {
+    uint8_t *to;
+    status_t status = buffer_reserve(out, emit_leaf_line_size(message, queues, queue_count), &to);
+    if (status == STATUS_OK) {
+        bytes_t header = headers ? message->header : BYTES_NONE;
+        close_frame(out, put_leaf_line(to, message, header, queues, queue_count));
+    }
+    return status;
 }
 
 /* LS+ and LS-: name, subject, [queue, [weight]]. */

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/shared.h"
 #include "base/status.h"
 
 typedef struct message {
@@ -12,6 +13,7 @@ typedef struct message {
     bytes_t reply;  /* may be empty */
     bytes_t header; /* whole block, may be empty */
     bytes_t payload;
+    shared_t *body; /* header and payload once more, in one piece that queues may share; NULL: they are copied */
 } message_t;
 
 /* MSG or HMSG for a client subscription. A receiver without header support gets MSG without the header bytes. */
@@ -19,10 +21,17 @@ LEAF_MUST_USE status_t emit_client_message(buffer_t *out, const message_t *messa
 /* LMSG or HMSG for a leaf link; queues: groups of which the receiver must serve one member each. */
 LEAF_MUST_USE status_t emit_leaf_message(buffer_t *out, const message_t *message, const bytes_t *queues,
                                          uint32_t queue_count, bool headers);
+/* The first line of these frames alone, where the body (header and payload, then emit_body_end) gets into the queue in
+ * another way; and what it needs at most, the CRLF behind the body included. */
+uint64_t emit_client_line_size(const message_t *message, bytes_t sid);
+LEAF_MUST_USE status_t emit_client_line(buffer_t *out, const message_t *message, bytes_t sid, bool headers);
+uint64_t emit_leaf_line_size(const message_t *message, const bytes_t *queues, uint32_t queue_count);
+LEAF_MUST_USE status_t emit_leaf_line(buffer_t *out, const message_t *message, const bytes_t *queues,
+                                      uint32_t queue_count, bool headers);
 LEAF_MUST_USE status_t emit_leaf_sub(buffer_t *out, bytes_t subject, bytes_t queue, uint32_t weight);
 LEAF_MUST_USE status_t emit_leaf_unsub(buffer_t *out, bytes_t subject, bytes_t queue);
 LEAF_MUST_USE status_t emit_err(buffer_t *out, bytes_t text); /* -ERR 'text' */
 /* Constant frames: BYTES_LITERAL("PING\r\n") and so on. */
-extern const bytes_t emit_ping, emit_pong, emit_ok;
+extern const bytes_t emit_ping, emit_pong, emit_ok, emit_body_end;
 
 #endif

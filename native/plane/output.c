@@ -1,0 +1,183 @@
+/* output.c: see output.h.
+ *
+ *     touched --> little waits: written at once
+ *             --> much waits:   first | ... | last     OUTPUT_PIECE of the first, OUTPUT_TURN of all in one turn
+ *
+ * A message to many may be hundreds of megabytes of writes. So who has much waiting takes turns with others like it, and
+ * a turn of the loop writes a bounded number of bytes for them; who has little waiting (answers, PONGs) is written in
+ * each turn. Nobody is passed over: the line is first come, first served.
+ *
+ * Back-pressure: who publishes to a receiver that has much waiting pauses (peer_stall) until everybody in the line has
+ * had a turn, so that a publisher is no faster than its messages can be written. Many publishers may each have one
+ * message on its way; when these come to a quarter of the share of output, further large messages wait in front of
+ * the door (output_holds). So healthy receivers do not fill the share, and it is those that do not read who are closed
+ * when it is full (memory.c).
+ *
+ * A body that goes to many is made once and each queue refers to it. Small ones are copied: that costs less than
+ * keeping count of them.
+ */
+#include "plane/output.h"
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "net/conn.h"
+#include "plane/peer.h"
+#include "plane/plane.h"
+
+#define LAG_PART 4u /* of the share of output */
+
+/* ---- large messages ---------------------------------------------------------------------------------------------- */
+
+static bool much_used(const plane_t *plane) {
+    const share_t *share = &plane->memory.output;
+    return share->used > share->limit / LAG_PART;
+}
+
+shared_t *output_body(plane_t *plane, const message_t *message) {
+    shared_t *body;
+    uint64_t size = (uint64_t)message->header.size + message->payload.size;
+    if (size > UINT32_MAX || shared_new(&plane->memory.output, (uint32_t)size, &body) != STATUS_OK) {
+        return NULL;
+    }
+    (void)bytes_write(bytes_write(body->at, message->header), message->payload);
+    plane->output.lags = plane->output.lags || much_used(plane);
+    return body;
+}
+
+status_t output_queue_body(outq_t *out, const message_t *message, bool headers) {
+    uint32_t from = headers ? 0 : message->header.size;
+    if (message->body->size > from) {
+        outq_share(out, message->body, from, message->body->size - from);
+    }
+    return buffer_append(&out->data, emit_body_end.at, emit_body_end.size);
+}
+
+bool output_holds(plane_t *plane, peer_t *peer, const op_t *op) {
+    switch (op->kind) {
+    case OP_PUB:
+    case OP_HPUB:
+    case OP_LEAF_MSG:
+    case OP_LEAF_HMSG: break;
+    default: return false;
+    }
+    if ((uint64_t)op->header.size + op->payload.size < BODY_SHARED_MIN) {
+        return false;
+    }
+    peer->yielded = true;
+    peer_wait(plane, peer);
+    return true;
+}
+
+/* ---- who is written ---------------------------------------------------------------------------------------------- */
+
+/* true: it stopped because of the room. */
+static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
+    if (!plane->threaded || peer->conn.fd < 0) {
+        return false;
+    }
+    status_t status = conn_flush_some(&peer->conn, &plane->loop, room, plane->now.mono_ns);
+    if (status != STATUS_OK && status != STATUS_AGAIN && peer->state != PEER_DOOMED) {
+        peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
+    }
+    uint64_t waiting = outq_pending(&peer->conn.out);
+    if (plane->stalled != NULL && waiting < PACE_OVER_BYTES) {
+        plane->pace_over = true;
+        plane->more = true;
+    }
+    if (peer->full && waiting < DELIVERY_LOW_WATER) {
+        peer->full = false;
+        plane->drained = true;
+        plane->more = true;
+    }
+    return status == STATUS_AGAIN && waiting != 0 && !peer->conn.writing;
+}
+
+void peer_flush(plane_t *plane, peer_t *peer) {
+    (void)flush_some(plane, peer, UINT64_MAX);
+}
+
+/* Joins the line; it counts as touched until it has left. */
+static void join(output_t *output, peer_t *peer) {
+    peer->dirty = true;
+    peer->next_dirty = NULL;
+    *(output->first == NULL ? &output->first : &output->last->next_dirty) = peer;
+    output->last = peer;
+    output->joined++;
+}
+
+static peer_t *leave(output_t *output) {
+    peer_t *peer = output->first;
+    output->first = peer->next_dirty;
+    peer->dirty = false;
+    output->left++;
+    return peer;
+}
+
+void output_turn(plane_t *plane) {
+    plane->output.room = OUTPUT_TURN;
+}
+
+void output_flush(plane_t *plane) {
+    output_t *output = &plane->output;
+    while (plane->dirty != NULL) {
+        peer_t *peer = plane->dirty;
+        plane->dirty = peer->next_dirty;
+        peer->dirty = false;
+        if (plane->threaded && outq_pending(&peer->conn.out) > OUTPUT_BULK) {
+            join(output, peer);
+        } else {
+            peer_flush(plane, peer);
+        }
+    }
+    while (output->first != NULL && output->room != 0) {
+        peer_t *peer = leave(output);
+        uint64_t before = peer->conn.bytes_out;
+        uint64_t most = output->room < OUTPUT_PIECE ? output->room : OUTPUT_PIECE;
+        if (flush_some(plane, peer, most)) {
+            join(output, peer);
+        }
+        uint64_t cost = peer->conn.bytes_out - before + OUTPUT_CALL;
+        output->room -= cost < output->room ? cost : output->room;
+    }
+}
+
+void output_end(plane_t *plane) {
+    output_t *output = &plane->output;
+    bool all = output->first == NULL;
+    output->under_way = !all && output->left < output->round;
+    if (!output->under_way) {
+        output->round = output->joined;
+    }
+    output->lags = !all && much_used(plane);
+    plane->more = plane->more || !all;
+}
+
+void output_ready(plane_t *plane, peer_t *peer) {
+    if (outq_pending(&peer->conn.out) <= OUTPUT_BULK) {
+        peer_flush(plane, peer);
+    } else {
+        peer_touch(plane, peer);
+    }
+}
+
+void output_forget(plane_t *plane, peer_t *peer) {
+    output_t *output = &plane->output;
+    for (peer_t **at = &plane->dirty; peer->dirty && *at != NULL; at = &(*at)->next_dirty) {
+        if (*at == peer) {
+            *at = peer->next_dirty;
+            peer->dirty = false;
+            return;
+        }
+    }
+    peer_t *before = NULL;
+    for (peer_t **at = &output->first; peer->dirty && *at != NULL; at = &before->next_dirty) {
+        if (*at == peer) {
+            *at = peer->next_dirty;
+            output->last = output->last == peer ? before : output->last;
+            output->left++;
+            peer->dirty = false;
+            return;
+        }
+        before = *at;
+    }
+}
