@@ -12,8 +12,8 @@ typedef struct buffer buffer_t;
 typedef struct share {
     uint64_t used;
     uint64_t limit;
-    /* Called when `buffer` (NULL: something else) needs `more` bytes and the share has fewer left. It may empty buffers,
-     * this one too (its memory stays); false: the buffer cannot have them. NULL: never. */
+    /* Called when `buffer` (NULL: something else) needs `more` bytes and the share has fewer left. It may empty
+     * buffers, this one too (its memory stays); false: the buffer cannot have them. NULL: never. */
     bool (*make_room)(void *context, const buffer_t *buffer, uint64_t more);
     void *context;
 } share_t;

@@ -165,11 +165,11 @@ static void chores(plane_t *plane) {
 static void sweep_and_flush(plane_t *plane) {
     peer_sweep_begin(plane);
     output_turn(plane);
-    while (plane->dead != NULL || plane->doomed != NULL || plane->dirty != NULL) {
+    do {
         subscription_sweep(plane);
         peer_sweep(plane);
         output_flush(plane);
-    }
+    } while (plane->dead != NULL || plane->doomed != NULL || plane->dirty != NULL);
     output_end(plane);
 }
 

@@ -2,7 +2,8 @@
  * subscriptions of one that introduces itself anew.
  *
  * Hundreds of thousands of subscriptions take a good part of a second. A turn removes SWEEP_MAX of them and the others
- * live on; nobody delivers to a connection that is doomed. What does not live here: who is doomed, and why (peer.c).
+ * live on; nobody delivers to a connection that is doomed. Closing a socket whose queue in the kernel is full counts as
+ * SWEEP_CLOSE of them. What does not live here: who is doomed, and why (peer.c).
  */
 #include <stdlib.h>
 
@@ -140,7 +141,9 @@ void peer_sweep(plane_t *plane) {
     while (plane->doomed != NULL) {
         peer_t *peer = plane->doomed;
         plane->doomed = peer->next_doomed;
-        if (drop_some_subscriptions(plane, peer, &plane->sweep_left)) {
+        if (plane->sweep_left != 0 && drop_some_subscriptions(plane, peer, &plane->sweep_left)) {
+            uint32_t cost = peer->conn.writing ? SWEEP_CLOSE : 1;
+            plane->sweep_left -= cost < plane->sweep_left ? cost : plane->sweep_left;
             bury(plane, peer);
         } else {
             peer->next_doomed = plane->leaving;

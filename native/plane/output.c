@@ -3,14 +3,15 @@
  *     touched --> little waits: written at once
  *             --> much waits:   first | ... | last     OUTPUT_PIECE of the first, OUTPUT_TURN of all in one turn
  *
- * A message to many may be hundreds of megabytes of writes. So who has much waiting takes turns with others like it, and
- * a turn of the loop writes a bounded number of bytes for them; who has little waiting (answers, PONGs) is written in
- * each turn. Nobody is passed over: the line is first come, first served.
+ * A message to many may be hundreds of megabytes of writes. So who has much waiting takes turns with others like it,
+ * and a turn of the loop writes a bounded number of bytes for them; who has little waiting (answers, PONGs) is written
+ * in each turn. Nobody is passed over: the line is first come, first served.
  *
- * Back-pressure: who publishes to a receiver that has much waiting pauses (peer_stall) until everybody in the line has
- * had a turn, so that a publisher is no faster than its messages can be written. Many publishers may each have one
- * message on its way; when these come to a quarter of the share of output, further large messages wait in front of
- * the door (output_holds). So healthy receivers do not fill the share, and it is those that do not read who are closed
+ * A round is over when all of its members have been written what waited when they joined the line, or their sockets
+ * took no more. Back-pressure: who publishes to a receiver that has much waiting pauses (peer_stall) until a round is
+ * over, so that a publisher is no faster than its messages can be written. Many publishers may each have one
+ * message on its way; when these come to a quarter of the share of output, further large messages are not acted on
+ * yet (output_holds). So healthy receivers do not fill the share, and it is those that do not read who are closed
  * when it is full (memory.c).
  *
  * A body that goes to many is made once and each queue refers to it. Small ones are copied: that costs less than
@@ -19,7 +20,7 @@
 #include "plane/output.h"
 
 #include "base/bytes.h"
-#include "base/check.h"
+#include "base/clock.h"
 #include "net/conn.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -96,25 +97,58 @@ void peer_flush(plane_t *plane, peer_t *peer) {
     (void)flush_some(plane, peer, UINT64_MAX);
 }
 
-/* Joins the line; it counts as touched until it has left. */
-static void join(output_t *output, peer_t *peer) {
-    peer->dirty = true;
+static void append(output_t *output, peer_t *peer) {
+    peer->dirty = true; /* as long as it is in the line */
     peer->next_dirty = NULL;
     *(output->first == NULL ? &output->first : &output->last->next_dirty) = peer;
     output->last = peer;
-    output->joined++;
 }
 
-static peer_t *leave(output_t *output) {
+/* Of the next round, with what waits for it now. */
+static void join(output_t *output, peer_t *peer) {
+    peer->line_round = output->round + 1;
+    peer->line_until = peer->conn.bytes_out + outq_pending(&peer->conn.out);
+    output->young++;
+    append(output, peer);
+}
+
+/* No longer of its round; it may join the line anew. */
+static void step_out(output_t *output, const peer_t *peer) {
+    *(peer->line_round == output->round ? &output->old : &output->young) -= 1;
+}
+
+/* The first of the line has its turn. Returns what that cost. */
+static uint64_t serve_first(plane_t *plane) {
+    output_t *output = &plane->output;
     peer_t *peer = output->first;
     output->first = peer->next_dirty;
     peer->dirty = false;
-    output->left++;
-    return peer;
+    uint64_t before = peer->conn.bytes_out;
+    bool more = flush_some(plane, peer, output->room < OUTPUT_PIECE ? output->room : OUTPUT_PIECE);
+    uint64_t after = peer->conn.bytes_out;
+    if (!more) {
+        step_out(output, peer);
+    } else if (after < peer->line_until) {
+        append(output, peer);
+    } else {
+        step_out(output, peer);
+        join(output, peer);
+    }
+    return after - before + OUTPUT_CALL;
 }
 
 void output_turn(plane_t *plane) {
     plane->output.room = OUTPUT_TURN;
+    plane->output.began_ns = 0;
+}
+
+/* What a megabyte costs differs much: the kernel may have to look for memory. */
+static bool takes_long(output_t *output) {
+    int64_t now_ns = clock_mono_ns();
+    if (output->began_ns == 0) {
+        output->began_ns = now_ns;
+    }
+    return now_ns - output->began_ns > OUTPUT_TIME_NS;
 }
 
 void output_flush(plane_t *plane) {
@@ -129,27 +163,25 @@ void output_flush(plane_t *plane) {
             peer_flush(plane, peer);
         }
     }
-    while (output->first != NULL && output->room != 0) {
-        peer_t *peer = leave(output);
-        uint64_t before = peer->conn.bytes_out;
-        uint64_t most = output->room < OUTPUT_PIECE ? output->room : OUTPUT_PIECE;
-        if (flush_some(plane, peer, most)) {
-            join(output, peer);
-        }
-        uint64_t cost = peer->conn.bytes_out - before + OUTPUT_CALL;
+    while (output->first != NULL && output->room != 0 && !takes_long(output)) {
+        uint64_t cost = serve_first(plane);
         output->room -= cost < output->room ? cost : output->room;
     }
 }
 
 void output_end(plane_t *plane) {
     output_t *output = &plane->output;
-    bool all = output->first == NULL;
-    output->under_way = !all && output->left < output->round;
-    if (!output->under_way) {
-        output->round = output->joined;
+    output->under_way = true;
+    if (output->old == 0) {
+        output->round++;
+        output->old = output->young;
+        output->young = 0;
+        /* Between two rounds the producers go on. */
+        output->under_way = output->old != 0 && !output->running;
+        output->running = output->old != 0;
     }
-    output->lags = !all && much_used(plane);
-    plane->more = plane->more || !all;
+    output->lags = output->first != NULL && much_used(plane);
+    plane->more = plane->more || output->first != NULL;
 }
 
 void output_ready(plane_t *plane, peer_t *peer) {
@@ -174,7 +206,7 @@ void output_forget(plane_t *plane, peer_t *peer) {
         if (*at == peer) {
             *at = peer->next_dirty;
             output->last = output->last == peer ? before : output->last;
-            output->left++;
+            step_out(output, peer);
             peer->dirty = false;
             return;
         }

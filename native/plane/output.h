@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/shared.h"
 #include "base/status.h"
 #include "net/outq.h"
@@ -16,20 +17,23 @@ typedef struct peer peer_t;
 
 /* Header and payload of so many bytes are shared by the queues of their receivers, where there are two or more. */
 #define BODY_SHARED_MIN 8192u
-#define OUTPUT_BULK 16384u              /* with more waiting a connection takes turns with others like it */
-#define OUTPUT_PIECE (1024u * 1024u)    /* written of one, then the next has its turn */
-#define OUTPUT_TURN (8u * 1024u * 1024) /* written of them in one turn of the loop, a few milliseconds */
-#define OUTPUT_CALL 4096u               /* what a call costs, in bytes of that */
+#define OUTPUT_BULK 16384u               /* with more waiting a connection takes turns with others like it */
+#define OUTPUT_PIECE (256u * 1024u)      /* written of one, then the next has its turn */
+#define OUTPUT_TURN (8u * 1024u * 1024u) /* written of them in one turn of the loop, .. */
+#define OUTPUT_TIME_NS (4 * NS_PER_MS)   /* .. or as many as that time is enough for */
+#define OUTPUT_CALL 4096u                /* what a call costs, in bytes of OUTPUT_TURN */
 
 typedef struct output {
-    peer_t *first; /* whose turn is next */
+    peer_t *first; /* of the line: whose turn is next */
     peer_t *last;
-    uint64_t joined; /* ever */
-    uint64_t left;
-    uint64_t round; /* when so many have left, all that waited at the round's beginning had their turn */
-    bool under_way; /* that is not so yet: producers that are paused stay so */
-    bool lags;      /* much waits for its turn, and memory for it is getting short: large messages wait */
-    uint64_t room;  /* bytes of OUTPUT_TURN that are left */
+    uint64_t round;   /* who joins the line now belongs to the next one */
+    uint64_t old;     /* in the line, of this round */
+    uint64_t young;   /* and of the next one */
+    bool running;     /* there was a round when the last turn ended */
+    bool under_way;   /* it goes on: producers that are paused stay so */
+    bool lags;        /* much waits in the line, and memory for it is getting short: large messages wait */
+    uint64_t room;    /* bytes of OUTPUT_TURN that are left */
+    int64_t began_ns; /* with the first of them in this turn; 0: not yet */
 } output_t;
 
 /* ---- large messages ---------------------------------------------------------------------------------------------- */

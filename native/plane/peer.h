@@ -43,6 +43,7 @@
 #define INPUT_TIME_OPS 64u            /* so many of them between two looks at the clock */
 /* subscriptions of who has left or begins anew, removed in one turn: leave.c */
 #define SWEEP_MAX 4096u
+#define SWEEP_CLOSE 2048u
 #define LEAF_PENDING_FACTOR 4u /* a link may queue more than a client: many wait behind it */
 #define TRACE_BYTES_MAX 256u
 
@@ -120,6 +121,8 @@ struct peer {
     uint32_t errors_untold;
     peer_t *next_stalled;
     peer_t *next_dirty;
+    uint64_t line_round; /* output.c: in the line for that round, until so many bytes are written to it, ever */
+    uint64_t line_until;
     peer_t *next_doomed;
     peer_t *next_again;
     peer_t *next_leaf;

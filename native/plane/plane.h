@@ -14,8 +14,8 @@
  *     output.c     who is written in a turn
  *     import.c shadow.c cross.c reply.c                          what accounts take from each other (import.h)
  *
- * Nothing here reads a clock, but to end an input that takes long (lines.c): the driver sets plane->now once a
- * tick. One thread (the plane's) touches all of it but exchange_t and the published counters.
+ * Nothing here reads a clock, but to end an input or output that takes long (lines.c, output.c): the driver sets
+ * plane->now once a tick. One thread (the plane's) touches all of it but exchange_t and the published counters.
  */
 #ifndef LEAFD_PLANE_PLANE_H
 #define LEAFD_PLANE_PLANE_H

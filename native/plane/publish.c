@@ -341,18 +341,14 @@ static bool many_receivers(const route_match_t *match) {
 }
 
 /* The body of a large message is made once for all queues, unless it came with one. */
-static void route_large(routing_t *routing, account_t *account) {
+static __attribute__((noinline)) shared_t *share_body(routing_t *routing, const account_t *account) {
     message_t *message = &routing->publication->message;
-    shared_t *body = NULL;
-    if (message->body == NULL && many_receivers(route_match(account->route, message->subject))) {
-        body = output_body(routing->plane, message);
-        routing->shown.body = message->body = body;
+    if (message->body != NULL || !many_receivers(route_match(account->route, message->subject))) {
+        return NULL;
     }
-    route_to_all(routing, account);
-    if (body != NULL) {
-        message->body = NULL;
-        shared_release(body);
-    }
+    message->body = output_body(routing->plane, message);
+    routing->shown.body = message->body;
+    return message->body;
 }
 
 static void defer(plane_t *plane, const publication_t *publication) {
@@ -402,10 +398,11 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
         routing.shown.subject = publication->shown;
     }
     uint64_t size = (uint64_t)publication->message.header.size + publication->message.payload.size;
-    if (LEAF_LIKELY(size < BODY_SHARED_MIN)) {
-        route_to_all(&routing, account);
-    } else {
-        route_large(&routing, account);
+    shared_t *body = LEAF_LIKELY(size < BODY_SHARED_MIN) ? NULL : share_body(&routing, account);
+    route_to_all(&routing, account);
+    if (LEAF_UNLIKELY(body != NULL)) {
+        publication->message.body = NULL;
+        shared_release(body);
     }
     if ((publication->flags & PUBLICATION_DEFER) != 0) {
         if (routing.internals.count != 0) {

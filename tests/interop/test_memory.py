@@ -135,6 +135,63 @@ def test_fifty_clients_that_do_not_read(server: servers.Server) -> None:
         assert "Slow Consumer" in server.log or "slow consumer" in server.log
 
 
+def test_megabytes_to_a_hundred_clients_that_do_not_read(server: servers.Server) -> None:
+    """A large message to many is in memory once: forty of them, of a megabyte each, to a hundred clients that do not
+    read stay below memory_limit, and another client is answered meanwhile."""
+    frame = b"PUB flood %d\r\n" % MB + b"x" * MB + b"\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(100):
+            sleeper = stack.enter_context(client(server, buffer=65536))
+            sleeper.sendall(b"SUB flood 1\r\nPING\r\n")
+            assert b"PONG\r\n" == sleeper.recv(6)
+        publisher = stack.enter_context(client(server))
+        with Watch(server) as watch:
+            for _ in range(8):
+                publisher.sendall(frame)
+            publisher.sendall(b"PING\r\n")
+            assert publisher.recv(6) == b"PONG\r\n"
+            few = server.log.lower().count("slow consumer")
+            for _ in range(32):
+                publisher.sendall(frame)
+            publisher.sendall(b"PING\r\n")
+            assert publisher.recv(6) == b"PONG\r\n"
+
+        assert 0 == few
+        assert watch.most < LIMIT + BASE
+        assert watch.slowest < 1
+
+
+def test_megabytes_to_fifty_clients_that_read(server: servers.Server) -> None:
+    """Eight publishers of megabytes are slowed down to the pace of fifty clients that read, who have all of it, though
+    it is many times what may wait in memory."""
+    frame = b"PUB flood %d\r\n" % MB + b"x" * MB + b"\r\n"
+    expected = 8 * 5 * (len(b"MSG flood 1 %d\r\n" % MB) + MB + 2)
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(client(server)) for _ in range(50)]
+        poll = select.epoll()
+        heard = {}
+        for reader in readers:
+            reader.sendall(b"SUB flood 1\r\nPING\r\n")
+            assert b"PONG\r\n" == reader.recv(6)
+            poll.register(reader.fileno(), select.EPOLLIN)
+            heard[reader.fileno()] = 0
+        sockets = {reader.fileno(): reader for reader in readers}
+        publishers = [stack.enter_context(client(server)) for _ in range(8)]
+        threads = [threading.Thread(target=one.sendall, args=(frame * 5,)) for one in publishers]
+        with Watch(server) as watch:
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + 60
+            while min(heard.values()) < expected and time.monotonic() < deadline:
+                for fd, _ in poll.poll(1):
+                    heard[fd] += len(sockets[fd].recv(1 << 20))
+            for thread in threads:
+                thread.join()
+
+        assert {expected} == set(heard.values()), server.log[-1000:]
+        assert watch.most < LIMIT + BASE
+
+
 @pytest.mark.parametrize(("size", "times", "rounds"), [(128, 200, 10), (65536, 4, 6), (1 << 20, 1, 2)])
 def test_two_hundred_publishers(server: servers.Server, size: int, times: int, rounds: int) -> None:
     """Two hundred clients that publish into a stream without waiting for an answer are slowed down: none of their

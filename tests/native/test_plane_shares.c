@@ -75,6 +75,24 @@ static void a_link_goes_after_clients(void) {
     rig_close(plane);
 }
 
+/* Closing one of two gives nothing back while the other waits for the same bodies. */
+static void who_waits_for_the_same_goes_together(void) {
+    start();
+    peer_t *publisher = rig_client(plane);
+    uint64_t first = reader("a")->id, second = reader("a")->id, other = reader("b")->id;
+    publish_times(publisher, "b", 4);
+    publish_times(publisher, "a", 50);
+    CHECK_EQ_U64(0, plane->stats.slow_consumers);
+    CHECK(outq_pending(&peer_find(plane, first)->conn.out) > 50 * 32768);
+    CHECK(outq_pending(&peer_find(plane, second)->conn.out) > 50 * 32768);
+    publish_times(publisher, "a", 15);
+    CHECK(peer_find(plane, first) == NULL);
+    CHECK(peer_find(plane, second) == NULL);
+    CHECK(peer_find(plane, other) != NULL);
+    CHECK_EQ_U64(2, plane->stats.slow_consumers);
+    rig_close(plane);
+}
+
 static void memory_comes_back(void) {
     start();
     peer_t *publisher = rig_client(plane);
@@ -180,6 +198,8 @@ int main(void) {
         the_one_with_most_waiting_goes);
     RUN("one connection alone is closed when it fills the share", one_alone_is_bounded);
     RUN("a leaf link is closed only when no client has much waiting", a_link_goes_after_clients);
+    RUN("two that wait for the same large messages have them in memory once, and are closed together",
+        who_waits_for_the_same_goes_together);
     RUN("memory that a connection has and does not use is taken back before anybody is closed", memory_comes_back);
     RUN("who is silent in the middle of a large message while others wait for room is closed",
         silent_while_others_wait);

@@ -1,0 +1,240 @@
+/* test_plane_output.c: large messages to many: in memory once, written in turns of a bounded length, while others are
+ * served. The driver (plane.c) runs turn by turn, without its thread; transports in memory take what they are let. */
+#include <sys/socket.h>
+
+#include "plane/output.h"
+#include "plane/tick.h"
+#include "plane_rig.h"
+
+#define READERS 40u
+#define PAYLOAD (1u << 20)
+#define HEAD "MSG big 1 1048576\r\n"
+#define FRAME (sizeof(HEAD) - 1 + PAYLOAD + 2)
+
+static plane_t *plane;
+static peer_t *readers[READERS];
+static int far_ends[READERS + 10];
+static uint32_t far_count;
+static char line[PAYLOAD + 100];
+
+static void open_plane(void) {
+    plane_limits_t limits = {.max_pending = 64 << 20,
+                             .write_deadline_ns = 10 * NS_PER_SECOND,
+                             .ping_interval_ns = 120 * NS_PER_SECOND,
+                             .ping_max = 2,
+                             .max_control_line = 4096,
+                             .max_payload = PAYLOAD};
+    char reason[PLANE_REASON_SIZE];
+    int32_t status;
+    plane = plane_open(&limits, NULL, NULL, reason, &status);
+    CHECK(plane != NULL);
+    rig_account(plane, RIG_ACCOUNT, 0, "");
+}
+
+static void close_plane(void) {
+    plane_close(plane);
+    while (far_count > 0) close(far_ends[--far_count]);
+}
+
+static void turn(void) {
+    plane->more = true; /* does not sleep */
+    plane_turn(plane);
+}
+
+/* A connection with a descriptor, which is always ready, whose transport takes at most so many bytes a call. */
+static peer_t *client(size_t send_max, uint32_t flags, const char *subscription) {
+    int pair[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
+    far_ends[far_count++] = pair[1];
+    peer_t *peer = peer_new(plane, pair[0], CONN_CLIENT, 1, rig_text("test:1"));
+    CHECK(peer != NULL);
+    CHECK_EQ_I64(STATUS_OK, conn_switch(&peer->conn, &transport_memory, memory_transport(1 << 20, send_max)));
+    rig_say(plane, peer, "CONNECT {}\r\n");
+    rig_strings_t strings = {.size = 0};
+    conn_verdict_t verdict = {.flags = flags};
+    for (uint32_t i = 0; i < 5; i++) rig_pack(&strings, "");
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_ADMIT,
+                              .account = RIG_ACCOUNT,
+                              .target = peer->id,
+                              .body = (const uint8_t *)&verdict,
+                              .body_size = sizeof(verdict)},
+            &strings);
+    rig_say(plane, peer, subscription);
+    turn();
+    return peer;
+}
+
+static const buffer_t *heard_by(const peer_t *peer) {
+    return &((memory_transport_t *)peer->conn.transport_state)->output;
+}
+
+static void open_readers(size_t send_max) {
+    open_plane();
+    for (uint32_t i = 0; i < READERS; i++) readers[i] = client(send_max, RIG_FLAGS, "SUB big 1\r\n");
+}
+
+static void publish_big(peer_t *from) {
+    int head = snprintf(line, sizeof line, "PUB big %u\r\n", PAYLOAD);
+    for (uint32_t i = 0; i < PAYLOAD; i++) line[(uint32_t)head + i] = (char)('a' + i % 23);
+    memcpy(line + head + PAYLOAD, "\r\n", 3);
+    rig_say(plane, from, line);
+}
+
+static uint64_t heard_by_all(void) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < READERS; i++) sum += heard_by(readers[i])->size;
+    return sum;
+}
+
+static void a_turn_is_bounded(void) {
+    open_readers(SIZE_MAX);
+    publish_big(client(SIZE_MAX, RIG_FLAGS, ""));
+    CHECK(plane->memory.output.used > PAYLOAD);
+    CHECK(plane->memory.output.used < PAYLOAD + READERS * 4096);
+    uint64_t before = 0;
+    uint32_t count = 0;
+    for (; before < READERS * FRAME && count < 10000; count++) {
+        turn();
+        uint64_t after = heard_by_all();
+        CHECK(after - before <= OUTPUT_TURN);
+        before = after;
+    }
+    CHECK(count >= READERS * FRAME / OUTPUT_TURN);
+    for (uint32_t i = 0; i < READERS; i++) {
+        const buffer_t *heard = heard_by(readers[i]);
+        CHECK_EQ_U64(FRAME, heard->size);
+        CHECK(memcmp(heard->at, HEAD, sizeof(HEAD) - 1) == 0);
+        CHECK(memcmp(heard->at + sizeof(HEAD) - 1, line + 17, PAYLOAD + 2) == 0);
+    }
+    CHECK(plane->memory.output.used < READERS * 8192);
+    close_plane();
+}
+
+static void others_are_served_meanwhile(void) {
+    open_readers(SIZE_MAX);
+    peer_t *other = client(SIZE_MAX, RIG_FLAGS, "");
+    publish_big(client(SIZE_MAX, RIG_FLAGS, ""));
+    rig_say(plane, other, "PING\r\n");
+    turn();
+    CHECK(heard_by_all() < READERS * FRAME);
+    CHECK_TEXT("PONG\r\n", heard_by(other)->at, heard_by(other)->size);
+    close_plane();
+}
+
+/* The next message is acted on when everybody in the line has had a turn, so what waits for one is a few messages. */
+static void a_publisher_waits_for_the_line(void) {
+    open_readers(SIZE_MAX);
+    peer_t *publisher = client(SIZE_MAX, RIG_FLAGS, "");
+    publish_big(publisher);
+    uint64_t sent = 1;
+    for (uint32_t i = 0; i < 1000000 && sent < 10; i++) {
+        turn();
+        if (publisher->stalled_until_ns == 0) {
+            publish_big(publisher);
+            sent++;
+        }
+        for (uint32_t j = 0; j < READERS; j++) CHECK(outq_pending(&readers[j]->conn.out) <= 4 * FRAME);
+    }
+    CHECK_EQ_U64(10, sent);
+    close_plane();
+}
+
+/* Who has much to hear and takes little of it at once does not keep those behind it waiting. */
+static void nobody_is_passed_over(void) {
+    open_readers(1000);
+    peer_t *fast = client(SIZE_MAX, RIG_FLAGS, "SUB big 2\r\n");
+    publish_big(client(SIZE_MAX, RIG_FLAGS, ""));
+    for (uint32_t i = 0; i < 100 && heard_by(fast)->size < FRAME; i++) turn();
+    CHECK_EQ_U64(FRAME, heard_by(fast)->size);
+    for (uint32_t i = 0; i < READERS; i++) CHECK(heard_by(readers[i])->size >= 1000);
+    close_plane();
+}
+
+static void one_that_goes_leaves_the_line(void) {
+    open_readers(1000);
+    publish_big(client(SIZE_MAX, RIG_FLAGS, ""));
+    turn();
+    for (uint32_t i = 0; i < READERS; i++) {
+        peer_doom(plane, readers[(i * 7) % READERS], CLOSE_CLIENT, BYTES_NONE);
+        turn();
+    }
+    for (uint32_t i = 0; i < READERS; i++) turn();
+    CHECK_EQ_U64(1, plane->stats.connections);
+    CHECK(plane->output.first == NULL);
+    CHECK(plane->memory.output.used < 8192);
+    close_plane();
+}
+
+/* Freeing what the kernel has queued for a reader takes long. */
+static void full_ones_are_closed_a_few_a_turn(void) {
+    open_readers(1000);
+    publish_big(client(SIZE_MAX, RIG_FLAGS, ""));
+    for (uint32_t i = 0; i < 50; i++) turn();
+    for (uint32_t i = 0; i < READERS; i++) peer_emit_failed(plane, readers[i], STATUS_FULL);
+    CHECK(plane->memory.output.used < 8192);
+    turn();
+    CHECK(plane->stats.connections > READERS - 5);
+    for (uint32_t i = 0; i < READERS; i++) turn();
+    CHECK_EQ_U64(1, plane->stats.connections);
+    close_plane();
+}
+
+/* ---- the bytes --------------------------------------------------------------------------------------------------- */
+
+#define HEADER_SIZE 6000
+#define BODY_SIZE 5000
+
+/* Such a frame, as its receiver is to have it. */
+static void check_frame(peer_t *peer, const char *head, bool with_header) {
+    static char expected[20000];
+    int size = snprintf(expected, sizeof expected, "%s", head);
+    if (with_header) {
+        size += snprintf(expected + size, sizeof expected - (size_t)size, "NATS/1.0\r\nA: ");
+        memset(expected + size, 'h', HEADER_SIZE - 17);
+        size += HEADER_SIZE - 17;
+        memcpy(expected + size, "\r\n\r\n", 4);
+        size += 4;
+    }
+    memset(expected + size, 'p', BODY_SIZE);
+    memcpy(expected + size + BODY_SIZE, "\r\n", 3);
+    RIG_HEARD(expected, peer);
+}
+
+static void each_has_it_as_it_needs_it(void) {
+    plane = rig_open(NULL, "");
+    peer_t *with = rig_client(plane), *group = rig_client(plane), *leaf = rig_leaf(plane, 0, "far", NULL);
+    peer_t *without = rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS & ~VERDICT_HEADERS}, NULL);
+    rig_feed(plane, with, "SUB a 1\r\n");
+    rig_feed(plane, without, "SUB * 22\r\n");
+    rig_feed(plane, group, "SUB a q 3\r\n");
+    rig_feed(plane, leaf, "LS+ a\r\n");
+    (void)rig_heard(leaf);
+    static char frame[20000];
+    int size = snprintf(frame, sizeof frame, "HPUB a r %d %d\r\nNATS/1.0\r\nA: ", HEADER_SIZE, HEADER_SIZE + BODY_SIZE);
+    memset(frame + size, 'h', HEADER_SIZE - 17);
+    size += HEADER_SIZE - 17;
+    memcpy(frame + size, "\r\n\r\n", 4);
+    memset(frame + size + 4, 'p', BODY_SIZE);
+    memcpy(frame + size + 4 + BODY_SIZE, "\r\n", 3);
+    rig_feed(plane, rig_client(plane), frame);
+    check_frame(with, "HMSG a 1 r 6000 11000\r\n", true);
+    check_frame(without, "MSG a 22 r 5000\r\n", false);
+    check_frame(group, "HMSG a 3 r 6000 11000\r\n", true);
+    check_frame(leaf, "HMSG a r 6000 11000\r\n", true);
+    CHECK(plane->memory.output.used < 8192);
+    rig_close(plane);
+}
+
+int main(void) {
+    RUN("a megabyte to forty is in memory once, and each turn of the loop writes a bounded part of it",
+        a_turn_is_bounded);
+    RUN("who has little waiting is written in each turn", others_are_served_meanwhile);
+    RUN("a publisher pauses until everybody in the line has had a turn", a_publisher_waits_for_the_line);
+    RUN("one whose socket takes all of it is not kept waiting by those whose sockets take little",
+        nobody_is_passed_over);
+    RUN("a connection that is closed leaves the line and lets go of what it shares", one_that_goes_leaves_the_line);
+    RUN("connections whose sockets are full are closed a few in a turn", full_ones_are_closed_a_few_a_turn);
+    RUN("a shared body has its header for who understands it and none for others", each_has_it_as_it_needs_it);
+    return TEST_RESULT();
+}
