@@ -1,9 +1,9 @@
 /* test_plane_output.c: large messages to many: in memory once, written in turns of a bounded length, while others are
- * served. The driver (plane.c) runs turn by turn, without its thread; transports in memory take what they are let. */
+ * served. The driver (driver.c) runs turn by turn, without its thread; transports in memory take what they are let. */
 #include <sys/socket.h>
 
 #include "plane/output.h"
-#include "plane/tick.h"
+#include "driver/tick.h"
 #include "plane_rig.h"
 
 #define READERS 40u
