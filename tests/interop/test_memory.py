@@ -141,10 +141,10 @@ def test_megabytes_to_a_hundred_clients_that_do_not_read(server: servers.Server)
     frame = b"PUB flood %d\r\n" % MB + b"x" * MB + b"\r\n"
     with contextlib.ExitStack() as stack:
         for _ in range(100):
-            sleeper = stack.enter_context(client(server, buffer=65536))
+            sleeper = stack.enter_context(servers.admitted(server, buffer=65536))
             sleeper.sendall(b"SUB flood 1\r\nPING\r\n")
             assert b"PONG\r\n" == sleeper.recv(6)
-        publisher = stack.enter_context(client(server))
+        publisher = stack.enter_context(servers.admitted(server))
         with Watch(server) as watch:
             for _ in range(8):
                 publisher.sendall(frame)
@@ -167,7 +167,7 @@ def test_megabytes_to_fifty_clients_that_read(server: servers.Server) -> None:
     frame = b"PUB flood %d\r\n" % MB + b"x" * MB + b"\r\n"
     expected = 8 * 5 * (len(b"MSG flood 1 %d\r\n" % MB) + MB + 2)
     with contextlib.ExitStack() as stack:
-        readers = [stack.enter_context(client(server)) for _ in range(50)]
+        readers = [stack.enter_context(servers.admitted(server)) for _ in range(50)]
         poll = select.epoll()
         heard = {}
         for reader in readers:
@@ -176,7 +176,7 @@ def test_megabytes_to_fifty_clients_that_read(server: servers.Server) -> None:
             poll.register(reader.fileno(), select.EPOLLIN)
             heard[reader.fileno()] = 0
         sockets = {reader.fileno(): reader for reader in readers}
-        publishers = [stack.enter_context(client(server)) for _ in range(8)]
+        publishers = [stack.enter_context(servers.admitted(server)) for _ in range(8)]
         threads = [threading.Thread(target=one.sendall, args=(frame * 5,)) for one in publishers]
         with Watch(server) as watch:
             for thread in threads:
