@@ -40,10 +40,10 @@ static void holds_exactly_its_bound(void) {
 }
 
 static void same_as_an_array(void) {
-    static uint8_t twin[5000];
-    uint64_t twin_size = 0;
+    static uint8_t model[5000];
+    uint64_t model_size = 0;
     buffer_t buffer;
-    buffer_init(&buffer, sizeof twin);
+    buffer_init(&buffer, sizeof model);
     for (int round = 0; round < 20000; round++) {
         uint8_t bytes[300];
         uint32_t size = random_below(sizeof bytes);
@@ -51,19 +51,19 @@ static void same_as_an_array(void) {
             bytes[i] = (uint8_t)random_below(256);
         }
         if (random_below(3) > 0) {
-            bool fits = twin_size + size <= sizeof twin;
+            bool fits = model_size + size <= sizeof model;
             CHECK_EQ_I64(fits ? STATUS_OK : STATUS_FULL, buffer_append(&buffer, bytes, size));
             if (fits) {
-                memcpy(twin + twin_size, bytes, size);
-                twin_size += size;
+                memcpy(model + model_size, bytes, size);
+                model_size += size;
             }
         } else {
-            uint64_t drop = size < twin_size ? size : twin_size;
+            uint64_t drop = size < model_size ? size : model_size;
             buffer_consume(&buffer, drop);
-            memmove(twin, twin + drop, (size_t)(twin_size - drop));
-            twin_size -= drop;
+            memmove(model, model + drop, (size_t)(model_size - drop));
+            model_size -= drop;
         }
-        CHECK_BYTES(twin, twin_size, buffer.at, buffer.size);
+        CHECK_BYTES(model, model_size, buffer.at, buffer.size);
     }
     buffer_free(&buffer);
 }

@@ -4,18 +4,18 @@
 #include "consume/pending.h"
 #include "test.h"
 
-#define TWIN_MAX 4000
+#define MODEL_MAX 4000
 
-typedef struct twin_row {
+typedef struct model_row {
     uint64_t seq;
     uint32_t deliveries;
     bool exhausted;
-} twin_row_t;
+} model_row_t;
 
-static twin_row_t twin[TWIN_MAX];
-static uint32_t twin_count;
-static uint64_t twin_queue[TWIN_MAX];
-static uint32_t twin_queue_count;
+static model_row_t model[MODEL_MAX];
+static uint32_t model_count;
+static uint64_t model_queue[MODEL_MAX];
+static uint32_t model_queue_count;
 static pending_t pending;
 static uint64_t seed;
 
@@ -24,91 +24,92 @@ static uint64_t random_below(uint64_t limit) {
     return (seed >> 33) % limit;
 }
 
-static void twin_unqueue(uint64_t seq) {
-    for (uint32_t i = 0; i < twin_queue_count; i++) {
-        if (twin_queue[i] != seq) continue;
-        memmove(twin_queue + i, twin_queue + i + 1, (twin_queue_count - i - 1) * sizeof *twin_queue);
-        twin_queue_count--;
+static void model_unqueue(uint64_t seq) {
+    for (uint32_t i = 0; i < model_queue_count; i++) {
+        if (model_queue[i] != seq) continue;
+        memmove(model_queue + i, model_queue + i + 1, (model_queue_count - i - 1) * sizeof *model_queue);
+        model_queue_count--;
         return;
     }
 }
 
-static bool twin_queued(uint64_t seq) {
-    for (uint32_t i = 0; i < twin_queue_count; i++) {
-        if (twin_queue[i] == seq) return true;
+static bool model_queued(uint64_t seq) {
+    for (uint32_t i = 0; i < model_queue_count; i++) {
+        if (model_queue[i] == seq) return true;
     }
     return false;
 }
 
-static void twin_remove(uint32_t i) {
-    twin_unqueue(twin[i].seq);
-    memmove(twin + i, twin + i + 1, (twin_count - i - 1) * sizeof *twin);
-    twin_count--;
+static void model_remove(uint32_t i) {
+    model_unqueue(model[i].seq);
+    memmove(model + i, model + i + 1, (model_count - i - 1) * sizeof *model);
+    model_count--;
 }
 
 static void compare(void) {
     CHECK(pending_sound(&pending));
     uint32_t in_order = 0, redelivered = 0, row = pending.head;
-    for (uint32_t i = 0; i < twin_count; i++) {
-        redelivered += twin[i].deliveries > 1;
-        uint32_t found = pending_find(&pending, twin[i].seq);
+    for (uint32_t i = 0; i < model_count; i++) {
+        redelivered += model[i].deliveries > 1;
+        uint32_t found = pending_find(&pending, model[i].seq);
         CHECK(found != PENDING_NONE);
-        CHECK_EQ_U64(twin[i].deliveries, pending_row(&pending, found)->deliveries);
-        if (twin[i].exhausted) continue;
+        CHECK_EQ_U64(model[i].deliveries, pending_row(&pending, found)->deliveries);
+        if (model[i].exhausted) continue;
         in_order++;
-        CHECK_EQ_U64(twin[i].seq, pending_row(&pending, row)->seq);
+        CHECK_EQ_U64(model[i].seq, pending_row(&pending, row)->seq);
         row = pending_row(&pending, row)->after;
     }
     CHECK_EQ_U64(PENDING_NONE, row);
     CHECK_EQ_U64(in_order, pending.count);
     CHECK_EQ_U64(redelivered, pending.redelivered);
-    CHECK_EQ_U64(twin_queue_count, pending.queued);
+    CHECK_EQ_U64(model_queue_count, pending.queued);
     CHECK_EQ_U64(PENDING_NONE, pending_find(&pending, UINT64_MAX));
 }
 
 static void step(uint64_t *next_seq) {
-    uint32_t row, i = twin_count > 0 ? (uint32_t)random_below(twin_count) : 0;
+    uint32_t row, i = model_count > 0 ? (uint32_t)random_below(model_count) : 0;
     switch (random_below(9)) {
     case 0:
     case 1:
     case 2:
-        if (twin_count == TWIN_MAX) break;
+        if (model_count == MODEL_MAX) break;
         *next_seq += 1 + random_below(random_below(10) == 0 ? 1000000 : 3);
         CHECK_EQ_I64(STATUS_OK, pending_add(&pending, *next_seq, *next_seq, 0, 1, &row));
-        twin[twin_count++] = (twin_row_t){.seq = *next_seq, .deliveries = 1};
+        model[model_count++] = (model_row_t){.seq = *next_seq, .deliveries = 1};
         break;
     case 3:
     case 4:
-        if (twin_count == 0) break;
+        if (model_count == 0) break;
         if (random_below(2)) i = 0; /* acks come mostly in order */
-        pending_remove(&pending, pending_find(&pending, twin[i].seq));
-        twin_remove(i);
+        pending_remove(&pending, pending_find(&pending, model[i].seq));
+        model_remove(i);
         break;
     case 5:
-        if (twin_count == 0 || twin[i].exhausted || twin_queued(twin[i].seq)) break;
-        CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, pending_find(&pending, twin[i].seq)));
-        twin_queue[twin_queue_count++] = twin[i].seq;
+        if (model_count == 0 || model[i].exhausted || model_queued(model[i].seq)) break;
+        CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, pending_find(&pending, model[i].seq)));
+        model_queue[model_queue_count++] = model[i].seq;
         break;
     case 6:
-        if (twin_queue_count == 0) break;
+        if (model_queue_count == 0) break;
         row = pending_first_queued(&pending);
         CHECK(row != PENDING_NONE);
-        CHECK_EQ_U64(twin_queue[0], pending_row(&pending, row)->seq);
+        CHECK_EQ_U64(model_queue[0], pending_row(&pending, row)->seq);
         pending_count_delivery(&pending, row);
-        for (uint32_t k = 0; k < twin_count; k++) twin[k].deliveries += twin[k].seq == pending_row(&pending, row)->seq;
-        twin_unqueue(pending_row(&pending, row)->seq);
+        for (uint32_t k = 0; k < model_count; k++)
+            model[k].deliveries += model[k].seq == pending_row(&pending, row)->seq;
+        model_unqueue(pending_row(&pending, row)->seq);
         pending_pop_queued(&pending);
         break;
     case 7:
-        if (twin_count == 0 || twin[i].exhausted || random_below(4)) break;
-        pending_exhaust(&pending, pending_find(&pending, twin[i].seq));
-        twin_unqueue(twin[i].seq);
-        twin[i].exhausted = true;
+        if (model_count == 0 || model[i].exhausted || random_below(4)) break;
+        pending_exhaust(&pending, pending_find(&pending, model[i].seq));
+        model_unqueue(model[i].seq);
+        model[i].exhausted = true;
         break;
     default:
-        if (twin_queue_count == 0) break;
-        pending_unqueue(&pending, pending_find(&pending, twin_queue[0]));
-        twin_unqueue(twin_queue[0]);
+        if (model_queue_count == 0) break;
+        pending_unqueue(&pending, pending_find(&pending, model_queue[0]));
+        model_unqueue(model_queue[0]);
     }
 }
 
@@ -116,7 +117,7 @@ static void duel(void) {
     for (uint64_t round = 1; round <= 20; round++) {
         seed = round;
         pending_init(&pending);
-        twin_count = twin_queue_count = 0;
+        model_count = model_queue_count = 0;
         uint64_t next_seq = 0;
         for (int i = 0; i < 6000; i++) {
             step(&next_seq);
@@ -124,7 +125,7 @@ static void duel(void) {
         }
         compare();
         pending_clear(&pending);
-        twin_count = twin_queue_count = 0;
+        model_count = model_queue_count = 0;
         compare();
         pending_free(&pending);
     }

@@ -3,24 +3,10 @@
  * "until" loops wait for it. */
 #include "store/append.h"
 #include "store/record.h"
-#include "plane_rig.h"
+#include "stream_rig.h"
 #include "wire/archive.h"
 
-static char directory[64];
 static uint8_t taken[1 << 20];
-
-static plane_t *open_fresh(void) {
-    snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
-    return rig_open(directory, "");
-}
-
-static void close_and_remove(plane_t *plane) {
-    rig_close(plane);
-    char command[100];
-    snprintf(command, sizeof(command), "rm -rf %s", directory);
-    CHECK(system(command) == 0);
-}
 
 static plane_event_t done(plane_t *plane) {
     plane_event_t event;
@@ -33,26 +19,13 @@ static plane_event_t done(plane_t *plane) {
 }
 
 static void put_stream(plane_t *plane, uint64_t id, const char *name, const char *subject, int32_t max_msg_size) {
-    stream_config_t config = {.account = RIG_ACCOUNT,
-                              .max_msg_size = max_msg_size,
-                              .max_msgs = -1,
-                              .max_bytes = -1,
-                              .max_msgs_per_subject = -1,
-                              .duplicate_window_ns = 120 * NS_PER_SECOND,
-                              .flags = STREAM_ALLOW_TTL};
-    rig_strings_t strings = {.size = 0};
-    rig_pack(&strings, name);
-    rig_pack(&strings, "{}");
-    for (int i = 0; i < 5; i++) rig_pack(&strings, ""); /* no domain, no transform, nothing published again */
-    if (subject[0] != 0) rig_pack(&strings, subject);
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_STREAM_PUT,
-                              .account = RIG_ACCOUNT,
-                              .target = id,
-                              .token = 1,
-                              .body = (const uint8_t *)&config,
-                              .body_size = sizeof(config)},
-            &strings);
+    stream_config_t config = rig_stream;
+    config.max_msg_size = max_msg_size;
+    config.duplicate_window_ns = 120 * NS_PER_SECOND;
+    config.flags = STREAM_ALLOW_TTL;
+    const char *parts[] = {name, "{}", "", "", "", "", "", subject};
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = id, .token = 1}, &config, sizeof(config),
+                 parts, subject[0] != 0 ? 8 : 7);
     CHECK_EQ_I64(STATUS_OK, done(plane).status);
 }
 
@@ -114,7 +87,7 @@ static void fill(plane_t *plane) {
 }
 
 static void there_and_back(void) {
-    plane_t *plane = open_fresh();
+    plane_t *plane = rig_open_fresh("");
     fill(plane);
     static uint8_t first[1 << 16];
     uint32_t size = export_all(plane, 1, 4);
@@ -135,11 +108,11 @@ static void there_and_back(void) {
     CHECK_EQ_I64(STATUS_OK, done(plane).status);
     CHECK_EQ_U64(9, state_of(plane, 2).last_seq);
     CHECK_EQ_I64(is.last_ts, state_of(plane, 2).last_ts);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void cut_anywhere(void) {
-    plane_t *plane = open_fresh();
+    plane_t *plane = rig_open_fresh("");
     fill(plane);
     static uint8_t all[1 << 16];
     uint32_t size = export_all(plane, 1, 4);
@@ -161,7 +134,7 @@ static void cut_anywhere(void) {
         CHECK_EQ_U64(IMPORT_END, needed(&event));
         CHECK_EQ_U64(3, state_of(plane, 10 + cut).messages);
     }
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void refused(plane_t *plane, const char *reason, uint64_t seq, bytes_t subject, bytes_t header,
@@ -176,7 +149,7 @@ static void refused(plane_t *plane, const char *reason, uint64_t seq, bytes_t su
 }
 
 static void what_is_refused(void) {
-    plane_t *plane = open_fresh();
+    plane_t *plane = rig_open_fresh("");
     put_stream(plane, 2, "T", "", 10);
     buffer_t out;
     buffer_init(&out, 1 << 20);
@@ -193,11 +166,11 @@ static void what_is_refused(void) {
     plane_event_t event = import(plane, 2, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 11);
     CHECK_TEXT("archive: invalid archive stream", event.payload, event.payload_size);
     CHECK_EQ_U64(1, state_of(plane, 2).messages);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void from_headers(void) {
-    plane_t *plane = open_fresh();
+    plane_t *plane = rig_open_fresh("");
     put_stream(plane, 2, "T", "", -1);
     buffer_t out;
     buffer_init(&out, 1 << 20);
@@ -219,11 +192,11 @@ static void from_headers(void) {
     CHECK_EQ_I64(STATUS_OK, store_record_get(plane->js.stores[STORE_FILE], RECORD_SOURCE,
                                              BYTES_LITERAL("\0\0\0\2O:x > >"), &value));
     CHECK_EQ_U64(77, load_be64(value.at));
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void positions(void) {
-    plane_t *plane = open_fresh();
+    plane_t *plane = rig_open_fresh("");
     fill(plane);
     struct {
         consumer_config_t config;
@@ -231,28 +204,13 @@ static void positions(void) {
         pending_entry_t rows[2];
     } body;
     memset(&body, 0, sizeof(body));
-    body.config = (consumer_config_t){.account = RIG_ACCOUNT,
-                                      .ack_policy = ACK_EXPLICIT,
-                                      .max_deliver = -1,
-                                      .ack_wait_ns = 30 * NS_PER_SECOND,
-                                      .max_ack_pending = 1000,
-                                      .max_waiting = 512};
+    body.config = rig_consumer;
     body.state =
         (consumer_state_t){.delivered_consumer = 9, .delivered_stream = 3, .floor_consumer = 6, .floor_stream = 1};
     body.rows[0] = (pending_entry_t){2, 7, plane->now.wall_ns - NS_PER_SECOND, 3};
     body.rows[1] = (pending_entry_t){3, 8, plane->now.wall_ns, 1}; /* deleted */
-    rig_strings_t strings = {.size = 0};
-    const char *parts[] = {"C", "{}", "", "", ""};
-    for (int i = 0; i < 5; i++) rig_pack(&strings, parts[i]);
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_CONSUMER_IMPORT,
-                              .account = RIG_ACCOUNT,
-                              .target = 1,
-                              .arg = 1,
-                              .token = 6,
-                              .body = (const uint8_t *)&body,
-                              .body_size = sizeof(body)},
-            &strings);
+    plane_command_t command = {.op = COMMAND_CONSUMER_IMPORT, .target = 1, .arg = 1, .token = 6};
+    rig_run_with(plane, command, &body, sizeof(body), rig_consumer_strings, 5);
     CHECK_EQ_I64(STATUS_OK, done(plane).status);
     rig_run(plane, (plane_command_t){.op = COMMAND_CONSUMER_EXPORT, .target = 1, .arg = 1, .token = 7}, NULL);
     plane_event_t event = done(plane);
@@ -271,17 +229,10 @@ static void positions(void) {
     CHECK(row.delivered_ts <= plane->now.wall_ns - NS_PER_SECOND + NS_PER_MS
           && row.delivered_ts > plane->now.wall_ns - 20 * NS_PER_SECOND);
     body.rows[1].stream_seq = 1;
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_CONSUMER_IMPORT,
-                              .account = RIG_ACCOUNT,
-                              .target = 1,
-                              .arg = 2,
-                              .token = 6,
-                              .body = (const uint8_t *)&body,
-                              .body_size = sizeof(body)},
-            &strings);
+    command.arg = 2;
+    rig_run_with(plane, command, &body, sizeof(body), rig_consumer_strings, 5);
     CHECK_EQ_I64(STATUS_INVALID, done(plane).status);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 int main(void) {

@@ -1,10 +1,7 @@
 /* test_plane_jetstream.c: streams in the core: nothing is acknowledged before it is on disk, and what the answers say.
  * Texts are nats-server 2.15.1's (tests/wire/jetstream.md). The journal's thread is real, so "until" loops wait for
  * it. */
-#include "plane_rig.h"
-#include "store/commit.h"
-
-static char directory[64];
+#include "stream_rig.h"
 
 static const stream_config_t stream_defaults = {.account = RIG_ACCOUNT,
                                                 .max_msg_size = -1,
@@ -12,35 +9,6 @@ static const stream_config_t stream_defaults = {.account = RIG_ACCOUNT,
                                                 .max_bytes = -1,
                                                 .max_msgs_per_subject = -1,
                                                 .duplicate_window_ns = 120 * NS_PER_SECOND};
-
-static plane_t *open_again(const char *domain) {
-    return rig_open(directory, domain);
-}
-
-static plane_t *open_fresh(const char *domain) {
-    snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
-    return open_again(domain);
-}
-
-static void close_and_remove(plane_t *plane) {
-    rig_close(plane);
-    char command[100];
-    snprintf(command, sizeof(command), "rm -rf %s", directory);
-    CHECK(system(command) == 0);
-}
-
-static void settle_until_durable(plane_t *plane) {
-    for (int i = 0; i < 10000; i++) {
-        core_settle(plane);
-        const store_t *store = plane->js.stores[STORE_FILE];
-        if (plane->js.held[STORE_FILE].count == 0 && store_batch_empty(store)
-            && store_durable(store) + 1 == store_batch(store))
-            return;
-        usleep(200);
-    }
-    FAIL("the journal does not answer");
-}
 
 /* rewrites: source and destination of the transform, and of what is published again; NULL: neither. */
 static void put_rewriting(plane_t *plane, stream_config_t config, const char *subject, const char *const rewrites[4],
@@ -59,7 +27,7 @@ static void put_rewriting(plane_t *plane, stream_config_t config, const char *su
                               .body = (const uint8_t *)&config,
                               .body_size = sizeof(config)},
             &strings);
-    settle_until_durable(plane);
+    rig_settle(plane);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_EQ_I64(0, event.status);
@@ -71,29 +39,12 @@ static void put_stream(plane_t *plane, stream_config_t config, const char *subje
 }
 
 static void put_consumer(plane_t *plane) {
-    consumer_config_t config = {.account = RIG_ACCOUNT,
-                                .ack_policy = ACK_EXPLICIT,
-                                .max_deliver = -1,
-                                .ack_wait_ns = 30 * NS_PER_SECOND,
-                                .max_ack_pending = 1000,
-                                .max_waiting = 512};
-    rig_strings_t strings = {.size = 0};
-    const char *parts[] = {"C", "{}", "", "", ""};
-    for (int i = 0; i < 5; i++) rig_pack(&strings, parts[i]);
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_CONSUMER_PUT,
-                              .account = RIG_ACCOUNT,
-                              .target = 1,
-                              .arg = 1,
-                              .token = 901,
-                              .body = (const uint8_t *)&config,
-                              .body_size = sizeof(config)},
-            &strings);
-    settle_until_durable(plane);
+    rig_put_consumer(plane, rig_consumer);
+    rig_settle(plane);
 }
 
 static void ack_after_disk(void) {
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB _I.> 1\r\n");
@@ -112,11 +63,11 @@ static void ack_after_disk(void) {
         }
         CHECK_TEXT(expected, heard, strlen(heard));
     }
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void answers(void) {
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     stream_config_t config = stream_defaults;
     config.max_msg_size = 100;
     put_stream(plane, config, "s.>", false);
@@ -140,7 +91,7 @@ static void answers(void) {
         snprintf(line, sizeof(line), "HPUB s.a _I.1 %zu %zu\r\nNATS/1.0\r\n%s\r\n\r\nx\r\n", header, header + 1,
                  script[i][0]);
         rig_feed(plane, a, line);
-        settle_until_durable(plane);
+        rig_settle(plane);
         snprintf(expected, sizeof(expected), "MSG _I.1 1 %zu\r\n%s\r\n", strlen(script[i][1]), script[i][1]);
         RIG_HEARD(expected, a);
     }
@@ -149,35 +100,35 @@ static void answers(void) {
     memcpy(large + 119, "\r\n", 3);
     rig_feed(plane, a, large);
     CHECK(strstr(rig_heard(a), "\"err_code\":10054,\"description\":\"message size exceeds maximum allowed\"") != NULL);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void delivered_and_acked(void) {
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
     put_consumer(plane);
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB _I.> 1\r\nPUB s.a 1\r\nx\r\n");
-    settle_until_durable(plane);
+    rig_settle(plane);
     rig_feed(plane, a, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.p 1\r\n1\r\n");
-    settle_until_durable(plane);
+    rig_settle(plane);
     char *heard = (char *)(uintptr_t)rig_heard(a);
     CHECK(bytes_starts(rig_text(heard), BYTES_LITERAL("MSG s.a 1 $JS.ACK.S.C.1.1.1.")));
     char line[200];
     *strchr(heard + 10, ' ') = 0;
     snprintf(line, sizeof(line), "PUB %s _I.ack 0\r\n\r\n", heard + 10);
     rig_feed(plane, a, line);
-    settle_until_durable(plane);
+    rig_settle(plane);
     RIG_HEARD("MSG _I.ack 1 0\r\n\r\n", a);
     rig_feed(plane, a, "PUB $JS.API.CONSUMER.MSG.NEXT.S.no _I.p 0\r\n\r\nPUB $JS.ACK.S.no.1.1.1.1.0 _I.p 0\r\n\r\n");
     const char *missing = rig_heard(a);
     CHECK(strstr(missing, "503\r\nNats-Subject: $JS.API.CONSUMER.MSG.NEXT.S.no\r\n") != NULL);
     CHECK(strstr(missing, "503\r\nNats-Subject: $JS.ACK.S.no.1.1.1.1.0\r\n") != NULL);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void over_a_link(void) {
-    plane_t *plane = open_fresh("edge");
+    plane_t *plane = rig_open_fresh("edge");
     put_stream(plane, stream_defaults, "s.>", false);
     peer_t *leaf = rig_leaf(plane, VERDICT_SPOKE, "hub", NULL);
     const char *told = rig_heard(leaf);
@@ -188,18 +139,18 @@ static void over_a_link(void) {
     CHECK(strstr(told, "LS+ $JS.ACK.S.C.*.*.*.*.*\r\n") != NULL);
     CHECK(strstr(told, "LS+ $JS.ACK._.NUmM6cRx.S.C.*.*.*.*.>\r\n") != NULL);
     rig_feed(plane, leaf, "LS+ _I.p\r\nLMSG s.x 1\r\nx\r\n");
-    settle_until_durable(plane);
+    rig_settle(plane);
     rig_feed(plane, leaf, "LMSG $JS.edge.API.CONSUMER.MSG.NEXT.S.C _I.p 1\r\n1\r\n");
-    settle_until_durable(plane);
+    rig_settle(plane);
     const char *heard = rig_heard(leaf);
     CHECK(bytes_starts(rig_text(heard), BYTES_LITERAL("LMSG _I.p $JS.ACK.S.C.1.1.1.")));
     CHECK(strstr(heard, ".0@s.x 1\r\nx\r\n") != NULL);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void again_after_disk(void) {
     static const char *const rewrites[4] = {"s.*", "t.$1", "t.*", "again.$1"};
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     plane->now.wall_ns = INT64_C(1700000000123456789);
     put_rewriting(plane, stream_defaults, "s.>", rewrites, false);
     peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, VERDICT_SPOKE, "hub", NULL);
@@ -225,12 +176,12 @@ static void again_after_disk(void) {
                "1\r\nNats-Time-Stamp: 2023-11-14T22:13:20.123456789Z\r\n"
                "Nats-Last-Sequence: 0\r\n\r\nhi\r\n",
                heard, strlen(heard));
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void a_transform_that_is_none(void) {
     static const char *const rewrites[4] = {"s.*", "t.$2", "", ""};
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
     rig_strings_t strings = {.size = 0};
     const char *parts[] = {"S", "{}", "", rewrites[0], rewrites[1], rewrites[2], rewrites[3], "u.>"};
@@ -253,7 +204,7 @@ static void a_transform_that_is_none(void) {
     stream_state_t state;
     store_stream_state(stream_find(&plane->js, 1)->store, &state);
     CHECK_EQ_U64(2, state.messages);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 /* A definition for stream `id` of which the last part cannot be had, with everything else changed. */
@@ -281,7 +232,7 @@ static void pack_refused(rig_strings_t *strings, const char *subject) {
 }
 
 static void nothing_of_a_refused_definition(void) {
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "PUB s.a 1\r\nx\r\nPUB s.b 1\r\nx\r\n");
@@ -298,11 +249,11 @@ static void nothing_of_a_refused_definition(void) {
     CHECK_EQ_I64(-1, store_stream_config(stream->store)->max_msgs);
     CHECK(bytes_equal(rig_text("S"), stream->name));
     CHECK(stream->direct[0] == NULL);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void a_refused_stream_leaves_its_place(void) {
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     rig_strings_t strings;
     pack_refused(&strings, "");
     put_refused(plane, 1, STATUS_INVALID, &strings);
@@ -313,12 +264,12 @@ static void a_refused_stream_leaves_its_place(void) {
     store_stream_state(stream_find(&plane->js, 1)->store, &state);
     CHECK_EQ_U64(1, state.messages);
     CHECK_EQ_U64(1, state.last_seq);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void again_into_another_stream(void) {
     static const char *const rewrites[4] = {"", "", "s.>", "r.>"};
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     put_rewriting(plane, stream_defaults, "s.>", rewrites, false);
     rig_strings_t strings = {.size = 0};
     const char *parts[] = {"R", "{}", "", "", "", "r.>", "x.>", "r.>"};
@@ -339,27 +290,27 @@ static void again_into_another_stream(void) {
     }
     CHECK(bytes_starts(rig_text(heard), BYTES_LITERAL("HMSG x.a 1 ")));
     CHECK_EQ_U64(1, store_stream_visible(stream_find(&plane->js, 2)->store));
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 /* A leaf may name any subject for its replies. */
 static void delivered_into_its_own_ack(void) {
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
     put_consumer(plane);
     peer_t *leaf = rig_leaf(plane, 0, "l", NULL);
     rig_feed(plane, leaf, "LMSG s.x 4\r\n+ACK\r\n");
-    settle_until_durable(plane);
+    rig_settle(plane);
     rig_feed(plane, leaf, "LMSG $JS.API.CONSUMER.MSG.NEXT.S.C _I.1 1\r\n1\r\n");
     rig_feed(plane, leaf, "LS+ _I.1\r\nLMSG $JS.API.CONSUMER.MSG.NEXT.S.C _I.1 1\r\n1\r\n");
     rig_feed(plane, leaf, "LMSG $JS.API.CONSUMER.MSG.NEXT.S.C $JS.ACK.S.C.1.1.1.1.0 1\r\n1\r\n");
     rig_feed(plane, leaf, "LMSG s.x $JS.ACK.S.C.1.1.1.1.0 1\r\nx\r\n");
-    for (int i = 0; i < 5; i++) settle_until_durable(plane);
+    for (int i = 0; i < 5; i++) rig_settle(plane);
     consumer_state_t state;
     consumer_snapshot(seat_find(stream_find(&plane->js, 1), 1)->consumer, plane->now, &state);
     CHECK_EQ_U64(1, state.delivered_stream);
     CHECK_EQ_U64(1, state.ack_pending);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 /* What control would hear of the API; its subscription is the one of a daemon. */
@@ -379,7 +330,7 @@ static void nothing_of_ours_asks_the_api(void) {
         "PUB $JS.hub.API.CONSUMER.MSG.NEXT.S.C $JS.hub.API.STREAM.DELETE.S 26\r\n{\"batch\":5,\"no_wait\":true}\r\n",
         "PUB $JS.API.CONSUMER.MSG.NEXT.S.C $JS.API.CONSUMER.MSG.NEXT.S.C 26\r\n{\"batch\":5,\"no_wait\":true}\r\n",
     };
-    plane_t *plane = open_fresh("hub");
+    plane_t *plane = rig_open_fresh("hub");
     put_rewriting(plane, stream_defaults, "s.>", rewrites, false);
     put_consumer(plane);
     rig_strings_t strings = {.size = 0};
@@ -391,7 +342,7 @@ static void nothing_of_ours_asks_the_api(void) {
     peer_t *a = rig_client(plane);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         rig_feed(plane, a, words[i]);
-        for (int j = 0; j < 5; j++) settle_until_durable(plane);
+        for (int j = 0; j < 5; j++) rig_settle(plane);
         CHECK_EQ_U64(0, api_requests(plane));
     }
     rig_feed(plane, a, "PUB $JS.hub.API.STREAM.DELETE.S _I.1 0\r\n\r\n");
@@ -403,17 +354,17 @@ static void nothing_of_ours_asks_the_api(void) {
         core_settle(plane);
         CHECK_EQ_U64(flags != 0, api_requests(plane));
     }
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void still_there(void) {
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "PUB s.a 1\r\nx\r\nPUB s.b 1\r\ny\r\n");
-    settle_until_durable(plane);
+    rig_settle(plane);
     rig_close(plane);
-    plane = open_again("");
+    plane = rig_open_again("");
     uint8_t key[64], value[256];
     uint32_t key_size = 0;
     CHECK_EQ_I64(12, plane_record_next(plane, RECORD_STREAM, NULL, 0, key, &key_size, value, sizeof(value)));
@@ -435,20 +386,20 @@ static void still_there(void) {
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_TEXT("s.b", event.subject, event.subject_size);
     CHECK_TEXT("y", event.payload, event.payload_size);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void hears_about_batch(plane_t *plane, peer_t *peer, const char *reply, const char *expected) {
     char line[100];
     snprintf(line, sizeof(line), "PUB s.a %s 1\r\nx\r\n", reply);
     rig_feed(plane, peer, line);
-    settle_until_durable(plane);
+    rig_settle(plane);
     const char *heard = rig_heard(peer);
     CHECK(strstr(heard, expected) != NULL);
 }
 
 static void silent_batches(void) {
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     stream_config_t config = stream_defaults;
     config.flags = STREAM_ALLOW_BATCHED;
     put_stream(plane, config, "s.>", false);
@@ -464,13 +415,13 @@ static void silent_batches(void) {
     hears_about_batch(plane, a, "_I.b.9.ok.2.1.$FI", "\"err_code\":10208,\"description\":\"batch publish ID unknown\"");
     hears_about_batch(plane, a, "_I.c.9.ok.1.0.$FI", "{\"type\":\"ack\",\"seq\":0,\"msgs\":9}");
     rig_run(plane, (plane_command_t){.op = COMMAND_STREAM_REMOVE, .target = 1, .token = 5}, NULL);
-    settle_until_durable(plane);
+    rig_settle(plane);
     plane_event_t removed;
     CHECK(rig_event(plane, EVENT_DONE, &removed));
     put_stream(plane, config, "s.>", false);
     hears_about_batch(plane, a, "_I.c.9.ok.2.1.$FI", "\"err_code\":10208");
     hears_about_batch(plane, a, "_I.d.9.ok.1.0.$FI", "{\"type\":\"ack\",\"seq\":0,\"msgs\":9}");
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static uint64_t agreed;
@@ -484,7 +435,7 @@ static uint64_t lagging(void *context, const store_stream_t *asked, uint64_t dur
 
 static void waits_for_the_watermark(void) {
     static const commit_rule_t rule = {.upto = lagging};
-    plane_t *plane = open_fresh("");
+    plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
     put_consumer(plane);
     peer_t *a = rig_client(plane);
@@ -513,7 +464,7 @@ static void waits_for_the_watermark(void) {
     }
     CHECK(acknowledged);
     CHECK(delivered);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 int main(void) {

@@ -2,50 +2,18 @@
  * served between the steps; and nothing is left of it when its stream, its client or the plane ends in the middle
  * (AddressSanitizer looks for leaks).
  */
-#include "plane_rig.h"
+#include "stream_rig.h"
 
 #define MESSAGES 24000u
 #define SUBJECTS 12000u
 #define COMMANDS 5u
 
-static char directory[64];
-
-static void settle_until_durable(plane_t *plane) {
-    for (int i = 0; i < 10000; i++) {
-        core_settle(plane);
-        const store_t *store = plane->js.stores[STORE_FILE];
-        if (plane->js.job_count == 0 && plane->js.held[STORE_FILE].count == 0 && store_batch_empty(store)
-            && store_durable(store) + 1 == store_batch(store))
-            return;
-        usleep(200);
-    }
-    FAIL("the journal does not answer");
-}
-
-static void run_with_body(plane_t *plane, plane_command_t command, const void *body, uint32_t size,
-                          const char *const parts[], int count) {
-    rig_strings_t strings = {.size = 0};
-    for (int i = 0; i < count; i++) rig_pack(&strings, parts[i]);
-    command.account = RIG_ACCOUNT;
-    command.target = 1;
-    command.body = body;
-    command.body_size = size;
-    rig_run(plane, command, &strings);
-}
-
 /* Messages on s.0 .. s.11999, twice around; one of a kind: s.rare, behind the first third. */
 static plane_t *open_filled(void) {
-    snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
-    plane_t *plane = rig_open(directory, "");
-    stream_config_t config = {.account = RIG_ACCOUNT,
-                              .max_msg_size = -1,
-                              .max_msgs = -1,
-                              .max_bytes = -1,
-                              .max_msgs_per_subject = -1,
-                              .flags = STREAM_ALLOW_DIRECT | STREAM_ALLOW_ROLLUP};
-    const char *parts[] = {"S", "{}", "", "", "", "", "", "s.>"};
-    run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .token = 900}, &config, sizeof(config), parts, 8);
+    plane_t *plane = rig_open_fresh("");
+    stream_config_t config = rig_stream;
+    config.flags = STREAM_ALLOW_DIRECT | STREAM_ALLOW_ROLLUP;
+    rig_put_stream(plane, config);
     peer_t *a = rig_client(plane);
     for (uint32_t i = 0; i < MESSAGES; i++) {
         char line[64];
@@ -55,22 +23,15 @@ static plane_t *open_filled(void) {
             snprintf(line, sizeof(line), "PUB s.%u 1\r\nx\r\n", i % SUBJECTS);
         }
         rig_say(plane, a, line);
-        if (i % 4000 == 3999) settle_until_durable(plane);
+        if (i % 4000 == 3999) rig_settle(plane);
     }
-    settle_until_durable(plane);
+    rig_settle(plane);
     peer_doom(plane, a, CLOSE_CLIENT, BYTES_NONE);
     core_settle(plane);
     plane_event_t event;
     while (rig_event(plane, EVENT_DONE, &event)) {
     }
     return plane;
-}
-
-static void close_and_remove(plane_t *plane) {
-    rig_close(plane);
-    char command[100];
-    snprintf(command, sizeof(command), "rm -rf %s", directory);
-    CHECK(system(command) == 0);
 }
 
 /* One of each that asks through a command; tokens 1 .. COMMANDS. */
@@ -88,13 +49,16 @@ static void command_all(plane_t *plane) {
                                 .ack_wait_ns = 30 * NS_PER_SECOND,
                                 .max_waiting = 10};
     message_query_t query = {.sequence = 1, .mode = QUERY_NEXT_BY_SUBJECT};
-    run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_STATE, .token = 1}, NULL, 0, filter, 1);
-    run_with_body(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .token = 2}, &query, sizeof(query), none, 1);
-    run_with_body(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .arg = 7, .token = 3}, &config, sizeof(config),
-                  consumer, 6);
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_STATE, .target = 1, .token = 1}, NULL, 0, filter, 1);
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .target = 1, .token = 2}, &query, sizeof(query),
+                 none, 1);
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 7, .token = 3}, &config,
+                 sizeof(config), consumer, 6);
     query.mode = QUERY_LAST_BY_SUBJECT;
-    run_with_body(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .token = 4}, &query, sizeof(query), none, 1);
-    run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_PURGE, .token = 5, .arg2 = 3}, NULL, 0, none, 1);
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .target = 1, .token = 4}, &query, sizeof(query),
+                 none, 1);
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PURGE, .target = 1, .token = 5, .arg2 = 3}, NULL, 0,
+                 none, 1);
 }
 
 static void check_commands(plane_t *plane) {
@@ -158,7 +122,7 @@ static void answered_whole(void) {
         pongs++;
     }
     CHECK(pongs >= 5);
-    settle_until_durable(plane);
+    rig_settle(plane);
     check_commands(plane);
     const char *heard = rig_heard(a);
     CHECK_EQ_U64(2, occurrences(heard, "404 Message Not Found"));
@@ -168,7 +132,7 @@ static void answered_whole(void) {
     CHECK_EQ_U64(2, occurrences(heard, "Nats-Num-Pending: 11999\r\n"));
     CHECK_EQ_U64(1, occurrences(heard, "Nats-Sequence: 8001\r\n"));
     CHECK_EQ_U64(1, occurrences(heard, "Nats-UpTo-Sequence: 20000\r\n"));
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void stream_goes(void) {
@@ -180,9 +144,9 @@ static void stream_goes(void) {
     rig_say(plane, a, "HPUB s.1 _I.roll 30 31\r\nNATS/1.0\r\nNats-Rollup: all\r\n\r\nx\r\n");
     core_settle(plane);
     CHECK(plane->js.job_count >= 5);
-    run_with_body(plane, (plane_command_t){.op = COMMAND_STREAM_REMOVE, .token = 50}, NULL, 0, NULL, 0);
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_REMOVE, .target = 1, .token = 50}, NULL, 0, NULL, 0);
     CHECK_EQ_U64(0, plane->js.job_count);
-    settle_until_durable(plane);
+    rig_settle(plane);
     uint32_t gone = 0, answered = 0;
     plane_event_t event;
     while (rig_event(plane, EVENT_DONE, &event)) {
@@ -191,7 +155,7 @@ static void stream_goes(void) {
     }
     CHECK_EQ_U64(COMMANDS, answered);
     CHECK(gone >= 3);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void client_goes(void) {
@@ -201,9 +165,9 @@ static void client_goes(void) {
     direct_all(plane, a);
     CHECK(plane->js.job_count >= 3);
     peer_doom(plane, a, CLOSE_CLIENT, BYTES_NONE);
-    settle_until_durable(plane);
+    rig_settle(plane);
     CHECK_EQ_U64(0, plane->js.job_count);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static void plane_goes(void) {
@@ -212,7 +176,7 @@ static void plane_goes(void) {
     command_all(plane);
     direct_all(plane, a);
     CHECK(plane->js.job_count >= 5);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 static uint64_t messages_of(plane_t *plane) {
@@ -235,7 +199,7 @@ static void rollup_is_whole(void) {
     }
     CHECK_TEXT("MSG _I.1 1 26\r\n{\"stream\":\"S\",\"seq\":24001}\r\n", heard, strlen(heard));
     CHECK_EQ_U64(1, messages_of(plane));
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 /* Each is over with its first step, and so never was a job that waits. */
@@ -254,7 +218,7 @@ static void quick_ones_share_the_tick(void) {
     }
     CHECK_EQ_U64(300, answered);
     CHECK(most <= 20);
-    close_and_remove(plane);
+    rig_close_and_remove(plane);
 }
 
 int main(void) {

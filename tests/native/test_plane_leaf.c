@@ -47,15 +47,15 @@ static void told_once(void) {
 }
 
 static void between_spokes(void) {
-    peer_t *one = joined(0, "one", NULL), *two = joined(0, "two", NULL), *mate = joined(0, "two", NULL);
+    peer_t *one = joined(0, "one", NULL), *two = joined(0, "two", NULL), *other = joined(0, "two", NULL);
     rig_feed(plane, two, "LS+ t\r\n");
     RIG_HEARD("LS+ t\r\n", one);
     RIG_HEARD("", two);
-    RIG_HEARD("", mate);
+    RIG_HEARD("", other);
     rig_feed(plane, one, "LMSG t r 1\r\nx\r\n");
     RIG_HEARD("LMSG t r 1\r\nx\r\n", two);
     RIG_HEARD("", one);
-    rig_feed(plane, mate, "LMSG t 1\r\ny\r\n");
+    rig_feed(plane, other, "LMSG t 1\r\ny\r\n");
     RIG_HEARD("", two);
     rig_feed(plane, two, "LMSG t 1\r\nz\r\n");
     RIG_HEARD("", two);

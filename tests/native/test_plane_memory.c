@@ -9,7 +9,7 @@
 #include <ftw.h>
 #include <stdio.h>
 
-#include "plane_rig.h"
+#include "stream_rig.h"
 
 /* ---- the allocator that fails ------------------------------------------------------------------------------------ */
 
@@ -58,7 +58,6 @@ char *__wrap_strdup(const char *text) {
 #define TOKENS_MAX 256u
 
 static plane_t *plane;
-static char directory[64];
 static uint32_t taken[TOKENS_MAX]; /* by token: 1 once the ring took the command */
 static uint32_t answers[TOKENS_MAX];
 static int32_t last_status;
@@ -185,25 +184,15 @@ static void accounts(void) {
 }
 
 static void streams(void) {
-    static const stream_config_t config = {.account = 1,
-                                           .max_msg_size = -1,
-                                           .max_msgs = -1,
-                                           .max_bytes = -1,
-                                           .max_msgs_per_subject = -1,
-                                           .flags = STREAM_ALLOW_DIRECT,
-                                           .duplicate_window_ns = 120 * NS_PER_SECOND};
-    static const consumer_config_t consumer = {.account = 1,
-                                               .ack_policy = ACK_EXPLICIT,
-                                               .max_deliver = -1,
-                                               .ack_wait_ns = 30 * NS_PER_SECOND,
-                                               .max_ack_pending = 1000,
-                                               .max_waiting = 512};
+    stream_config_t config = rig_stream;
+    config.flags = STREAM_ALLOW_DIRECT;
+    config.duplicate_window_ns = 120 * NS_PER_SECOND;
     static const char *const stream[] = {"S", "{\"name\":\"S\"}", "edge", "", "", "", "", "s.>"};
     static const char *const durable[] = {"C", "{}", "", "", ""}, *const all[] = {">"}, *const none[] = {""};
     (void)COMMAND(stream, .op = COMMAND_STREAM_PUT, .account = 1, .target = 1, .body = (const uint8_t *)&config,
                   .body_size = sizeof(config));
     (void)COMMAND(durable, .op = COMMAND_CONSUMER_PUT, .account = 1, .target = 1, .arg = 1,
-                  .body = (const uint8_t *)&consumer, .body_size = sizeof(consumer));
+                  .body = (const uint8_t *)&rig_consumer, .body_size = sizeof(rig_consumer));
     uint64_t a = join(CONN_CLIENT, 1, RIG_FLAGS);
     say(a, "SUB _I.> 1\r\nPUB s.a _I.1 1\r\nx\r\nHPUB s.b _I.2 28 29\r\nNATS/1.0\r\nNats-Msg-Id: 7\r\n\r\nx\r\nPUB s.a "
            "1\r\nx\r\n");
@@ -266,7 +255,7 @@ static plane_t *open_plane(bool jetstream) {
                              .max_payload = 64 << 10,
                              .jetstream = jetstream};
     char reason[PLANE_REASON_SIZE] = "";
-    if (core_open(made, &limits, jetstream ? directory : NULL, NULL, reason) != STATUS_OK) {
+    if (core_open(made, &limits, jetstream ? rig_directory : NULL, NULL, reason) != STATUS_OK) {
         CHECK(reason[0] != 0);
         core_close(made);
         free(made);
@@ -283,8 +272,8 @@ static void new_client_is_served(void) {
     say(id, "SUB a.* 1\r\nPUB a.z 3\r\nnew\r\n");
     CHECK(heard(id, "MSG a.z 1 3\r\nnew\r\n"));
     if (plane->js.consume != NULL) {
-        static const stream_config_t config = {
-            .account = 9, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
+        stream_config_t config = rig_stream;
+        config.account = 9;
         static const char *const stream[] = {"Z", "{}", "", "", "", "", "", "s.z"};
         CHECK(COMMAND(stream, .op = COMMAND_STREAM_PUT, .account = 9, .target = 9, .body = (const uint8_t *)&config,
                       .body_size = sizeof(config)));
@@ -299,8 +288,7 @@ static uint64_t run(bool jetstream, uint64_t from, uint64_t many) {
     memset(taken, 0, sizeof(taken));
     memset(answers, 0, sizeof(answers));
     if (jetstream) {
-        snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
-        CHECK(mkdtemp(directory) != NULL);
+        (void)rig_new_directory();
     }
     counted = 0;
     fail_from = from;
@@ -333,7 +321,7 @@ static uint64_t run(bool jetstream, uint64_t from, uint64_t many) {
     }
     rig_close(plane);
     if (jetstream) {
-        CHECK(nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+        CHECK(nftw(rig_directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
     }
     return made;
 }
@@ -341,17 +329,14 @@ static uint64_t run(bool jetstream, uint64_t from, uint64_t many) {
 /* A stream is loaded while the n-th allocation fails, for every n: whatever is refused, its messages are still there
  * afterwards. */
 static void load_again(void) {
-    static const stream_config_t config = {
-        .account = 1, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
     static const char *const stream[] = {"S", "{}", "edge", "", "", "", "", "s.>"}, *const account[] = {"A", "edge"},
                              *const all[] = {">"};
     plane_command_t put = {.op = COMMAND_STREAM_PUT,
                            .account = 1,
                            .target = 1,
-                           .body = (const uint8_t *)&config,
-                           .body_size = sizeof(config)};
-    snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
+                           .body = (const uint8_t *)&rig_stream,
+                           .body_size = sizeof(rig_stream)};
+    (void)rig_new_directory();
     bool loaded = false;
     for (uint64_t n = 0; !loaded; n++) {
         next_token = opened = closed = fail_from = 0;
@@ -378,7 +363,7 @@ static void load_again(void) {
         CHECK_EQ_U64(2, state.messages);
         rig_close(plane);
     }
-    CHECK(nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+    CHECK(nftw(rig_directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
 }
 
 /* LEAFD_MEMORY_STEP: of the runs with a store, every so many; 1 = all. */

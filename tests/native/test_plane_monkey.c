@@ -1,6 +1,6 @@
 /* test_plane_monkey.c: many peers that send random lines, some of them malformed, with a stream, a consumer, and a
  * second account that imports from theirs; the sanitizers watch, and when all peers are gone nothing may be left. */
-#include "plane_rig.h"
+#include "stream_rig.h"
 
 #define PEERS 12
 #define STEPS 30000
@@ -119,39 +119,16 @@ static void change_imports(plane_t *plane) {
 }
 
 static void put_stream_and_consumer(plane_t *plane) {
-    stream_config_t config = {.account = RIG_ACCOUNT,
-                              .flags = STREAM_ALLOW_DIRECT,
-                              .max_msg_size = -1,
-                              .max_msgs = 500,
-                              .max_bytes = -1,
-                              .max_msgs_per_subject = -1};
-    rig_strings_t strings = {.size = 0};
-    const char *stream[] = {"S", "{}", "edge", "s.x", "s.y.{{random(5)}}", "s.>", "again.{{partition(3)}}.>", "s.>"},
-               *consumer[] = {"C", "{}", "", "", ""};
-    for (int i = 0; i < 8; i++) rig_pack(&strings, stream[i]);
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_STREAM_PUT,
-                              .account = RIG_ACCOUNT,
-                              .target = 1,
-                              .body = (const uint8_t *)&config,
-                              .body_size = sizeof(config)},
-            &strings);
-    consumer_config_t pull = {.account = RIG_ACCOUNT,
-                              .ack_policy = ACK_EXPLICIT,
-                              .max_deliver = -1,
-                              .ack_wait_ns = 2 * NS_PER_SECOND,
-                              .max_ack_pending = 100,
-                              .max_waiting = 64};
-    strings.size = 0;
-    for (int i = 0; i < 5; i++) rig_pack(&strings, consumer[i]);
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_CONSUMER_PUT,
-                              .account = RIG_ACCOUNT,
-                              .target = 1,
-                              .arg = 1,
-                              .body = (const uint8_t *)&pull,
-                              .body_size = sizeof(pull)},
-            &strings);
+    stream_config_t config = rig_stream;
+    config.flags = STREAM_ALLOW_DIRECT;
+    config.max_msgs = 500;
+    const char *strings[] = {"S", "{}", "edge", "s.x", "s.y.{{random(5)}}", "s.>", "again.{{partition(3)}}.>", "s.>"};
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = 1}, &config, sizeof(config), strings, 8);
+    consumer_config_t pull = rig_consumer;
+    pull.ack_wait_ns = 2 * NS_PER_SECOND;
+    pull.max_ack_pending = 100;
+    pull.max_waiting = 64;
+    rig_put_consumer(plane, pull);
 }
 
 static void step(plane_t *plane, uint64_t ids[PEERS]) {

@@ -1,41 +1,17 @@
 /* test_plane_throttle.c: who publishes into streams while the store lags waits: nothing is refused for it, nobody is
  * closed for it, and who feeds no stream goes on. The journal's thread is real, so loops wait for it. */
-#include "plane_rig.h"
+#include "stream_rig.h"
 
 #define PUBLISHERS 100u
 #define PAYLOAD 60000u
 
-static char directory[64];
 static plane_t *plane;
 static char line[PAYLOAD + 100];
 
 static void start(void) {
-    snprintf(directory, sizeof(directory), "/tmp/leafd-test-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
-    plane = rig_open_small(directory, "", 2 << 20, UINT64_C(32) << 20);
-    stream_config_t config = {
-        .account = RIG_ACCOUNT, .max_msg_size = -1, .max_msgs = -1, .max_bytes = -1, .max_msgs_per_subject = -1};
-    rig_strings_t strings = {.size = 0};
-    rig_pack(&strings, "S");
-    rig_pack(&strings, "{\"name\":\"S\"}");
-    for (int i = 0; i < 5; i++) rig_pack(&strings, "");
-    rig_pack(&strings, "s.>");
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_STREAM_PUT,
-                              .account = RIG_ACCOUNT,
-                              .target = 1,
-                              .token = 900,
-                              .body = (const uint8_t *)&config,
-                              .body_size = sizeof(config)},
-            &strings);
+    plane = rig_open_small(rig_new_directory(), "", 2 << 20, UINT64_C(32) << 20);
+    rig_put_stream(plane, rig_stream);
     core_settle(plane);
-}
-
-static void finish(void) {
-    rig_close(plane);
-    char command[100];
-    snprintf(command, sizeof(command), "rm -rf %s", directory);
-    CHECK(system(command) == 0);
 }
 
 static void make_line(uint32_t size) {
@@ -74,7 +50,7 @@ static void first_messages_of_many(void) {
     for (uint32_t i = 0; i < PUBLISHERS; i++) rig_say(plane, publishers[i], line);
     answers_come(listener, PUBLISHERS);
     for (uint32_t i = 0; i < PUBLISHERS; i++) CHECK(publishers[i]->state == PEER_ADMITTED);
-    finish();
+    rig_close_and_remove(plane);
 }
 
 static void one_fills_it_others_follow(void) {
@@ -89,7 +65,7 @@ static void one_fills_it_others_follow(void) {
     rig_say(plane, second, line);
     CHECK_EQ_U64(1, second->in_msgs); /* the second one waits: nothing of it was acted on */
     answers_come(listener, (uint32_t)(first->in_msgs + 2));
-    finish();
+    rig_close_and_remove(plane);
 }
 
 static void others_go_on(void) {
@@ -103,7 +79,7 @@ static void others_go_on(void) {
     rig_say(plane, other, "PUB plain 1\r\nx\r\n");
     RIG_HEARD("MSG plain 1 1\r\nx\r\n", listener);
     CHECK(!other->throttled);
-    finish();
+    rig_close_and_remove(plane);
 }
 
 /* Many small ones under names of their own: what closing the batch will write counts as used. */
@@ -118,7 +94,7 @@ static void names_without_end(void) {
         if (publisher->throttled) break;
     }
     answers_come(listener, (uint32_t)publisher->in_msgs);
-    finish();
+    rig_close_and_remove(plane);
 }
 
 int main(void) {

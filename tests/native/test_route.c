@@ -11,12 +11,12 @@
 #define TARGETS 300
 #define STEPS 40000
 
-typedef struct twin {
+typedef struct row {
     route_target_t target;
     bool in;
     char subject[64];
     char queue[8];
-} twin_t;
+} row_t;
 
 static uint64_t seed = 20260117;
 
@@ -53,28 +53,28 @@ static uint32_t count_in(route_target_t *const *targets, uint32_t count, const r
     return times;
 }
 
-static void compare(route_t *route, const twin_t *twins, const char *subject) {
+static void compare(route_t *route, const row_t *rows, const char *subject) {
     const route_match_t *match = route_match(route, text(subject));
     uint32_t plain = 0, queued = 0, members = 0;
     for (uint32_t i = 0; i < TARGETS; i++) {
-        const twin_t *twin = &twins[i];
-        if (!twin->in || !subject_matches(text(subject), text(twin->subject))) {
+        const row_t *row = &rows[i];
+        if (!row->in || !subject_matches(text(subject), text(row->subject))) {
             continue;
         }
-        if (twin->queue[0] == 0) {
+        if (row->queue[0] == 0) {
             plain++;
-            CHECK_EQ_U64(1, count_in(match->plain, match->plain_count, &twin->target));
+            CHECK_EQ_U64(1, count_in(match->plain, match->plain_count, &row->target));
             continue;
         }
         queued++;
         uint32_t times = 0;
         for (uint32_t g = 0; g < match->group_count; g++) {
-            uint32_t in_group = count_in(match->groups[g].members, match->groups[g].count, &twin->target);
-            CHECK(in_group == 0 || bytes_equal(match->groups[g].queue, text(twin->queue)));
+            uint32_t in_group = count_in(match->groups[g].members, match->groups[g].count, &row->target);
+            CHECK(in_group == 0 || bytes_equal(match->groups[g].queue, text(row->queue)));
             times += in_group;
         }
         CHECK_EQ_U64(1, times);
-        CHECK(route_interest(route, text(subject), text(twin->queue), 1u << 3));
+        CHECK(route_interest(route, text(subject), text(row->queue), 1u << 3));
     }
     for (uint32_t g = 0; g < match->group_count; g++) {
         members += match->groups[g].count;
@@ -89,31 +89,31 @@ static void compare(route_t *route, const twin_t *twins, const char *subject) {
 }
 
 static void duel(void) {
-    static twin_t twins[TARGETS];
+    static row_t rows[TARGETS];
     route_t *route = route_new();
     CHECK(route != NULL);
     uint64_t inside = 0;
     for (uint32_t step = 0; step < STEPS; step++) {
-        twin_t *twin = &twins[random_below(TARGETS)];
+        row_t *row = &rows[random_below(TARGETS)];
         uint32_t dice = random_below(8);
-        if (dice == 0 && !twin->in) {
-            random_subject(twin->subject, true);
-            snprintf(twin->queue, sizeof(twin->queue), "%s",
+        if (dice == 0 && !row->in) {
+            random_subject(row->subject, true);
+            snprintf(row->queue, sizeof(row->queue), "%s",
                      random_below(3) != 0   ? ""
                      : random_below(2) != 0 ? "q1"
                                             : "q2");
-            twin->target.kind = 3;
-            CHECK_EQ_I64(STATUS_OK, route_add(route, &twin->target, text(twin->subject), text(twin->queue)));
-            twin->in = true;
+            row->target.kind = 3;
+            CHECK_EQ_I64(STATUS_OK, route_add(route, &row->target, text(row->subject), text(row->queue)));
+            row->in = true;
             inside++;
-        } else if (dice == 1 && twin->in && random_below(3) != 0) {
-            route_remove(route, &twin->target);
-            twin->in = false;
+        } else if (dice == 1 && row->in && random_below(3) != 0) {
+            route_remove(route, &row->target);
+            row->in = false;
             inside--;
         } else {
             char subject[64];
             random_subject(subject, false);
-            compare(route, twins, subject);
+            compare(route, rows, subject);
         }
         CHECK_EQ_U64(inside, route_count(route));
         if (step % 512 == 0) {
@@ -121,8 +121,8 @@ static void duel(void) {
         }
     }
     for (uint32_t i = 0; i < TARGETS; i++) {
-        if (twins[i].in) {
-            route_remove(route, &twins[i].target);
+        if (rows[i].in) {
+            route_remove(route, &rows[i].target);
         }
     }
     route_check(route);

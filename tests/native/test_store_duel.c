@@ -10,25 +10,25 @@
 #define MESSAGES_MAX 60000
 #define SUBJECTS 24
 
-typedef struct twin_message {
+typedef struct model_message {
     uint32_t subject;
     uint32_t size;
     uint8_t fill;
     bool alive;
     int64_t ts;
-} twin_message_t;
+} model_message_t;
 
-typedef struct twin {
+typedef struct model {
     stream_config_t config;
-    twin_message_t at[MESSAGES_MAX]; /* by sequence */
+    model_message_t at[MESSAGES_MAX]; /* by sequence */
     uint64_t first;
     uint64_t last;
     uint64_t messages;
     uint64_t bytes;
     uint64_t count[SUBJECTS];
-} twin_t;
+} model_t;
 
-static twin_t twin;
+static model_t model;
 static uint64_t random_state;
 static char subjects[SUBJECTS][24];
 
@@ -43,81 +43,81 @@ static uint64_t random_below(uint64_t n) {
     return random_next() % n;
 }
 
-static uint64_t cost(const twin_message_t *message) {
+static uint64_t cost(const model_message_t *message) {
     return 30 + strlen(subjects[message->subject]) + message->size;
 }
 
-static void twin_settle_first(void) {
-    while (twin.first <= twin.last && !twin.at[twin.first].alive) {
-        twin.first++;
+static void model_settle_first(void) {
+    while (model.first <= model.last && !model.at[model.first].alive) {
+        model.first++;
     }
 }
 
-static void twin_remove(uint64_t seq) {
-    twin_message_t *message = &twin.at[seq];
+static void model_remove(uint64_t seq) {
+    model_message_t *message = &model.at[seq];
     message->alive = false;
-    twin.messages--;
-    twin.bytes -= cost(message);
-    twin.count[message->subject]--;
-    twin_settle_first();
+    model.messages--;
+    model.bytes -= cost(message);
+    model.count[message->subject]--;
+    model_settle_first();
 }
 
-static uint64_t twin_oldest(uint32_t subject) {
-    for (uint64_t seq = twin.first; seq <= twin.last; seq++) {
-        if (twin.at[seq].alive && twin.at[seq].subject == subject) {
+static uint64_t model_oldest(uint32_t subject) {
+    for (uint64_t seq = model.first; seq <= model.last; seq++) {
+        if (model.at[seq].alive && model.at[seq].subject == subject) {
             return seq;
         }
     }
     return 0;
 }
 
-static append_verdict_t twin_append(uint32_t subject, uint32_t size, uint8_t fill, int64_t ts) {
-    const stream_config_t *config = &twin.config;
-    twin_message_t message = {.subject = subject, .size = size, .fill = fill, .alive = true, .ts = ts};
+static append_verdict_t model_append(uint32_t subject, uint32_t size, uint8_t fill, int64_t ts) {
+    const stream_config_t *config = &model.config;
+    model_message_t message = {.subject = subject, .size = size, .fill = fill, .alive = true, .ts = ts};
     uint64_t max_per = config->max_msgs_per_subject > 0 ? (uint64_t)config->max_msgs_per_subject : UINT64_MAX;
     uint64_t max_msgs = config->max_msgs > 0 ? (uint64_t)config->max_msgs : UINT64_MAX;
     uint64_t max_bytes = config->max_bytes > 0 ? (uint64_t)config->max_bytes : UINT64_MAX;
     if (config->discard == 1) {
-        bool full = twin.count[subject] >= max_per;
+        bool full = model.count[subject] >= max_per;
         if (full && (config->flags & STREAM_DISCARD_NEW_PER_SUBJECT) != 0) {
             return APPEND_MAX_PER_SUBJECT;
         }
-        if (twin.messages >= max_msgs && !full) {
+        if (model.messages >= max_msgs && !full) {
             return APPEND_MAX_MSGS;
         }
-        if (twin.bytes + cost(&message) > max_bytes
-            && !(full && cost(&twin.at[twin_oldest(subject)]) >= cost(&message))) {
+        if (model.bytes + cost(&message) > max_bytes
+            && !(full && cost(&model.at[model_oldest(subject)]) >= cost(&message))) {
             return APPEND_MAX_BYTES;
         }
     }
-    twin.at[++twin.last] = message;
-    twin.messages++;
-    twin.bytes += cost(&message);
-    twin.count[subject]++;
-    twin_settle_first();
-    while (twin.count[subject] > max_per) {
-        twin_remove(twin_oldest(subject));
+    model.at[++model.last] = message;
+    model.messages++;
+    model.bytes += cost(&message);
+    model.count[subject]++;
+    model_settle_first();
+    while (model.count[subject] > max_per) {
+        model_remove(model_oldest(subject));
     }
-    while (twin.messages > 0 && (twin.messages > max_msgs || twin.bytes > max_bytes)) {
-        twin_remove(twin.first);
+    while (model.messages > 0 && (model.messages > max_msgs || model.bytes > max_bytes)) {
+        model_remove(model.first);
     }
     return APPEND_STORED;
 }
 
 static bool matches(uint64_t seq, bytes_t filter) {
-    return filter.size == 0 || subject_matches(text(subjects[twin.at[seq].subject]), filter);
+    return filter.size == 0 || subject_matches(text(subjects[model.at[seq].subject]), filter);
 }
 
-static uint64_t twin_purge(bytes_t filter, uint64_t below, uint64_t keep) {
+static uint64_t model_purge(bytes_t filter, uint64_t below, uint64_t keep) {
     uint64_t matching = 0;
     uint64_t purged = 0;
-    for (uint64_t seq = twin.first; seq <= twin.last; seq++) {
-        matching += twin.at[seq].alive && matches(seq, filter);
+    for (uint64_t seq = model.first; seq <= model.last; seq++) {
+        matching += model.at[seq].alive && matches(seq, filter);
     }
     uint64_t may = matching > keep ? matching - keep : 0;
-    for (uint64_t seq = twin.first; seq <= twin.last && purged < may && (below == 0 || seq < below); seq++) {
-        if (twin.at[seq].alive && matches(seq, filter)) {
-            twin_remove(seq);
+    for (uint64_t seq = model.first; seq <= model.last && purged < may && (below == 0 || seq < below); seq++) {
+        if (model.at[seq].alive && matches(seq, filter)) {
+            model_remove(seq);
             purged++;
         }
     }
@@ -133,20 +133,20 @@ static void compare_state(store_stream_t *stream) {
     store_stream_state(stream, &state);
     uint64_t distinct = 0;
     for (uint32_t i = 0; i < SUBJECTS; i++) {
-        distinct += twin.count[i] > 0;
+        distinct += model.count[i] > 0;
     }
-    CHECK_EQ_U64(twin.messages, state.messages);
-    CHECK_EQ_U64(twin.bytes, state.bytes);
-    CHECK_EQ_U64(twin.last, state.last_seq);
-    CHECK_EQ_U64(twin.last == 0 ? 0 : twin.first, state.first_seq);
+    CHECK_EQ_U64(model.messages, state.messages);
+    CHECK_EQ_U64(model.bytes, state.bytes);
+    CHECK_EQ_U64(model.last, state.last_seq);
+    CHECK_EQ_U64(model.last == 0 ? 0 : model.first, state.first_seq);
     CHECK_EQ_U64(distinct, state.subjects);
-    CHECK_EQ_U64(twin.messages > 0 ? twin.last - twin.first + 1 - twin.messages : 0, state.deleted_count);
-    CHECK_EQ_I64(twin.messages > 0 ? twin.at[twin.first].ts : 0, state.first_ts);
+    CHECK_EQ_U64(model.messages > 0 ? model.last - model.first + 1 - model.messages : 0, state.deleted_count);
+    CHECK_EQ_I64(model.messages > 0 ? model.at[model.first].ts : 0, state.first_ts);
     CHECK_EQ_U64(0, state.corrupt);
 }
 
 static void compare_message(const stored_message_t *message, uint64_t seq) {
-    const twin_message_t *want = &twin.at[seq];
+    const model_message_t *want = &model.at[seq];
     CHECK_EQ_U64(seq, message->seq);
     CHECK_EQ_I64(want->ts, message->ts);
     CHECK_TEXT(subjects[want->subject], message->subject.at, message->subject.size);
@@ -158,8 +158,8 @@ static void compare_message(const stored_message_t *message, uint64_t seq) {
 
 static void compare_messages(store_stream_t *stream) {
     stored_message_t message;
-    for (uint64_t seq = twin.first > 20 ? twin.first - 20 : 1; seq <= twin.last + 2; seq++) {
-        bool alive = seq >= twin.first && seq <= twin.last && twin.at[seq].alive;
+    for (uint64_t seq = model.first > 20 ? model.first - 20 : 1; seq <= model.last + 2; seq++) {
+        bool alive = seq >= model.first && seq <= model.last && model.at[seq].alive;
         CHECK_EQ_I64(alive ? STATUS_OK : STATUS_NOT_FOUND, store_read(stream, seq, &message));
         if (alive) {
             compare_message(&message, seq);
@@ -170,13 +170,13 @@ static void compare_messages(store_stream_t *stream) {
 static void compare_walk(store_stream_t *stream, const char *pattern) {
     bytes_t filter = text(pattern);
     filters_t filters = {.patterns = &filter, .count = 1};
-    uint64_t from = random_below(twin.last + 2);
-    uint64_t upto = twin.last > 0 ? from + random_below(twin.last) : 0;
+    uint64_t from = random_below(model.last + 2);
+    uint64_t upto = model.last > 0 ? from + random_below(model.last) : 0;
     uint64_t counted = 0;
     uint64_t start = from;
     stored_message_t message;
-    for (uint64_t seq = from < twin.first ? twin.first : from; seq <= twin.last; seq++) {
-        if (!twin.at[seq].alive || !matches(seq, filter)) {
+    for (uint64_t seq = from < model.first ? model.first : from; seq <= model.last; seq++) {
+        if (!model.at[seq].alive || !matches(seq, filter)) {
             continue;
         }
         counted++;
@@ -198,11 +198,11 @@ static void compare_walk(store_stream_t *stream, const char *pattern) {
 
 static void compare_newest(store_stream_t *stream, const char *pattern) {
     bytes_t filter = text(pattern);
-    uint64_t upto = random_below(2) == 0 ? UINT64_MAX : random_below(twin.last + 2);
+    uint64_t upto = random_below(2) == 0 ? UINT64_MAX : random_below(model.last + 2);
     uint64_t newest = 0;
     stored_message_t message;
-    for (uint64_t seq = twin.first; seq <= twin.last && seq <= upto; seq++) {
-        newest = twin.at[seq].alive && matches(seq, filter) ? seq : newest;
+    for (uint64_t seq = model.first; seq <= model.last && seq <= upto; seq++) {
+        newest = model.at[seq].alive && matches(seq, filter) ? seq : newest;
     }
     CHECK_EQ_I64(newest > 0 ? STATUS_OK : STATUS_NOT_FOUND, store_last_by_subject(stream, filter, upto, &message));
     if (newest > 0) {
@@ -224,9 +224,9 @@ static bool visit_subject(void *context, bytes_t subject, uint64_t count, uint64
     memcpy(listing->last, name, sizeof name);
     for (uint32_t i = 0; i < SUBJECTS; i++) {
         if (strcmp(subjects[i], name) == 0) {
-            listing->failed |= twin.count[i] != count;
+            listing->failed |= model.count[i] != count;
             listing->failed |=
-                last_seq == 0 || last_seq > twin.last || twin.at[last_seq].subject != i || !twin.at[last_seq].alive;
+                last_seq == 0 || last_seq > model.last || model.at[last_seq].subject != i || !model.at[last_seq].alive;
             listing->seen++;
         }
     }
@@ -237,7 +237,7 @@ static void compare_subjects(store_stream_t *stream, const char *pattern) {
     listing_t listing = {0};
     uint64_t distinct = 0;
     for (uint32_t i = 0; i < SUBJECTS; i++) {
-        distinct += twin.count[i] > 0 && subject_matches(text(subjects[i]), text(pattern));
+        distinct += model.count[i] > 0 && subject_matches(text(subjects[i]), text(pattern));
     }
     CHECK_EQ_I64(STATUS_OK, store_subjects(stream, text(pattern), visit_subject, &listing));
     CHECK(!listing.failed);
@@ -246,7 +246,7 @@ static void compare_subjects(store_stream_t *stream, const char *pattern) {
 
 static bool visit_deleted(void *context, uint64_t seq) {
     uint64_t *next = context;
-    while (*next <= twin.last && twin.at[*next].alive) {
+    while (*next <= model.last && model.at[*next].alive) {
         ++*next;
     }
     if (*next != seq) {
@@ -265,7 +265,7 @@ static void compare_all(store_stream_t *stream) {
         compare_newest(stream, patterns[i]);
         compare_subjects(stream, patterns[i]);
     }
-    uint64_t next = twin.first;
+    uint64_t next = model.first;
     uint64_t from = 0;
     status_t status;
     do {
@@ -274,13 +274,14 @@ static void compare_all(store_stream_t *stream) {
     CHECK_EQ_I64(STATUS_OK, status);
     CHECK(next != UINT64_MAX);
     uint64_t seq = 0;
-    uint64_t at = twin.last > 0 ? 1 + random_below(twin.last) : 0;
-    uint64_t want = twin.first;
-    while (want <= twin.last && (!twin.at[want].alive || twin.at[want].ts < twin.at[at].ts)) {
+    uint64_t at = model.last > 0 ? 1 + random_below(model.last) : 0;
+    uint64_t want = model.first;
+    while (want <= model.last && (!model.at[want].alive || model.at[want].ts < model.at[at].ts)) {
         want++;
     }
-    if (twin.messages > 0 && at >= twin.first) {
-        CHECK_EQ_I64(want <= twin.last ? STATUS_OK : STATUS_NOT_FOUND, store_seq_at_time(stream, twin.at[at].ts, &seq));
+    if (model.messages > 0 && at >= model.first) {
+        CHECK_EQ_I64(want <= model.last ? STATUS_OK : STATUS_NOT_FOUND,
+                     store_seq_at_time(stream, model.at[at].ts, &seq));
         CHECK_EQ_U64(want, seq);
     }
 }
@@ -307,30 +308,30 @@ static void append_random(rig_t *rig, store_stream_t *stream) {
     rig_pass(rig, (int64_t)random_below(1000000));
     memset(payload, fill, size);
     append_t append = {.subject = text(subjects[subject]), .payload = bytes_of(payload, size)};
-    append_verdict_t want = twin_append(subject, size, fill, rig->now.wall_ns);
+    append_verdict_t want = model_append(subject, size, fill, rig->now.wall_ns);
     appended_t got = store_append(stream, &append, rig->now);
     CHECK_EQ_U64(want, got.verdict);
     if (want == APPEND_STORED) {
-        CHECK_EQ_U64(twin.last, got.seq);
+        CHECK_EQ_U64(model.last, got.seq);
     }
 }
 
 static void delete_random(store_stream_t *stream) {
-    uint64_t seq = random_below(3) == 0 ? twin.last : twin.first + random_below(twin.last - twin.first + 2);
-    bool alive = seq >= twin.first && seq <= twin.last && twin.at[seq].alive;
+    uint64_t seq = random_below(3) == 0 ? model.last : model.first + random_below(model.last - model.first + 2);
+    bool alive = seq >= model.first && seq <= model.last && model.at[seq].alive;
     CHECK_EQ_I64(alive ? STATUS_OK : STATUS_NOT_FOUND, store_delete(stream, seq));
     if (alive) {
-        twin_remove(seq);
+        model_remove(seq);
     }
 }
 
 static void purge_random(store_stream_t *stream) {
     static const char *const filters[] = {"", "a.1", "a.*", ">", "b.3", "*.2"};
     const char *filter = filters[random_below(6)];
-    uint64_t below = random_below(3) == 0 && twin.last > 0 ? 1 + random_below(twin.last) : 0;
+    uint64_t below = random_below(3) == 0 && model.last > 0 ? 1 + random_below(model.last) : 0;
     uint64_t keep = below == 0 && random_below(2) == 0 ? random_below(8) : 0;
     uint64_t purged = rig_purge(stream, text(filter), below, keep);
-    CHECK_EQ_U64(twin_purge(text(filter), below, keep), purged);
+    CHECK_EQ_U64(model_purge(text(filter), below, keep), purged);
 }
 
 /* Ticks for a while, so that the keeper tries what it can. */
@@ -376,11 +377,11 @@ static store_stream_t *disturb_full(rig_t *rig, store_stream_t *stream) {
         rig_crash(rig);
         full_disk((full_disk_t)mode);
         wait_for_room(rig);
-        return rig_stream(rig, 7, twin.config);
+        return rig_stream(rig, 7, model.config);
     }
     if (kind == 1) {
         rig_reopen(rig);
-        return rig_stream(rig, 7, twin.config);
+        return rig_stream(rig, 7, model.config);
     }
     let_it_try(rig);
     return stream;
@@ -394,11 +395,11 @@ static store_stream_t *disturb(rig_t *rig, store_stream_t *stream) {
         rig_checkpoint(rig);
     } else if (kind < 9) {
         rig_reopen(rig);
-        return rig_stream(rig, 7, twin.config);
+        return rig_stream(rig, 7, model.config);
     } else if (kind < 11) {
         rig_sync(rig);
         rig_crash(rig);
-        return rig_stream(rig, 7, twin.config);
+        return rig_stream(rig, 7, model.config);
     } else {
         store_tick(rig->store, rig->now);
     }
@@ -408,19 +409,19 @@ static store_stream_t *disturb(rig_t *rig, store_stream_t *stream) {
 static void duel(uint64_t seed, unsigned rounds, bool full_disks) {
     rig_t rig = {0};
     random_state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    memset(&twin, 0, sizeof twin);
-    twin.first = 1;
-    twin.config = random_config();
+    memset(&model, 0, sizeof model);
+    model.first = 1;
+    model.config = random_config();
     rig_open(&rig);
-    store_stream_t *stream = rig_stream(&rig, 7, twin.config);
-    for (unsigned round = 0; round < rounds && twin.last < MESSAGES_MAX - 2000; round++) {
+    store_stream_t *stream = rig_stream(&rig, 7, model.config);
+    for (unsigned round = 0; round < rounds && model.last < MESSAGES_MAX - 2000; round++) {
         uint64_t burst = random_below(60);
         bool full = atomic_load(&full_disk_mode) != FULL_OFF;
         for (uint64_t i = 0; i < burst; i++) {
             if (!full) {
                 append_random(&rig, stream);
             }
-            if (random_below(twin.config.max_msgs < 0 ? 4 : 40) == 0 && twin.last > 0) {
+            if (random_below(model.config.max_msgs < 0 ? 4 : 40) == 0 && model.last > 0) {
                 delete_random(stream);
             }
         }
@@ -457,7 +458,7 @@ int main(void) {
     for (uint32_t i = 0; i < SUBJECTS; i++) {
         snprintf(subjects[i], sizeof subjects[i], i % 5 == 4 ? "%s.%u.deep" : "%s.%u", i % 2 == 0 ? "a" : "b", i);
     }
-    RUN("the store answers as a dumb twin does, through checkpoints, restarts and crashes", restarts);
+    RUN("the store answers as a dumb model does, through checkpoints, restarts and crashes", restarts);
     RUN("it does so while the disk is full, through restarts and crashes on it, and afterwards", full_disks);
     return TEST_RESULT();
 }

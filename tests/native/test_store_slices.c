@@ -12,15 +12,15 @@
 #define PROBE_FILTERS 24
 #define FILTERS_MANY 12000
 
-typedef struct twin_message {
+typedef struct model_message {
     uint32_t subject;
     bool alive;
-} twin_message_t;
+} model_message_t;
 
 static rig_t rig;
 static store_stream_t *stream;
-static twin_message_t twin[MESSAGES_MAX];
-static uint64_t twin_last, twin_most;
+static model_message_t model[MESSAGES_MAX];
+static uint64_t model_last, model_most;
 static uint64_t count_of[SUBJECTS], last_of[SUBJECTS], deaths_of[SUBJECTS];
 static char *subjects[SUBJECTS];
 static uint64_t random_state;
@@ -54,13 +54,13 @@ static bool matches(uint32_t subject, const char *pattern) {
     return subject_matches(text(subjects[subject]), text(pattern));
 }
 
-/* ---- the twin ---------------------------------------------------------------------------------------------------- */
+/* ---- the model ---------------------------------------------------------------------------------------------------- */
 
-static void twin_dies(uint64_t seq) {
-    uint32_t subject = twin[seq].subject;
-    twin[seq].alive = false;
+static void model_dies(uint64_t seq) {
+    uint32_t subject = model[seq].subject;
+    model[seq].alive = false;
     deaths_of[subject] += --count_of[subject] == 0;
-    while (last_of[subject] > 0 && !(twin[last_of[subject]].alive && twin[last_of[subject]].subject == subject)) {
+    while (last_of[subject] > 0 && !(model[last_of[subject]].alive && model[last_of[subject]].subject == subject)) {
         last_of[subject]--;
     }
 }
@@ -79,33 +79,33 @@ static appended_t put(const char *subject, uint8_t rollup) {
 
 static void append_one(void) {
     uint32_t subject = (uint32_t)(below(3) == 0 ? below(SUBJECTS) : below(40));
-    CHECK_EQ_U64(++twin_last, put(subjects[subject], 0).seq);
-    twin[twin_last] = (twin_message_t){.subject = subject, .alive = true};
+    CHECK_EQ_U64(++model_last, put(subjects[subject], 0).seq);
+    model[model_last] = (model_message_t){.subject = subject, .alive = true};
     count_of[subject]++;
-    last_of[subject] = twin_last;
-    if (twin_most > 0 && count_of[subject] > twin_most) {
+    last_of[subject] = model_last;
+    if (model_most > 0 && count_of[subject] > model_most) {
         uint64_t oldest = 1;
-        while (!(twin[oldest].alive && twin[oldest].subject == subject)) {
+        while (!(model[oldest].alive && model[oldest].subject == subject)) {
             oldest++;
         }
-        twin_dies(oldest);
+        model_dies(oldest);
     }
 }
 
 static void delete_one(void) {
-    uint64_t seq = below(3) == 0 ? last_of[below(12)] : 1 + below(twin_last + 1);
-    bool alive = seq > 0 && seq <= twin_last && twin[seq].alive;
+    uint64_t seq = below(3) == 0 ? last_of[below(12)] : 1 + below(model_last + 1);
+    bool alive = seq > 0 && seq <= model_last && model[seq].alive;
     CHECK_EQ_I64(alive ? STATUS_OK : STATUS_NOT_FOUND, store_delete(stream, seq));
     if (alive) {
-        twin_dies(seq);
+        model_dies(seq);
     }
 }
 
 static void disturb(void) {
-    for (uint64_t i = below(12); i > 0 && twin_last < MESSAGES_MAX - 2; i--) {
+    for (uint64_t i = below(12); i > 0 && model_last < MESSAGES_MAX - 2; i--) {
         append_one();
     }
-    for (uint64_t i = below(6); i > 0 && twin_last > 0; i--) {
+    for (uint64_t i = below(6); i > 0 && model_last > 0; i--) {
         delete_one();
     }
     rig_pass(&rig, 1000000);
@@ -127,15 +127,15 @@ typedef struct probe {
     uint32_t shown;
 } probe_t;
 
-static uint64_t twin_count(const probe_t *probe) {
+static uint64_t model_count(const probe_t *probe) {
     uint64_t count = 0;
-    for (uint64_t seq = probe->from > 0 ? probe->from : 1; seq <= twin_last; seq++) {
-        if (!twin[seq].alive) {
+    for (uint64_t seq = probe->from > 0 ? probe->from : 1; seq <= model_last; seq++) {
+        if (!model[seq].alive) {
             continue;
         }
         bool in = probe->count == 0;
         for (uint32_t i = 0; i < probe->count && !in; i++) {
-            in = matches(twin[seq].subject, probe->pattern[i]);
+            in = matches(model[seq].subject, probe->pattern[i]);
         }
         count += in;
     }
@@ -149,7 +149,7 @@ static filters_t sorted_filters(bytes_t *filters, uint32_t count) {
 
 static void probe_open(probe_t *probe) {
     uint64_t most = below(4) == 0 ? PROBE_FILTERS : 2;
-    *probe = (probe_t){.count = (uint32_t)below(most + 1), .from = below(4) == 0 ? 0 : below(twin_last + 20)};
+    *probe = (probe_t){.count = (uint32_t)below(most + 1), .from = below(4) == 0 ? 0 : below(model_last + 20)};
     bytes_t filters[PROBE_FILTERS];
     for (uint32_t i = 0; i < probe->count; i++) {
         do {
@@ -173,7 +173,7 @@ static void probe_step(probe_t *probe) {
     if (!probe->known) {
         return;
     }
-    CHECK_EQ_U64(twin_count(probe), store_tally_now(probe->tally));
+    CHECK_EQ_U64(model_count(probe), store_tally_now(probe->tally));
     if (++probe->shown > below(8)) {
         store_tally_close(probe->tally);
         probe->tally = NULL;
@@ -254,7 +254,7 @@ static finder_t finder;
 
 static void newest_step(void) {
     if (!finder.open) {
-        finder = (finder_t){.open = true, .pattern = patterns[below(PATTERNS)], .start = twin_last};
+        finder = (finder_t){.open = true, .pattern = patterns[below(PATTERNS)], .start = model_last};
     }
     uint64_t seq = 0;
     status_t status =
@@ -264,12 +264,12 @@ static void newest_step(void) {
     }
     CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
     uint64_t there = finder.start; /* alive all the while: nothing comes back to life */
-    while (there > 0 && !(twin[there].alive && matches(twin[there].subject, finder.pattern))) {
+    while (there > 0 && !(model[there].alive && matches(model[there].subject, finder.pattern))) {
         there--;
     }
     if (status == STATUS_OK) {
-        CHECK(seq > 0 && seq <= twin_last && seq >= there);
-        CHECK(matches(twin[seq].subject, finder.pattern));
+        CHECK(seq > 0 && seq <= model_last && seq >= there);
+        CHECK(matches(model[seq].subject, finder.pattern));
     } else {
         CHECK_EQ_U64(0, there);
     }
@@ -289,15 +289,15 @@ typedef struct purger {
 static purger_t purger;
 
 static bool purged_by_filter(uint64_t seq) {
-    return twin[seq].alive && (purger.filter[0] == '\0' || matches(twin[seq].subject, purger.filter));
+    return model[seq].alive && (purger.filter[0] == '\0' || matches(model[seq].subject, purger.filter));
 }
 
-/* Takes from the twin what one step took: the oldest ones that match. */
-static void twin_purge(uint64_t some) {
+/* Takes from the model what one step took: the oldest ones that match. */
+static void model_purge(uint64_t some) {
     for (uint64_t seq = 1; some > 0; seq++) {
         CHECK(seq <= purger.upto);
         if (purged_by_filter(seq)) {
-            twin_dies(seq);
+            model_dies(seq);
             some--;
         }
     }
@@ -309,24 +309,24 @@ static void purge_step(void) {
         if (below(30) != 0) {
             return;
         }
-        purger = (purger_t){.open = true, .filter = filters[below(6)], .upto = twin_last};
+        purger = (purger_t){.open = true, .filter = filters[below(6)], .upto = model_last};
         purger.purge.filter = text(purger.filter);
         purger.purge.keep = below(2) == 0 ? 1 + below(40) : 0;
         if (purger.purge.keep == 0 && below(2) == 0) {
-            purger.purge.below_seq = 1 + below(twin_last + 1);
+            purger.purge.below_seq = 1 + below(model_last + 1);
             purger.upto = purger.purge.below_seq - 1;
         }
     }
     uint64_t some = 0;
     bool more = false;
     CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purger.purge, &some, &more));
-    twin_purge(some);
+    model_purge(some);
     if (more) {
         return;
     }
     uint64_t left = 0;
     uint64_t old = 0;
-    for (uint64_t seq = 1; seq <= twin_last; seq++) {
+    for (uint64_t seq = 1; seq <= model_last; seq++) {
         left += purged_by_filter(seq);
         old += seq <= purger.upto && purged_by_filter(seq);
     }
@@ -342,14 +342,14 @@ static void purge_step(void) {
 static void duel(uint64_t seed) {
     static probe_t probes[TALLIES];
     random_state = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    memset(twin, 0, sizeof twin);
+    memset(model, 0, sizeof model);
     memset(count_of, 0, sizeof count_of);
     memset(last_of, 0, sizeof last_of);
     memset(deaths_of, 0, sizeof deaths_of);
-    twin_last = 0;
+    model_last = 0;
     stream_config_t config = rig_config();
-    twin_most = below(2) == 0 ? 1 + below(5) : 0;
-    config.max_msgs_per_subject = twin_most > 0 ? (int64_t)twin_most : -1;
+    model_most = below(2) == 0 ? 1 + below(5) : 0;
+    config.max_msgs_per_subject = model_most > 0 ? (int64_t)model_most : -1;
     rig = (rig_t){0};
     rig_open(&rig);
     stream = rig_stream(&rig, 3, config);
@@ -520,7 +520,7 @@ static void rollup_goes_on(void) {
 }
 
 int main(void) {
-    RUN("counts, walks, searches and purges in slices agree with a twin while the stream changes", duels);
+    RUN("counts, walks, searches and purges in slices agree with a model while the stream changes", duels);
     RUN("a slice examines no more than its budget, deleted messages included", slices_are_bounded);
     RUN("a count goes on when the message that it stands on is deleted", count_survives_what_it_stands_on);
     RUN("thousands of filters are counted in little more time than one", thousands_of_filters);

@@ -5,22 +5,22 @@
 
 static void table_duel(void) {
     table_t table = {0};
-    static uint64_t twin[512];
+    static uint64_t model[512];
     uint64_t seed = 11, count = 0;
     for (int step = 0; step < 200000; step++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         uint64_t id = (seed >> 33) % 512;
         if ((seed >> 50) % 2 == 0) {
-            CHECK_EQ_I64(STATUS_OK, table_put(&table, id, &twin[id]));
-            count += twin[id] == 0;
-            twin[id] = 1;
+            CHECK_EQ_I64(STATUS_OK, table_put(&table, id, &model[id]));
+            count += model[id] == 0;
+            model[id] = 1;
         } else {
             table_drop(&table, id);
-            count -= twin[id];
-            twin[id] = 0;
+            count -= model[id];
+            model[id] = 0;
         }
         uint64_t asked = (seed >> 20) % 512;
-        CHECK((table_find(&table, asked) == &twin[asked]) == (twin[asked] == 1));
+        CHECK((table_find(&table, asked) == &model[asked]) == (model[asked] == 1));
         CHECK_EQ_U64(count, table.count);
     }
     table_free(&table);
