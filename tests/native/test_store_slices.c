@@ -54,7 +54,7 @@ static bool matches(uint32_t subject, const char *pattern) {
     return subject_matches(text(subjects[subject]), text(pattern));
 }
 
-/* ---- the model ---------------------------------------------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 
 static void model_dies(uint64_t seq) {
     uint32_t subject = model[seq].subject;
