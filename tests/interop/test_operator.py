@@ -6,6 +6,9 @@ rules of verdicts (unit/auth/test_trust.py).
 
 from __future__ import annotations
 
+import json
+import re
+import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +17,7 @@ import pytest
 
 from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
 from tests.jwts import Account, Key, Operator, User
-from tests.servers import KINDS, running
+from tests.servers import KINDS, LEAFD, Server, running
 
 
 @pytest.fixture(autouse=True)
@@ -166,3 +169,148 @@ def test_the_same_users_get_in(kind: str, cases: Cases) -> None:
                 wrong.append((name, lines))
 
     assert [] == wrong
+
+
+# ---- what they may do
+
+
+def connect_info(peer: Peer) -> dict[str, Any]:
+    """The INFO behind the first PONG."""
+    peer.say("PING")
+    while not (line := peer.line()).startswith("INFO "):
+        assert line == "PONG"
+    found: dict[str, Any] = json.loads(line.removeprefix("INFO "))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_limits_of_user_and_account(kind: str) -> None:
+    """Subscriptions, size of messages and rights are those of the user's JWT, of its signing key's template, and of the
+    account, whichever is less."""
+    operator = Operator()
+    key = Key("account")
+    template = {"subs": 1, "data": -1, "payload": 20, "pub": {"allow": ["{{name()}}.>"]}}
+    account = operator.account("A", payload=50, subs=3)
+    account.nats["signing_keys"] = [{"kind": "user_scope", "key": key.public, "role": "r", "template": template}]
+    with running(kind, HEAD + operator.configuration()) as server:
+        for user, payload, most in (
+            (account.user("own", payload=10, subs=2), 10, 2),
+            (account.user("larger", payload=1000, subs=1000), 50, 3),
+            (account.user("none"), 50, 3),
+            (account.user("scoped", signer=key, scoped=True), 20, 1),
+        ):
+            peer = Peer(server, user)
+            assert payload == connect_info(peer)["max_payload"]
+            peer.say(*(f"SUB scoped.{number} {number}" for number in range(most + 1)))
+            assert ["-ERR 'maximum subscriptions exceeded'"] == peer.lines()
+            peer.say(f"PUB scoped.x {payload + 1}\r\n{'x' * (payload + 1)}")
+            assert ["-ERR 'Maximum Payload Violation'", "closed"] == peer.lines()
+        peer = Peer(server, account.user("scoped", signer=key, scoped=True))
+        peer.say("PUB other.x 0\r\n")
+        assert ["-ERR 'Permissions Violation for Publish to \"other.x\"'"] == peer.lines()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_connections_of_an_account(kind: str) -> None:
+    """An account has as many connections as its JWT says, and a place is free again when one ends."""
+    operator = Operator()
+    account = operator.account("A", conn=2)
+    with running(kind, HEAD + operator.configuration()) as server:
+        first, second = Peer(server, account.user("a")), Peer(server, account.user("b"))
+        assert [[], []] == [first.lines(), second.lines()]
+        text = "-ERR 'maximum account active connections exceeded'"
+        assert [text, "closed"] == Peer(server, account.user("c")).lines()
+        first.socket.close()
+        deadline = time.monotonic() + 5
+        while Peer(server, account.user("c")).lines() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pinned_accounts_and_the_sentinel(kind: str) -> None:
+    """Where accounts are pinned, users of others are refused; whoever brings no JWT is the default sentinel."""
+    operator = Operator()
+    pinned, other = operator.account("P"), operator.account("X")
+    guest = pinned.user("guest", bearer_token=True, pub={"deny": ["secret"]})
+    more = f"resolver_pinned_accounts: [{pinned.public}]\ndefault_sentinel: {guest.token}\n"
+    with running(kind, HEAD + operator.configuration() + more) as server:
+        assert [] == Peer(server, pinned.user("u")).lines()
+        assert [] == Peer(server, operator.system.user("s")).lines()
+        assert [VIOLATION, "closed"] == Peer(server, other.user("u")).lines()
+        nobody = Peer(server)
+        nobody.say("PUB secret 0\r\n")
+        assert ["-ERR 'Permissions Violation for Publish to \"secret\"'"] == nobody.lines()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_who_am_i(kind: str) -> None:
+    """A user is told its key, its account's key, and the names of both."""
+    operator = Operator()
+    user = (account := operator.account("A")).user("u")
+    with running(kind, HEAD + operator.configuration()) as server:
+        found = json.loads(Peer(server, user).ask("$SYS.REQ.USER.INFO")[0])["data"]
+        wanted = {"user": user.key.public, "account": account.public, "account_name": "A", "user_name": "u"}
+        assert wanted == {name: found[name] for name in wanted}
+
+
+# ---- a reload
+
+
+def reload(server: Server, configuration: str) -> str:
+    """What the log says of a reload."""
+    before = len(server.log)
+    (server.directory / "server.conf").write_text(configuration.replace("{port}", str(server.port)))
+    assert server.process is not None
+    server.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 10
+    while not (found := re.search(r"(Reloaded|Failed to reload) server configuration.*", server.log[before:])):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reload_takes_preloaded_accounts(kind: str) -> None:
+    """An account that was preloaded comes with a reload, and a user that is revoked in its new JWT is closed."""
+    operator = Operator()
+    token = operator.token()
+    account = operator.account("A")
+    user = account.user("u")
+
+    with running(kind, with_token(operator, token)) as server:
+        client = Peer(server, user)
+        assert [] == client.lines()
+        new = operator.account("B")
+        assert "Reloaded" in reload(server, with_token(operator, token))
+        assert [] == Peer(server, new.user("b")).lines()
+        assert [] == client.lines()
+        account.nats["revocations"] = {user.key.public: int(time.time()) + 1}
+        assert "Reloaded" in reload(server, with_token(operator, token))
+        assert [VIOLATION, "closed"] == Peer(server, user).lines()
+        if kind == LEAFD:
+            assert ["-ERR 'User Authentication Revoked'", "closed"] == client.lines()
+
+
+def with_token(operator: Operator, token: str) -> str:
+    """A configuration with the operator's JWT as it was before: it differs in its time otherwise."""
+    text = HEAD + operator.configuration()
+    return re.sub(r"operator: \S+", f"operator: {token}", text)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_takes_a_restart(kind: str) -> None:
+    """Another operator, and other accounts than those of JWTs, are refused as a whole."""
+    operator = Operator()
+    account = operator.account("A")
+    text = HEAD + operator.configuration()
+    with running(kind, text) as server:
+        client = Peer(server, account.user("u"))
+        for other in (
+            HEAD + "accounts { A { users: [{user: a, password: a}] } }\n",
+            HEAD + Operator("P").configuration(),
+        ):
+            assert "Failed" in reload(server, other)
+            assert [] == client.lines()
+    with running(kind, HEAD + "accounts { A { users: [{user: a, password: a}] } }\n") as server:
+        assert "Failed" in reload(server, text)

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
+from tests.interop.test_operator import reload, with_token
 from tests.jwts import Account, Key, Operator, encode
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
 
@@ -294,6 +295,21 @@ def test_a_memory_resolver_takes_updates_of_what_it_has(kind: str) -> None:
         subject = f"$SYS.REQ.ACCOUNT.{account.public}.CLAIMS.UPDATE"
         assert updated(account) == answer(system, subject, account.token())
         assert ["-ERR 'User Authentication Revoked'", "closed"] == client.lines()
+
+
+def test_a_reload_gives_the_server_a_directory() -> None:
+    """From the memory to a directory: what is known is there, and accounts can be pushed from then on."""
+    operator = Operator()
+    account, token = operator.account("A"), operator.token()
+    text = with_token(operator, token)
+    with running(LEAFD, text) as server:
+        client = Peer(server, account.user("u"))
+        assert [] == client.lines()
+        assert "Reloaded" in reload(server, text.replace("MEMORY", '{ type: full, dir: "./jwt" }'))
+        new = operator.account("B")
+        assert updated(new) == push(Peer(server, operator.system.user("s")), new)
+        assert [[], []] == [client.lines(), Peer(server, new.user("v")).lines()]
+        assert 3 == len(list((server.directory / "jwt").glob("*.jwt")))
 
 
 # ---- resolvers elsewhere

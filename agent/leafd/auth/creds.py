@@ -5,6 +5,7 @@ The markers around the two parts have unequal numbers of dashes in files that ns
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,29 @@ from typing import Final
 from leafd.auth.nkeys import decode, sign
 from leafd.errors import ConfigError
 
+_FILE_MAX: Final = 256 << 10
 _SECTION: Final = re.compile(r"-{3,}BEGIN ([^-\n]+)-{3,}\s*([\w.+/=-]+)\s*-{3,}END [^-\n]+-{3,}")
 
 
 def signer_from_credentials(path: str) -> Callable[[str], dict[str, str]]:
-    """Nonce -> jwt and sig of CONNECT, for a .creds file. Raises ConfigError."""
+    """Nonce -> jwt and sig of CONNECT, for a .creds file. Raises ConfigError. The file is read again at each login, as
+    whoever renews JWTs writes new ones there; when it cannot be read then, what was read last counts."""
+    known = [_read_credentials(path)]
+
+    def signed(nonce: str) -> dict[str, str]:
+        with contextlib.suppress(ConfigError):
+            known[0] = _read_credentials(path)
+        token, seed = known[0]
+        return {"jwt": token, "sig": sign(seed, nonce)[1]}
+
+    return signed
+
+
+def _read_credentials(path: str) -> tuple[str, str]:
+    """The JWT and the seed of a .creds file. Raises ConfigError."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read(_FILE_MAX)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"credentials file {path} cannot be read: {error}") from error
     parts = {name.strip(): value for name, value in _SECTION.findall(text)}
@@ -28,7 +45,7 @@ def signer_from_credentials(path: str) -> Callable[[str], dict[str, str]]:
     if not token or not seed:
         raise ConfigError(f"credentials file {path} has no user JWT and seed: make it anew with nsc generate creds")
     _check_seed(seed, f"credentials file {path}")
-    return lambda nonce: {"jwt": token, "sig": sign(seed, nonce)[1]}
+    return token, seed
 
 
 def signer_from_seed(text: str) -> Callable[[str], dict[str, str]]:

@@ -63,6 +63,7 @@ class AccountBook:
         self._ends: list[tuple[int, str]] = []
         self.ask_others: Callable[[str], Awaitable[str]] | None = None
         """Asks other servers of the system account for an account's JWT; set by who speaks there."""
+        self.resolver_changed: Callable[[], None] | None = None
 
     @property
     def _operated(self) -> Operated:
@@ -100,9 +101,7 @@ class AccountBook:
         """Before anybody may connect: keeps the configuration's JWTs, and takes in what the server itself needs. Raises
         ResolverError."""
         accounts = self.accounts
-        for name, trusted in list(accounts.trusted.items()):
-            if self.resolver.keeps and trusted.token:
-                self.resolver.save(name, trusted.token, trusted.claims.iat)
+        self._keep_known()
         if self._configured.type == "url":
             return
         for _ in range(2):
@@ -110,6 +109,12 @@ class AccountBook:
             found = [one for one in (self._resolved(name) for name in wanted) if one is not None]
             accounts.put(found)
             self._watch(accounts.trusted.values())
+
+    def _keep_known(self) -> None:
+        """Puts into the resolver what is known, where that keeps anything. Blocks. Raises ResolverError."""
+        for name, trusted in list(self.accounts.trusted.items()) if self.resolver.keeps else ():
+            if trusted.token:
+                self.resolver.save(name, trusted.token, trusted.claims.iat)
 
     def needed(self) -> tuple[str, ...]:
         """Accounts of which nothing is known, and that the server cannot do without: its system account, those of its
@@ -143,13 +148,15 @@ class AccountBook:
     async def reconfigured(self) -> None:
         """After a reload."""
         configured = self._operated.resolver
-        if configured != self._configured:
-            try:
-                self.resolver = await self.aside(partial(make_resolver, configured))
-                self._configured = configured
-            except ResolverError as error:
-                self._server.log.error(f"resolver: {error}; the one before stays")
+        try:  # anew, since files may have been put there by hand
+            self.resolver = await self.aside(partial(make_resolver, configured))
+            self._configured = configured
+            await self.aside(self._keep_known)
+        except ResolverError as error:
+            self._server.log.error(f"resolver: {error}; the one before stays")
         await self.aside(partial(self._watch, list(self.accounts.trusted.values())))
+        if self.resolver_changed is not None:
+            self.resolver_changed()
 
     # ---- looking up
 

@@ -75,7 +75,7 @@ def compile_operator(config: ServerConfig, numbers: Numbers, known: Operated | N
 def _resolver(config: ServerConfig, operators: Operators) -> Resolver:
     if config.resolver is not None:
         return config.resolver
-    if operators.account_server_url and not config.resolver_preload:
+    if operators.account_server_url.startswith(("http://", "https://")) and not config.resolver_preload:
         return Resolver.made(type="url", url=f"{operators.account_server_url.rstrip('/')}/accounts/")
     if config.operator and not config.resolver_preload:
         raise ConfigError("operator needs a resolver: resolver: MEMORY with resolver_preload, or another")

@@ -129,7 +129,7 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
         from leafd.monitor.claims import ClaimsServices
 
         claims = ClaimsServices(server.facts, server.plane, server.book)
-        server.book.ask_others = claims.ask_others
+        server.book.ask_others, server.book.resolver_changed = claims.ask_others, claims.subscribe
         await nursery.start(claims.run)
         nursery.start_soon(server.book.run)
     services = Services(server.facts, server.plane, reload=lambda: os.kill(os.getpid(), signal.SIGHUP))

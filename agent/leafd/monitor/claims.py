@@ -69,30 +69,34 @@ class ClaimsServices:
         self._facts = facts
         self._plane = plane
         self._book = book
-        self._packs = 0
+        self._subscriptions: dict[str, int] = {}
         self._requests: FairQueue[t.Message] = FairQueue(at_work=AT_WORK_MAX, at_work_each=1)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled."""
-        system = self._facts.graph.system
-        resolver = self._book.resolver
-        if system is None:
-            task_status.started()
-            return
-        for subject in UPDATES:
-            self._plane.subscribe(system.id, subject, self._message)
-        if resolver.keeps:
-            for subject in (LIST, DELETE):
-                self._plane.subscribe(system.id, subject, self._message)
-        if resolver.complete:
-            self._plane.subscribe(system.id, LOOKUP.format("*"), self._message)
-            self._packs = self._plane.subscribe(system.id, PACK, self._message, queue=RESPONDERS)
+        self.subscribe()
         async with trio.open_nursery() as nursery:
-            if resolver.complete:
-                nursery.start_soon(self._keep_up)
+            nursery.start_soon(self._keep_up)
             task_status.started()
             while True:
                 nursery.start_soon(self._serve, await self._requests.take())
+
+    def subscribe(self) -> None:
+        """Subscribes to what the resolver of today can answer, and no more; again when it is another one."""
+        system, resolver = self._facts.graph.system, self._book.resolver
+        if system is None:
+            return
+        wanted = list(UPDATES)
+        if resolver.keeps:
+            wanted += [LIST, DELETE]
+        if resolver.complete:
+            wanted += [LOOKUP.format("*"), PACK]
+        for subject in wanted:
+            if subject not in self._subscriptions:
+                queue = RESPONDERS if subject == PACK else ""
+                self._subscriptions[subject] = self._plane.subscribe(system.id, subject, self._message, queue=queue)
+        for subject in self._subscriptions.keys() - set(wanted):
+            self._plane.unsubscribe(system.id, self._subscriptions.pop(subject))
 
     def _message(self, message: t.Message) -> bool:
         """What waits here counts against its connection's credit."""
@@ -191,11 +195,10 @@ class ClaimsServices:
         inbox = f"$SYS._INBOX.{secrets.token_hex(11)}"
         subscription = self._plane.subscribe(system.id, inbox, heard)
         try:
-            if subject == PACK:  # of a queue group, of which the own subscription would be preferred
-                self._plane.unsubscribe(system.id, self._packs)
+            if subject in self._subscriptions:  # of a queue group, of which the own subscription would be preferred
+                self._plane.unsubscribe(system.id, self._subscriptions.pop(subject))
             self._plane.publish(system.id, subject, payload, reply=inbox)
-            if subject == PACK:
-                self._packs = self._plane.subscribe(system.id, PACK, self._message, queue=RESPONDERS)
+            self.subscribe()
             await done.wait()
         finally:
             self._plane.unsubscribe(system.id, subscription)
@@ -204,7 +207,7 @@ class ClaimsServices:
         """Asks a full resolver's peers for what it may have missed."""
         while True:
             await trio.sleep(self._book.interval_s)
-            if self._book.linked:
+            if self._book.linked and self._book.resolver.complete:
                 with self._facts.guard.around("comparing JWTs with other servers"):
                     await self._compare()
 

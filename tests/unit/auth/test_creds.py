@@ -60,3 +60,14 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         signer_from_seed(str(path))
     with pytest.raises(ConfigError, match="checksum"):
         signer_from_seed(SEED[:-1] + "A")
+
+
+def test_credentials_are_read_at_each_login(tmp_path: Path) -> None:
+    """A JWT that was renewed in its file is the one that the next login brings; one that cannot be read is not."""
+    path = tmp_path / "a.creds"
+    path.write_text(CREDS)
+    signer = signer_from_credentials(str(path))
+    path.write_text(CREDS.replace("eyJqdGkiOiJ", "bmV3ZXI"))
+    assert "eyJ0eXAiOiJKV1Qi.bmV3ZXI.c2ln-_A" == signer("nonce")["jwt"]
+    path.write_text("half a fi")
+    assert "eyJ0eXAiOiJKV1Qi.bmV3ZXI.c2ln-_A" == signer("nonce")["jwt"]

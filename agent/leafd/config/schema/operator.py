@@ -39,8 +39,9 @@ class Resolver(Section):
         "memory",
         "full: all JWTs are in the directory, as nsc push puts them there. cache: those that were asked for lately.",
         example="full",
+        takes=Takes.LIVE,
     )
-    dir: Text = option("", "The directory of the JWTs, one file an account.")
+    dir: Text = option("", "The directory of the JWTs, one file an account.", takes=Takes.LIVE)
     allow_delete: Flag = option(
         False, "May an operator delete accounts (nsc push --prune)? Their files are kept, renamed.", takes=Takes.LIVE
     )
@@ -53,7 +54,7 @@ class Resolver(Section):
     )
     limit: Number = option(0, "How many JWTs may be kept? 0: any number; of a cache, 10,000.", takes=Takes.LIVE, ge=0)
     ttl: Duration = option(0, "Of a cache: how long is a JWT kept that nobody asks for?", takes=Takes.LIVE, ge=0)
-    url: Text = option("", "The address that the account's key is appended to: URL(...) in short.")
+    url: Text = option("", "The address that the account's key is appended to: URL(...) in short.", takes=Takes.LIVE)
 
     def check(self) -> None:
         if self.type in ("full", "cache") and not self.dir:

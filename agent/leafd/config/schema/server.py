@@ -199,6 +199,7 @@ class ServerConfig(Section):
         "With operator: where the JWTs of accounts are found. MEMORY (those of resolver_preload), URL(http://...), or a"
         " block.",
         aliases=("account_resolver", "accounts_resolver"),
+        takes=Takes.LIVE,
         example="MEMORY",
     )
     resolver_preload: dict[str, Text] = option(
