@@ -28,7 +28,7 @@ void buffer_free(buffer_t *buffer) {
 
 /* The capacity to have for `needed` bytes. Small ones double; a large one is moved by its pages, so growing it often
  * costs little, and its spare capacity is a noticeable part of all memory. */
-static uint64_t larger(const buffer_t *buffer, uint64_t needed) {
+static uint64_t buffer_larger(const buffer_t *buffer, uint64_t needed) {
     uint64_t capacity = buffer->capacity > 0 ? buffer->capacity : FIRST_CAPACITY;
     while (capacity < needed) {
         uint64_t step = capacity < DOUBLES_BELOW ? capacity : capacity / 4;
@@ -37,9 +37,9 @@ static uint64_t larger(const buffer_t *buffer, uint64_t needed) {
     return capacity < buffer->max ? capacity : buffer->max;
 }
 
-static status_t grow(buffer_t *buffer, uint64_t more) {
+static status_t buffer_grow(buffer_t *buffer, uint64_t more) {
     share_t *share = buffer->share;
-    uint64_t capacity = larger(buffer, buffer->size + more);
+    uint64_t capacity = buffer_larger(buffer, buffer->size + more);
     if (share != NULL && !share_has(share, capacity - buffer->capacity)
         && share_has(share, buffer->size + more - buffer->capacity)) {
         capacity = buffer->size + more; /* what it needs is there, only nothing to spare */
@@ -51,7 +51,7 @@ static status_t grow(buffer_t *buffer, uint64_t more) {
         if (more <= buffer->capacity - buffer->size) {
             return STATUS_OK;
         }
-        capacity = larger(buffer, buffer->size + more);
+        capacity = buffer_larger(buffer, buffer->size + more);
     }
     if (capacity > SIZE_MAX) {
         return STATUS_NO_MEMORY;
@@ -74,7 +74,7 @@ status_t buffer_reserve(buffer_t *buffer, uint64_t more, uint8_t **place) {
         if (buffer->size > buffer->max || more > buffer->max - buffer->size) {
             return STATUS_FULL;
         }
-        status_t status = grow(buffer, more);
+        status_t status = buffer_grow(buffer, more);
         if (status != STATUS_OK) {
             return status;
         }

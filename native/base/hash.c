@@ -23,7 +23,7 @@ void hash_seed(uint64_t seed) {
     process_seed = seed;
 }
 
-static inline uint64_t fold(uint64_t a, uint64_t b) {
+static inline uint64_t hash_fold(uint64_t a, uint64_t b) {
 #ifdef __SIZEOF_INT128__
     __extension__ typedef unsigned __int128 product_t;
     product_t product = (product_t)a * b;
@@ -53,7 +53,7 @@ uint64_t hash_bytes(const void *at, size_t size) {
     size_t left = size;
     uint64_t state = process_seed ^ MIX_A;
     while (left > 16) {
-        state = fold(load_64(p) ^ MIX_B, load_64(p + 8) ^ state);
+        state = hash_fold(load_64(p) ^ MIX_B, load_64(p + 8) ^ state);
         p += 16;
         left -= 16;
     }
@@ -67,6 +67,6 @@ uint64_t hash_bytes(const void *at, size_t size) {
     } else if (left > 0) {
         a = (uint64_t)p[0] << 16 | (uint64_t)p[left / 2] << 8 | p[left - 1];
     }
-    state = fold(a ^ MIX_B, b ^ state);
-    return fold(state ^ MIX_A, (uint64_t)size ^ MIX_C ^ process_seed);
+    state = hash_fold(a ^ MIX_B, b ^ state);
+    return hash_fold(state ^ MIX_A, (uint64_t)size ^ MIX_C ^ process_seed);
 }

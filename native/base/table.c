@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-static uint32_t slot_of(const table_t *table, uint64_t id) {
+static uint32_t table_slot_of(const table_t *table, uint64_t id) {
     return (uint32_t)((id * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (table->size - 1);
 }
 
@@ -12,7 +12,7 @@ void *table_find(const table_t *table, uint64_t id) {
     if (table->count == 0) {
         return NULL;
     }
-    for (uint32_t i = slot_of(table, id);; i = (i + 1) & (table->size - 1)) {
+    for (uint32_t i = table_slot_of(table, id);; i = (i + 1) & (table->size - 1)) {
         const table_slot_t *slot = &table->slots[i];
         if (slot->value == NULL || slot->id == id) {
             return slot->value;
@@ -20,8 +20,8 @@ void *table_find(const table_t *table, uint64_t id) {
     }
 }
 
-static void place(table_t *table, uint64_t id, void *value) {
-    uint32_t i = slot_of(table, id);
+static void table_place(table_t *table, uint64_t id, void *value) {
+    uint32_t i = table_slot_of(table, id);
     while (table->slots[i].value != NULL && table->slots[i].id != id) {
         i = (i + 1) & (table->size - 1);
     }
@@ -40,13 +40,13 @@ status_t table_put(table_t *table, uint64_t id, void *value) {
         }
         for (uint32_t i = 0; i < table->size; i++) {
             if (table->slots[i].value != NULL) {
-                place(&grown, table->slots[i].id, table->slots[i].value);
+                table_place(&grown, table->slots[i].id, table->slots[i].value);
             }
         }
         free(table->slots);
         *table = grown;
     }
-    place(table, id, value);
+    table_place(table, id, value);
     return STATUS_OK;
 }
 
@@ -54,7 +54,7 @@ void table_drop(table_t *table, uint64_t id) {
     if (table_find(table, id) == NULL) {
         return;
     }
-    uint32_t i = slot_of(table, id);
+    uint32_t i = table_slot_of(table, id);
     while (table->slots[i].id != id || table->slots[i].value == NULL) {
         i = (i + 1) & (table->size - 1);
     }
@@ -64,7 +64,7 @@ void table_drop(table_t *table, uint64_t id) {
         table_slot_t moved = table->slots[j];
         table->slots[j] = (table_slot_t){0, NULL};
         table->count--;
-        place(table, moved.id, moved.value);
+        table_place(table, moved.id, moved.value);
     }
 }
 
