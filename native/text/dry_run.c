@@ -8,7 +8,7 @@
 
 #include "text/headers.h"
 
-static bool says(bytes_t value, const char *word) {
+static bool value_says(bytes_t value, const char *word) {
     return value.size == strlen(word) && strncasecmp((const char *)value.at, word, value.size) == 0;
 }
 
@@ -18,9 +18,9 @@ bool is_dry_run(bytes_t header) {
     /* Nearly no message has it: one search of the bytes, before they are read line by line. */
     if (memmem(header.at, header.size, only, sizeof(only) - 1) == NULL
         || !headers_find(header, BYTES_LITERAL("Nats-Trace-Only"), &value)
-        || !(says(value, "1") || says(value, "true") || says(value, "on"))) {
+        || !(value_says(value, "1") || value_says(value, "true") || value_says(value, "on"))) {
         return false;
     }
     return headers_find(header, BYTES_LITERAL("Nats-Trace-Dest"), &value) && value.size != 0
-           && !says(value, "trace disabled");
+           && !value_says(value, "trace disabled");
 }

@@ -28,7 +28,7 @@ static bool is_digit(uint8_t c) {
 
 /* One number with its unit; `total` grows by it. Digits of the fraction beyond what 64 bits hold are dropped, as Go
  * does. */
-static bool element(const uint8_t **cursor, const uint8_t *end, uint64_t *total) {
+static bool duration_element(const uint8_t **cursor, const uint8_t *end, uint64_t *total) {
     const uint8_t *at = *cursor;
     uint64_t whole = 0, fraction = 0;
     double scale = 1;
@@ -72,7 +72,7 @@ status_t duration_parse(bytes_t text, int64_t *ns) {
     if (at == end) return STATUS_INVALID;
     uint64_t total = 0;
     while (at < end) {
-        if (!element(&at, end, &total)) return STATUS_INVALID;
+        if (!duration_element(&at, end, &total)) return STATUS_INVALID;
     }
     if (total == TOTAL_MAX && !negative) return STATUS_INVALID;
     *ns = negative ? (int64_t)(0 - total) : (int64_t)total;
@@ -80,7 +80,7 @@ status_t duration_parse(bytes_t text, int64_t *ns) {
 }
 
 /* value / 10^digits without trailing zeros. */
-static uint8_t *decimal(uint8_t *to, uint64_t value, uint32_t digits) {
+static uint8_t *decimal_digits(uint8_t *to, uint64_t value, uint32_t digits) {
     uint64_t scale = 1;
     for (uint32_t i = 0; i < digits; i++) scale *= 10;
     to = decimal_write(to, value / scale);
@@ -103,8 +103,8 @@ uint32_t duration_format(int64_t ns, uint8_t to[DURATION_TEXT_MAX]) {
         at = decimal_write(at, left);
         return (uint32_t)(bytes_write(at, left == 0 ? BYTES_LITERAL("s") : BYTES_LITERAL("ns")) - to);
     }
-    if (left < 1000000) return (uint32_t)(bytes_write(decimal(at, left, 3), BYTES_LITERAL("\xc2\xb5s")) - to);
-    if (left < 1000000000) return (uint32_t)(bytes_write(decimal(at, left, 6), BYTES_LITERAL("ms")) - to);
+    if (left < 1000000) return (uint32_t)(bytes_write(decimal_digits(at, left, 3), BYTES_LITERAL("\xc2\xb5s")) - to);
+    if (left < 1000000000) return (uint32_t)(bytes_write(decimal_digits(at, left, 6), BYTES_LITERAL("ms")) - to);
     uint64_t minutes = left / UINT64_C(60000000000);
     if (minutes >= 60) {
         at = decimal_write(at, minutes / 60);
@@ -114,7 +114,7 @@ uint32_t duration_format(int64_t ns, uint8_t to[DURATION_TEXT_MAX]) {
         at = decimal_write(at, minutes % 60);
         *at++ = 'm';
     }
-    at = decimal(at, left % UINT64_C(60000000000), 9);
+    at = decimal_digits(at, left % UINT64_C(60000000000), 9);
     *at++ = 's';
     return (uint32_t)(at - to);
 }

@@ -11,7 +11,7 @@ static const uint32_t sha_k[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t rotate(uint32_t x, uint32_t by) {
+static uint32_t rotate_left(uint32_t x, uint32_t by) {
     return (x >> by) | (x << (32 - by));
 }
 
@@ -21,16 +21,16 @@ static void sha_block(uint32_t state[8], const uint8_t block[64]) {
         w[i] = load_be32(block + 4 * i);
     }
     for (uint32_t i = 16; i < 64; i++) {
-        uint32_t s0 = rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ (w[i - 15] >> 3);
-        uint32_t s1 = rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ (w[i - 2] >> 10);
+        uint32_t s0 = rotate_left(w[i - 15], 7) ^ rotate_left(w[i - 15], 18) ^ (w[i - 15] >> 3);
+        uint32_t s1 = rotate_left(w[i - 2], 17) ^ rotate_left(w[i - 2], 19) ^ (w[i - 2] >> 10);
         w[i] = w[i - 16] + s0 + w[i - 7] + s1;
     }
     uint32_t v[8];
     memcpy(v, state, sizeof(v));
     for (uint32_t i = 0; i < 64; i++) {
-        uint32_t s1 = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
+        uint32_t s1 = rotate_left(v[4], 6) ^ rotate_left(v[4], 11) ^ rotate_left(v[4], 25);
         uint32_t t1 = v[7] + s1 + ((v[4] & v[5]) ^ (~v[4] & v[6])) + sha_k[i] + w[i];
-        uint32_t s0 = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
+        uint32_t s0 = rotate_left(v[0], 2) ^ rotate_left(v[0], 13) ^ rotate_left(v[0], 22);
         uint32_t t2 = s0 + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof(*v));
         v[4] += t1;

@@ -32,7 +32,7 @@ static bool next_line(bytes_t block, uint32_t from, bytes_t *line, uint32_t *nex
     return false;
 }
 
-static bytes_t trim(bytes_t text) {
+static bytes_t trim_blanks(bytes_t text) {
     while (text.size > 0 && is_blank(text.at[0])) {
         text = bytes_of(text.at + 1, text.size - 1);
     }
@@ -60,7 +60,7 @@ bool headers_next(bytes_t block, uint32_t *cursor, bytes_t *name, bytes_t *value
         if (colon != NULL && colon != line.at) {
             uint32_t name_size = (uint32_t)(colon - line.at);
             *name = bytes_of(line.at, name_size);
-            *value = trim(bytes_of(colon + 1, line.size - name_size - 1));
+            *value = trim_blanks(bytes_of(colon + 1, line.size - name_size - 1));
             return true;
         }
     }
@@ -99,7 +99,7 @@ static status_t copy_kept(buffer_t *out, bytes_t block, bool (*drop)(bytes_t nam
     if (strip_status) {
         line = version;
     }
-    *empty = trim(line).size == version.size;
+    *empty = trim_blanks(line).size == version.size;
     status_t status = buffer_append(out, line.at, line.size);
     if (status == STATUS_OK) {
         status = buffer_append(out, crlf.at, crlf.size);

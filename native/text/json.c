@@ -30,7 +30,7 @@ static int utf8_size(const reader_t *reader) {
 }
 
 /* One character in single quotes, as Go shows it: UTF-8 as it is, control characters escaped. */
-static void quote(const reader_t *reader, char to[12]) {
+static void reader_quote(const reader_t *reader, char to[12]) {
     uint8_t c = *reader->at;
     if (c == '\'' || c == '\\') {
         (void)snprintf(to, 12, "'\\%c'", c);
@@ -45,15 +45,15 @@ static void quote(const reader_t *reader, char to[12]) {
     }
 }
 
-static bool fail(reader_t *reader, const char *where) {
+static bool reader_fail(reader_t *reader, const char *where) {
     if (reader->at >= reader->end) return fail_at_end(reader);
     char shown[12];
-    quote(reader, shown);
+    reader_quote(reader, shown);
     (void)snprintf(reader->error->text, sizeof reader->error->text, "invalid character %s %s", shown, where);
     return false;
 }
 
-static void skip_blanks(reader_t *reader) {
+static void reader_skip_white(reader_t *reader) {
     while (reader->at < reader->end
            && (*reader->at == ' ' || *reader->at == '\t' || *reader->at == '\r' || *reader->at == '\n')) {
         reader->at++;
@@ -85,14 +85,14 @@ static bool read_escape(reader_t *reader) {
     return false;
 }
 
-static bool read_string(reader_t *reader) {
+static bool reader_string(reader_t *reader) {
     reader->at++;
     while (reader->at < reader->end) {
         if (*reader->at == '"') {
             reader->at++;
             return true;
         }
-        if (*reader->at < 0x20) return fail(reader, "in string");
+        if (*reader->at < 0x20) return reader_fail(reader, "in string");
         if (*reader->at == '\\') {
             if (!read_escape(reader)) return false;
         } else {
@@ -103,7 +103,8 @@ static bool read_string(reader_t *reader) {
 }
 
 static bool read_digits(reader_t *reader) {
-    if (reader->at >= reader->end || *reader->at < '0' || *reader->at > '9') return fail(reader, "in numeric literal");
+    if (reader->at >= reader->end || *reader->at < '0' || *reader->at > '9')
+        return reader_fail(reader, "in numeric literal");
     while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9') reader->at++;
     return true;
 }
@@ -127,13 +128,13 @@ static bool read_number(reader_t *reader) {
     return true;
 }
 
-static bool read_word(reader_t *reader, const char *word) {
+static bool reader_word(reader_t *reader, const char *word) {
     for (const char *wanted = word; *wanted; wanted++, reader->at++) {
         if (reader->at >= reader->end) return fail_at_end(reader);
         if (*reader->at != (uint8_t)*wanted) {
             char where[48];
             (void)snprintf(where, sizeof where, "in literal %s (expecting '%c')", word, *wanted);
-            return fail(reader, where);
+            return reader_fail(reader, where);
         }
     }
     return true;
@@ -144,42 +145,42 @@ static bool read_value(reader_t *reader);
 static bool read_members(reader_t *reader, bool object) {
     uint8_t close = object ? '}' : ']';
     reader->at++;
-    skip_blanks(reader);
+    reader_skip_white(reader);
     if (reader->at < reader->end && *reader->at == close) {
         reader->at++;
         return true;
     }
     for (;;) {
-        skip_blanks(reader);
+        reader_skip_white(reader);
         if (object) {
             if (reader->at >= reader->end || *reader->at != '"')
-                return fail(reader, "looking for beginning of object key string");
-            if (!read_string(reader)) return false;
-            skip_blanks(reader);
-            if (reader->at >= reader->end || *reader->at != ':') return fail(reader, "after object key");
+                return reader_fail(reader, "looking for beginning of object key string");
+            if (!reader_string(reader)) return false;
+            reader_skip_white(reader);
+            if (reader->at >= reader->end || *reader->at != ':') return reader_fail(reader, "after object key");
             reader->at++;
         }
         if (!read_value(reader)) return false;
-        skip_blanks(reader);
+        reader_skip_white(reader);
         if (reader->at < reader->end && *reader->at == close) {
             reader->at++;
             return true;
         }
         if (reader->at >= reader->end || *reader->at != ',') {
-            return fail(reader, object ? "after object key:value pair" : "after array element");
+            return reader_fail(reader, object ? "after object key:value pair" : "after array element");
         }
         reader->at++;
     }
 }
 
 static bool read_value(reader_t *reader) {
-    skip_blanks(reader);
+    reader_skip_white(reader);
     if (reader->at >= reader->end) return fail_at_end(reader);
     switch (*reader->at) {
-    case '"': return read_string(reader);
-    case 't': return read_word(reader, "true");
-    case 'f': return read_word(reader, "false");
-    case 'n': return read_word(reader, "null");
+    case '"': return reader_string(reader);
+    case 't': return reader_word(reader, "true");
+    case 'f': return reader_word(reader, "false");
+    case 'n': return reader_word(reader, "null");
     case '-': return read_number(reader);
     case '{':
     case '[':
@@ -192,7 +193,7 @@ static bool read_value(reader_t *reader) {
         return true;
     default:
         if (*reader->at >= '0' && *reader->at <= '9') return read_number(reader);
-        return fail(reader, "looking for beginning of value");
+        return reader_fail(reader, "looking for beginning of value");
     }
 }
 
@@ -204,11 +205,11 @@ bool json_valid(bytes_t text, json_error_t *error) {
     reader_t reader = {.at = text.at, .end = text.at + text.size, .error = error};
     error->text[0] = 0;
     if (!read_value(&reader)) return false;
-    skip_blanks(&reader);
-    return reader.at == reader.end || fail(&reader, "after top-level value");
+    reader_skip_white(&reader);
+    return reader.at == reader.end || reader_fail(&reader, "after top-level value");
 }
 
-static json_kind_t kind_of(uint8_t first) {
+static json_kind_t json_kind_of(uint8_t first) {
     switch (first) {
     case '{': return JSON_OBJECT;
     case '[': return JSON_ARRAY;
@@ -223,20 +224,20 @@ static json_kind_t kind_of(uint8_t first) {
 bool json_next(bytes_t object, uint32_t *at, json_field_t *field) {
     json_error_t unused;
     reader_t reader = {.at = object.at + *at, .end = object.at + object.size, .error = &unused};
-    skip_blanks(&reader);
+    reader_skip_white(&reader);
     if (reader.at < reader.end && *reader.at == (*at == 0 ? '{' : ',')) reader.at++;
-    skip_blanks(&reader);
+    reader_skip_white(&reader);
     if (reader.at >= reader.end || *reader.at != '"') return false;
     const uint8_t *start = reader.at + 1;
-    if (!read_string(&reader)) return false;
+    if (!reader_string(&reader)) return false;
     field->name = bytes_of(start, (uint32_t)(reader.at - 1 - start));
-    skip_blanks(&reader);
+    reader_skip_white(&reader);
     if (reader.at >= reader.end) return false;
     reader.at++; /* the colon */
-    skip_blanks(&reader);
+    reader_skip_white(&reader);
     if (reader.at >= reader.end) return false;
     start = reader.at;
-    field->kind = kind_of(*start);
+    field->kind = json_kind_of(*start);
     if (!read_value(&reader)) return false;
     field->value = bytes_of(start, (uint32_t)(reader.at - start));
     if (field->kind == JSON_STRING) field->value = bytes_of(start + 1, field->value.size - 2);

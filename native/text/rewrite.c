@@ -11,7 +11,7 @@ typedef struct output {
     bool full;
 } output_t;
 
-static void put(output_t *output, bytes_t token) {
+static void output_put(output_t *output, bytes_t token) {
     uint32_t dot = output->size != 0;
     if (output->full || token.size > output->max - output->size || output->max - output->size - token.size < dot) {
         output->full = true;
@@ -24,7 +24,7 @@ static void put(output_t *output, bytes_t token) {
     output->size += token.size;
 }
 
-static status_t finish(const output_t *output, uint32_t *size) {
+static status_t output_finish(const output_t *output, uint32_t *size) {
     *size = output->full ? 0 : output->size;
     return output->full ? STATUS_FULL : STATUS_OK;
 }
@@ -100,8 +100,8 @@ status_t rewrite_subject(const rewrite_t *rewrite, bytes_t subject, uint8_t *out
     output_t output = {.at = out, .max = max};
     *size = 0;
     if (rewrite->same) {
-        put(&output, subject);
-        return finish(&output, size);
+        output_put(&output, subject);
+        return output_finish(&output, size);
     }
     bytes_t values[REWRITE_WILDCARDS_MAX];
     if (!read_values(rewrite->from, subject, values)) {
@@ -111,9 +111,9 @@ status_t rewrite_subject(const rewrite_t *rewrite, bytes_t subject, uint8_t *out
     for (token_walk_t walk = tokens_of(rewrite->to); !walk.done;) {
         bytes_t token = tokens_next(&walk);
         bool wild = token_is(token, '*') || (token_is(token, '>') && walk.done);
-        put(&output, wild ? values[rewrite->order[wildcard++]] : token);
+        output_put(&output, wild ? values[rewrite->order[wildcard++]] : token);
     }
-    return finish(&output, size);
+    return output_finish(&output, size);
 }
 
 status_t rewrite_common(bytes_t a, bytes_t b, uint8_t *out, uint32_t max, uint32_t *size) {
@@ -124,17 +124,17 @@ status_t rewrite_common(bytes_t a, bytes_t b, uint8_t *out, uint32_t max, uint32
         bytes_t rest_a = tokens_rest(&wa), rest_b = tokens_rest(&wb);
         bytes_t token_a = tokens_next(&wa), token_b = tokens_next(&wb);
         if (token_is(token_a, '>') && wa.done) {
-            put(&output, rest_b);
-            return finish(&output, size);
+            output_put(&output, rest_b);
+            return output_finish(&output, size);
         }
         if (token_is(token_b, '>') && wb.done) {
-            put(&output, rest_a);
-            return finish(&output, size);
+            output_put(&output, rest_a);
+            return output_finish(&output, size);
         }
         if (!token_is(token_a, '*') && !token_is(token_b, '*') && !bytes_equal(token_a, token_b)) {
             return STATUS_NOT_FOUND;
         }
-        put(&output, token_is(token_a, '*') ? token_b : token_a);
+        output_put(&output, token_is(token_a, '*') ? token_b : token_a);
     }
-    return wa.done && wb.done ? finish(&output, size) : STATUS_NOT_FOUND;
+    return wa.done && wb.done ? output_finish(&output, size) : STATUS_NOT_FOUND;
 }

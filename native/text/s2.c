@@ -13,7 +13,7 @@ typedef struct decoding {
 } decoding_t;
 
 /* count little-endian bytes, at most 4. */
-static bool take_number(decoding_t *decoding, uint32_t count, uint32_t *number) {
+static bool s2_number(decoding_t *decoding, uint32_t count, uint32_t *number) {
     if (decoding->left < count) {
         return false;
     }
@@ -30,7 +30,7 @@ static bool take_length(decoding_t *decoding, uint32_t *size) {
     uint64_t length = 0;
     for (uint32_t i = 0; i < LENGTH_BYTES_MAX; i++) {
         uint32_t byte;
-        if (!take_number(decoding, 1, &byte)) {
+        if (!s2_number(decoding, 1, &byte)) {
             return false;
         }
         length |= (uint64_t)(byte & 0x7f) << (7 * i);
@@ -42,9 +42,9 @@ static bool take_length(decoding_t *decoding, uint32_t *size) {
     return false;
 }
 
-static bool literal(decoding_t *decoding, uint32_t tag) {
+static bool s2_literal(decoding_t *decoding, uint32_t tag) {
     uint32_t length = tag >> 2;
-    if (length >= 60 && !take_number(decoding, length - 59, &length)) {
+    if (length >= 60 && !s2_number(decoding, length - 59, &length)) {
         return false;
     }
     if (length >= decoding->left || length >= decoding->out_size - decoding->written) {
@@ -58,7 +58,7 @@ static bool literal(decoding_t *decoding, uint32_t tag) {
     return true;
 }
 
-static bool copy(decoding_t *decoding, uint32_t offset, uint32_t length) {
+static bool s2_copy(decoding_t *decoding, uint32_t offset, uint32_t length) {
     if (offset == 0 || offset > decoding->written || length > decoding->out_size - decoding->written) {
         return false;
     }
@@ -77,34 +77,34 @@ static bool copy(decoding_t *decoding, uint32_t offset, uint32_t length) {
 }
 
 /* The offset is that of the last copy; the length may be anything up to 16 MiB. */
-static bool repeat(decoding_t *decoding, uint32_t length) {
+static bool s2_repeat(decoding_t *decoding, uint32_t length) {
     static const uint32_t base[3] = {4, 1u << 8, 1u << 16};
     if (length >= 5) {
         uint32_t bytes = length - 4;
-        if (!take_number(decoding, bytes, &length)) {
+        if (!s2_number(decoding, bytes, &length)) {
             return false;
         }
         length += base[bytes - 1];
     }
-    return copy(decoding, decoding->offset, length + 4);
+    return s2_copy(decoding, decoding->offset, length + 4);
 }
 
-static bool element(decoding_t *decoding) {
+static bool s2_element(decoding_t *decoding) {
     uint32_t tag, offset;
-    if (!take_number(decoding, 1, &tag)) {
+    if (!s2_number(decoding, 1, &tag)) {
         return false;
     }
     switch (tag & 3u) {
-    case 0: return literal(decoding, tag);
+    case 0: return s2_literal(decoding, tag);
     case 1: {
-        if (!take_number(decoding, 1, &offset)) {
+        if (!s2_number(decoding, 1, &offset)) {
             return false;
         }
         offset |= (tag & 0xe0u) << 3;
         uint32_t length = (tag >> 2) & 7u;
-        return offset == 0 ? repeat(decoding, length) : copy(decoding, offset, length + 4);
+        return offset == 0 ? s2_repeat(decoding, length) : s2_copy(decoding, offset, length + 4);
     }
-    default: return take_number(decoding, (tag & 3u) == 2 ? 2 : 4, &offset) && copy(decoding, offset, 1 + (tag >> 2));
+    default: return s2_number(decoding, (tag & 3u) == 2 ? 2 : 4, &offset) && s2_copy(decoding, offset, 1 + (tag >> 2));
     }
 }
 
@@ -120,7 +120,7 @@ status_t s2_decode(bytes_t block, uint8_t *out, uint32_t out_size) {
         return STATUS_CORRUPT;
     }
     while (decoding.left > 0) {
-        if (!element(&decoding)) {
+        if (!s2_element(&decoding)) {
             return STATUS_CORRUPT;
         }
     }

@@ -37,7 +37,7 @@ static const field_t fields[FIELDS] = {{0, 59, NULL}, {0, 59, NULL},        {0, 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* Cuts the text off at the separator; the rest is behind it. false: there was none, *part is all. */
-static bool split(bytes_t text, char separator, bytes_t *part, bytes_t *rest) {
+static bool text_split(bytes_t text, char separator, bytes_t *part, bytes_t *rest) {
     const uint8_t *at = text.size > 0 ? memchr(text.at, separator, text.size) : NULL;
     if (at == NULL) {
         *part = text;
@@ -50,7 +50,7 @@ static bool split(bytes_t text, char separator, bytes_t *part, bytes_t *rest) {
     return true;
 }
 
-static bool number(bytes_t text, uint64_t *out) {
+static bool cron_number(bytes_t text, uint64_t *out) {
     if (text.size > 1 && text.at[0] == '+') {
         text = bytes_of(text.at + 1, text.size - 1);
     }
@@ -66,15 +66,15 @@ static bool number_or_name(const field_t *field, bytes_t text, uint64_t *out) {
             }
         }
     }
-    return number(text, out);
+    return cron_number(text, out);
 }
 
 /* value, low-high, * or ?, each perhaps with /step */
 static bool read_range(const field_t *field, bytes_t text, uint64_t *bits) {
     bytes_t range, step_text, low_text, high_text, more;
     uint64_t low = field->low, high = field->high, step = 1, star = 0;
-    bool stepped = split(text, '/', &range, &step_text);
-    bool single = !split(range, '-', &low_text, &high_text);
+    bool stepped = text_split(text, '/', &range, &step_text);
+    bool single = !text_split(range, '-', &low_text, &high_text);
     if (bytes_equal(low_text, BYTES_LITERAL("*")) || bytes_equal(low_text, BYTES_LITERAL("?"))) {
         star = STAR;
     } else {
@@ -82,12 +82,12 @@ static bool read_range(const field_t *field, bytes_t text, uint64_t *bits) {
             return false;
         }
         high = low;
-        if (!single && (split(high_text, '-', &high_text, &more) || !number_or_name(field, high_text, &high))) {
+        if (!single && (text_split(high_text, '-', &high_text, &more) || !number_or_name(field, high_text, &high))) {
             return false;
         }
     }
     if (stepped) {
-        if (!number(step_text, &step) || step == 0) {
+        if (!cron_number(step_text, &step) || step == 0) {
             return false;
         }
         high = single ? field->high : high;
@@ -103,12 +103,12 @@ static bool read_range(const field_t *field, bytes_t text, uint64_t *bits) {
     return true;
 }
 
-static bool read_field(const field_t *field, bytes_t text, uint64_t *bits) {
+static bool cron_field(const field_t *field, bytes_t text, uint64_t *bits) {
     bool more = true;
     *bits = 0;
     while (more) {
         bytes_t part;
-        more = split(text, ',', &part, &text);
+        more = text_split(text, ',', &part, &text);
         if (part.size > 0 && !read_range(field, part, bits)) {
             return false;
         }
@@ -136,7 +136,7 @@ static bool read_cron(bytes_t text, uint64_t bits[FIELDS]) {
         while (at < text.size && !is_white(text.at[at])) {
             at++;
         }
-        if (count == FIELDS || !read_field(&fields[count], bytes_of(text.at + from, at - from), &bits[count])) {
+        if (count == FIELDS || !cron_field(&fields[count], bytes_of(text.at + from, at - from), &bits[count])) {
             return false;
         }
         count++;
@@ -180,12 +180,12 @@ static void move_to_date(search_t *search, int64_t year, int64_t month, int64_t 
     move_to(search, local - offset);
 }
 
-static bool has(uint64_t bits, int64_t value) {
+static bool bits_have(uint64_t bits, int64_t value) {
     return (bits >> value & 1) != 0;
 }
 
 static bool day_matches(const uint64_t bits[FIELDS], const local_t *local) {
-    bool day = has(bits[DAY], local->day), weekday = has(bits[WEEKDAY], local->weekday);
+    bool day = bits_have(bits[DAY], local->day), weekday = bits_have(bits[WEEKDAY], local->weekday);
     return ((bits[DAY] | bits[WEEKDAY]) & STAR) != 0 ? day && weekday : day || weekday;
 }
 
@@ -196,7 +196,7 @@ static int64_t second_of_day(const local_t *local) {
 /* The three larger fields. false: wrapped, look from the top again. */
 static bool settle_date(search_t *search, const uint64_t bits[FIELDS]) {
     local_t *local = &search->local;
-    while (!has(bits[MONTH], local->month)) {
+    while (!bits_have(bits[MONTH], local->month)) {
         if (!search->begun) {
             search->begun = true;
             move_to_date(search, local->year, local->month, 1, 0);
@@ -216,7 +216,7 @@ static bool settle_date(search_t *search, const uint64_t bits[FIELDS]) {
             return false;
         }
     }
-    while (!has(bits[HOUR], local->hour)) {
+    while (!bits_have(bits[HOUR], local->hour)) {
         if (!search->begun) {
             search->begun = true;
             move_to_date(search, local->year, local->month, local->day, local->hour * 3600);
@@ -231,7 +231,7 @@ static bool settle_date(search_t *search, const uint64_t bits[FIELDS]) {
 
 static bool settle_time(search_t *search, const uint64_t bits[FIELDS]) {
     local_t *local = &search->local;
-    while (!has(bits[MINUTE], local->minute)) {
+    while (!bits_have(bits[MINUTE], local->minute)) {
         if (!search->begun) {
             search->begun = true;
             move_to(search, search->at - search->at % 60);
@@ -241,7 +241,7 @@ static bool settle_time(search_t *search, const uint64_t bits[FIELDS]) {
             return false;
         }
     }
-    while (!has(bits[SECOND], local->second)) {
+    while (!bits_have(bits[SECOND], local->second)) {
         search->begun = true;
         move_to(search, search->at + 1);
         if (local->second == 0) {
@@ -281,7 +281,7 @@ static bytes_t cron_of(bytes_t pattern) {
     return pattern;
 }
 
-static int64_t rounded(int64_t ns) {
+static int64_t whole_seconds(int64_t ns) {
     int64_t half = ns + NS_PER_SECOND / 2;
     return half - (half % NS_PER_SECOND + NS_PER_SECOND) % NS_PER_SECOND;
 }
@@ -302,14 +302,14 @@ bool schedule_next(bytes_t pattern, const zone_t *zone, int64_t base_ns, int64_t
         if (zone != NULL || duration_parse(bytes_after(pattern, 7), &every) != STATUS_OK || every < NS_PER_SECOND) {
             return false;
         }
-        int64_t from = rounded(base_ns);
+        int64_t from = whole_seconds(base_ns);
         if (__builtin_add_overflow(from, every, next_ns)) {
             return false;
         }
-        return *next_ns >= now_ns || !__builtin_add_overflow(rounded(now_ns), every, next_ns);
+        return *next_ns >= now_ns || !__builtin_add_overflow(whole_seconds(now_ns), every, next_ns);
     }
     if (!read_cron(cron_of(pattern), bits) || !cron_next(bits, zone, base_ns, next_ns)) {
         return false;
     }
-    return *next_ns >= now_ns || cron_next(bits, zone, rounded(now_ns), next_ns);
+    return *next_ns >= now_ns || cron_next(bits, zone, whole_seconds(now_ns), next_ns);
 }

@@ -17,7 +17,7 @@ static bool has_separator(bytes_t token) {
     return false;
 }
 
-static bool valid(bytes_t subject, bool wildcards) {
+static bool subject_is_valid(bytes_t subject, bool wildcards) {
     if (subject.size == 0) {
         return false;
     }
@@ -38,11 +38,11 @@ static bool valid(bytes_t subject, bool wildcards) {
 }
 
 bool subject_valid_pattern(bytes_t subject) {
-    return valid(subject, true);
+    return subject_is_valid(subject, true);
 }
 
 bool subject_valid_literal(bytes_t subject) {
-    return valid(subject, false);
+    return subject_is_valid(subject, false);
 }
 
 bool subject_has_wildcard(bytes_t pattern) {

@@ -10,7 +10,7 @@
 
 /* The end of a token sorts before every byte of one, so that a token's patterns are not parted by those of a longer
  * token. */
-static uint32_t rank(uint8_t c) {
+static uint32_t byte_rank(uint8_t c) {
     return c == '.' ? 0 : c + 1u;
 }
 
@@ -24,7 +24,7 @@ static int by_tokens(const void *left, const void *right) {
     if (i == shorter) {
         return a->size == b->size ? 0 : a->size < b->size ? -1 : 1;
     }
-    return rank(a->at[i]) < rank(b->at[i]) ? -1 : 1;
+    return byte_rank(a->at[i]) < byte_rank(b->at[i]) ? -1 : 1;
 }
 
 /* Valid, and no deeper than the walks below go. */
@@ -67,7 +67,7 @@ static int compare_at(bytes_t pattern, uint32_t depth, bytes_t token) {
             return -1;
         }
         if (pattern.at[depth + i] != token.at[i]) {
-            return rank(pattern.at[depth + i]) < rank(token.at[i]) ? -1 : 1;
+            return byte_rank(pattern.at[depth + i]) < byte_rank(token.at[i]) ? -1 : 1;
         }
     }
     uint32_t end = depth + token.size;
@@ -75,7 +75,7 @@ static int compare_at(bytes_t pattern, uint32_t depth, bytes_t token) {
 }
 
 /* The first in [from, to) whose token compares above `order`. */
-static uint32_t bisect(const subject_set_t *set, uint32_t from, range_t range, bytes_t token, int order) {
+static uint32_t range_bisect(const subject_set_t *set, uint32_t from, range_t range, bytes_t token, int order) {
     uint32_t to = range.to;
     while (from < to) {
         uint32_t middle = from + (to - from) / 2;
@@ -89,12 +89,13 @@ static uint32_t bisect(const subject_set_t *set, uint32_t from, range_t range, b
 }
 
 /* Those of the range that go on with the token. false: none. */
-static bool narrow(const subject_set_t *set, range_t range, bytes_t token, range_t *out) {
-    uint32_t from = bisect(set, range.from, range, token, -1);
+static bool range_narrow(const subject_set_t *set, range_t range, bytes_t token, range_t *out) {
+    uint32_t from = range_bisect(set, range.from, range, token, -1);
     if (from == range.to || compare_at(set->at[from], range.depth, token) != 0) {
         return false;
     }
-    *out = (range_t){.from = from, .to = bisect(set, from + 1, range, token, 0), .depth = range.depth + token.size + 1};
+    *out = (range_t){
+        .from = from, .to = range_bisect(set, from + 1, range, token, 0), .depth = range.depth + token.size + 1};
     return true;
 }
 
@@ -119,13 +120,13 @@ static bool is_wildcard(bytes_t token, uint8_t wildcard) {
 
 static bool has_rest(const subject_set_t *set, range_t range) {
     range_t rest;
-    return narrow(set, range, BYTES_LITERAL(">"), &rest);
+    return range_narrow(set, range, BYTES_LITERAL(">"), &rest);
 }
 
 /* ---- questions --------------------------------------------------------------------------------------------------- */
 
 /* literal: a '>' at the end of the subject is a token as any other. No token of it is empty. */
-static bool covered(const subject_set_t *set, range_t range, bytes_t left, bool literal) {
+static bool range_covers(const subject_set_t *set, range_t range, bytes_t left, bool literal) {
     for (;;) {
         if (has_rest(set, range)) {
             return true;
@@ -136,11 +137,11 @@ static bool covered(const subject_set_t *set, range_t range, bytes_t left, bool 
             return false;
         }
         range_t below;
-        if (!is_wildcard(token, '*') && narrow(set, range, BYTES_LITERAL("*"), &below)
-            && (last ? has_end(set, below) : covered(set, below, left, literal))) {
+        if (!is_wildcard(token, '*') && range_narrow(set, range, BYTES_LITERAL("*"), &below)
+            && (last ? has_end(set, below) : range_covers(set, below, left, literal))) {
             return true;
         }
-        if (!narrow(set, range, token, &range)) {
+        if (!range_narrow(set, range, token, &range)) {
             return false;
         }
         if (last) {
@@ -149,18 +150,18 @@ static bool covered(const subject_set_t *set, range_t range, bytes_t left, bool 
     }
 }
 
-static bool collided(const subject_set_t *set, range_t range, bytes_t left);
+static bool range_collides(const subject_set_t *set, range_t range, bytes_t left);
 
 /* All tokens of the range, one after the other. */
 static bool any_collided(const subject_set_t *set, range_t range, bytes_t left) {
-    uint32_t from = bisect(set, range.from, range, BYTES_NONE, -1);
+    uint32_t from = range_bisect(set, range.from, range, BYTES_NONE, -1);
     while (from < range.to) {
         bytes_t pattern = set->at[from];
         bytes_t rest = bytes_of(pattern.at + range.depth, pattern.size - range.depth);
         bytes_t token = next_token(&rest);
         range_t below = {
-            .from = from, .to = bisect(set, from + 1, range, token, 0), .depth = range.depth + token.size + 1};
-        if (left.at == NULL ? has_end(set, below) : collided(set, below, left)) {
+            .from = from, .to = range_bisect(set, from + 1, range, token, 0), .depth = range.depth + token.size + 1};
+        if (left.at == NULL ? has_end(set, below) : range_collides(set, below, left)) {
             return true;
         }
         from = below.to;
@@ -168,7 +169,7 @@ static bool any_collided(const subject_set_t *set, range_t range, bytes_t left) 
     return false;
 }
 
-static bool collided(const subject_set_t *set, range_t range, bytes_t left) {
+static bool range_collides(const subject_set_t *set, range_t range, bytes_t left) {
     for (;;) {
         if (has_rest(set, range)) {
             return true;
@@ -182,11 +183,11 @@ static bool collided(const subject_set_t *set, range_t range, bytes_t left) {
             return set->at[range.to - 1].size >= range.depth;
         }
         range_t below;
-        if (narrow(set, range, BYTES_LITERAL("*"), &below)
-            && (last ? has_end(set, below) : collided(set, below, left))) {
+        if (range_narrow(set, range, BYTES_LITERAL("*"), &below)
+            && (last ? has_end(set, below) : range_collides(set, below, left))) {
             return true;
         }
-        if (!narrow(set, range, token, &range)) {
+        if (!range_narrow(set, range, token, &range)) {
             return false;
         }
         if (last) {
@@ -205,7 +206,7 @@ bool subject_set_matches(const subject_set_t *set, bytes_t literal) {
             return true;
         }
     }
-    return set->sorted != 0 && !subject_has_empty_token(literal) && covered(set, all_of(set), literal, true);
+    return set->sorted != 0 && !subject_has_empty_token(literal) && range_covers(set, all_of(set), literal, true);
 }
 
 bool subject_set_covers(const subject_set_t *set, bytes_t pattern) {
@@ -214,7 +215,7 @@ bool subject_set_covers(const subject_set_t *set, bytes_t pattern) {
             return true;
         }
     }
-    return set->sorted != 0 && !subject_has_empty_token(pattern) && covered(set, all_of(set), pattern, false);
+    return set->sorted != 0 && !subject_has_empty_token(pattern) && range_covers(set, all_of(set), pattern, false);
 }
 
 bool subject_set_collides(const subject_set_t *set, bytes_t pattern) {
@@ -225,5 +226,5 @@ bool subject_set_collides(const subject_set_t *set, bytes_t pattern) {
             return true;
         }
     }
-    return valid && collided(set, all_of(set), pattern);
+    return valid && range_collides(set, all_of(set), pattern);
 }

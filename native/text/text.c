@@ -25,7 +25,7 @@ void text_add_number(text_t *text, uint64_t number) {
 }
 
 /* How many bytes the character at the front has, and which it is; 0: it is no UTF-8. */
-static uint32_t character(bytes_t raw, uint32_t *code) {
+static uint32_t utf8_character(bytes_t raw, uint32_t *code) {
     static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
     uint8_t first = raw.at[0];
     uint32_t size = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
@@ -61,7 +61,7 @@ void text_add_shown(text_t *text, bytes_t raw) {
     for (uint32_t at = 0; at < raw.size;) {
         uint32_t code = 0;
         bytes_t left = bytes_of(raw.at + at, raw.size - at);
-        uint32_t size = character(left, &code);
+        uint32_t size = utf8_character(left, &code);
         if (size == 0) {
             add_code(text, "\\x", left.at[0], 2);
             size = 1;

@@ -29,7 +29,7 @@ void date_from_days(int64_t days, int64_t *year, int64_t *month, int64_t *day) {
     *year = year_of_era + era * 400 + (*month <= 2);
 }
 
-static uint8_t *digits(uint8_t *to, int64_t value, uint32_t count) {
+static uint8_t *time_digits(uint8_t *to, int64_t value, uint32_t count) {
     for (uint32_t i = count; i > 0; i--) {
         to[i - 1] = (uint8_t)('0' + value % 10);
         value /= 10;
@@ -46,20 +46,20 @@ uint32_t time_format(int64_t ns, uint8_t to[TIME_TEXT_MAX]) {
     second += second < 0 ? SECONDS_PER_DAY : 0;
     int64_t year, month, day;
     date_from_days(days, &year, &month, &day);
-    uint8_t *at = digits(to, year, 4);
+    uint8_t *at = time_digits(to, year, 4);
     *at++ = '-';
-    at = digits(at, month, 2);
+    at = time_digits(at, month, 2);
     *at++ = '-';
-    at = digits(at, day, 2);
+    at = time_digits(at, day, 2);
     *at++ = 'T';
-    at = digits(at, second / 3600, 2);
+    at = time_digits(at, second / 3600, 2);
     *at++ = ':';
-    at = digits(at, second / 60 % 60, 2);
+    at = time_digits(at, second / 60 % 60, 2);
     *at++ = ':';
-    at = digits(at, second % 60, 2);
+    at = time_digits(at, second % 60, 2);
     if (fraction != 0) {
         *at++ = '.';
-        at = digits(at, fraction, 9);
+        at = time_digits(at, fraction, 9);
         while (at[-1] == '0') {
             at--;
         }
@@ -69,7 +69,7 @@ uint32_t time_format(int64_t ns, uint8_t to[TIME_TEXT_MAX]) {
 }
 
 /* `count` digits at *text, cut off its front. */
-static bool take_number(bytes_t *text, uint32_t count, int64_t *out) {
+static bool time_number(bytes_t *text, uint32_t count, int64_t *out) {
     uint32_t value;
     uint32_t taken = decimal_take(text, count, &value);
     *out = value;
@@ -96,8 +96,8 @@ static bool take_zone(bytes_t *text, int64_t *seconds) {
     }
     bool east = bytes_take(text, '+');
     int64_t hour, minute;
-    if ((!east && !bytes_take(text, '-')) || !take_number(text, 2, &hour) || !bytes_take(text, ':')
-        || !take_number(text, 2, &minute)) {
+    if ((!east && !bytes_take(text, '-')) || !time_number(text, 2, &hour) || !bytes_take(text, ':')
+        || !time_number(text, 2, &minute)) {
         return false;
     }
     if (hour > 23 || minute > 59) {
@@ -109,10 +109,10 @@ static bool take_zone(bytes_t *text, int64_t *seconds) {
 
 bool time_parse(bytes_t text, int64_t *ns) {
     int64_t year, month, day, hour, minute, second, fraction = 0, zone;
-    if (!take_number(&text, 4, &year) || !bytes_take(&text, '-') || !take_number(&text, 2, &month)
-        || !bytes_take(&text, '-') || !take_number(&text, 2, &day) || !bytes_take(&text, 'T')
-        || !take_number(&text, 2, &hour) || !bytes_take(&text, ':') || !take_number(&text, 2, &minute)
-        || !bytes_take(&text, ':') || !take_number(&text, 2, &second)) {
+    if (!time_number(&text, 4, &year) || !bytes_take(&text, '-') || !time_number(&text, 2, &month)
+        || !bytes_take(&text, '-') || !time_number(&text, 2, &day) || !bytes_take(&text, 'T')
+        || !time_number(&text, 2, &hour) || !bytes_take(&text, ':') || !time_number(&text, 2, &minute)
+        || !bytes_take(&text, ':') || !time_number(&text, 2, &second)) {
         return false;
     }
     if (bytes_take(&text, '.') && !take_fraction(&text, &fraction)) {

@@ -36,7 +36,7 @@ static uint32_t skip_name(bytes_t text, uint32_t at, const char *name) {
     return at;
 }
 
-static bool closes(bytes_t token, uint32_t at) {
+static bool token_closes(bytes_t token, uint32_t at) {
     if (token.at[at] != ')') {
         return false;
     }
@@ -60,7 +60,7 @@ static bool find_call(bytes_t token, const char *name, bytes_t *arguments) {
             end++;
         }
         while (end-- > open) {
-            if (closes(token, end)) {
+            if (token_closes(token, end)) {
                 *arguments = bytes_of(token.at + open, end - open);
                 return true;
             }
@@ -125,7 +125,7 @@ static status_t compile_wildcard(const transform_t *transform, piece_t *piece, b
 }
 
 /* What does not fit 32 bits from below wraps around, what does not from above is refused: as in the reference. */
-static bool modulus(bytes_t argument, int32_t *out) {
+static bool argument_modulus(bytes_t argument, int32_t *out) {
     int64_t number;
     if (!argument_number(argument, &number) || number > INT32_MAX) {
         return false;
@@ -138,7 +138,7 @@ static bool modulus(bytes_t argument, int32_t *out) {
 static status_t compile_partition(const transform_t *transform, piece_t *piece, bytes_t arguments) {
     bool wildcards = transform->wildcards != 0 || token_is(transform->source_tokens[transform->source_count - 1], '>');
     bool more;
-    if (!modulus(next_argument(&arguments, &more), &piece->number)) {
+    if (!argument_modulus(next_argument(&arguments, &more), &piece->number)) {
         return STATUS_INVALID;
     }
     status_t status = more ? piece_room(piece, arguments.size + 1) : STATUS_OK;
@@ -157,7 +157,7 @@ static status_t compile_random(const transform_t *transform, piece_t *piece, byt
     (void)transform;
     bool more;
     bytes_t argument = next_argument(&arguments, &more);
-    return more || !modulus(argument, &piece->number) ? STATUS_INVALID : STATUS_OK;
+    return more || !argument_modulus(argument, &piece->number) ? STATUS_INVALID : STATUS_OK;
 }
 
 static status_t compile_cut(const transform_t *transform, piece_t *piece, bytes_t arguments) {

@@ -42,7 +42,7 @@ typedef struct writer {
     bool full;
 } writer_t;
 
-static void put(writer_t *writer, bytes_t part) {
+static void writer_put(writer_t *writer, bytes_t part) {
     if (writer->full || part.size > writer->max - writer->size) {
         writer->full = true;
         return;
@@ -54,7 +54,7 @@ static void put(writer_t *writer, bytes_t part) {
 }
 
 static void put_dot(writer_t *writer) {
-    put(writer, BYTES_LITERAL("."));
+    writer_put(writer, BYTES_LITERAL("."));
 }
 
 static void put_number(writer_t *writer, uint32_t number) {
@@ -64,11 +64,11 @@ static void put_number(writer_t *writer, uint32_t number) {
         digits[--at] = (uint8_t)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    put(writer, bytes_of(digits + at, (uint32_t)sizeof(digits) - at));
+    writer_put(writer, bytes_of(digits + at, (uint32_t)sizeof(digits) - at));
 }
 
 /* FNV-1a of 32 bits: what partitions are made of everywhere in NATS. */
-static uint32_t fnv(uint32_t hash, bytes_t text) {
+static uint32_t fnv1a(uint32_t hash, bytes_t text) {
     for (uint32_t i = 0; i < text.size; i++) {
         hash = (hash ^ text.at[i]) * UINT32_C(16777619);
     }
@@ -78,10 +78,10 @@ static uint32_t fnv(uint32_t hash, bytes_t text) {
 static void put_partition(writer_t *writer, const piece_t *piece, const cut_t *cut) {
     uint32_t hash = UINT32_C(2166136261);
     for (uint32_t i = 0; i < piece->count; i++) {
-        hash = fnv(hash, cut->token[piece->tokens[i]]);
+        hash = fnv1a(hash, cut->token[piece->tokens[i]]);
     }
     if (piece->count == 0) {
-        hash = fnv(hash, cut->whole);
+        hash = fnv1a(hash, cut->whole);
     }
     put_number(writer, piece->number == 0 ? 0 : hash % (uint32_t)piece->number);
 }
@@ -98,18 +98,18 @@ static void put_random(writer_t *writer, int32_t below, uint64_t *random) {
 
 /* `first` bytes, then pieces of `size`; the last one may be shorter. */
 static void put_slices(writer_t *writer, bytes_t token, uint32_t first, uint32_t size) {
-    put(writer, bytes_of(token.at, first));
+    writer_put(writer, bytes_of(token.at, first));
     for (uint32_t at = first; at < token.size;) {
         uint32_t next = token.size - at < size ? token.size - at : size;
         put_dot(writer);
-        put(writer, bytes_of(token.at + at, next));
+        writer_put(writer, bytes_of(token.at + at, next));
         at += next;
     }
 }
 
 static void put_cut(writer_t *writer, const piece_t *piece, bytes_t token) {
     if (piece->number <= 0 || (uint32_t)piece->number >= token.size) {
-        put(writer, token);
+        writer_put(writer, token);
         return;
     }
     uint32_t size = (uint32_t)piece->number;
@@ -119,8 +119,8 @@ static void put_cut(writer_t *writer, const piece_t *piece, bytes_t token) {
     case PIECE_SPLIT_FROM_RIGHT: put_slices(writer, token, token.size - size, size); return;
     case PIECE_SLICE_FROM_LEFT: put_slices(writer, token, size, size); return;
     case PIECE_SLICE_FROM_RIGHT: put_slices(writer, token, odd == 0 ? size : odd, size); return;
-    case PIECE_RIGHT: put(writer, bytes_after(token, token.size - size)); return;
-    default: put(writer, bytes_of(token.at, size));
+    case PIECE_RIGHT: writer_put(writer, bytes_after(token, token.size - size)); return;
+    default: writer_put(writer, bytes_of(token.at, size));
     }
 }
 
@@ -161,22 +161,22 @@ static void put_split(writer_t *writer, bytes_t separator, bytes_t token) {
     bool more, first = true;
     bytes_t left = token;
     bytes_t part = next_part(&left, separator, &more);
-    put(writer, part);
+    writer_put(writer, part);
     bool silent = part.size == 0;
     for (; more; first = false) {
         part = next_part(&left, separator, &more);
         if (part.size != 0 && !(first && silent)) {
             put_dot(writer);
         }
-        put(writer, part);
+        writer_put(writer, part);
     }
 }
 
 static void put_piece(writer_t *writer, const piece_t *piece, const cut_t *cut, uint64_t *random) {
     switch (piece->kind) {
-    case PIECE_LITERAL: put(writer, piece->text); return;
-    case PIECE_REST: put(writer, cut->rest); return;
-    case PIECE_WILDCARD: put(writer, cut->token[piece->tokens[0]]); return;
+    case PIECE_LITERAL: writer_put(writer, piece->text); return;
+    case PIECE_REST: writer_put(writer, cut->rest); return;
+    case PIECE_WILDCARD: writer_put(writer, cut->token[piece->tokens[0]]); return;
     case PIECE_PARTITION: put_partition(writer, piece, cut); return;
     case PIECE_RANDOM: put_random(writer, piece->number, random); return;
     case PIECE_SPLIT: put_split(writer, piece->text, cut->token[piece->tokens[0]]); return;
@@ -194,7 +194,7 @@ status_t transform_apply(const transform_t *transform, bytes_t subject, uint64_t
                          uint32_t *size) {
     writer_t writer = {.at = out, .max = max};
     if (transform->everything) {
-        put(&writer, subject);
+        writer_put(&writer, subject);
     } else {
         cut_t cut;
         if (!subject_valid_literal(subject) || !cut_subject(transform, subject, &cut)) {
