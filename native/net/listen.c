@@ -35,7 +35,7 @@ void listener_close(listener_t *listener) {
     listener->spare_fd = -1;
 }
 
-static void describe(const struct sockaddr_storage *address, char peer[LISTEN_PEER_SIZE]) {
+static void address_describe(const struct sockaddr_storage *address, char peer[LISTEN_PEER_SIZE]) {
     char host[INET6_ADDRSTRLEN] = "?";
     if (address->ss_family == AF_INET) {
         struct sockaddr_in v4;
@@ -60,7 +60,7 @@ static void set_options(int fd) {
 }
 
 /* No descriptor is left: give up the spare one, take the connection, close it, take the spare one again. */
-static status_t refuse(listener_t *listener) {
+static status_t listener_refuse(listener_t *listener) {
     if (listener->spare_fd < 0) {
         listener->spare_fd = open(SPARE, O_RDONLY | O_CLOEXEC);
         if (listener->spare_fd < 0) {
@@ -87,7 +87,7 @@ status_t listener_accept(listener_t *listener, int *fd, char peer[LISTEN_PEER_SI
                 listener->spare_fd = open(SPARE, O_RDONLY | O_CLOEXEC); /* missing when that failed before */
             }
             set_options(accepted);
-            describe(&address, peer);
+            address_describe(&address, peer);
             *fd = accepted;
             return STATUS_OK;
         }
@@ -96,7 +96,7 @@ status_t listener_accept(listener_t *listener, int *fd, char peer[LISTEN_PEER_SI
         case EMFILE:
         case ENFILE:
         case ENOBUFS:
-        case ENOMEM: return refuse(listener);
+        case ENOMEM: return listener_refuse(listener);
         case EBADF:
         case EINVAL:
         case ENOTSOCK:
@@ -119,6 +119,6 @@ status_t listen_adopt(int fd, char peer[LISTEN_PEER_SIZE]) {
         return STATUS_CLOSED;
     }
     set_options(fd);
-    describe(&address, peer);
+    address_describe(&address, peer);
     return STATUS_OK;
 }

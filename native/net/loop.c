@@ -23,7 +23,7 @@ void loop_close(loop_t *loop) {
     loop->epoll_fd = -1;
 }
 
-static status_t control(loop_t *loop, int operation, int fd, uint32_t events, void *tag) {
+static status_t loop_control(loop_t *loop, int operation, int fd, uint32_t events, void *tag) {
     struct epoll_event event = {.events = ((events & LOOP_READ) != 0 ? (uint32_t)EPOLLIN : 0u)
                                           | ((events & LOOP_WRITE) != 0 ? (uint32_t)EPOLLOUT : 0u),
                                 .data.ptr = tag};
@@ -34,16 +34,16 @@ static status_t control(loop_t *loop, int operation, int fd, uint32_t events, vo
 }
 
 status_t loop_add(loop_t *loop, int fd, uint32_t events, void *tag) {
-    return control(loop, EPOLL_CTL_ADD, fd, events, tag);
+    return loop_control(loop, EPOLL_CTL_ADD, fd, events, tag);
 }
 
 status_t loop_change(loop_t *loop, int fd, uint32_t events, void *tag) {
-    return control(loop, EPOLL_CTL_MOD, fd, events, tag);
+    return loop_control(loop, EPOLL_CTL_MOD, fd, events, tag);
 }
 
 void loop_remove(loop_t *loop, int fd) {
     /* The descriptor is gone already: that is what the caller wants. */
-    status_t status = control(loop, EPOLL_CTL_DEL, fd, 0, NULL);
+    status_t status = loop_control(loop, EPOLL_CTL_DEL, fd, 0, NULL);
     (void)status;
 }
 
@@ -81,7 +81,7 @@ static uint32_t report_buffered(loop_t *loop, loop_ready_t *ready, uint32_t max)
     return count;
 }
 
-static int milliseconds(int64_t sleep_ns) {
+static int sleep_milliseconds(int64_t sleep_ns) {
     if (sleep_ns < 0) {
         return -1;
     }
@@ -98,7 +98,7 @@ uint32_t loop_wait(loop_t *loop, int64_t sleep_ns, loop_ready_t *ready, uint32_t
         return buffered;
     }
     ready += buffered;
-    int count = epoll_wait(loop->epoll_fd, events, (int)room, buffered != 0 ? 0 : milliseconds(sleep_ns));
+    int count = epoll_wait(loop->epoll_fd, events, (int)room, buffered != 0 ? 0 : sleep_milliseconds(sleep_ns));
     if (count < 0) {
         check(errno == EINTR);
         return buffered;
