@@ -26,7 +26,7 @@ static int64_t zigzag_back(uint64_t number) {
     return (int64_t)(number >> 1 ^ (~(number & 1) + 1));
 }
 
-static uint64_t zigzag(int64_t number) {
+static uint64_t zigzag_encode(int64_t number) {
     return (uint64_t)number << 1 ^ (number < 0 ? UINT64_MAX : 0);
 }
 
@@ -78,7 +78,7 @@ status_t archive_write(buffer_t *out, uint64_t seq, int64_t ts, bytes_t name, by
     if (status != STATUS_OK) {
         return status;
     }
-    const uint64_t numbers[5] = {name.size, zigzag(ts), seq, header.size, payload.size};
+    const uint64_t numbers[5] = {name.size, zigzag_encode(ts), seq, header.size, payload.size};
     uint32_t size = 0;
     for (uint32_t i = 0; i < 5; i++) {
         size += number_write(at + size, numbers[i]);

@@ -77,17 +77,17 @@ void wire_parser_init(wire_parser_t *parser, wire_kind_t kind, uint32_t max_payl
         .kind = kind, .max_payload = max_payload, .max_control_line = max_control_line, .headers = kind == WIRE_LEAF};
 }
 
-static wire_verdict_t bad(wire_error_t *error, wire_error_t why) {
+static wire_verdict_t parse_bad(wire_error_t *error, wire_error_t why) {
     *error = why;
     return WIRE_BAD;
 }
 
-static wire_verdict_t more(wire_parser_t *parser, uint32_t need) {
+static wire_verdict_t parse_more(wire_parser_t *parser, uint32_t need) {
     parser->need = need;
     return WIRE_MORE;
 }
 
-static wire_verdict_t done(wire_parser_t *parser, uint32_t end, uint32_t *used) {
+static wire_verdict_t parse_done(wire_parser_t *parser, uint32_t end, uint32_t *used) {
     parser->searched = 0;
     parser->need = 0;
     *used = end;
@@ -157,13 +157,13 @@ static inline bool cut_words(bytes_t input, uint32_t from, words_t *words) {
 }
 
 /* One to nine digits, else SIZE_INVALID. */
-static inline uint32_t number(bytes_t word) {
+static inline uint32_t word_number(bytes_t word) {
     uint32_t value;
     return decimal_parse_short(word, &value) ? value : SIZE_INVALID;
 }
 
 /* Offset of the first argument's first byte. */
-static uint32_t skip_blanks(bytes_t input, uint32_t at) {
+static uint32_t blanks_end(bytes_t input, uint32_t at) {
     while (at < input.size && is_blank(input.at[at])) {
         at++;
     }
@@ -176,7 +176,7 @@ static inline bool over_limit(const wire_parser_t *parser, bytes_t input, uint32
     if (LEAF_LIKELY(end - name_size <= parser->max_control_line)) {
         return false;
     }
-    uint32_t start = skip_blanks(input, name_size);
+    uint32_t start = blanks_end(input, name_size);
     if (start - name_size > parser->max_control_line) {
         return true; /* leading blanks do not count in the reference, which has no limit for them */
     }
@@ -193,10 +193,10 @@ static inline bool over_limit(const wire_parser_t *parser, bytes_t input, uint32
 /* The line has no end yet. */
 static wire_verdict_t line_more(wire_parser_t *parser, bytes_t input, uint32_t name_size, wire_error_t *error) {
     if (over_limit(parser, input, name_size, input.size, false)) {
-        return bad(error, WIRE_ERROR_MAX_CONTROL_LINE);
+        return parse_bad(error, WIRE_ERROR_MAX_CONTROL_LINE);
     }
     parser->searched = input.size;
-    return more(parser, input.size + 1);
+    return parse_more(parser, input.size + 1);
 }
 
 /* Header and payload of `size` bytes behind the control line, and the CRLF after them. */
@@ -204,25 +204,25 @@ static inline wire_verdict_t take_payload(wire_parser_t *parser, bytes_t input, 
                                           uint32_t size, op_t *op, uint32_t *used, wire_error_t *error) {
     if (LEAF_UNLIKELY(size > parser->max_payload)) {
         parser->need = size;
-        return bad(error, WIRE_ERROR_MAX_PAYLOAD);
+        return parse_bad(error, WIRE_ERROR_MAX_PAYLOAD);
     }
     uint32_t have = input.size - line_end;
     const uint8_t *body = input.at + line_end;
     if (LEAF_UNLIKELY(have < size + 2)) {
         if (have > size && body[size] != '\r') {
-            return bad(error, WIRE_ERROR_UNKNOWN_OPERATION);
+            return parse_bad(error, WIRE_ERROR_UNKNOWN_OPERATION);
         }
         if (size > UINT32_MAX - 2 - line_end) {
-            return bad(error, WIRE_ERROR_MAX_PAYLOAD);
+            return parse_bad(error, WIRE_ERROR_MAX_PAYLOAD);
         }
-        return more(parser, line_end + size + 2);
+        return parse_more(parser, line_end + size + 2);
     }
     if (LEAF_UNLIKELY(body[size] != '\r' || body[size + 1] != '\n')) {
-        return bad(error, WIRE_ERROR_UNKNOWN_OPERATION);
+        return parse_bad(error, WIRE_ERROR_UNKNOWN_OPERATION);
     }
     op->header = bytes_of(body, header_size);
     op->payload = bytes_of(body + header_size, size - header_size);
-    return done(parser, line_end + size + 2, used);
+    return parse_done(parser, line_end + size + 2, used);
 }
 
 /* PUB subject [reply] size; HPUB subject [reply] header-size size */
@@ -231,19 +231,19 @@ static inline wire_verdict_t act_publish(wire_parser_t *parser, bytes_t input, c
     bool with_header = op->kind == OP_HPUB;
     uint32_t numbers = with_header ? 2 : 1;
     if (words->count < numbers + 1 || words->count > numbers + 2) {
-        return bad(error, WIRE_ERROR_SILENT);
+        return parse_bad(error, WIRE_ERROR_SILENT);
     }
     if (with_header && !parser->headers) {
-        return bad(error, WIRE_ERROR_SILENT);
+        return parse_bad(error, WIRE_ERROR_SILENT);
     }
     op->subject = words->at[0];
     if (words->count == numbers + 2) {
         op->reply = words->at[1];
     }
-    uint32_t size = number(words->at[words->count - 1]);
-    uint32_t header_size = with_header ? number(words->at[words->count - 2]) : 0;
+    uint32_t size = word_number(words->at[words->count - 1]);
+    uint32_t header_size = with_header ? word_number(words->at[words->count - 2]) : 0;
     if (size == SIZE_INVALID || header_size > size) {
-        return bad(error, WIRE_ERROR_SILENT);
+        return parse_bad(error, WIRE_ERROR_SILENT);
     }
     return take_payload(parser, input, words->end, header_size, size, op, used, error);
 }
@@ -254,10 +254,10 @@ static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, con
     bool with_header = op->kind == OP_LEAF_HMSG;
     uint32_t numbers = with_header ? 2 : 1;
     if (words->count < numbers + 1 || words->count > WORDS_MAX) {
-        return bad(error, WIRE_ERROR_SILENT);
+        return parse_bad(error, WIRE_ERROR_SILENT);
     }
     if (with_header && !parser->headers) {
-        return bad(error, WIRE_ERROR_SILENT);
+        return parse_bad(error, WIRE_ERROR_SILENT);
     }
     op->subject = words->at[0];
     uint32_t middle = words->count - 1 - numbers; /* words between the subject and the numbers */
@@ -266,7 +266,7 @@ static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, con
     } else if (middle > 1) {
         bytes_t sign = words->at[1];
         if (sign.size != 1 || (sign.at[0] != '+' && sign.at[0] != '|')) {
-            return bad(error, WIRE_ERROR_SILENT);
+            return parse_bad(error, WIRE_ERROR_SILENT);
         }
         uint32_t first_queue = 2;
         if (sign.at[0] == '+') {
@@ -275,24 +275,24 @@ static wire_verdict_t act_leaf_message(wire_parser_t *parser, bytes_t input, con
         }
         uint32_t queue_count = words->count - numbers - first_queue;
         if (queue_count > OP_QUEUES_MAX) {
-            return bad(error, WIRE_ERROR_SILENT);
+            return parse_bad(error, WIRE_ERROR_SILENT);
         }
         for (uint32_t i = 0; i < queue_count; i++) {
             op->queues[i] = words->at[first_queue + i];
         }
         op->queue_count = queue_count;
     }
-    uint32_t size = number(words->at[words->count - 1]);
-    uint32_t header_size = with_header ? number(words->at[words->count - 2]) : 0;
+    uint32_t size = word_number(words->at[words->count - 1]);
+    uint32_t header_size = with_header ? word_number(words->at[words->count - 2]) : 0;
     if (size == SIZE_INVALID || header_size > size) {
-        return bad(error, WIRE_ERROR_SILENT);
+        return parse_bad(error, WIRE_ERROR_SILENT);
     }
     return take_payload(parser, input, words->end, header_size, size, op, used, error);
 }
 
 /* A weight that is out of range does not end the link: too large a one counts as WEIGHT_MAX, one that is no number as
  * 1. */
-static uint32_t weight(bytes_t word) {
+static uint32_t parse_weight(bytes_t word) {
     uint64_t value;
     return decimal_parse_upto(word, WEIGHT_MAX, &value) ? (uint32_t)value : 1;
 }
@@ -314,7 +314,7 @@ static bool act_line(const words_t *words, op_t *op) {
             return false;
         }
         op->sid = at[0];
-        uint32_t max = words->count == 2 ? number(at[1]) : 0;
+        uint32_t max = words->count == 2 ? word_number(at[1]) : 0;
         op->max = max == SIZE_INVALID ? 0 : max; /* the reference takes what is no number as "at once" */
         return true;
     }
@@ -325,7 +325,7 @@ static bool act_line(const words_t *words, op_t *op) {
         op->subject = at[0];
         if (words->count == 3) {
             op->queue = at[1];
-            op->weight = weight(at[2]);
+            op->weight = parse_weight(at[2]);
         }
         return true;
     case OP_LEAF_UNSUB:
@@ -351,7 +351,7 @@ static inline wire_verdict_t parse_words(wire_parser_t *parser, bytes_t input, o
         return line_more(parser, input, name_size, error);
     }
     if (LEAF_UNLIKELY(over_limit(parser, input, name_size, words.end, true))) {
-        return bad(error, WIRE_ERROR_MAX_CONTROL_LINE);
+        return parse_bad(error, WIRE_ERROR_MAX_CONTROL_LINE);
     }
     /* When the payload is not here yet, this line is parsed again with more bytes; its end is then known. */
     parser->searched = 0;
@@ -363,9 +363,9 @@ static inline wire_verdict_t parse_words(wire_parser_t *parser, bytes_t input, o
         return act_leaf_message(parser, input, &words, op, used, error);
     }
     if (!act_line(&words, op)) {
-        return bad(error, WIRE_ERROR_SILENT);
+        return parse_bad(error, WIRE_ERROR_SILENT);
     }
-    return done(parser, words.end, used);
+    return parse_done(parser, words.end, used);
 }
 
 /* A line whose rest is one text, or nothing that counts. */
@@ -378,11 +378,11 @@ static wire_verdict_t parse_text(wire_parser_t *parser, bytes_t input, const ver
     }
     uint32_t end = (uint32_t)(line_end - input.at) + 1;
     if (over_limit(parser, input, verb->size, end, true)) {
-        return bad(error, WIRE_ERROR_MAX_CONTROL_LINE);
+        return parse_bad(error, WIRE_ERROR_MAX_CONTROL_LINE);
     }
     op_clear(op, (op_kind_t)verb->op);
     if (verb->rest != REST_IGNORED) {
-        uint32_t start = skip_blanks(input, verb->size);
+        uint32_t start = blanks_end(input, verb->size);
         uint32_t stop = end - 1;
         if (stop > start && input.at[stop - 1] == '\r') {
             stop--;
@@ -392,7 +392,7 @@ static wire_verdict_t parse_text(wire_parser_t *parser, bytes_t input, const ver
     if (op->kind == OP_ERR && op->body.size >= 2 && op->body.at[0] == '\'' && op->body.at[op->body.size - 1] == '\'') {
         op->body = bytes_of(op->body.at + 1, op->body.size - 2);
     }
-    return done(parser, end, used);
+    return parse_done(parser, end, used);
 }
 
 /* Does the input, as far as it goes, spell this verb? */
@@ -420,17 +420,17 @@ static wire_verdict_t parse_verb(wire_parser_t *parser, bytes_t input, op_t *op,
             continue;
         }
         if (input.size <= verb->size) {
-            return more(parser, input.size + 1);
+            return parse_more(parser, input.size + 1);
         }
         if (verb->rest == REST_WORDS) {
             return parse_words(parser, input, (op_kind_t)verb->op, verb->size, op, used, error);
         }
         return parse_text(parser, input, verb, op, used, error);
     }
-    return bad(error, WIRE_ERROR_UNKNOWN_OPERATION);
+    return parse_bad(error, WIRE_ERROR_UNKNOWN_OPERATION);
 }
 
-static inline uint32_t four(const char text[4]) {
+static inline uint32_t verb_four(const char text[4]) {
     uint32_t v;
     memcpy(&v, text, sizeof v);
     return v;
@@ -449,14 +449,15 @@ wire_verdict_t wire_parse(wire_parser_t *parser, bytes_t input, op_t *op, uint32
         memcpy(&name, input.at, sizeof name);
         /* Upper case only: that is what clients send; other spellings go through the table. */
         if (parser->kind == WIRE_CLIENT) {
-            if (name == four("PUB ")) {
+            if (name == verb_four("PUB ")) {
                 return parse_words(parser, input, OP_PUB, 3, op, used, error);
             }
-            if (name == four("HPUB") && is_blank(input.at[4])) {
+            if (name == verb_four("HPUB") && is_blank(input.at[4])) {
                 return parse_words(parser, input, OP_HPUB, 4, op, used, error);
             }
-        } else if ((name == four("LMSG") || name == four("HMSG")) && is_blank(input.at[4])) {
-            return parse_words(parser, input, name == four("LMSG") ? OP_LEAF_MSG : OP_LEAF_HMSG, 4, op, used, error);
+        } else if ((name == verb_four("LMSG") || name == verb_four("HMSG")) && is_blank(input.at[4])) {
+            return parse_words(parser, input, name == verb_four("LMSG") ? OP_LEAF_MSG : OP_LEAF_HMSG, 4, op, used,
+                               error);
         }
     }
     return parse_verb(parser, input, op, used, error);
