@@ -147,7 +147,7 @@ static status_t gathering_open(gathering_t *gathering, route_group_t *groups, ui
 }
 
 /* The group of that name, made when it is new. */
-static route_group_t *gathered(gathering_t *gathering, const trie_group_t *source) {
+static route_group_t *gathered_group(gathering_t *gathering, const trie_group_t *source) {
     uint32_t k = 0, i = 0;
     if (gathering->places == NULL) {
         while (k < gathering->count && !bytes_equal(gathering->groups[k].queue, source->queue)) {
@@ -175,7 +175,7 @@ static void groups_count(gathering_t *gathering, const trie_found_t *found) {
         for (uint32_t j = 0; j < found->nodes[i]->group_capacity; j++) {
             const trie_group_t *source = &found->nodes[i]->groups[j];
             if (source->queue.size != 0) {
-                gathered(gathering, source)->count += source->members.count;
+                gathered_group(gathering, source)->count += source->members.count;
             }
         }
     }
@@ -194,7 +194,7 @@ static void members_copy(gathering_t *gathering, const trie_found_t *found, rout
             if (source->queue.size == 0) {
                 continue;
             }
-            route_group_t *group = gathered(gathering, source);
+            route_group_t *group = gathered_group(gathering, source);
             memcpy((route_target_t **)(uintptr_t)group->members + group->count, source->members.at,
                    (size_t)source->members.count * sizeof(*to));
             group->count += source->members.count;

@@ -46,7 +46,7 @@ static void list_drop(trie_list_t *list, route_target_t *target) {
     last->slot = target->slot;
 }
 
-static void list_free(trie_list_t *list) {
+static void trie_list_free(trie_list_t *list) {
     if (list->capacity > 1) {
         free(list->at);
     }
@@ -86,11 +86,11 @@ void trie_node_free(trie_node_t *node) {
     trie_node_free(node->star);
     trie_node_free(node->rest);
     for (uint32_t i = 0; i < node->group_capacity; i++) {
-        list_free(&node->groups[i].members);
+        trie_list_free(&node->groups[i].members);
         free((void *)(uintptr_t)node->groups[i].queue.at);
     }
     free(node->groups);
-    list_free(&node->plain);
+    trie_list_free(&node->plain);
     free(node);
 }
 
@@ -249,7 +249,7 @@ static status_t groups_grow(trie_node_t *node) {
     return STATUS_OK;
 }
 
-static trie_group_t *group_make(trie_node_t *node, bytes_t queue) {
+static trie_group_t *trie_group_make(trie_node_t *node, bytes_t queue) {
     if ((uint64_t)(node->group_count + 1) * 4 > (uint64_t)node->group_capacity * 3 && groups_grow(node) != STATUS_OK) {
         return NULL;
     }
@@ -267,7 +267,7 @@ static trie_group_t *group_make(trie_node_t *node, bytes_t queue) {
 }
 
 static void group_drop(trie_node_t *node, trie_group_t *group) {
-    list_free(&group->members);
+    trie_list_free(&group->members);
     free((void *)(uintptr_t)group->queue.at);
     memset(group, 0, sizeof(*group));
     if (--node->group_count == 0) {
@@ -291,7 +291,7 @@ status_t trie_attach(trie_node_t *node, route_target_t *target, bytes_t queue) {
     }
     trie_group_t *group = group_find(node, queue);
     if (group == NULL) {
-        group = group_make(node, queue);
+        group = trie_group_make(node, queue);
         if (group == NULL) {
             return STATUS_NO_MEMORY;
         }
