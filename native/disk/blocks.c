@@ -11,7 +11,7 @@
 #define STEP (UINT64_C(64) << 10)
 
 /* Blocks of [from, to); what has them already costs nothing. */
-static bool reserve(blocks_t *blocks, uint64_t from, uint64_t to) {
+static bool blocks_allocate(blocks_t *blocks, uint64_t from, uint64_t to) {
     if (fallocate(blocks->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from)) == 0) {
         blocks->reserved = to;
         return true;
@@ -22,11 +22,11 @@ static bool reserve(blocks_t *blocks, uint64_t from, uint64_t to) {
 
 /* What an earlier process reserved is still there. Pages that LMDB counts but never wrote have no blocks yet: they get
  * them now, not in the middle of a commit. */
-static void find(blocks_t *blocks, uint64_t used) {
+static void blocks_find(blocks_t *blocks, uint64_t used) {
     struct stat file;
     uint64_t had = fstat(blocks->fd, &file) == 0 ? (uint64_t)file.st_blocks * 512 : 0;
     uint64_t more = had > used ? (had - used) / STEP * STEP : 0;
-    while (!blocks->loose && !reserve(blocks, 0, used + more)) {
+    while (!blocks->loose && !blocks_allocate(blocks, 0, used + more)) {
         if (more == 0) {
             blocks->reserved = used;
             return;
@@ -42,7 +42,7 @@ void blocks_look(blocks_t *blocks) {
 
 void blocks_reserve(blocks_t *blocks, uint64_t used, uint64_t to, uint64_t leave) {
     if (blocks->reserved == 0) {
-        find(blocks, used);
+        blocks_find(blocks, used);
         blocks_look(blocks);
     }
     if (blocks->loose || to <= blocks->reserved) {
@@ -51,7 +51,7 @@ void blocks_reserve(blocks_t *blocks, uint64_t used, uint64_t to, uint64_t leave
     uint64_t more = (to - blocks->reserved + STEP - 1) / STEP * STEP;
     uint64_t most = blocks->free > leave ? blocks->free - leave : 0;
     more = more < most ? more : most / STEP * STEP;
-    if (more > 0 && reserve(blocks, blocks->reserved, blocks->reserved + more)) {
+    if (more > 0 && blocks_allocate(blocks, blocks->reserved, blocks->reserved + more)) {
         blocks->free -= more;
     }
 }

@@ -24,7 +24,7 @@ void clockwork_save(clockwork_t *clock, uint8_t record[CLOCK_RECORD_SIZE]) {
 }
 
 /* What passed between the last record and now, as far as it can be known. */
-static int64_t slept(const clockwork_t *clock, moment_t now) {
+static int64_t clock_slept(const clockwork_t *clock, moment_t now) {
     if (memcmp(clock->boot, clock->kept_boot, BOOT_ID_SIZE) == 0 && now.mono_ns >= clock->mono) {
         return now.mono_ns - clock->mono;
     }
@@ -42,7 +42,7 @@ int64_t clockwork_advance(clockwork_t *clock, moment_t now) {
         clock->age += passed;
         step = shown - passed > CLOCK_STEP || passed - shown > CLOCK_STEP ? shown - passed : 0;
     } else {
-        clock->age += clock->kept ? slept(clock, now) : 0;
+        clock->age += clock->kept ? clock_slept(clock, now) : 0;
         clock->running = true;
         clock->kept_mono = now.mono_ns - CLOCK_KEEP_NS;
     }

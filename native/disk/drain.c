@@ -40,7 +40,7 @@ static void add_range(work_t *work, const batch_op_t *op, uint64_t position) {
     }
 }
 
-static status_t note(void *context, const batch_op_t *op, uint64_t position) {
+static status_t drain_note(void *context, const batch_op_t *op, uint64_t position) {
     work_t *work = context;
     if (op->kind == OP_DELETE_RANGE) {
         add_range(work, op, position);
@@ -53,7 +53,7 @@ static status_t note(void *context, const batch_op_t *op, uint64_t position) {
     return status;
 }
 
-static bool stays(const work_t *work, const batch_op_t *op, uint64_t position) {
+static bool drain_op_stays(const work_t *work, const batch_op_t *op, uint64_t position) {
     batch_op_t last;
     uint64_t last_position;
     if (young_find(&work->newest, (store_db_t)op->db, op->key, &last, &last_position) && last_position > position) {
@@ -81,7 +81,7 @@ static status_t end_piece(work_t *work) {
     return status;
 }
 
-static status_t count(work_t *work, uint64_t ops) {
+static status_t drain_count(work_t *work, uint64_t ops) {
     work->done += (uint32_t)ops;
     return work->done >= work->drain->piece ? end_piece(work) : STATUS_OK;
 }
@@ -95,7 +95,7 @@ static status_t remove_range(work_t *work, const batch_op_t *op) {
         status_t status = env_write_delete_range(work->drain->env, (store_db_t)op->db, op->key, op->value,
                                                  (uint64_t)work->drain->piece * ROW_STEP, &done);
         if (status != STATUS_AGAIN) {
-            return status == STATUS_OK ? count(work, 1) : status;
+            return status == STATUS_OK ? drain_count(work, 1) : status;
         }
         status = end_piece(work);
         if (status != STATUS_OK) {
@@ -104,7 +104,7 @@ static status_t remove_range(work_t *work, const batch_op_t *op) {
     }
 }
 
-static status_t take_out(void *context, const batch_op_t *op, uint64_t position) {
+static status_t drain_take_out(void *context, const batch_op_t *op, uint64_t position) {
     work_t *work = context;
     if (op->kind == OP_PUT || position < work->drain->removed) {
         return STATUS_OK;
@@ -113,12 +113,12 @@ static status_t take_out(void *context, const batch_op_t *op, uint64_t position)
         return remove_range(work, op);
     }
     status_t status = env_write_delete(work->drain->env, (store_db_t)op->db, op->key);
-    return status == STATUS_OK ? count(work, 1) : status;
+    return status == STATUS_OK ? drain_count(work, 1) : status;
 }
 
 static status_t put_in(void *context, const batch_op_t *op, uint64_t position) {
     work_t *work = context;
-    if (op->kind != OP_PUT || position < work->drain->put || !stays(work, op, position)) {
+    if (op->kind != OP_PUT || position < work->drain->put || !drain_op_stays(work, op, position)) {
         return STATUS_OK;
     }
     status_t status = env_write_put(work->drain->env, (store_db_t)op->db, op->key, op->value);
@@ -131,19 +131,19 @@ static status_t put_in(void *context, const batch_op_t *op, uint64_t position) {
     return status;
 }
 
-static status_t run(work_t *work) {
+static status_t drain_apply(work_t *work) {
     drain_t *drain = work->drain;
     const batches_t *batches = &drain->batches;
     batch_header_t last;
     batches_last(batches, drain->from, drain->to, &last);
     drain->number = last.number;
     drain->chain = last.crc;
-    status_t status = batches_each(batches, drain->from, drain->durable, note, work);
+    status_t status = batches_each(batches, drain->from, drain->durable, drain_note, work);
     if (status == STATUS_OK) {
         status = env_write_begin(drain->env);
     }
     if (status == STATUS_OK) {
-        status = batches_each(batches, drain->from, drain->durable, take_out, work);
+        status = batches_each(batches, drain->from, drain->durable, drain_take_out, work);
     }
     if (status == STATUS_OK && work->done > 0) {
         status = end_piece(work);
@@ -160,7 +160,7 @@ status_t drain_run(drain_t *drain) {
         return STATUS_NO_MEMORY;
     }
     young_open(&work.newest, &drain->batches);
-    status_t status = run(&work);
+    status_t status = drain_apply(&work);
     young_close(&work.newest);
     free(work.ranges);
     return status;

@@ -81,7 +81,7 @@ void heads_remove(heads_t *heads, head_entry_t *entry) {
 }
 
 /* Two rounds at most: the first clears every mark, the second finds a clean entry if there is one. */
-static bool evict(heads_t *heads) {
+static bool heads_evict(heads_t *heads) {
     for (uint32_t step = 0; step < 2 * heads->count; step++) {
         head_entry_t *entry = entry_at(heads, heads->hand);
         heads->hand = (heads->hand + 1) % heads->count;
@@ -102,11 +102,11 @@ static bool make_room(heads_t *heads) {
         return true;
     }
     if (heads->count == heads->max) {
-        return evict(heads);
+        return heads_evict(heads);
     }
     head_entry_t *slab = calloc(HEADS_SLAB, sizeof *slab);
     if (slab == NULL) {
-        return heads->count > 0 && evict(heads);
+        return heads->count > 0 && heads_evict(heads);
     }
     heads->slabs[heads->count / HEADS_SLAB] = slab;
     for (uint32_t i = HEADS_SLAB; i-- > 0;) {

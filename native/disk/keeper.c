@@ -41,7 +41,7 @@ void keeper_heard(keeper_t *keeper) {
     }
 }
 
-static int longer(int ms) {
+static int keeper_longer(int ms) {
     return ms * 2 < RETRY_MS_MAX ? ms * 2 : RETRY_MS_MAX;
 }
 
@@ -145,20 +145,20 @@ static status_t apply_handed(keeper_t *keeper) {
 
 /* ---- room -------------------------------------------------------------------------------------------------------- */
 
-static bool bounded(const keeper_t *keeper) {
+static bool keeper_is_bounded(const keeper_t *keeper) {
     return atomic_load_explicit(&keeper->admits, memory_order_relaxed) < keeper->batches->size / 8 * 7;
 }
 
 /* How much room there is, and what publishers may take of it. After a commit the free pages are counted, where that
  * matters. */
-static void look(keeper_t *keeper, bool committed) {
+static void keeper_look(keeper_t *keeper, bool committed) {
     env_usage_t usage = {0};
     space_short_t by = SPACE_ENOUGH;
     blocks_t *blocks = &keeper->blocks;
     uint64_t before = atomic_load_explicit(&keeper->admits, memory_order_relaxed);
     env_usage(keeper->env, &usage);
     usage.free_bytes = atomic_load_explicit(&keeper->free_bytes, memory_order_relaxed);
-    if (committed && (keeper->scarce || bounded(keeper) || usage.used_bytes > keeper->budget / 2)) {
+    if (committed && (keeper->scarce || keeper_is_bounded(keeper) || usage.used_bytes > keeper->budget / 2)) {
         env_usage_exact(keeper->env, &usage);
         atomic_store_explicit(&keeper->free_bytes, usage.free_bytes, memory_order_relaxed);
     }
@@ -189,7 +189,7 @@ static void look(keeper_t *keeper, bool committed) {
 
 /* A commit that changes nothing: LMDB uses pages again that were freed two commits ago, so what a checkpoint freed
  * serves the next one. */
-static void age(keeper_t *keeper) {
+static void keeper_age(keeper_t *keeper) {
     if (env_write_begin(keeper->env) == STATUS_OK) {
         (void)!keeper_commit(keeper->env, keeper->committed, keeper->committed_number, keeper->committed_chain);
     }
@@ -199,15 +199,15 @@ static void committed_upto(keeper_t *keeper, uint64_t position, uint64_t number,
     keeper->applied = keeper->committed = position;
     keeper->applied_number = keeper->committed_number = number;
     keeper->applied_chain = keeper->committed_chain = chain;
-    if (keeper->scarce || bounded(keeper)) {
-        age(keeper);
+    if (keeper->scarce || keeper_is_bounded(keeper)) {
+        keeper_age(keeper);
     }
-    look(keeper, true);
+    keeper_look(keeper, true);
     atomic_fetch_add_explicit(&keeper->checkpoints, 1, memory_order_relaxed);
     atomic_store_explicit(&keeper->checkpointed, keeper->committed, memory_order_release);
 }
 
-static status_t checkpoint(keeper_t *keeper) {
+static status_t keeper_checkpoint(keeper_t *keeper) {
     status_t status = keeper_commit(keeper->env, keeper->applied, keeper->applied_number, keeper->applied_chain);
     keeper->writing = false;
     if (status == STATUS_OK) {
@@ -223,7 +223,7 @@ static void piece_done(void *context) {
 }
 
 /* The checkpoint up to `wanted` with as little room as it can be done. Each refusal makes the pieces smaller. */
-static status_t drain(keeper_t *keeper, uint64_t wanted) {
+static status_t keeper_drain(keeper_t *keeper, uint64_t wanted) {
     const batches_t *ring = keeper->batches;
     uint64_t durable = atomic_load_explicit(&keeper->durable, memory_order_acquire);
     drain_t work = {.env = keeper->env,
@@ -252,7 +252,7 @@ static status_t drain(keeper_t *keeper, uint64_t wanted) {
     if (status == STATUS_OK) {
         committed_upto(keeper, wanted, work.number, work.chain);
     } else if (status == STATUS_NO_SPACE) {
-        age(keeper); /* what the removals freed may serve the next try */
+        keeper_age(keeper); /* what the removals freed may serve the next try */
         keeper->piece = keeper->piece / 4 > DRAIN_PIECE_MIN ? keeper->piece / 4 : DRAIN_PIECE_MIN;
         piece_done(keeper);
     }
@@ -270,7 +270,7 @@ static void fall_back(keeper_t *keeper) {
 
 /* A checkpoint leaves LMDB's dirty pages in malloc's hands; they go back to the system, but not each second under load.
  */
-static void give_back(keeper_t *keeper) {
+static void keeper_give_back(keeper_t *keeper) {
 #ifdef __GLIBC__
     int64_t now = thread_elapsed_ns();
     if (now - keeper->gave_back_at > GIVE_BACK_NS) {
@@ -287,8 +287,8 @@ static status_t keeper_try(keeper_t *keeper, bool *due) {
     uint64_t wanted = atomic_load_explicit(&keeper->wanted, memory_order_acquire);
     *due = status == STATUS_OK && wanted > keeper->committed && (keeper->scarce || keeper->applied >= wanted);
     if (*due) {
-        status = keeper->scarce ? drain(keeper, wanted) : checkpoint(keeper);
-        give_back(keeper);
+        status = keeper->scarce ? keeper_drain(keeper, wanted) : keeper_checkpoint(keeper);
+        keeper_give_back(keeper);
     }
     return status;
 }
@@ -314,7 +314,7 @@ static void keeper_step(keeper_t *keeper) {
 }
 
 /* Would home, closed, open again? On a file system that takes no writes any more it would not: reads go on as it is. */
-static bool mendable(const keeper_t *keeper) {
+static bool keeper_can_mend(const keeper_t *keeper) {
     static const char *const names[] = {"data.mdb", "lock.mdb"};
     char path[4096];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -329,7 +329,7 @@ static bool mendable(const keeper_t *keeper) {
 
 /* LMDB has ended its work (env_broken): the plane, whose reads it serves, opens home again while this thread keeps out
  * of it. */
-static void park(keeper_t *keeper) {
+static void keeper_park(keeper_t *keeper) {
     atomic_store_explicit(&keeper->parked, true, memory_order_release);
     keeper_wake_plane(keeper);
     while (atomic_load_explicit(&keeper->parked, memory_order_acquire)
@@ -341,11 +341,12 @@ static void park(keeper_t *keeper) {
 
 /* How long to sleep until the next look at the disk, which is taken when it is due. */
 static int next_look(keeper_t *keeper) {
-    bool rests = keeper->committed == atomic_load_explicit(&keeper->durable, memory_order_acquire) && !bounded(keeper);
+    bool rests =
+        keeper->committed == atomic_load_explicit(&keeper->durable, memory_order_acquire) && !keeper_is_bounded(keeper);
     int64_t every = INT64_C(1000000) * (rests ? LOOK_IDLE_MS : LOOK_MS);
     int64_t left = keeper->looked_at + every - thread_elapsed_ns();
     if (left <= 0) {
-        look(keeper, false);
+        keeper_look(keeper, false);
         left = every;
     }
     return (int)(left / 1000000) + 1;
@@ -357,8 +358,8 @@ static void *keeper_main(void *context) {
     int retry_ms = RETRY_MS;
     for (;;) {
         bool stopping = atomic_load_explicit(&keeper->stop_keeper, memory_order_acquire);
-        if (!stopping && env_broken(keeper->env) && mendable(keeper)) {
-            park(keeper);
+        if (!stopping && env_broken(keeper->env) && keeper_can_mend(keeper)) {
+            keeper_park(keeper);
         }
         keeper_step(keeper);
         bool trouble = atomic_load_explicit(&keeper->keeper_trouble, memory_order_relaxed) != STATUS_OK;
@@ -368,7 +369,7 @@ static void *keeper_main(void *context) {
         int look_ms = next_look(keeper);
         if (trouble) {
             thread_back_off(keeper->keeper_fd, &keeper->stop_keeper, retry_ms);
-            retry_ms = longer(retry_ms);
+            retry_ms = keeper_longer(retry_ms);
         } else {
             retry_ms = RETRY_MS;
             thread_sleep(keeper->keeper_fd, look_ms);
@@ -404,7 +405,7 @@ status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_mark_t end) {
         return STATUS_IO;
     }
     keeper->blocks = (blocks_t){.fd = env_file(keeper->env)};
-    look(keeper, true);
+    keeper_look(keeper, true);
     if (keeper->journal != NULL) {
         keeper->journal_running = pthread_create(&keeper->journal_thread, NULL, keeper_journal_main, keeper) == 0;
     }

@@ -7,11 +7,11 @@
 /* Stable 128-bit hash for cut texts (it is on disk, so base/hash.h with its seed per process will not do):
  * MurmurHash3's x64 finish over 16-byte blocks. A collision is no danger to data: the whole text is in the value and is
  * compared. */
-static uint64_t rotate(uint64_t x, uint32_t by) {
+static uint64_t hash_rotate(uint64_t x, uint32_t by) {
     return x << by | x >> (64 - by);
 }
 
-static uint64_t finish(uint64_t x) {
+static uint64_t hash_finish(uint64_t x) {
     x ^= x >> 33;
     x *= UINT64_C(0xff51afd7ed558ccd);
     x ^= x >> 33;
@@ -28,17 +28,17 @@ static void text_hash(bytes_t text, uint8_t out[16]) {
         uint8_t block[16] = {0};
         uint32_t size = text.size - at < 16 ? text.size - at : 16;
         memcpy(block, text.at + at, size);
-        h1 ^= rotate(load_be64(block) * c1, 31) * c2;
-        h1 = (rotate(h1, 27) + h2) * 5 + 0x52dce729;
-        h2 ^= rotate(load_be64(block + 8) * c2, 33) * c1;
-        h2 = (rotate(h2, 31) + h1) * 5 + 0x38495ab5;
+        h1 ^= hash_rotate(load_be64(block) * c1, 31) * c2;
+        h1 = (hash_rotate(h1, 27) + h2) * 5 + 0x52dce729;
+        h2 ^= hash_rotate(load_be64(block + 8) * c2, 33) * c1;
+        h2 = (hash_rotate(h2, 31) + h1) * 5 + 0x38495ab5;
     }
     h1 ^= text.size;
     h2 ^= text.size;
     h1 += h2;
     h2 += h1;
-    h1 = finish(h1);
-    h2 = finish(h2);
+    h1 = hash_finish(h1);
+    h2 = hash_finish(h2);
     h1 += h2;
     h2 += h1;
     store_be64(out, h1);
@@ -104,7 +104,7 @@ uint32_t message_size(const message_record_t *message) {
     return MESSAGE_FIXED_SIZE + message->subject.size + message->header.size + message->payload.size;
 }
 
-static uint8_t *copy(uint8_t *to, bytes_t from) {
+static uint8_t *key_copy(uint8_t *to, bytes_t from) {
     if (from.size > 0) {
         memcpy(to, from.at, from.size);
     }
@@ -118,9 +118,9 @@ void message_write(uint8_t *value, bytes_t key, const message_record_t *message)
     store_be64(value + 11, (uint64_t)message->ts);
     store_be64(value + 19, (uint64_t)message->born);
     store_be64(value + 27, message->previous);
-    uint8_t *to = copy(value + MESSAGE_FIXED_SIZE, message->subject);
-    to = copy(to, message->header);
-    to = copy(to, message->payload);
+    uint8_t *to = key_copy(value + MESSAGE_FIXED_SIZE, message->subject);
+    to = key_copy(to, message->header);
+    to = key_copy(to, message->payload);
     value_seal(key, value, (uint32_t)(to - value));
 }
 

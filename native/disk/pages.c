@@ -63,13 +63,13 @@ typedef struct pages {
     size_t where;
 } pages_t;
 
-static uint16_t load16(const uint8_t *at) {
+static uint16_t page_load16(const uint8_t *at) {
     uint16_t value;
     memcpy(&value, at, sizeof value);
     return value;
 }
 
-static uint32_t load32(const uint8_t *at) {
+static uint32_t page_load32(const uint8_t *at) {
     uint32_t value;
     memcpy(&value, at, sizeof value);
     return value;
@@ -81,18 +81,18 @@ static size_t load_word(const uint8_t *at) {
     return value;
 }
 
-static unsigned kind_of(const uint8_t *page) {
-    return load16(page + WORD + 2) & ~(unsigned)PASSING;
+static unsigned page_kind(const uint8_t *page) {
+    return page_load16(page + WORD + 2) & ~(unsigned)PASSING;
 }
 
-static status_t wrong(pages_t *pages, size_t page, const char *what) {
+static status_t pages_wrong(pages_t *pages, size_t page, const char *what) {
     pages->wrong = what;
     pages->where = page;
     return STATUS_CORRUPT;
 }
 
 static db_t db_read(const uint8_t *at) {
-    return (db_t){.depth = load16(at + 6), .root = load_word(at + 8 + 4 * WORD)};
+    return (db_t){.depth = page_load16(at + 6), .root = load_word(at + 8 + 4 * WORD)};
 }
 
 static status_t read_at(pages_t *pages, uint8_t *to, size_t size, uint64_t offset) {
@@ -102,8 +102,8 @@ static status_t read_at(pages_t *pages, uint8_t *to, size_t size, uint64_t offse
             continue;
         }
         if (done <= 0) {
-            return wrong(pages, pages->size > 0 ? (size_t)(offset / pages->size) : 0,
-                         done < 0 ? "it cannot be read" : "the file ends before it");
+            return pages_wrong(pages, pages->size > 0 ? (size_t)(offset / pages->size) : 0,
+                               done < 0 ? "it cannot be read" : "the file ends before it");
         }
         to += done;
         size -= (size_t)done;
@@ -119,11 +119,11 @@ static bool meta_read(pages_t *pages, size_t number, uint32_t page_size) {
     const uint8_t *meta = page + HEAD;
     const uint8_t *tail = meta + 8 + 2 * WORD + 2 * DB_SIZE;
     uint64_t offset = (uint64_t)number * page_size;
-    if (read_at(pages, page, sizeof page, offset) != STATUS_OK || (kind_of(page) & META) == 0
-        || load32(meta) != MAGIC) {
+    if (read_at(pages, page, sizeof page, offset) != STATUS_OK || (page_kind(page) & META) == 0
+        || page_load32(meta) != MAGIC) {
         return false;
     }
-    uint32_t size = load32(meta + 8 + 2 * WORD);
+    uint32_t size = page_load32(meta + 8 + 2 * WORD);
     if (size < 512 || size > PAGE_MAX || (size & (size - 1)) != 0 || (number > 0 && size != page_size)) {
         return false;
     }
@@ -139,28 +139,28 @@ static bool meta_read(pages_t *pages, size_t number, uint32_t page_size) {
 
 static status_t metas_read(pages_t *pages) {
     if (!meta_read(pages, 0, 0)) {
-        return wrong(pages, 0, "the first page is none of LMDB's");
+        return pages_wrong(pages, 0, "the first page is none of LMDB's");
     }
     if (!meta_read(pages, 1, pages->size)) {
-        return wrong(pages, 1, "the second page is none of LMDB's");
+        return pages_wrong(pages, 1, "the second page is none of LMDB's");
     }
-    return pages->last < UINT32_MAX ? STATUS_OK : wrong(pages, 0, "the number of the last page cannot be");
+    return pages->last < UINT32_MAX ? STATUS_OK : pages_wrong(pages, 0, "the number of the last page cannot be");
 }
 
 /* ---- trees ------------------------------------------------------------------------------------------------------- */
 
 /* Marks pages as reached: there are that many, and nobody else has them. */
-static status_t reach(pages_t *pages, size_t number, size_t count) {
+static status_t pages_reach(pages_t *pages, size_t number, size_t count) {
     if (number < 2 || number > pages->last || count == 0 || count > pages->last - number + 1) {
-        return wrong(pages, number, "there is no such page");
+        return pages_wrong(pages, number, "there is no such page");
     }
     if ((number + count) * (uint64_t)pages->size > pages->there) {
-        return wrong(pages, number, "the file ends before it");
+        return pages_wrong(pages, number, "the file ends before it");
     }
     for (size_t page = number; page < number + count; page++) {
         uint8_t bit = (uint8_t)(1u << (page % 8));
         if ((pages->reached[page / 8] & bit) != 0) {
-            return wrong(pages, page, "it is used twice");
+            return pages_wrong(pages, page, "it is used twice");
         }
         pages->reached[page / 8] |= bit;
     }
@@ -170,66 +170,67 @@ static status_t reach(pages_t *pages, size_t number, size_t count) {
 static status_t big_check(pages_t *pages, size_t number, uint32_t data_size) {
     uint8_t head[HEAD];
     size_t count = (HEAD + (size_t)data_size - 1) / pages->size + 1;
-    status_t status = reach(pages, number, count);
+    status_t status = pages_reach(pages, number, count);
     if (status == STATUS_OK) {
         status = read_at(pages, head, sizeof head, (uint64_t)number * pages->size);
     }
     if (status != STATUS_OK) {
         return status;
     }
-    bool sound = load_word(head) == number && kind_of(head) == OVERFLOWS && load32(head + WORD + 4) >= count;
-    status =
-        load32(head + WORD + 4) > count ? reach(pages, number + count, load32(head + WORD + 4) - count) : STATUS_OK;
-    return sound ? status : wrong(pages, number, "it is no page of a large value");
+    bool sound = load_word(head) == number && page_kind(head) == OVERFLOWS && page_load32(head + WORD + 4) >= count;
+    status = page_load32(head + WORD + 4) > count
+                 ? pages_reach(pages, number + count, page_load32(head + WORD + 4) - count)
+                 : STATUS_OK;
+    return sound ? status : pages_wrong(pages, number, "it is no page of a large value");
 }
 
 static uint32_t node_count(const uint8_t *page) {
-    return (uint32_t)(load16(page + WORD + 4) - HEAD) / 2;
+    return (uint32_t)(page_load16(page + WORD + 4) - HEAD) / 2;
 }
 
 static status_t header_check(pages_t *pages, const uint8_t *page, size_t number, bool leaf) {
-    uint16_t lower = load16(page + WORD + 4);
-    uint16_t upper = load16(page + WORD + 6);
-    bool sound = load_word(page) == number && kind_of(page) == (leaf ? LEAF : BRANCH) && lower >= HEAD && lower <= upper
-                 && upper <= pages->size && lower % 2 == 0 && (leaf || node_count(page) > 0);
-    return sound ? STATUS_OK : wrong(pages, number, "its head is damaged");
+    uint16_t lower = page_load16(page + WORD + 4);
+    uint16_t upper = page_load16(page + WORD + 6);
+    bool sound = load_word(page) == number && page_kind(page) == (leaf ? LEAF : BRANCH) && lower >= HEAD
+                 && lower <= upper && upper <= pages->size && lower % 2 == 0 && (leaf || node_count(page) > 0);
+    return sound ? STATUS_OK : pages_wrong(pages, number, "its head is damaged");
 }
 
 /* The node, or NULL when it does not lie within its page. */
 static const uint8_t *node_at(const pages_t *pages, const uint8_t *page, uint32_t index, bool leaf) {
-    uint32_t at = load16(page + HEAD + 2 * index);
-    if (at < load16(page + WORD + 6) || at + NODE_HEAD > pages->size || at % 2 != 0) {
+    uint32_t at = page_load16(page + HEAD + 2 * index);
+    if (at < page_load16(page + WORD + 6) || at + NODE_HEAD > pages->size || at % 2 != 0) {
         return NULL;
     }
     const uint8_t *node = page + at;
-    uint64_t end = at + NODE_HEAD + (uint64_t)load16(node + 6);
+    uint64_t end = at + NODE_HEAD + (uint64_t)page_load16(node + 6);
     if (leaf) {
-        bool big = (load16(node + 4) & BIG) != 0;
-        end += big ? WORD : load16(node) | (uint64_t)load16(node + 2) << 16;
+        bool big = (page_load16(node + 4) & BIG) != 0;
+        end += big ? WORD : page_load16(node) | (uint64_t)page_load16(node + 2) << 16;
     }
     return end <= pages->size ? node : NULL;
 }
 
 static size_t child_of(const uint8_t *node) {
-    uint64_t number =
-        load16(node) | (uint64_t)load16(node + 2) << 16 | (WORD > 4 ? (uint64_t)load16(node + 4) << 32 : 0);
+    uint64_t number = page_load16(node) | (uint64_t)page_load16(node + 2) << 16
+                      | (WORD > 4 ? (uint64_t)page_load16(node + 4) << 32 : 0);
     return (size_t)number;
 }
 
 static status_t tree_check(pages_t *pages, db_t db, unsigned base, bool named);
 
 static status_t leaf_check(pages_t *pages, const uint8_t *node, size_t number, unsigned base, bool named) {
-    const uint8_t *data = node + NODE_HEAD + load16(node + 6);
-    uint32_t size = load16(node) | (uint32_t)load16(node + 2) << 16;
-    uint16_t flags = load16(node + 4);
+    const uint8_t *data = node + NODE_HEAD + page_load16(node + 6);
+    uint32_t size = page_load16(node) | (uint32_t)page_load16(node + 2) << 16;
+    uint16_t flags = page_load16(node + 4);
     if ((flags & BIG) != 0) {
         return big_check(pages, load_word(data), size);
     }
     if (!named) {
-        return flags == 0 ? STATUS_OK : wrong(pages, number, "an entry has flags that it cannot have");
+        return flags == 0 ? STATUS_OK : pages_wrong(pages, number, "an entry has flags that it cannot have");
     }
     return flags == SUB && size == DB_SIZE ? tree_check(pages, db_read(data), base + DEPTH_MAX, false)
-                                           : wrong(pages, number, "the list of databases is damaged");
+                                           : pages_wrong(pages, number, "the list of databases is damaged");
 }
 
 /* A page is read into its level's place; `at` are the nodes that are next. */
@@ -240,14 +241,14 @@ static status_t tree_check(pages_t *pages, db_t db, unsigned base, bool named) {
         return STATUS_OK;
     }
     if (db.depth == 0 || db.depth > DEPTH_MAX) {
-        return wrong(pages, db.root, "the depth of its tree cannot be");
+        return pages_wrong(pages, db.root, "the depth of its tree cannot be");
     }
     for (unsigned level = 0;;) {
         uint8_t *page = pages->levels + (size_t)(base + level) * pages->size;
         bool leaf = level + 1u == db.depth;
         status_t status = STATUS_OK;
         if (next[level] == 0) {
-            status = reach(pages, number[level], 1);
+            status = pages_reach(pages, number[level], 1);
             status =
                 status == STATUS_OK ? read_at(pages, page, pages->size, (uint64_t)number[level] * pages->size) : status;
             status = status == STATUS_OK ? header_check(pages, page, number[level], leaf) : status;
@@ -264,7 +265,7 @@ static status_t tree_check(pages_t *pages, db_t db, unsigned base, bool named) {
         }
         const uint8_t *node = node_at(pages, page, next[level]++, leaf);
         if (node == NULL) {
-            return wrong(pages, number[level], "an entry does not lie within it");
+            return pages_wrong(pages, number[level], "an entry does not lie within it");
         }
         if (leaf) {
             status = leaf_check(pages, node, number[level], base, named);

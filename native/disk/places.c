@@ -84,7 +84,7 @@ void places_drop_below(places_t *places, uint64_t seq) {
 
 /* ---- expiries: a binary heap, by time, then by sequence ---------------------------------------------------------- */
 
-static bool sooner(expiry_t a, expiry_t b) {
+static bool expiry_is_sooner(expiry_t a, expiry_t b) {
     return a.expires != b.expires ? a.expires < b.expires : a.seq < b.seq;
 }
 
@@ -94,7 +94,7 @@ status_t expiries_push(expiries_t *expiries, expiry_t entry) {
         return STATUS_NO_MEMORY;
     }
     uint64_t i = expiries->count++;
-    while (i > 0 && sooner(entry, expiries->at[(i - 1) / 2])) {
+    while (i > 0 && expiry_is_sooner(entry, expiries->at[(i - 1) / 2])) {
         expiries->at[i] = expiries->at[(i - 1) / 2];
         i = (i - 1) / 2;
     }
@@ -102,17 +102,17 @@ status_t expiries_push(expiries_t *expiries, expiry_t entry) {
     return STATUS_OK;
 }
 
-static void sink(expiries_t *expiries, uint64_t i) {
+static void expiries_sink(expiries_t *expiries, uint64_t i) {
     expiry_t entry = expiries->at[i];
     for (;;) {
         uint64_t child = 2 * i + 1;
         if (child >= expiries->count) {
             break;
         }
-        if (child + 1 < expiries->count && sooner(expiries->at[child + 1], expiries->at[child])) {
+        if (child + 1 < expiries->count && expiry_is_sooner(expiries->at[child + 1], expiries->at[child])) {
             child++;
         }
-        if (!sooner(expiries->at[child], entry)) {
+        if (!expiry_is_sooner(expiries->at[child], entry)) {
             break;
         }
         expiries->at[i] = expiries->at[child];
@@ -124,7 +124,7 @@ static void sink(expiries_t *expiries, uint64_t i) {
 void expiries_pop(expiries_t *expiries) {
     expiries->at[0] = expiries->at[--expiries->count];
     if (expiries->count > 0) {
-        sink(expiries, 0);
+        expiries_sink(expiries, 0);
     }
 }
 
@@ -137,7 +137,7 @@ void expiries_drop_below(expiries_t *expiries, uint64_t position) {
     }
     expiries->count = kept;
     for (uint64_t i = kept / 2; i-- > 0;) {
-        sink(expiries, i);
+        expiries_sink(expiries, i);
     }
     if (kept == 0) {
         free(expiries->at);

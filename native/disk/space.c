@@ -19,7 +19,7 @@
 #define GROWTH_DOWN 2
 #define PUBLISHERS_PART 8 /* the ring's last eighth is left to deletions, acks and consumer states */
 
-static uint64_t ceiling(const space_t *space) {
+static uint64_t space_ceiling(const space_t *space) {
     return space->ring - space->ring / PUBLISHERS_PART;
 }
 
@@ -29,7 +29,7 @@ uint64_t space_reserve(const space_t *space) {
 
 uint64_t space_wanted(const space_t *space) {
     uint64_t reserve = space_reserve(space);
-    uint64_t full = ceiling(space) / GROWTH_DOWN * GROWTH_UP;
+    uint64_t full = space_ceiling(space) / GROWTH_DOWN * GROWTH_UP;
     if (space->memory) {
         return reserve;
     }
@@ -47,7 +47,7 @@ uint64_t space_admits(const space_t *space, space_short_t *by) {
         number_least(free_bytes, space->map_left) + space->free_pages / 2; /* free pages may lie in pieces */
     uint64_t by_disk = number_less(room, space_reserve(space)) / GROWTH_UP * GROWTH_DOWN;
     uint64_t by_limit = number_less(space->budget, number_less(space->used, space->free_pages)) / 2;
-    uint64_t admits = number_least(number_least(by_disk, by_limit), ceiling(space));
+    uint64_t admits = number_least(number_least(by_disk, by_limit), space_ceiling(space));
     *by = admits >= SPACE_RESUME                                ? SPACE_ENOUGH
           : by_disk < by_limit && free_bytes <= space->map_left ? SPACE_DISK
                                                                 : SPACE_LIMIT;

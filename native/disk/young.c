@@ -25,7 +25,8 @@ static uint64_t hash_of(store_db_t db, bytes_t key) {
     return hash_bytes(key.at, key.size) ^ ((uint64_t)db << 56);
 }
 
-static void put(young_table_t *table, const batches_t *batches, bytes_t key, uint64_t hash, uint64_t position) {
+static void young_table_put(young_table_t *table, const batches_t *batches, bytes_t key, uint64_t hash,
+                            uint64_t position) {
     uint64_t mask = table->capacity - 1;
     for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
         young_slot_t *slot = &table->slots[i];
@@ -45,7 +46,7 @@ static void put(young_table_t *table, const batches_t *batches, bytes_t key, uin
     }
 }
 
-static status_t grow(young_table_t *table, uint64_t capacity) {
+static status_t young_table_grow(young_table_t *table, uint64_t capacity) {
     young_slot_t *slots = calloc(capacity, sizeof *slots);
     if (slots == NULL) {
         return STATUS_NO_MEMORY;
@@ -72,22 +73,23 @@ status_t young_reserve(young_t *young, uint64_t count) {
     while ((table->count + count) * 3 > capacity * 2) {
         capacity *= 2;
     }
-    return capacity > table->capacity ? grow(table, capacity) : STATUS_OK;
+    return capacity > table->capacity ? young_table_grow(table, capacity) : STATUS_OK;
 }
 
 void young_note(young_t *young, store_db_t db, bytes_t key, uint64_t position) {
     check(young->current.count + 1 < young->current.capacity);
-    put(&young->current, young->batches, key, hash_of(db, key), position);
+    young_table_put(&young->current, young->batches, key, hash_of(db, key), position);
 }
 
 void young_note_prefix(young_t *young, store_db_t db, bytes_t prefix, uint64_t position) {
     check(prefix.size < 64);
     check(young->current.count + 1 < young->current.capacity);
-    put(&young->current, young->batches, prefix, hash_of(db, prefix) ^ PREFIX_MARK, position);
+    young_table_put(&young->current, young->batches, prefix, hash_of(db, prefix) ^ PREFIX_MARK, position);
     young->prefix_sizes[0] |= UINT64_C(1) << prefix.size;
 }
 
-static uint64_t find(const young_table_t *table, const batches_t *batches, bytes_t key, uint64_t hash, batch_op_t *op) {
+static uint64_t young_table_find(const young_table_t *table, const batches_t *batches, bytes_t key, uint64_t hash,
+                                 batch_op_t *op) {
     if (table->count == 0) {
         return 0;
     }
@@ -105,8 +107,8 @@ static uint64_t find(const young_table_t *table, const batches_t *batches, bytes
 }
 
 static uint64_t find_either(const young_t *young, bytes_t key, uint64_t hash, batch_op_t *op) {
-    uint64_t position = find(&young->current, young->batches, key, hash, op);
-    return position != 0 ? position : find(&young->previous, young->batches, key, hash, op);
+    uint64_t position = young_table_find(&young->current, young->batches, key, hash, op);
+    return position != 0 ? position : young_table_find(&young->previous, young->batches, key, hash, op);
 }
 
 bool young_find(const young_t *young, store_db_t db, bytes_t key, batch_op_t *op, uint64_t *position) {
