@@ -11,7 +11,7 @@
 
 #define ADOPTED_MIN 4096
 
-static status_t add(adopted_t *adopted, const batch_op_t *op, uint64_t position) {
+static status_t adopted_add(adopted_t *adopted, const batch_op_t *op, uint64_t position) {
     if (array_reserve(&adopted->at, &adopted->capacity, adopted->count + 1, ADOPTED_MIN, sizeof(adoptee_t))
         != STATUS_OK) {
         return STATUS_NO_MEMORY;
@@ -34,7 +34,7 @@ static bool is_prefix(const batch_op_t *op) {
     return bytes_equal(key_bytes(&end), op->value);
 }
 
-static status_t note(store_t *store, const batch_op_t *op, uint64_t position) {
+static status_t adopt_note(store_t *store, const batch_op_t *op, uint64_t position) {
     status_t status = young_reserve(&store->young, 1);
     if (status == STATUS_OK) {
         young_note(&store->young, (store_db_t)op->db, op->key, position);
@@ -50,14 +50,15 @@ static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t positio
             return STATUS_CORRUPT;
         }
         if ((message.flags & MESSAGE_GONE) == 0) {
-            return add(&store->adopted, op, position);
+            return adopted_add(&store->adopted, op, position);
         }
         store->adopted.deletes++;
-        return note(store, op, position);
-    case DB_EXPIRY: return op->key.size == EXPIRY_KEY_SIZE ? add(&store->adopted, op, position) : STATUS_CORRUPT;
+        return adopt_note(store, op, position);
+    case DB_EXPIRY:
+        return op->key.size == EXPIRY_KEY_SIZE ? adopted_add(&store->adopted, op, position) : STATUS_CORRUPT;
     case DB_RECORDS: {
         status_t status = newcomers_push(&store->record_ops, position);
-        return status == STATUS_OK ? note(store, op, position) : status;
+        return status == STATUS_OK ? adopt_note(store, op, position) : status;
     }
     case DB_ID_ORDER: return STATUS_OK; /* only looked at in home */
     case DB_META:
@@ -65,7 +66,7 @@ static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t positio
     case DB_IDS:
     case DB_COUNT: break;
     }
-    return note(store, op, position);
+    return adopt_note(store, op, position);
 }
 
 static status_t adopt_op(void *context, const batch_op_t *op, uint64_t position) {
@@ -75,7 +76,7 @@ static status_t adopt_op(void *context, const batch_op_t *op, uint64_t position)
     }
     if (op->kind == OP_DELETE) {
         store->adopted.deletes += op->db == DB_MESSAGES;
-        return note(store, op, position);
+        return adopt_note(store, op, position);
     }
     if (!is_prefix(op)) {
         return STATUS_OK; /* a stream's first sequence, or what came up before: its state and its records say so */

@@ -25,7 +25,7 @@ typedef struct entry {
     head_entry_t *head;
 } entry_t;
 
-static appended_t refuse(append_verdict_t verdict) {
+static appended_t append_refused(append_verdict_t verdict) {
     return (appended_t){.verdict = verdict};
 }
 
@@ -103,12 +103,12 @@ static bool in_range(uint64_t seq) {
 }
 
 /* Steps 2 to 16 of the reference's order that are the store's. */
-static bool admit(entry_t *entry, int64_t age_now, appended_t *out) {
+static bool append_admit(entry_t *entry, int64_t age_now, appended_t *out) {
     const append_t *append = entry->append;
     store_stream_t *stream = entry->stream;
     const stream_config_t *config = &stream->config;
     uint64_t size = (uint64_t)append->header.size + append->payload.size;
-    *out = refuse(APPEND_STORED);
+    *out = append_refused(APPEND_STORED);
     if ((config->flags & STREAM_SEALED) != 0) {
         out->verdict = APPEND_SEALED;
     } else if (size + append->subject.size > message_max(stream->store) || append->subject.size > UINT16_MAX) {
@@ -143,14 +143,14 @@ static bool admit(entry_t *entry, int64_t age_now, appended_t *out) {
 }
 
 /* Bytes that publishers may hold in the ring: what the disk has room for, and memory. */
-static uint64_t admitted(const store_t *store) {
+static uint64_t append_admits(const store_t *store) {
     uint64_t most = store->resident / 8 * 7;
     return store->admits < most ? store->admits : most;
 }
 
 /* What may be taken so that one more message of any size finds room: in the ring, and in the open batch (append.c). */
 void append_measure_room(store_t *store) {
-    uint64_t admits = admitted(store), size = store->batches.size;
+    uint64_t admits = append_admits(store), size = store->batches.size;
     uint64_t one =
         store->options.message_max + NEED_MORE < admits / 2 ? store->options.message_max + NEED_MORE : admits / 2;
     uint64_t batch = size / 2 - size / RESERVE_PART;
@@ -171,7 +171,7 @@ static bool space_for(const entry_t *entry) {
         return false;
     }
     uint64_t need = need_of(entry);
-    if (batches_used(&store->batches) + store->batches.promised + need > admitted(store)) {
+    if (batches_used(&store->batches) + store->batches.promised + need > append_admits(store)) {
         return false; /* the disk has no room for so much (space.h), or memory has not */
     }
     return overlay_fits(store, need + store->batches.size / RESERVE_PART);
@@ -221,7 +221,7 @@ static void write_source(entry_t *entry) {
     value_seal(key_bytes(&key), value, VALUE_CRC_SIZE + 8);
 }
 
-static void advance(entry_t *entry) {
+static void append_advance(entry_t *entry) {
     store_stream_t *stream = entry->stream;
     bytes_t id = kept_id(entry->append->msg_id);
     stream_touch(stream);
@@ -240,9 +240,9 @@ static void advance(entry_t *entry) {
     }
 }
 
-static void skip(entry_t *entry) {
+static void append_skip(entry_t *entry) {
     store_stream_t *stream = entry->stream;
-    advance(entry);
+    append_advance(entry);
     if (stream->messages == 0) {
         stream->first_seq = entry->seq + 1;
         stream->first_known = false;
@@ -253,7 +253,7 @@ static void store_it(entry_t *entry, int64_t age_now, int64_t wall_now) {
     store_stream_t *stream = entry->stream;
     entry->message.previous = entry->head->head.count > 0 ? entry->head->head.last : 0;
     write_message(entry);
-    advance(entry);
+    append_advance(entry);
     if (stream->messages == 0) {
         stream->first_seq = entry->seq;
         stream->first_ts = entry->message.ts;
@@ -273,7 +273,7 @@ static void store_it(entry_t *entry, int64_t age_now, int64_t wall_now) {
     }
 }
 
-static void tell(const entry_t *entry) {
+static void append_tell(const entry_t *entry) {
     store_stream_t *stream = entry->stream;
     const append_t *append = entry->append;
     store_hooks_t *hooks = &stream->store->hooks;
@@ -285,10 +285,10 @@ static void tell(const entry_t *entry) {
     }
 }
 
-static void after(entry_t *entry) {
+static void append_after(entry_t *entry) {
     store_stream_t *stream = entry->stream;
     const append_t *append = entry->append;
-    tell(entry);
+    append_tell(entry);
     if (stream->config.max_msgs_per_subject > 0) {
         limits_subject(stream, append->subject);
     }
@@ -296,7 +296,7 @@ static void after(entry_t *entry) {
 }
 
 /* What a rollup takes out in one step. false: there is more. */
-static bool roll(const entry_t *entry) {
+static bool append_roll(const entry_t *entry) {
     store_purge_t purge = {.filter = entry->append->rollup == 1 ? entry->append->subject : BYTES_NONE,
                            .below_seq = entry->seq};
     uint64_t purged;
@@ -319,7 +319,7 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
         return false;
     }
     store_it(&entry, clock->age, clock->wall);
-    tell(&entry);
+    append_tell(&entry);
     message_remove(stream, found, true);
     (void)limits_enforce(stream, STORE_STEP);
     return true;
@@ -343,15 +343,15 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
     entry.message.flags |= append->due_ts != 0 ? MESSAGE_SCHEDULE : 0;
     entry.bytes = append->skip ? 0 : stream_message_bytes(stream, &entry.message);
     appended_t out;
-    if (append->source_key.size > KEY_RECORD_MAX - 4 || !admit(&entry, age_now, &out)) {
-        return append->source_key.size > KEY_RECORD_MAX - 4 ? refuse(APPEND_NO_SPACE) : out;
+    if (append->source_key.size > KEY_RECORD_MAX - 4 || !append_admit(&entry, age_now, &out)) {
+        return append->source_key.size > KEY_RECORD_MAX - 4 ? append_refused(APPEND_NO_SPACE) : out;
     }
     if (!space_for(&entry)) {
-        return refuse(APPEND_NO_SPACE);
+        return append_refused(APPEND_NO_SPACE);
     }
     out = (appended_t){.verdict = APPEND_SKIPPED, .seq = entry.seq, .ts = entry.message.ts};
     if (append->skip) {
-        skip(&entry);
+        append_skip(&entry);
         return out;
     }
     entry.head = head_fetch(stream, append->subject);
@@ -359,10 +359,10 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
                   : stream->config.discard == 1 ? discard_new(&entry)
                                                 : APPEND_STORED;
     if (out.verdict != APPEND_STORED) {
-        return refuse(out.verdict);
+        return append_refused(out.verdict);
     }
     store_it(&entry, age_now, now.wall_ns);
-    after(&entry);
-    out.rolling = append->rollup != 0 && !roll(&entry) ? append->rollup : 0;
+    append_after(&entry);
+    out.rolling = append->rollup != 0 && !append_roll(&entry) ? append->rollup : 0;
     return out;
 }

@@ -43,7 +43,7 @@ void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) 
 }
 
 /* Home's first entry of the id order behind what is done. */
-static status_t oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id) {
+static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id) {
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
@@ -68,7 +68,7 @@ static status_t oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, byt
     return STATUS_OK;
 }
 
-static void forget(store_stream_t *stream, bytes_t id, uint64_t seq) {
+static void dedupe_forget(store_stream_t *stream, bytes_t id, uint64_t seq) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     bytes_t text = BYTES_NONE;
@@ -96,14 +96,14 @@ void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
         uint64_t seq = 0;
         int64_t born = 0;
         bytes_t id = BYTES_NONE;
-        if (oldest(stream, &seq, &born, &id) != STATUS_OK) {
+        if (dedupe_oldest(stream, &seq, &born, &id) != STATUS_OK) {
             break;
         }
         stream->ids_next = born + stream->config.duplicate_window_ns;
         if (stream->ids_next > age_now || !overlay_fits(store, 4 * KEY_MAX)) {
             break;
         }
-        forget(stream, id, seq);
+        dedupe_forget(stream, id, seq);
         stream->ids_done = seq + 1;
     }
     if (stream->ids_done > before) {

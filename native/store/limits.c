@@ -165,7 +165,7 @@ void limits_subject(store_stream_t *stream, bytes_t subject) {
     }
 }
 
-static bool over(const store_stream_t *stream) {
+static bool stream_is_over(const store_stream_t *stream) {
     const stream_config_t *config = &stream->config;
     if (stream->messages == 0) {
         return false;
@@ -201,7 +201,7 @@ static bool remove_first(store_stream_t *stream) {
 uint64_t limits_enforce(store_stream_t *stream, uint64_t budget) {
     uint64_t removed = 0;
     stream->over_limit = false;
-    while (over(stream)) {
+    while (stream_is_over(stream)) {
         if (removed == budget || !remove_first(stream)) {
             stream->over_limit = true;
             break;
@@ -271,7 +271,7 @@ static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq) {
 }
 
 /* Firing a schedule is a message put together and stored, and a look at its pattern. */
-static void spend(uint32_t *steps, uint64_t seq) {
+static void steps_spend(uint32_t *steps, uint64_t seq) {
     uint32_t cost = (seq & EXPIRY_SCHEDULE) != 0 ? LOOK_STEPS_SCHEDULE : 1;
     *steps -= cost < *steps ? cost : *steps;
 }
@@ -283,7 +283,7 @@ static bool expire_home(store_stream_t *stream, int64_t age_now, uint32_t *steps
     bool room = true;
     store_key_t from;
     key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq);
-    for (; *steps > 0; spend(steps, seq)) {
+    for (; *steps > 0; steps_spend(steps, seq)) {
         if (home_expiry(stream, &expires, &seq) != STATUS_OK) {
             expires = INT64_MAX;
             break;
@@ -318,7 +318,7 @@ bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
             return false;
         }
         expiries_pop(&stream->expiries);
-        spend(steps, first.seq);
+        steps_spend(steps, first.seq);
     }
     if (*steps > 0 && stream->expiry_next <= age_now) {
         return expire_home(stream, age_now, steps) && room;

@@ -20,7 +20,7 @@
 
 /* The value of a field of a header block, blanks before it removed. The store stands beside wire/, which has the real
  * reader; these two fields are all that it ever asks for, and only of messages that expire. */
-static bool field(bytes_t header, bytes_t name, bytes_t *value) {
+static bool marker_field(bytes_t header, bytes_t name, bytes_t *value) {
     const uint8_t *at = header.at;
     const uint8_t *end = header.at + header.size;
     while (at < end) {
@@ -46,10 +46,10 @@ static bool says_deleted(bytes_t header) {
     if (header.size == 0) {
         return false;
     }
-    if (field(header, BYTES_LITERAL("Nats-Marker-Reason"), &value) && value.size > 0) {
+    if (marker_field(header, BYTES_LITERAL("Nats-Marker-Reason"), &value) && value.size > 0) {
         return true;
     }
-    return field(header, BYTES_LITERAL("KV-Operation"), &value) && bytes_equal(value, BYTES_LITERAL("PURGE"));
+    return marker_field(header, BYTES_LITERAL("KV-Operation"), &value) && bytes_equal(value, BYTES_LITERAL("PURGE"));
 }
 
 /* Whole seconds as Go shows a duration: 5s, 1m30s, 1h0m0s. */
@@ -66,7 +66,7 @@ static void seconds_text(int64_t seconds, char text[SECONDS_TEXT]) {
     check(size > 0 && size < SECONDS_TEXT);
 }
 
-static bool wanted(store_stream_t *stream, const found_t *found) {
+static bool marker_is_wanted(store_stream_t *stream, const found_t *found) {
     head_t head;
     if (stream->config.marker_ttl_ns < NS_PER_SECOND || !found->sound || (stream->config.flags & STREAM_SEALED) != 0) {
         return false;
@@ -78,7 +78,7 @@ bool marker_or_remove(store_stream_t *stream, const found_t *found) {
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return false;
     }
-    if (!wanted(stream, found)) {
+    if (!marker_is_wanted(stream, found)) {
         message_remove(stream, found, false); /* an exempt one of its subject may be older */
         return true;
     }

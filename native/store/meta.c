@@ -45,7 +45,7 @@ static bytes_t name_of(unsigned row) {
     return bytes_of(rows[row].name, (uint32_t)strlen(rows[row].name));
 }
 
-static bytes_t key_of(const entry_t *entry) {
+static bytes_t meta_key(const entry_t *entry) {
     return bytes_of(entry->key, entry->key_size);
 }
 
@@ -55,7 +55,7 @@ static bytes_t value_of(const entry_t *entry) {
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
-static status_t collect(env_t *env, entries_t *entries) {
+static status_t meta_collect(env_t *env, entries_t *entries) {
     static const uint8_t lowest[] = {0};
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
@@ -77,7 +77,7 @@ static status_t collect(env_t *env, entries_t *entries) {
 static bool mend_value(entry_t *entry) {
     for (uint32_t bit = 0; bit < entry->value_size * 8; bit++) {
         entry->value[bit / 8] ^= (uint8_t)(1u << (bit % 8));
-        if (value_sound(key_of(entry), value_of(entry))) {
+        if (value_sound(meta_key(entry), value_of(entry))) {
             return true;
         }
         entry->value[bit / 8] ^= (uint8_t)(1u << (bit % 8));
@@ -86,11 +86,11 @@ static bool mend_value(entry_t *entry) {
 }
 
 static bool is_row(const entry_t *entry, unsigned row) {
-    return bytes_equal(key_of(entry), name_of(row));
+    return bytes_equal(meta_key(entry), name_of(row));
 }
 
 /* Makes one of the entries the sound one of that name. */
-static bool mend(entries_t *entries, unsigned row) {
+static bool meta_mend(entries_t *entries, unsigned row) {
     for (uint32_t i = 0; i < entries->count; i++) {
         entry_t *entry = &entries->at[i];
         bool named = is_row(entry, row);
@@ -129,7 +129,7 @@ static status_t write_anew(env_t *env, const entries_t *entries) {
     }
     status = env_write_delete_range(env, DB_META, bytes_of(lowest, 1), bytes_of(highest, 1), UINT64_MAX, &done);
     for (uint32_t i = 0; status == STATUS_OK && i < entries->count; i++) {
-        status = env_write_put(env, DB_META, key_of(&entries->at[i]), value_of(&entries->at[i]));
+        status = env_write_put(env, DB_META, meta_key(&entries->at[i]), value_of(&entries->at[i]));
     }
     if (status == STATUS_OK) {
         return env_write_commit(env);
@@ -139,7 +139,7 @@ static status_t write_anew(env_t *env, const entries_t *entries) {
 }
 
 /* A key beside it that is wrong can hide a record from LMDB's search. */
-static bool hidden(env_t *env, unsigned row) {
+static bool meta_is_hidden(env_t *env, unsigned row) {
     bytes_t value;
     return env_get(env, DB_META, name_of(row), &value) != STATUS_OK;
 }
@@ -148,12 +148,12 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
     store_t *store = opening->store;
     entries_t entries;
     unsigned mended = 0;
-    status_t status = collect(store->env, &entries);
+    status_t status = meta_collect(store->env, &entries);
     *meta = (meta_t){.empty = entries.count == 0};
     for (unsigned row = 0; row < META_COUNT; row++) {
         bool sound = sound_in(&entries, row);
-        meta->has[row] = sound || mend(&entries, row);
-        if (meta->has[row] && (!sound || hidden(store->env, row))) {
+        meta->has[row] = sound || meta_mend(&entries, row);
+        if (meta->has[row] && (!sound || meta_is_hidden(store->env, row))) {
             mended++;
             store->corrupt++;
             store_alarm(store, ALARM_CORRUPT, 0, 0, "the record \"%s\" of data.mdb was damaged and was put right",
@@ -196,7 +196,7 @@ static bool find_note(opening_t *opening) {
     return known;
 }
 
-static status_t replace(opening_t *opening, bool format, bool note) {
+static status_t meta_write(opening_t *opening, bool format, bool note) {
     env_t *env = opening->store->env;
     status_t status = env_write_begin(env);
     if (status == STATUS_OK && format) {
@@ -240,6 +240,6 @@ status_t meta_replace(opening_t *opening, const meta_t *meta) {
     store_alarm(store, ALARM_CORRUPT, 0, 0, "%s and the loss is accepted: %s", what,
                 found ? "it was made anew from the journal, and nothing is lost"
                       : "what was acknowledged since the last checkpoint is lost");
-    status_t status = replace(opening, format, note);
+    status_t status = meta_write(opening, format, note);
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot write to the store in", 0);
 }

@@ -191,7 +191,7 @@ static status_t read_meta(opening_t *opening, const meta_t *meta) {
     return status;
 }
 
-static status_t identify(opening_t *opening) {
+static status_t opening_identify(opening_t *opening) {
     store_t *store = opening->store;
     meta_t meta;
     status_t status = meta_look(opening, &meta);
@@ -269,7 +269,7 @@ static bool misses_unreadable(opening_t *opening) {
     return end || opening->unfinished || (opening->damage.seen && opening->damage.lost > 0);
 }
 
-static status_t replay(opening_t *opening) {
+static status_t opening_replay(opening_t *opening) {
     store_t *store = opening->store;
     opening->home =
         (keeper_mark_t){.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
@@ -298,7 +298,7 @@ static status_t replay(opening_t *opening) {
     return opening->reason[0] != 0 ? status : opening_fail(opening, status, what, 0);
 }
 
-static int hex(uint8_t c) {
+static int hex_digit(uint8_t c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
@@ -312,7 +312,7 @@ static void boot_id(uint8_t out[BOOT_ID_SIZE]) {
     }
     uint32_t digits = 0;
     for (ssize_t i = 0; i < size && digits < 2 * BOOT_ID_SIZE; i++) {
-        int digit = hex(text[i]);
+        int digit = hex_digit(text[i]);
         if (digit >= 0) {
             out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | digit);
             digits++;
@@ -358,7 +358,7 @@ static status_t open_home(opening_t *opening) {
     if (status == STATUS_CORRUPT) {
         suspect_mark(store);
     }
-    return status == STATUS_OK ? identify(opening) : status;
+    return status == STATUS_OK ? opening_identify(opening) : status;
 }
 
 static status_t open_journal(opening_t *opening) {
@@ -380,7 +380,7 @@ static status_t open_journal(opening_t *opening) {
     if (status == STATUS_OK && !store->options.memory) {
         batches_reserve(&store->batches, sealer_overhead(store->options.sealer));
         batches_witness(&store->batches, opening->store_id);
-        status = replay(opening);
+        status = opening_replay(opening);
     }
     return status;
 }
@@ -406,7 +406,7 @@ static status_t note_use(opening_t *opening) {
                : opening_fail(opening, status, "cannot write to the store in", 0);
 }
 
-static status_t start(opening_t *opening) {
+static status_t opening_start(opening_t *opening) {
     store_t *store = opening->store;
     batches_restart(&store->batches, opening->position, opening->number + 1);
     store->durable = store->flight_number = store->first_batch = opening->number;
@@ -505,7 +505,7 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
         status = note_use(&opening);
     }
     if (status == STATUS_OK) {
-        status = start(&opening);
+        status = opening_start(&opening);
     }
     if (status == STATUS_CORRUPT && store->env != NULL) {
         suspect_mark(store);

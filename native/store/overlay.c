@@ -124,7 +124,7 @@ void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, c
 
 /* Was that alarmed lately? A consumer asks again for what is pending; and an advisory that follows from an alarm may be
  * stored in the very stream whose index is damaged. */
-static bool told(store_t *store, uint32_t stream, uint64_t seq) {
+static bool alarm_was_told(store_t *store, uint32_t stream, uint64_t seq) {
     seq = seq > 0 ? seq : UINT64_MAX;
     for (uint32_t i = 0; i < STORE_TOLD_MAX; i++) {
         if (store->told[i].seq == seq && store->told[i].stream == stream) {
@@ -141,7 +141,7 @@ void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, u
     if (stream != NULL) {
         stream->corrupt++; /* each time: a backup sees by it that it lacks something */
     }
-    bool again = told(store, stream_id, seq);
+    bool again = alarm_was_told(store, stream_id, seq);
     store->corrupt += !again || seq == 0;
     if (again) {
         return;

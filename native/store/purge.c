@@ -30,7 +30,7 @@ static bool takes_all(const store_purge_t *purge) {
     return purge->filter.size == 0 || (purge->filter.size == 1 && purge->filter.at[0] == '>');
 }
 
-static status_t begin(store_stream_t *stream, store_purge_t *purge) {
+static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
     bool all = takes_all(purge);
     head_t head;
     purge->at = stream->first_seq;
@@ -109,7 +109,7 @@ static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_
 }
 
 /* false: the budget or the room in the batch did not suffice. */
-static bool take_out(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
+static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
     bool literal = !takes_all(purge) && !subject_has_wildcard(purge->filter);
     uint32_t budget = PURGE_STEP;
     status_t chained = literal ? take_chain(stream, purge, purged) : STATUS_NOT_FOUND;
@@ -139,12 +139,12 @@ void store_purge_end(store_purge_t *purge) {
 status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more) {
     *purged = 0;
     *more = false;
-    status_t status = purge->begun ? STATUS_OK : begin(stream, purge);
+    status_t status = purge->begun ? STATUS_OK : purge_begin(stream, purge);
     if (status != STATUS_OK) {
         return status;
     }
     *more = purge->tally != NULL && !store_tally_step(purge->tally, STORE_STEP);
-    *more = *more || !take_out(stream, purge, purged);
+    *more = *more || !purge_message(stream, purge, purged);
     if (*more) {
         return STATUS_OK;
     }

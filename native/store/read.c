@@ -12,7 +12,7 @@
 #include "store/overlay.h"
 
 /* Young's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */
-static status_t deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {
+static status_t found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {
     batch_op_t op;
     uint64_t position;
     if (stream->deletes[0] + stream->deletes[1] == 0
@@ -29,7 +29,7 @@ static status_t deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found
     return STATUS_OK;
 }
 
-static status_t take(found_t *found, uint64_t seq, bytes_t key, bytes_t value, bool verify) {
+static status_t found_take(found_t *found, uint64_t seq, bytes_t key, bytes_t value, bool verify) {
     found->seq = seq;
     found->value = value;
     found->sound = (!verify || value_sound(key, value)) && message_read(value, &found->message);
@@ -58,7 +58,7 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t
     }
     store_key_t key;
     key_message(&key, stream->id, seq);
-    status_t status = deleted(stream, seq, key_bytes(&key), found);
+    status_t status = found_deleted(stream, seq, key_bytes(&key), found);
     if (status != STATUS_AGAIN) {
         return status;
     }
@@ -79,11 +79,11 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t
     }
     bytes_t value = BYTES_NONE;
     status = env_get(store->env, DB_MESSAGES, key_bytes(&key), &value);
-    return status == STATUS_OK ? take(found, seq, key_bytes(&key), value, verify) : status;
+    return status == STATUS_OK ? found_take(found, seq, key_bytes(&key), value, verify) : status;
 }
 
 /* Puts the cursor on the first home message of the stream at or above from. */
-static status_t home_step(store_stream_t *stream, uint64_t from, uint64_t *seq, bytes_t *key, bytes_t *value) {
+static status_t message_home_step(store_stream_t *stream, uint64_t from, uint64_t *seq, bytes_t *key, bytes_t *value) {
     store_t *store = stream->store;
     status_t status;
     store_key_t wanted;
@@ -116,7 +116,7 @@ static status_t next_home(store_stream_t *stream, uint64_t *from, uint64_t upto,
             return STATUS_AGAIN;
         }
         --*budget;
-        status_t status = home_step(stream, *from, &seq, &key, &value);
+        status_t status = message_home_step(stream, *from, &seq, &key, &value);
         if (status != STATUS_OK) {
             return status;
         }
@@ -124,13 +124,13 @@ static status_t next_home(store_stream_t *stream, uint64_t *from, uint64_t upto,
             return STATUS_NOT_FOUND;
         }
         *from = seq + 1;
-        if (deleted(stream, seq, key, found) != STATUS_AGAIN) {
+        if (found_deleted(stream, seq, key, found) != STATUS_AGAIN) {
             continue;
         }
         if (is_link(key, value)) {
             continue;
         }
-        status = take(found, seq, key, value, verify);
+        status = found_take(found, seq, key, value, verify);
         return status == STATUS_CORRUPT ? STATUS_OK : status;
     }
     return STATUS_NOT_FOUND;
@@ -149,7 +149,7 @@ static status_t next_young(store_stream_t *stream, uint64_t *from, uint64_t upto
         --*budget;
         store_key_t key;
         key_message(&key, stream->id, place.seq);
-        if (deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
+        if (found_deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
             take_young(stream, place, found);
             return STATUS_OK;
         }
@@ -203,8 +203,8 @@ static status_t back_home(store_stream_t *stream, uint64_t upto, found_t *found)
             return STATUS_NOT_FOUND;
         }
         upto = seq - 1;
-        if (!is_link(key, value) && deleted(stream, seq, key, found) == STATUS_AGAIN) {
-            status = take(found, seq, key, value, true);
+        if (!is_link(key, value) && found_deleted(stream, seq, key, found) == STATUS_AGAIN) {
+            status = found_take(found, seq, key, value, true);
             return status == STATUS_CORRUPT ? STATUS_OK : status;
         }
     }
@@ -226,7 +226,7 @@ status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
             }
             store_key_t key;
             key_message(&key, stream->id, place.seq);
-            if (deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
+            if (found_deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
                 take_young(stream, place, found);
                 return STATUS_OK;
             }
@@ -283,7 +283,7 @@ status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out)
 }
 
 /* Where a filter's messages can lie: narrows [from, upto] by the heads of literal filters. false: nowhere. */
-static bool narrow(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t *upto) {
+static bool filters_narrow(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t *upto) {
     uint64_t lowest = UINT64_MAX;
     uint64_t highest = 0;
     if (filters.count == 0 || filters.count > 8) {
@@ -307,7 +307,7 @@ static bool narrow(store_stream_t *stream, filters_t filters, uint64_t *from, ui
 status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
                     stored_message_t *out) {
     uint64_t last = upto;
-    if (!narrow(stream, filters, from, &last)) {
+    if (!filters_narrow(stream, filters, from, &last)) {
         return STATUS_NOT_FOUND;
     }
     while (budget > 0) {

@@ -67,7 +67,7 @@ void rebuild_hole(rebuild_t *rebuild) {
     rebuild->holes++;
 }
 
-static uint8_t *scratch(rebuild_t *rebuild, uint64_t size) {
+static uint8_t *rebuild_scratch(rebuild_t *rebuild, uint64_t size) {
     if (size > rebuild->scratch_size) {
         uint8_t *at = realloc(rebuild->scratch, size);
         if (at == NULL) {
@@ -125,7 +125,7 @@ static void forget_stream(rebuild_t *rebuild, uint32_t id) {
 
 /* Sequences up to `upto` are accounted for; what lies between them and the last one is missing when a hole came in
  * between. */
-static void compare(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t next) {
+static void rebuild_compare(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t next) {
     const store_stream_t *stream = rebuilt->stream;
     if (rebuilt->hole != rebuild->holes && next > stream->last_seq + 1) {
         rebuilt->lost_from = rebuilt->lost_from == 0 ? stream->last_seq + 1 : rebuilt->lost_from;
@@ -175,7 +175,7 @@ static status_t head_put(rebuild_t *rebuild, uint32_t id, bytes_t subject, head_
         return env_write_delete(rebuild->env, DB_HEADS, key_bytes(&key));
     }
     uint32_t size = head_size(subject);
-    uint8_t *value = scratch(rebuild, size);
+    uint8_t *value = rebuild_scratch(rebuild, size);
     if (value == NULL) {
         return STATUS_NO_MEMORY;
     }
@@ -201,7 +201,7 @@ static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq
     message_record_t message = *given; /* its slices lie in the ring */
     message_record_t there;
     head_t head;
-    compare(rebuild, rebuilt, seq);
+    rebuild_compare(rebuild, rebuilt, seq);
     status_t status = message_get(rebuild, stream->id, seq, &there);
     if (status != STATUS_NOT_FOUND) {
         return status == STATUS_CORRUPT ? STATUS_OK : status;
@@ -217,7 +217,7 @@ static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq
     head.count++;
     status = head_put(rebuild, stream->id, message.subject, head);
     uint32_t size = message_size(&message);
-    uint8_t *value = status == STATUS_OK ? scratch(rebuild, size) : NULL;
+    uint8_t *value = status == STATUS_OK ? rebuild_scratch(rebuild, size) : NULL;
     if (value == NULL) {
         return status == STATUS_OK ? STATUS_NO_MEMORY : status;
     }
@@ -288,7 +288,7 @@ static status_t raw_range(rebuild_t *rebuild, const batch_op_t *op) {
     return env_write_delete_range(rebuild->env, (store_db_t)op->db, op->key, op->value, UINT64_MAX, &done);
 }
 
-static status_t sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t from, uint64_t to) {
+static status_t rebuild_sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t from, uint64_t to) {
     store_key_t key;
     store_key_t end;
     key_message(&end, rebuilt->stream->id, to);
@@ -320,7 +320,7 @@ static status_t sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t from, uin
 
 /* ---- ops --------------------------------------------------------------------------------------------------------- */
 
-static status_t raw(rebuild_t *rebuild, const batch_op_t *op) {
+static status_t rebuild_raw(rebuild_t *rebuild, const batch_op_t *op) {
     switch ((op_kind_in_batch_t)op->kind) {
     case OP_PUT: return env_write_put(rebuild->env, (store_db_t)op->db, op->key, op->value);
     case OP_DELETE: return env_write_delete(rebuild->env, (store_db_t)op->db, op->key);
@@ -333,7 +333,7 @@ static status_t take_message(rebuild_t *rebuild, const batch_op_t *op) {
     uint32_t id = load_be32(op->key.at);
     if (op->kind == OP_DELETE_RANGE && op->key.size == 4) {
         forget_stream(rebuild, id); /* all of the stream goes */
-        return raw(rebuild, op);
+        return rebuild_raw(rebuild, op);
     }
     rebuilt_t *rebuilt = NULL;
     status_t status = op->key.size == MESSAGE_KEY_SIZE ? stream_of(rebuild, id, &rebuilt) : STATUS_CORRUPT;
@@ -342,7 +342,7 @@ static status_t take_message(rebuild_t *rebuild, const batch_op_t *op) {
     }
     uint64_t seq = load_be64(op->key.at + 4);
     if (op->kind == OP_DELETE_RANGE) {
-        return op->value.size == MESSAGE_KEY_SIZE ? sweep(rebuild, rebuilt, seq, load_be64(op->value.at + 4))
+        return op->value.size == MESSAGE_KEY_SIZE ? rebuild_sweep(rebuild, rebuilt, seq, load_be64(op->value.at + 4))
                                                   : STATUS_CORRUPT;
     }
     message_record_t message;
@@ -353,7 +353,7 @@ static status_t take_message(rebuild_t *rebuild, const batch_op_t *op) {
         return put_message(rebuild, rebuilt, seq, &message);
     }
     status = drop_message(rebuild, rebuilt, seq);
-    return status == STATUS_OK ? raw(rebuild, op) : status;
+    return status == STATUS_OK ? rebuild_raw(rebuild, op) : status;
 }
 
 static status_t take_state(rebuild_t *rebuild, const batch_op_t *op) {
@@ -368,14 +368,14 @@ static status_t take_state(rebuild_t *rebuild, const batch_op_t *op) {
         free(said);
         return said == NULL ? STATUS_NO_MEMORY : status;
     }
-    compare(rebuild, rebuilt, said->last_seq + 1);
+    rebuild_compare(rebuild, rebuilt, said->last_seq + 1);
     stream->last_seq = said->last_seq;
     stream->last_ts = said->last_ts;
     stream->last_born = said->last_born;
     stream->last_id_size = said->last_id_size;
     memcpy(stream->last_id, said->last_id, said->last_id_size);
     if (said->first_seq > stream->first_seq) {
-        status = sweep(rebuild, rebuilt, stream->first_seq, said->first_seq);
+        status = rebuild_sweep(rebuild, rebuilt, stream->first_seq, said->first_seq);
         stream->first_seq = said->first_seq;
     }
     free(said);
@@ -387,7 +387,7 @@ static bool is_state(const batch_op_t *op) {
     return op->db == DB_RECORDS && op->key.size == 5 && op->key.at[0] == RECORD_STATE;
 }
 
-static status_t take(void *context, const batch_op_t *op, uint64_t position) {
+static status_t rebuild_take(void *context, const batch_op_t *op, uint64_t position) {
     rebuild_t *rebuild = context;
     (void)position;
     if (op->kind == OP_PUT && op->value.size < VALUE_CRC_SIZE) {
@@ -405,11 +405,11 @@ static status_t take(void *context, const batch_op_t *op, uint64_t position) {
     if (is_state(op) && op->kind == OP_DELETE) {
         forget_stream(rebuild, load_be32(op->key.at + 1));
     }
-    return raw(rebuild, op);
+    return rebuild_raw(rebuild, op);
 }
 
 status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, uint32_t size) {
-    return batch_each(batch, size, 0, take, rebuild);
+    return batch_each(batch, size, 0, rebuild_take, rebuild);
 }
 
 /* Only puts prove themselves. Without a sound structure it is not even sure that what looks like an op is one (a
@@ -429,7 +429,7 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
                 && stream_of(rebuild, load_be32(op.key.at), &rebuilt) == STATUS_OK) {
                 rebuilt->hole = 0; /* any gap in here may be damage */
             }
-            status = take(rebuild, &op, 0);
+            status = rebuild_take(rebuild, &op, 0);
             status = status == STATUS_CORRUPT ? STATUS_OK : status;
         }
     }
@@ -458,7 +458,7 @@ static status_t finish_stream(rebuild_t *rebuild, rebuilt_t *rebuilt) {
         }
     }
     stream->first_seq = stream->messages == 0 ? stream->last_seq + 1 : stream->first_seq;
-    uint8_t *value = scratch(rebuild, STREAM_PROMISE);
+    uint8_t *value = rebuild_scratch(rebuild, STREAM_PROMISE);
     if (value == NULL) {
         return STATUS_NO_MEMORY;
     }

@@ -89,11 +89,11 @@ typedef struct merge {
     bytes_t home;
 } merge_t;
 
-static bool inside(const merge_t *merge, bytes_t key) {
+static bool merge_inside(const merge_t *merge, bytes_t key) {
     return bytes_starts(key, merge->prefix) && bytes_compare(key, merge->after) > 0;
 }
 
-static status_t gather(merge_t *merge) {
+static status_t merge_gather(merge_t *merge) {
     const newcomers_t *ops = &merge->store->record_ops;
     if (ops->count == 0) {
         return STATUS_OK;
@@ -105,7 +105,7 @@ static status_t gather(merge_t *merge) {
     for (uint64_t i = 0; i < ops->count; i++) {
         batch_op_t op;
         op_read(&merge->store->batches, ops->at[i], &op);
-        if (inside(merge, op.key)) {
+        if (merge_inside(merge, op.key)) {
             merge->young[merge->young_count++] = op.key;
         }
     }
@@ -115,16 +115,16 @@ static status_t gather(merge_t *merge) {
     return STATUS_OK;
 }
 
-static void home_take(merge_t *merge, status_t status, bytes_t key) {
+static void merge_home_take(merge_t *merge, status_t status, bytes_t key) {
     merge->home_open = status == STATUS_OK && bytes_starts(key, merge->prefix);
     merge->home = key;
 }
 
-static void home_step(merge_t *merge) {
+static void merge_home_step(merge_t *merge) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     status_t status = env_next(merge->store->env, DB_RECORDS, BYTES_NONE, &key, &value);
-    home_take(merge, status, key);
+    merge_home_take(merge, status, key);
 }
 
 static void home_begin(merge_t *merge) {
@@ -132,9 +132,9 @@ static void home_begin(merge_t *merge) {
     bytes_t value = BYTES_NONE;
     bytes_t from = bytes_compare(merge->after, merge->prefix) > 0 ? merge->after : merge->prefix;
     status_t status = env_seek(merge->store->env, DB_RECORDS, from, &key, &value);
-    home_take(merge, status, key);
+    merge_home_take(merge, status, key);
     if (merge->home_open && bytes_compare(key, merge->after) <= 0) {
-        home_step(merge);
+        merge_home_step(merge);
     }
 }
 
@@ -149,7 +149,7 @@ static bool merge_next(merge_t *merge, bytes_t *key) {
         merge->young_at++;
     }
     if (order >= 0) {
-        home_step(merge);
+        merge_home_step(merge);
     }
     return true;
 }
@@ -166,7 +166,7 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
     /* Without `after` even the record with an empty key is behind it. */
     bytes_t behind = after.size > 0 ? key_bytes(&full_after) : BYTES_NONE;
     merge_t merge = {.store = store, .prefix = key_bytes(&full_prefix), .after = behind};
-    status_t status = gather(&merge);
+    status_t status = merge_gather(&merge);
     if (status != STATUS_OK) {
         return status;
     }

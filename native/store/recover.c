@@ -77,7 +77,7 @@ status_t recover_use_note(env_t *env, journal_use_t use, uint64_t position) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static bool there(const opening_t *opening, const char *name) {
+static bool home_file_exists(const opening_t *opening, const char *name) {
     char path[STORE_PATH_MAX];
     struct stat stat_;
     return store_path(opening->store, name, path) && stat(path, &stat_) == 0;
@@ -117,7 +117,7 @@ static status_t set_aside(opening_t *opening, char name[NAME_SIZE]) {
     struct tm at;
     time_t now = time(NULL);
     name[0] = 0;
-    if (!there(opening, "journal")) {
+    if (!home_file_exists(opening, "journal")) {
         return STATUS_OK;
     }
     make_place(opening);
@@ -130,7 +130,7 @@ static status_t set_aside(opening_t *opening, char name[NAME_SIZE]) {
     return STATUS_OK;
 }
 
-static void warn(opening_t *opening, const char *what, const char *kept) {
+static void opening_warn(opening_t *opening, const char *what, const char *kept) {
     store_alarm(opening->store, ALARM_CORRUPT, 0, 0, "%s%s%s", what, kept[0] != 0 ? "; what was there is kept as " : "",
                 kept);
 }
@@ -174,7 +174,7 @@ static bool home_exists(const opening_t *opening) {
 
 status_t recover_home(opening_t *opening) {
     char name[NAME_SIZE];
-    opening->accepted = there(opening, accept_name);
+    opening->accepted = home_file_exists(opening, accept_name);
     if (opening->store->options.memory || home_exists(opening) || !journal_exists(opening->store->directory)) {
         return STATUS_OK;
     }
@@ -183,7 +183,7 @@ status_t recover_home(opening_t *opening) {
     }
     status_t status = set_aside(opening, name);
     if (status == STATUS_OK) {
-        warn(opening, "data.mdb was missing and the loss is accepted: the store begins empty", name);
+        opening_warn(opening, "data.mdb was missing and the loss is accepted: the store begins empty", name);
     }
     return status;
 }
@@ -201,7 +201,7 @@ static const char *complaint_of(journal_found_t found) {
     }
 }
 
-static status_t make(opening_t *opening) {
+static status_t recover_make(opening_t *opening) {
     store_t *store = opening->store;
     opening->made = true;
     return journal_make(&store->journal, store->directory, store->sizes.ring, opening->store_id, opening->position,
@@ -213,16 +213,16 @@ static status_t make_anew(opening_t *opening, const char *why) {
     journal_close(&opening->store->journal);
     status_t status = set_aside(opening, name);
     if (status == STATUS_OK) {
-        status = make(opening);
+        status = recover_make(opening);
     }
     if (status == STATUS_OK) {
-        warn(opening, why, name);
+        opening_warn(opening, why, name);
     }
     return status;
 }
 
 /* A first block that is blank or damaged is of this store's journal when a batch in the file continues home's note. */
-static bool recognized(opening_t *opening, journal_found_t found) {
+static bool journal_recognized(opening_t *opening, journal_found_t found) {
     bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS
                     || found == JOURNAL_UNREADABLE || found == JOURNAL_NEWER;
     return headless
@@ -245,14 +245,15 @@ status_t recover_journal(opening_t *opening) {
         opening->number == 0 && opening->use == USE_UNKNOWN && (found == JOURNAL_ABSENT || found == JOURNAL_BLANK);
     if (unmade) {
         journal_close(&store->journal);
-        return make(opening);
+        return recover_make(opening);
     }
-    if (recognized(opening, found)) {
+    if (journal_recognized(opening, found)) {
         status = journal_head_again(&store->journal, opening->store_id);
         if (status == STATUS_OK) {
             store->corrupt++;
-            warn(opening, "the journal's first block was damaged; its batches say whose it is, and it was written anew",
-                 "");
+            opening_warn(opening,
+                         "the journal's first block was damaged; its batches say whose it is, and it was written anew",
+                         "");
             return STATUS_OK;
         }
         return opening_fail(opening, status, "cannot write the journal's first block in", 0);
@@ -271,11 +272,12 @@ status_t recover_journal(opening_t *opening) {
     }
     if (opening->accepted && found == JOURNAL_SHORT && journal_lengthen(&store->journal)) {
         store->corrupt++;
-        warn(opening,
-             "the journal was cut short and the loss is accepted: what is left of it is used; what was acknowledged "
-             "behind its "
-             "end is lost, and removals there are undone",
-             "");
+        opening_warn(
+            opening,
+            "the journal was cut short and the loss is accepted: what is left of it is used; what was acknowledged "
+            "behind its "
+            "end is lost, and removals there are undone",
+            "");
         return STATUS_OK;
     }
     if (opening->accepted) {

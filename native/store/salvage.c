@@ -67,15 +67,15 @@ static uint64_t batch_max(const survey_t *survey) {
     return survey->batches->size / 2 + survey->batches->alignment;
 }
 
-static uint64_t padded(const survey_t *survey, uint32_t size) {
+static uint64_t survey_padded(const survey_t *survey, uint32_t size) {
     return batch_padded(survey->batches, size);
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
-static bool shaped(const survey_t *survey, uint64_t position, batch_header_t *header) {
+static bool survey_shaped(const survey_t *survey, uint64_t position, batch_header_t *header) {
     return batch_header_read(batches_at(survey->batches, position), header) && header->position == position
-           && header->size <= batch_max(survey) && position + padded(survey, header->size) <= survey->limit;
+           && header->size <= batch_max(survey) && position + survey_padded(survey, header->size) <= survey->limit;
 }
 
 /* What the checksum of a batch covers: its size as it lies on the disk. */
@@ -93,15 +93,15 @@ static const uint8_t *in_plain(const survey_t *survey, uint64_t position, uint32
     return sealer_open_batch(sealer, batch, size, survey->unsealed) ? survey->unsealed : NULL;
 }
 
-static bool whole(const survey_t *survey, uint64_t position, batch_header_t *header) {
+static bool survey_whole(const survey_t *survey, uint64_t position, batch_header_t *header) {
     const uint8_t *batch = batches_at(survey->batches, position);
-    return shaped(survey, position, header) && header->format <= STORE_FORMAT
+    return survey_shaped(survey, position, header) && header->format <= STORE_FORMAT
            && batch_crc(batch, sealed_size(survey, header->size)) == header->crc
            && in_plain(survey, position, header->size) != NULL;
 }
 
 /* Enough of the expected header that a batch was begun there. */
-static bool resembles(const survey_t *survey, uint64_t position) {
+static bool survey_resembles(const survey_t *survey, uint64_t position) {
     const uint8_t *at = batches_at(survey->batches, position);
     int alike = load_be32(at) == BATCH_MAGIC;
     alike += load_be64(at + 8) == position;
@@ -132,7 +132,7 @@ static void look_at_block(survey_t *survey, uint64_t position) {
 }
 
 /* Reads everything behind E, a piece at a time; pieces stay in memory only when one of them is of interest. */
-static status_t look(survey_t *survey) {
+static status_t survey_look(survey_t *survey) {
     journal_t *journal = &survey->store->journal;
     status_t status = STATUS_OK;
     for (uint64_t at = survey->position; status == STATUS_OK && at < survey->limit; at += CHUNK) {
@@ -141,7 +141,7 @@ static status_t look(survey_t *survey) {
         for (uint64_t block = at; status == STATUS_OK && block < at + size; block += JOURNAL_ALIGNMENT) {
             look_at_block(survey, block);
         }
-        survey->interesting |= at == survey->position && resembles(survey, at);
+        survey->interesting |= at == survey->position && survey_resembles(survey, at);
         if (!survey->interesting) {
             batches_trim((batches_t *)(uintptr_t)survey->batches, at, at + size);
         }
@@ -152,7 +152,7 @@ static status_t look(survey_t *survey) {
     return status;
 }
 
-static bool witnessed(const survey_t *survey, uint64_t position, uint32_t size, uint64_t *durable) {
+static bool survey_witnessed(const survey_t *survey, uint64_t position, uint32_t size, uint64_t *durable) {
     const uint8_t *batch = in_plain(survey, position, size);
     return batch != NULL && witness_read(batch, size, survey->opening->store_id, durable);
 }
@@ -167,7 +167,7 @@ static bool ended_here(const survey_t *survey) {
            && chain == survey->chain;
 }
 
-static void believe(survey_t *survey, uint64_t durable, uint64_t at, uint64_t number, uint32_t chain) {
+static void survey_believe(survey_t *survey, uint64_t durable, uint64_t at, uint64_t number, uint32_t chain) {
     if (durable > survey->proven || (durable == survey->proven && durable == at)) {
         survey->proven = durable;
         survey->end_known = durable == at;
@@ -176,7 +176,7 @@ static void believe(survey_t *survey, uint64_t durable, uint64_t at, uint64_t nu
     }
 }
 
-static void prove(survey_t *survey) {
+static void survey_prove(survey_t *survey) {
     for (uint64_t at = survey->position; at < survey->limit; at += JOURNAL_ALIGNMENT) {
         const uint8_t *block = batches_at(survey->batches, at);
         batch_header_t header;
@@ -184,14 +184,15 @@ static void prove(survey_t *survey) {
         uint64_t number;
         uint32_t chain;
         if (mark_read(block, at, survey->opening->store_id, &number, &chain)) {
-            believe(survey, at, at, number, chain);
-        } else if (whole(survey, at, &header) && witnessed(survey, at, header.size, &durable) && durable <= at) {
-            believe(survey, durable, at, header.number, header.chain);
+            survey_believe(survey, at, at, number, chain);
+        } else if (survey_whole(survey, at, &header) && survey_witnessed(survey, at, header.size, &durable)
+                   && durable <= at) {
+            survey_believe(survey, durable, at, header.number, header.chain);
         } else if (batch_header_read(block, &header) && header.position >= survey->limit
                    && header.size <= batch_max(survey)
                    && header.position % survey->batches->size == at % survey->batches->size
                    && batch_crc(block, sealed_size(survey, header.size)) == header.crc
-                   && witnessed(survey, at, header.size, &durable)) {
+                   && survey_witnessed(survey, at, header.size, &durable)) {
             survey->home_is_older = true;
         }
     }
@@ -200,7 +201,7 @@ static void prove(survey_t *survey) {
 /* ---- repairing --------------------------------------------------------------------------------------------------- */
 
 /* The size of a batch by its ops alone, up to its witness; 0: they are not sound in structure, or sealed. */
-static uint32_t measure(const survey_t *survey, uint64_t position, uint32_t *count) {
+static uint32_t survey_measure(const survey_t *survey, uint64_t position, uint32_t *count) {
     const uint8_t *batch = batches_at(survey->batches, position);
     uint64_t room = survey->limit - position < batch_max(survey) ? survey->limit - position : batch_max(survey);
     uint32_t offset = BATCH_HEADER_SIZE;
@@ -226,7 +227,7 @@ static bool every_op_sound(const survey_t *survey, uint64_t position, uint32_t s
     if (survey->store->options.sealer != NULL) {
         return in_plain(survey, position, size) != NULL; /* which proves more */
     }
-    if (measure(survey, position, &count) != size || count != expected) {
+    if (survey_measure(survey, position, &count) != size || count != expected) {
         return false;
     }
     uint32_t offset = BATCH_HEADER_SIZE;
@@ -259,7 +260,7 @@ static bool flip_wrong_bit(uint8_t *batch, uint32_t size, uint32_t difference) {
 static bool repair_as(const survey_t *survey, batch_header_t header, uint32_t size, bool bit) {
     uint8_t *batch = batches_at(survey->batches, header.position);
     if (size < BATCH_HEADER_SIZE + WITNESS_SIZE || size > batch_max(survey)
-        || header.position + padded(survey, size) > survey->limit) {
+        || header.position + survey_padded(survey, size) > survey->limit) {
         return false;
     }
     header.size = size;
@@ -286,12 +287,12 @@ static bool repair_as(const survey_t *survey, batch_header_t header, uint32_t si
     return false;
 }
 
-static bool repair(const survey_t *survey) {
+static bool survey_repair(const survey_t *survey) {
     uint8_t *batch = batches_at(survey->batches, survey->position);
     uint8_t kept[BATCH_HEADER_SIZE];
     memcpy(kept, batch, sizeof kept);
     uint32_t count;
-    uint32_t measured = measure(survey, survey->position, &count);
+    uint32_t measured = survey_measure(survey, survey->position, &count);
     uint32_t said = load_be32(batch + 24);
     batch_header_t header = {.position = survey->position,
                              .number = survey->number,
@@ -306,8 +307,8 @@ static bool repair(const survey_t *survey) {
     /* a header destroyed: the batch behind it knows the checksum */
     if (!done && measured != 0 && count <= UINT32_MAX / 2) {
         batch_header_t next;
-        uint64_t behind = survey->position + padded(survey, measured);
-        if (behind < survey->limit && whole(survey, behind, &next)) {
+        uint64_t behind = survey->position + survey_padded(survey, measured);
+        if (behind < survey->limit && survey_whole(survey, behind, &next)) {
             header.count = count;
             header.crc = next.chain;
             done = repair_as(survey, header, measured, true);
@@ -327,14 +328,14 @@ static status_t begin_writing(survey_t *survey) {
     return status;
 }
 
-static status_t apply(survey_t *survey, const batch_header_t *header) {
+static status_t survey_apply(survey_t *survey, const batch_header_t *header) {
     const uint8_t *batch = in_plain(survey, survey->position, header->size);
     status_t status = batch != NULL ? begin_writing(survey) : STATUS_CORRUPT;
     if (status == STATUS_OK) {
         status = survey->rebuild != NULL ? rebuild_batch(survey->rebuild, batch, header->size)
                                          : keeper_apply(survey->store->env, batch, header->size);
     }
-    survey->position += padded(survey, header->size);
+    survey->position += survey_padded(survey, header->size);
     survey->number = header->number + 1;
     survey->chain = header->crc;
     survey->chain_known = true;
@@ -358,12 +359,12 @@ static void note_damage(survey_t *survey, uint64_t lost) {
 }
 
 /* Nothing puts the batch at this position right. */
-static status_t lose(survey_t *survey) {
+static status_t survey_lose(survey_t *survey) {
     const uint8_t *batch = batches_at(survey->batches, survey->position);
     uint64_t next = survey->position + JOURNAL_ALIGNMENT;
     batch_header_t header = {0};
     uint32_t count;
-    uint32_t size = measure(survey, survey->position, &count);
+    uint32_t size = survey_measure(survey, survey->position, &count);
     if (survey->rebuild == NULL) {
         survey->rebuild = rebuild_new(survey->store);
     }
@@ -372,9 +373,10 @@ static status_t lose(survey_t *survey) {
         return status;
     }
     if (size != 0) {
-        next = survey->position + padded(survey, size);
+        next = survey->position + survey_padded(survey, size);
     }
-    while (size == 0 && next < survey->proven && !(whole(survey, next, &header) && header.number > survey->number)) {
+    while (size == 0 && next < survey->proven
+           && !(survey_whole(survey, next, &header) && header.number > survey->number)) {
         next += JOURNAL_ALIGNMENT;
     }
     next = next < survey->proven ? next : survey->proven;
@@ -399,7 +401,7 @@ static status_t lose(survey_t *survey) {
 
 /* A write that power cut short, by all that can be known. Were it damage, this would be the only word of it. */
 static void say_unfinished(const survey_t *survey) {
-    if (survey->position + BATCH_HEADER_SIZE < survey->limit && resembles(survey, survey->position)) {
+    if (survey->position + BATCH_HEADER_SIZE < survey->limit && survey_resembles(survey, survey->position)) {
         survey->opening->unfinished = true;
         store_alarm(survey->store, ALARM_IO, 0, 0,
                     "the journal's last write (batch %llu) is not whole and was dropped: it was cut short before "
@@ -409,18 +411,18 @@ static void say_unfinished(const survey_t *survey) {
     }
 }
 
-static status_t walk(survey_t *survey) {
+static status_t survey_walk(survey_t *survey) {
     status_t status = STATUS_OK;
     while (status == STATUS_OK && survey->position < survey->limit) {
         batch_header_t header;
-        if (whole(survey, survey->position, &header) && fits_here(survey, &header)) {
-            status = apply(survey, &header);
-        } else if (survey->position + BATCH_HEADER_SIZE < survey->limit && repair(survey)) {
+        if (survey_whole(survey, survey->position, &header) && fits_here(survey, &header)) {
+            status = survey_apply(survey, &header);
+        } else if (survey->position + BATCH_HEADER_SIZE < survey->limit && survey_repair(survey)) {
             note_damage(survey, 0);
             check(batch_header_read(batches_at(survey->batches, survey->position), &header));
-            status = apply(survey, &header);
+            status = survey_apply(survey, &header);
         } else if (survey->position < survey->proven) {
-            status = lose(survey);
+            status = survey_lose(survey);
         } else {
             say_unfinished(survey);
             break;
@@ -431,7 +433,7 @@ static status_t walk(survey_t *survey) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static status_t distrust(opening_t *opening, const char *what) {
+static status_t journal_distrust(opening_t *opening, const char *what) {
     if (opening->accepted) {
         opening->damage =
             (damage_t){.seen = true, .position = opening->position, .number = opening->number + 1, .what = what};
@@ -454,20 +456,20 @@ static bool is_older_copy(const survey_t *survey) {
 static status_t salvage_survey(survey_t *survey) {
     store_t *store = survey->store;
     opening_t *opening = survey->opening;
-    status_t status = look(survey);
+    status_t status = survey_look(survey);
     if (status == STATUS_OK && survey->interesting && store->options.sealer != NULL) {
         survey->unsealed = malloc((size_t)(batch_max(survey) + store->batches.overhead));
         status = survey->unsealed != NULL ? STATUS_OK : STATUS_NO_MEMORY;
     }
     if (status == STATUS_OK && survey->interesting) {
-        prove(survey);
+        survey_prove(survey);
     }
     if (status == STATUS_OK && survey->home_is_older) {
-        return distrust(opening, "data.mdb is older than its journal");
+        return journal_distrust(opening, "data.mdb is older than its journal");
     }
     if (status == STATUS_OK && is_older_copy(survey)) {
         if (survey->newest + NEAR_BATCHES < opening->number) {
-            return distrust(opening, "the journal is an older copy, or damaged");
+            return journal_distrust(opening, "the journal is an older copy, or damaged");
         }
         note_damage(survey, 1);
     }
@@ -476,7 +478,7 @@ static status_t salvage_survey(survey_t *survey) {
         return survey->proven > opening->position ? STATUS_NO_SPACE : STATUS_OK;
     }
     if (status == STATUS_OK && survey->interesting) {
-        status = walk(survey);
+        status = survey_walk(survey);
     }
     if (status == STATUS_OK && survey->rebuild != NULL) {
         status = rebuild_end(survey->rebuild);

@@ -103,7 +103,7 @@ static void take_durable(store_t *store) {
 
 /* Idle: the ring's memory goes back. Not at every checkpoint: faulting it in again costs 0.15 us a message, a third of
  * an append. */
-static void trim(store_t *store) {
+static void ring_trim(store_t *store) {
     uint64_t position = store->boundary;
     if (store->batches.begin != position || !batch_is_empty(&store->batches)
         || position - store->trimmed < TRIM_BYTES) {
@@ -115,7 +115,7 @@ static void trim(store_t *store) {
 
 /* A ring that is larger than it may be in memory goes on through its places all the same: what is checkpointed goes
  * back at once. */
-static void give_back(store_t *store) {
+static void ring_give_back(store_t *store) {
     const uint64_t step = 64 * 1024; /* what batches_trim gives back is whole ones of these */
     uint64_t from = store->trimmed / step * step;
     uint64_t lap = store->boundary > store->batches.size ? store->boundary - store->batches.size : 0;
@@ -160,7 +160,7 @@ static void take_checkpoint(store_t *store) {
     store->cursor_seq = 0;
     store->batches.freed = store->boundary;
     if (store->resident < store->batches.size) {
-        give_back(store);
+        ring_give_back(store);
     }
     adopted_drop(store);
     young_drop(&store->young);
@@ -168,7 +168,7 @@ static void take_checkpoint(store_t *store) {
     for (uint32_t i = 0; i < store->streams.count; i++) {
         stream_drop(store->streams.at[i]);
     }
-    trim(store);
+    ring_trim(store);
     store->boundary = 0;
     store->background_at = store->now_mono;
 }
@@ -212,7 +212,7 @@ static void take_trouble(store_t *store) {
 /* ---- background -------------------------------------------------------------------------------------------------- */
 
 /* However much is due, and in however many streams: so much of it, and then everybody else's messages before more. */
-static void background(store_t *store) {
+static void store_background(store_t *store) {
     int64_t age_now = store->clock.age;
     int64_t next = INT64_MAX;
     bool room = store_room(store);
@@ -293,7 +293,7 @@ void store_tick(store_t *store, moment_t now) {
     env_forget(store->env);
     take_news(store);
     if (store->now_mono >= store->background_at) {
-        background(store);
+        store_background(store);
     }
     bool idle = store->durable == store->flight_number;
     if (idle && !store_batch_empty(store)) {

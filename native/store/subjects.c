@@ -14,7 +14,7 @@ static uint64_t head_promise(bytes_t subject) {
 }
 
 /* From young or home. A head that fails its checksum is alarmed and taken as absent. */
-static bool load(store_stream_t *stream, bytes_t subject, head_t *head) {
+static bool head_load(store_stream_t *stream, bytes_t subject, head_t *head) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     key_text(&key, stream->id, subject);
@@ -31,7 +31,7 @@ bool head_look(store_stream_t *stream, bytes_t subject, head_t *head) {
     uint64_t hash = heads_hash(stream->id, subject);
     head_entry_t *entry = heads_find(heads, stream->id, subject, hash);
     if (entry == NULL) {
-        if (!load(stream, subject, head)) {
+        if (!head_load(stream, subject, head)) {
             return false;
         }
         entry = heads_add(heads, stream->id, subject, hash);
@@ -48,7 +48,7 @@ bool head_peek(store_stream_t *stream, bytes_t subject, head_t *head) {
     const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
     if (entry != NULL) {
         *head = entry->head;
-    } else if (!load(stream, subject, head)) {
+    } else if (!head_load(stream, subject, head)) {
         return false;
     }
     return head->count > 0;
@@ -65,7 +65,7 @@ head_entry_t *head_fetch(store_stream_t *stream, bytes_t subject) {
         heads_settle(stream->store);
     }
     head_t head = {0};
-    bool known = load(stream, subject, &head);
+    bool known = head_load(stream, subject, &head);
     entry = heads_add(heads, stream->id, subject, hash);
     if (entry != NULL && known) {
         entry->head = head;

@@ -106,7 +106,7 @@ void tallies_removed(store_stream_t *stream, const found_t *found) {
 
 /* ---- ways -------------------------------------------------------------------------------------------------------- */
 
-static void scan(store_tally_t *tally, tally_way_t way, uint64_t begin, uint64_t upto) {
+static void tally_scan(store_tally_t *tally, tally_way_t way, uint64_t begin, uint64_t upto) {
     *tally = (store_tally_t){.next = tally->next,
                              .stream = tally->stream,
                              .filters = tally->filters,
@@ -122,14 +122,14 @@ static void scan(store_tally_t *tally, tally_way_t way, uint64_t begin, uint64_t
 }
 
 /* The stretch from `from` to the end is known to hold so many. */
-static void settle(store_tally_t *tally, uint64_t counted) {
+static void tally_settle(store_tally_t *tally, uint64_t counted) {
     uint64_t last = tally->stream->last_seq;
-    scan(tally, TALLY_AFTER, tally->from, last);
+    tally_scan(tally, TALLY_AFTER, tally->from, last);
     tally->at = last + 1 > tally->from ? last + 1 : tally->from;
     tally->counted = counted;
 }
 
-static uint64_t stretch(const store_tally_t *tally) {
+static uint64_t tally_stretch(const store_tally_t *tally) {
     return tally->stream->last_seq - tally->from + 1;
 }
 
@@ -140,13 +140,13 @@ static void choose_scan(store_tally_t *tally) {
     uint64_t all = total ? stream->messages : tally->all;
     if ((total || tally->walked) && all == stream->messages
         && stream->messages == stream->last_seq - stream->first_seq + 1) {
-        settle(tally, stretch(tally)); /* every message counts, none is missing */
+        tally_settle(tally, tally_stretch(tally)); /* every message counts, none is missing */
     } else if ((total || tally->walked) && all == 0) {
-        settle(tally, 0);
-    } else if ((total || tally->walked) && before < stretch(tally)) {
-        scan(tally, TALLY_BEFORE, stream->first_seq, tally->from - 1);
+        tally_settle(tally, 0);
+    } else if ((total || tally->walked) && before < tally_stretch(tally)) {
+        tally_scan(tally, TALLY_BEFORE, stream->first_seq, tally->from - 1);
     } else {
-        scan(tally, TALLY_AFTER, tally->from, stream->last_seq);
+        tally_scan(tally, TALLY_AFTER, tally->from, stream->last_seq);
     }
 }
 
@@ -157,10 +157,10 @@ static bool choose_chain(store_tally_t *tally) {
         return false;
     }
     if (!head_look(tally->stream, tally->filters.patterns[0], &head) || head.last < tally->from) {
-        settle(tally, 0);
+        tally_settle(tally, 0);
     } else if (head.first >= tally->from) {
-        settle(tally, head.count);
-    } else if (head.count <= stretch(tally) / CHAIN_COST) {
+        tally_settle(tally, head.count);
+    } else if (head.count <= tally_stretch(tally) / CHAIN_COST) {
         tally->way = TALLY_CHAIN;
         tally->at = head.last;
     } else {
@@ -169,10 +169,10 @@ static bool choose_chain(store_tally_t *tally) {
     return true;
 }
 
-static void choose(store_tally_t *tally) {
+static void tally_choose(store_tally_t *tally) {
     const store_stream_t *stream = tally->stream;
     if (stream->messages == 0 || tally->from > stream->last_seq) {
-        settle(tally, 0);
+        tally_settle(tally, 0);
     } else if (tally->from <= stream->first_seq) {
         tally->way = tally->filters.count == 0 ? TALLY_TOTAL : TALLY_WALK;
     } else if (tally->filters.count == 0) {
@@ -180,10 +180,10 @@ static void choose(store_tally_t *tally) {
     } else if (!choose_chain(tally)) {
         uint64_t cost = stream->subjects * WALK_COST;
         uint64_t before = tally->from - stream->first_seq;
-        if (stream->subjects <= WALK_ALWAYS || (cost < stretch(tally) && before < stretch(tally) - cost)) {
+        if (stream->subjects <= WALK_ALWAYS || (cost < tally_stretch(tally) && before < tally_stretch(tally) - cost)) {
             tally->way = TALLY_WALK;
         } else {
-            scan(tally, TALLY_AFTER, tally->from, stream->last_seq);
+            tally_scan(tally, TALLY_AFTER, tally->from, stream->last_seq);
         }
     }
 }
@@ -196,7 +196,7 @@ static bool step_chain(store_tally_t *tally, uint32_t budget) {
         found_t found;
         if (tally->at < tally->from || tally->at < stream->first_seq
             || message_find(stream, tally->at, false, &found) != STATUS_OK) {
-            settle(tally, tally->counted);
+            tally_settle(tally, tally->counted);
             return true;
         }
         tally->counted += (found.message.flags & MESSAGE_GONE) == 0;
@@ -246,7 +246,7 @@ static store_walk_t *open_walk(store_tally_t *tally) {
     return store_walk_open(tally->stream, bytes_of(stem, size + 1));
 }
 
-static bool step_walk(store_tally_t *tally, uint32_t budget) {
+static bool tally_walk(store_tally_t *tally, uint32_t budget) {
     uint32_t looks = budget / WALK_COST + 1;
     for (uint32_t walks = 0; tally->which < tally->filters.count; walks++, looks = WALK_SHORT) {
         if (walks > budget / WALK_OPEN_COST) {
@@ -290,7 +290,7 @@ static bool step_scan(store_tally_t *tally, uint32_t budget) {
 bool store_tally_step(store_tally_t *tally, uint32_t budget) {
     switch (tally->way) {
     case TALLY_CHAIN: return step_chain(tally, budget);
-    case TALLY_WALK: return tally->walked || step_walk(tally, budget);
+    case TALLY_WALK: return tally->walked || tally_walk(tally, budget);
     case TALLY_TOTAL: return true;
     default: return step_scan(tally, budget);
     }
@@ -335,7 +335,7 @@ store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint6
                              .filters = {.patterns = tally->patterns, .count = filters.count, .sorted = filters.sorted},
                              .from = from};
     stream->tallies = tally;
-    choose(tally);
+    tally_choose(tally);
     return tally;
 }
 

@@ -84,7 +84,7 @@ static bool lies_ahead(const store_walk_t *walk, bytes_t subject) {
                        : bytes_compare(order, walk->prefix) >= 0;
 }
 
-static void remember(store_walk_t *walk, bytes_t subject) {
+static void walk_remember(store_walk_t *walk, bytes_t subject) {
     store_key_t room;
     bytes_t order = order_of(subject, &room);
     check(order.size <= sizeof walk->after);
@@ -227,7 +227,7 @@ static status_t open_branches(store_walk_t *walk) {
 /* ---- home -------------------------------------------------------------------------------------------------------- */
 
 /* Takes in what the cursor stands on; what cannot be read as a head is stepped over. */
-static void home_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
+static void walk_home_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
     walk->home_open = false;
     while (status == STATUS_OK && key.size >= 4 && load_be32(key.at) == walk->stream->id) {
         if (head_read(key, value, &walk->home_subject, &walk->home_head)) {
@@ -244,7 +244,7 @@ static void home_next(store_walk_t *walk) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     status_t status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
-    home_take(walk, status, key, value);
+    walk_home_take(walk, status, key, value);
 }
 
 static void home_open(store_walk_t *walk) {
@@ -261,7 +261,7 @@ static void home_open(store_walk_t *walk) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     status_t status = env_seek(walk->stream->store->env, DB_HEADS, key_bytes(&wanted), &key, &value);
-    home_take(walk, status, key, value);
+    walk_home_take(walk, status, key, value);
     while (walk->home_open && !lies_ahead(walk, walk->home_subject)) {
         home_next(walk);
     }
@@ -269,7 +269,7 @@ static void home_open(store_walk_t *walk) {
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
-static bool lives(const store_walk_t *walk, bytes_t subject, bool from_home, head_t *head) {
+static bool walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool from_home, head_t *head) {
     store_stream_t *stream = walk->stream;
     bytes_t value = BYTES_NONE;
     const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
@@ -286,7 +286,7 @@ static bool lives(const store_walk_t *walk, bytes_t subject, bool from_home, hea
 }
 
 /* The next one in the order, off the heap and the cursor. false: there is none. */
-static bool examine(store_walk_t *walk, bytes_t *subject, bool *alive, head_t *head) {
+static bool walk_examine(store_walk_t *walk, bytes_t *subject, bool *alive, head_t *head) {
     bool young = walk->branch_count > 0;
     if (!young && !walk->home_open) {
         return false;
@@ -294,7 +294,7 @@ static bool examine(store_walk_t *walk, bytes_t *subject, bool *alive, head_t *h
     int order = !young ? 1 : !walk->home_open ? -1 : subject_compare(walk->branches[0].subject, walk->home_subject);
     *subject = order <= 0 ? walk->branches[0].subject : walk->home_subject;
     bool wanted = walk->all || subject_matches(*subject, walk->pattern);
-    *alive = wanted && lives(walk, *subject, order >= 0, head);
+    *alive = wanted && walk_subject_lives(walk, *subject, order >= 0, head);
     while (walk->branch_count > 0 && bytes_equal(walk->branches[0].subject, *subject)) {
         branch_next(walk);
     }
@@ -327,13 +327,14 @@ status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t vi
     bytes_t subject = BYTES_NONE;
     bool alive;
     for (uint32_t examined = 0; examined < budget; examined++) {
-        if (!examine(walk, &subject, &alive, &head) || (alive && !visit(context, subject, head.count, head.last))) {
+        if (!walk_examine(walk, &subject, &alive, &head)
+            || (alive && !visit(context, subject, head.count, head.last))) {
             walk->over = true;
             return STATUS_OK;
         }
     }
     if (budget > 0) {
-        remember(walk, subject);
+        walk_remember(walk, subject);
     }
     return STATUS_AGAIN;
 }
