@@ -43,7 +43,7 @@ void acknowledge_upto(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq)
     consumer_ready(consumer);
 }
 
-static void sample(consumer_t *consumer, uint32_t row) {
+static void ack_sample(consumer_t *consumer, uint32_t row) {
     uint32_t percent = consumer->setup.config.sample_percent;
     if (percent == 0 || (percent < 100 && (consume_random(consumer->consume) >> 16) % 100 >= percent)) return;
     const pending_row_t *here = pending_row(&consumer->pending, row);
@@ -52,15 +52,15 @@ static void sample(consumer_t *consumer, uint32_t row) {
                     consumer->consume->now.mono_ns - sent_ns, BYTES_NONE);
 }
 
-static void acknowledge(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
+static void ack_one(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
     consumer->last_acked_wall_ns = consumer->consume->now.wall_ns;
     uint32_t row = pending_find(&consumer->pending, seq);
     if (consumer->setup.config.ack_policy == ACK_ALL) {
         if (seq <= consumer->floor_stream || consumer_seq <= consumer->floor_consumer) return;
-        if (row != PENDING_NONE) sample(consumer, row);
+        if (row != PENDING_NONE) ack_sample(consumer, row);
         acknowledge_upto(consumer, seq, consumer_seq);
     } else if (row != PENDING_NONE) {
-        sample(consumer, row);
+        ack_sample(consumer, row);
         settle_row(consumer, row);
     }
 }
@@ -117,7 +117,7 @@ static void in_progress(consumer_t *consumer, uint64_t seq) {
     state_row_changed(consumer, row);
 }
 
-static void terminate(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq, bytes_t reason) {
+static void ack_terminate(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq, bytes_t reason) {
     uint32_t row = pending_find(&consumer->pending, seq);
     if (row == PENDING_NONE) return;
     uint64_t deliveries = pending_row(&consumer->pending, row)->deliveries;
@@ -130,7 +130,7 @@ static void terminate(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq,
     consumer_advise(consumer, ADVISORY_TERMINATED, seq, consumer_seq, deliveries, 0, trim_white(reason));
 }
 
-static bytes_t behind(bytes_t body, uint32_t size) {
+static bytes_t text_behind(bytes_t body, uint32_t size) {
     return bytes_of(body.at + size, body.size - size);
 }
 
@@ -145,18 +145,18 @@ void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_s
     bool known = stream_seq > 0 && stream_seq <= consumer->delivered_stream;
     bool ack = body.size == 0 || bytes_equal(body, BYTES_LITERAL("+ACK")) || bytes_equal(body, BYTES_LITERAL("+OK"));
     if (bytes_starts(body, BYTES_LITERAL("+NXT"))) {
-        if (known) acknowledge(consumer, stream_seq, consumer_seq);
-        consumer_pull(consumer, reply, behind(body, 4), now);
+        if (known) ack_one(consumer, stream_seq, consumer_seq);
+        consumer_pull(consumer, reply, text_behind(body, 4), now);
         return;
     }
     if (known && ack) {
-        acknowledge(consumer, stream_seq, consumer_seq);
+        ack_one(consumer, stream_seq, consumer_seq);
     } else if (known && bytes_starts(body, BYTES_LITERAL("-NAK"))) {
-        refuse_message(consumer, stream_seq, consumer_seq, behind(body, 4));
+        refuse_message(consumer, stream_seq, consumer_seq, text_behind(body, 4));
     } else if (known && bytes_equal(body, BYTES_LITERAL("+WPI"))) {
         in_progress(consumer, stream_seq);
     } else if (known && bytes_starts(body, BYTES_LITERAL("+TERM"))) {
-        terminate(consumer, stream_seq, consumer_seq, behind(body, 5));
+        ack_terminate(consumer, stream_seq, consumer_seq, text_behind(body, 5));
     }
     *answer = reply.size > 0 && known;
 }

@@ -67,7 +67,7 @@ group_t *group_of(consume_t *consume, uint32_t stream_id) {
     return group;
 }
 
-static group_t *group_make(consume_t *consume, store_stream_t *stream) {
+static group_t *consumers_group_make(consume_t *consume, store_stream_t *stream) {
     uint32_t stream_id = store_stream_id(stream);
     group_t *group = group_of(consume, stream_id);
     if (group) return group;
@@ -109,7 +109,7 @@ static status_t consumer_enter(consumer_t *consumer) {
 status_t consumer_join(consume_t *consume, store_stream_t *stream, consumer_t *consumer) {
     consumer->consume = consume;
     consumer->stream = stream;
-    consumer->group = group_make(consume, stream);
+    consumer->group = consumers_group_make(consume, stream);
     return consumer->group ? consumer_enter(consumer) : STATUS_NO_MEMORY;
 }
 

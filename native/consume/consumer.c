@@ -49,7 +49,7 @@ static bool takes_everything(filters_t filters) {
 }
 
 /* What follows from the setup and is kept beside it. */
-static void derive(consumer_t *consumer) {
+static void consumer_derive(consumer_t *consumer) {
     if (consumer->setup.config.ack_wait_ns <= 0) consumer->setup.config.ack_wait_ns = DEFAULT_ACK_WAIT_NS;
     consumer->filter_all = takes_everything(consumer->setup.filters);
     if (consumer->filter_all) consumer->setup.filters = (filters_t){0};
@@ -92,7 +92,7 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
     consumer->next_sequence = 1;
     status_t status = setup_copy(setup, &consumer->setup, &consumer->text);
     if (status != STATUS_OK) goto failed;
-    derive(consumer);
+    consumer_derive(consumer);
     status = consumer_join(consume, stream, consumer);
     if (status != STATUS_OK) goto failed;
     bool found = false;
@@ -144,7 +144,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     fresh.stream_id = old.stream_id;
     fresh.config.pause_until_ns = old.config.pause_until_ns;
     consumer->setup = fresh;
-    derive(consumer);
+    consumer_derive(consumer);
     if (!same_filters(old.filters, consumer->setup.filters)) {
         consumer_recount(consumer);
         if (consumer->survey) survey_again(consumer); /* that was counted with the old filters */
@@ -223,7 +223,7 @@ void consumer_appended(consumer_t *consumer, uint64_t seq, bytes_t subject) {
     if (seq >= consumer->cursor && consumer->left_known && consumer_matches(consumer, subject)) consumer->left++;
 }
 
-static bool selected(const selection_t *selection, uint64_t seq) {
+static bool selection_has(const selection_t *selection, uint64_t seq) {
     uint32_t low = selection->next, high = selection->count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -237,7 +237,7 @@ static bool selected(const selection_t *selection, uint64_t seq) {
 }
 
 bool consumer_selects(const consumer_t *consumer, uint64_t seq) {
-    return selected(&consumer->selection, seq);
+    return selection_has(&consumer->selection, seq);
 }
 
 /* Called from inside the store: nothing here may write to it. */
@@ -247,7 +247,7 @@ void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
         if (consumer->left_known && consumer->left > 0 && consumer_matches(consumer, subject)) consumer->left--;
         return;
     }
-    if (selected(&consumer->selection, seq)) {
+    if (selection_has(&consumer->selection, seq)) {
         consumer->selection.lost++;
         if (consumer->left_known && consumer->left > 0) consumer->left--;
         return;
@@ -415,7 +415,7 @@ static int64_t inactive_due(const consumer_t *consumer) {
 
 /* True when the consumer was really not used for the whole threshold. A client that holds unacknowledged messages may
  * still be working on them. */
-static bool inactive(consumer_t *consumer) {
+static bool consumer_is_inactive(consumer_t *consumer) {
     int64_t now_ns = consumer->consume->now.mono_ns;
     if (inactive_due(consumer) > now_ns) return false;
     if (consumer_is_push(consumer)) {
@@ -454,7 +454,7 @@ bool consumer_on_time(consumer_t *consumer) {
         consumer->settle_all = true;
         state_dirty(consumer);
     }
-    if (inactive(consumer)) {
+    if (consumer_is_inactive(consumer)) {
         consumer_vanish(consumer);
         return false;
     }

@@ -28,7 +28,7 @@ bool consumer_has_demand(const consumer_t *consumer) {
     return consumer->push.active && push_window_open(consumer);
 }
 
-static bool acks(const consumer_t *consumer) {
+static bool consumer_acks(const consumer_t *consumer) {
     return consumer->setup.config.ack_policy != ACK_NONE;
 }
 
@@ -131,7 +131,7 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
     out->again = out->from_selection = false;
     out->row = PENDING_NONE;
     out->deliveries = 1;
-    if (acks(consumer)) {
+    if (consumer_acks(consumer)) {
         if (most > 0 && pending->count >= (uint32_t)most) return FOUND_STALLED;
         if (pending->count + pending->exhausted >= PENDING_MAX) return FOUND_STALLED;
     }
@@ -180,7 +180,7 @@ static status_t header_with_size(consumer_t *consumer, outgoing_t *out) {
     return STATUS_OK;
 }
 
-static status_t shape(consumer_t *consumer, outgoing_t *out) {
+static status_t outgoing_shape(consumer_t *consumer, outgoing_t *out) {
     uint8_t *reply = consumer->consume->reply; /* consumer_run wrote its prefix */
     uint64_t left = consumer_left(consumer);
     if (!out->again && left > 0) left--;
@@ -217,9 +217,9 @@ static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_
 
 /* A status was published since the message was read, and a stream may have stored it, which invalidates the message:
  * read it again. */
-static bool refresh(consumer_t *consumer, outgoing_t *out) {
+static bool outgoing_refresh(consumer_t *consumer, outgoing_t *out) {
     return store_read(consumer->stream, out->message.seq, &out->message) == STATUS_OK
-           && shape(consumer, out) == STATUS_OK;
+           && outgoing_shape(consumer, out) == STATUS_OK;
 }
 
 static sent_t send_to_request(consumer_t *consumer, outgoing_t *out) {
@@ -227,7 +227,7 @@ static sent_t send_to_request(consumer_t *consumer, outgoing_t *out) {
         uint32_t before = consumer->requests.count;
         request_t *request = pull_next(consumer, out->size);
         if (!request) return consumer->requests.count > 0 ? SENT_BLOCKED : SENT_NOBODY;
-        if (consumer->requests.count != before && !refresh(consumer, out)) return SENT_NOBODY;
+        if (consumer->requests.count != before && !outgoing_refresh(consumer, out)) return SENT_NOBODY;
         switch (hand_over(consumer, out, bytes_of(request->reply, request->reply_size), BYTES_NONE)) {
         case DELIVERED: pull_served(consumer, out->size); return SENT;
         case DELIVERED_NO_INTEREST: pull_lost(consumer); break;
@@ -245,7 +245,7 @@ static sent_t send_to_subject(consumer_t *consumer, const outgoing_t *out) {
 }
 
 /* Replay original and the rate limit: 0, or how long to wait. */
-static int64_t hold_back(consumer_t *consumer, const outgoing_t *out) {
+static int64_t outgoing_wait(consumer_t *consumer, const outgoing_t *out) {
     if (consumer->replay_upto > 0 && !out->again) {
         if (out->message.seq > consumer->replay_upto) {
             consumer->replay_upto = 0;
@@ -278,7 +278,7 @@ static void remember_new(consumer_t *consumer, const outgoing_t *out) {
     if (consumer->left > 0) consumer->left--;
     consumer->replay_last_ts = out->message.ts;
     consumer->replay_sent_ns = consumer->consume->now.mono_ns;
-    if (acks(consumer)) {
+    if (consumer_acks(consumer)) {
         int64_t due_ns = pending_row(&consumer->pending, out->row)->due_ns;
         if (due_ns < consumer->expiry_due_ns) consumer->expiry_due_ns = due_ns;
         consumer_arm(consumer, due_ns);
@@ -289,7 +289,7 @@ static void remember_new(consumer_t *consumer, const outgoing_t *out) {
 }
 
 /* After this the message's bytes are not valid any more: retention may have removed it. */
-static void remember(consumer_t *consumer, const outgoing_t *out) {
+static void outgoing_remember(consumer_t *consumer, const outgoing_t *out) {
     uint64_t seq = out->message.seq;
     if (out->again) {
         remember_again(consumer, out);
@@ -300,7 +300,7 @@ static void remember(consumer_t *consumer, const outgoing_t *out) {
     consumer->last_delivered_wall_ns = consumer->consume->now.wall_ns;
     consumer->active_ns = consumer->consume->now.mono_ns;
     state_lazy(consumer);
-    if (!acks(consumer)) retention_release(consumer, seq);
+    if (!consumer_acks(consumer)) retention_release(consumer, seq);
 }
 
 static sent_t wait_until(consumer_t *consumer, int64_t wait_ns) {
@@ -310,10 +310,10 @@ static sent_t wait_until(consumer_t *consumer, int64_t wait_ns) {
 }
 
 static sent_t send_one(consumer_t *consumer, outgoing_t *out) {
-    if (shape(consumer, out) != STATUS_OK) return wait_until(consumer, RETRY_NS);
-    int64_t hold_ns = hold_back(consumer, out);
+    if (outgoing_shape(consumer, out) != STATUS_OK) return wait_until(consumer, RETRY_NS);
+    int64_t hold_ns = outgoing_wait(consumer, out);
     if (hold_ns > 0) return wait_until(consumer, hold_ns);
-    bool tracked = acks(consumer) && !out->again;
+    bool tracked = consumer_acks(consumer) && !out->again;
     if (tracked) { /* before it is sent, because this may fail */
         int64_t due_ns = time_after(consumer->consume->now.mono_ns, consumer_wait(consumer, 1));
         status_t status =
@@ -322,7 +322,7 @@ static sent_t send_one(consumer_t *consumer, outgoing_t *out) {
     }
     sent_t sent = consumer_is_push(consumer) ? send_to_subject(consumer, out) : send_to_request(consumer, out);
     if (sent == SENT) {
-        remember(consumer, out);
+        outgoing_remember(consumer, out);
     } else if (tracked) {
         pending_remove(&consumer->pending, out->row);
     }
@@ -331,7 +331,7 @@ static sent_t send_one(consumer_t *consumer, outgoing_t *out) {
 
 /* ---- one turn ---------------------------------------------------------------------------------------------------- */
 
-static found_t find(consumer_t *consumer, outgoing_t *out) {
+static found_t outgoing_find(consumer_t *consumer, outgoing_t *out) {
     if (consumer->pending.queued > 0 && find_again(consumer, out) == FOUND) return FOUND;
     return find_new(consumer, out);
 }
@@ -364,7 +364,7 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
     for (; messages > 0 && bytes < QUANTUM_BYTES; messages--, --*budget) {
         if (!consumer_has_demand(consumer)) return TURN_IDLE;
         outgoing_t out;
-        found_t found = find(consumer, &out);
+        found_t found = outgoing_find(consumer, &out);
         if (found != FOUND) return nothing_found(consumer, found, budget);
         switch (send_one(consumer, &out)) {
         case SENT: bytes += out.size; break;

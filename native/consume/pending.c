@@ -33,14 +33,14 @@ void pending_trim(pending_t *pending) {
     if (pending->count + pending->exhausted == 0 && pending->row_capacity > KEEP_ROWS) pending_free(pending);
 }
 
-static uint32_t slot_of(const pending_t *pending, uint64_t seq) {
+static uint32_t pending_slot(const pending_t *pending, uint64_t seq) {
     return (uint32_t)((seq * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (pending->slot_capacity - 1);
 }
 
 uint32_t pending_find(const pending_t *pending, uint64_t seq) {
     if (pending->count + pending->exhausted == 0) return PENDING_NONE;
     uint32_t mask = pending->slot_capacity - 1;
-    for (uint32_t slot = slot_of(pending, seq);; slot = (slot + 1) & mask) {
+    for (uint32_t slot = pending_slot(pending, seq);; slot = (slot + 1) & mask) {
         uint32_t row = pending->slots[slot];
         if (row == PENDING_NONE || pending->rows[row].seq == seq) return row;
     }
@@ -48,7 +48,7 @@ uint32_t pending_find(const pending_t *pending, uint64_t seq) {
 
 static void slots_insert(pending_t *pending, uint32_t row) {
     uint32_t mask = pending->slot_capacity - 1;
-    uint32_t slot = slot_of(pending, pending->rows[row].seq);
+    uint32_t slot = pending_slot(pending, pending->rows[row].seq);
     while (pending->slots[slot] != PENDING_NONE) slot = (slot + 1) & mask;
     pending->slots[slot] = row;
 }
@@ -56,10 +56,10 @@ static void slots_insert(pending_t *pending, uint32_t row) {
 /* Closes the gap by moving back the entries that had probed past it, so no tombstones are left. */
 static void slots_remove(pending_t *pending, uint32_t row) {
     uint32_t mask = pending->slot_capacity - 1;
-    uint32_t hole = slot_of(pending, pending->rows[row].seq);
+    uint32_t hole = pending_slot(pending, pending->rows[row].seq);
     while (pending->slots[hole] != row) hole = (hole + 1) & mask;
     for (uint32_t slot = (hole + 1) & mask; pending->slots[slot] != PENDING_NONE; slot = (slot + 1) & mask) {
-        uint32_t home = slot_of(pending, pending->rows[pending->slots[slot]].seq);
+        uint32_t home = pending_slot(pending, pending->rows[pending->slots[slot]].seq);
         if (((slot - home) & mask) >= ((slot - hole) & mask)) {
             pending->slots[hole] = pending->slots[slot];
             hole = slot;

@@ -20,11 +20,11 @@ static void send_status(consumer_t *consumer, bytes_t to, const char *text, cons
     out->status(out->context, consumer->setup.config.account, to, BYTES_NONE, bytes_of(header, (uint32_t)size));
 }
 
-static void refuse(consumer_t *consumer, bytes_t reply, const char *text) {
+static void request_refuse(consumer_t *consumer, bytes_t reply, const char *text) {
     send_status(consumer, reply, text, "");
 }
 
-static void tell(consumer_t *consumer, const request_t *request, const char *text, bool with_pending) {
+static void request_status(consumer_t *consumer, const request_t *request, const char *text, bool with_pending) {
     char rest[96] = "";
     if (with_pending) {
         (void)snprintf(rest, sizeof rest, "Nats-Pending-Messages: %lld\r\nNats-Pending-Bytes: %lld\r\n",
@@ -61,14 +61,14 @@ static void line_append(requests_t *line, request_t *request) {
     awake_append(line, request);
 }
 
-static request_t *after(const request_t *request) {
+static request_t *request_after(const request_t *request) {
     return request->next == request ? NULL : request->next;
 }
 
 static void line_leave(requests_t *line, request_t *request) {
     if (!request->full) awake_leave(line, request);
-    if (line->head == request) line->head = after(request);
-    if (line->looked == request) line->looked = after(request);
+    if (line->head == request) line->head = request_after(request);
+    if (line->looked == request) line->looked = request_after(request);
     request->before->next = request->next;
     request->next->before = request->before;
 }
@@ -84,32 +84,32 @@ static void line_awaken(requests_t *line) {
 
 /* What a request adds to `wanted`: no stream holds more messages than the cap, and the sum does not overflow. A client
  * may ask for a negative number. */
-static int64_t share(const request_t *request) {
+static int64_t request_share(const request_t *request) {
     int64_t left = request->left > -WANTED_MAX ? request->left : -WANTED_MAX;
     return left < WANTED_MAX ? left : WANTED_MAX;
 }
 
-static void discard(consumer_t *consumer, request_t *request) {
+static void request_discard(consumer_t *consumer, request_t *request) {
     line_leave(&consumer->requests, request);
     consumer->requests.count--;
-    consumer->requests.wanted -= share(request);
+    consumer->requests.wanted -= request_share(request);
     if (request->no_wait) consumer->requests.no_wait--;
     consumer->active_ns = consumer->consume->now.mono_ns;
     free(request);
 }
 
 void pull_free(consumer_t *consumer) {
-    while (consumer->requests.head) discard(consumer, consumer->requests.head);
+    while (consumer->requests.head) request_discard(consumer, consumer->requests.head);
 }
 
 typedef enum verdict { KEEP, DROP } verdict_t;
 
 /* Asks `judge` about every request, in order; what it drops goes. */
-static void sift(consumer_t *consumer, verdict_t (*judge)(consumer_t *consumer, request_t *request)) {
+static void requests_sift(consumer_t *consumer, verdict_t (*judge)(consumer_t *consumer, request_t *request)) {
     request_t *request = consumer->requests.head;
     for (uint32_t left = consumer->requests.count; left > 0; left--) {
         request_t *next = request->next;
-        if (judge(consumer, request) == DROP) discard(consumer, request);
+        if (judge(consumer, request) == DROP) request_discard(consumer, request);
         request = next;
     }
 }
@@ -121,13 +121,13 @@ static bool has_interest(consumer_t *consumer, const request_t *request) {
 }
 
 /* Drops requests whose inbox nobody subscribes to any more: looks at so many, from where the last check ended. */
-static void look(consumer_t *consumer, uint32_t most) {
+static void requests_look(consumer_t *consumer, uint32_t most) {
     requests_t *line = &consumer->requests;
     request_t *request = line->looked ? line->looked : line->head;
     for (uint32_t left = most < line->count ? most : line->count; left > 0; left--) {
         request_t *next = request->next;
         line->looked = next;
-        if (!has_interest(consumer, request)) discard(consumer, request);
+        if (!has_interest(consumer, request)) request_discard(consumer, request);
         request = next;
     }
 }
@@ -139,13 +139,13 @@ void pull_drop_without_interest(consumer_t *consumer) {
     if (line->count == 0) return;
     int64_t now_ns = consumer->consume->now.mono_ns;
     bool rested = line->count <= LOOK_ALWAYS || now_ns >= line->look_after_ns;
-    look(consumer, rested ? LOOK_MOST : LOOK_ALWAYS);
+    requests_look(consumer, rested ? LOOK_MOST : LOOK_ALWAYS);
     if (rested && line->count > LOOK_ALWAYS) line->look_after_ns = time_after(now_ns, LOOK_REST_NS);
 }
 
 bool pull_awaited(consumer_t *consumer) {
     requests_t *line = &consumer->requests;
-    while (line->head && !has_interest(consumer, line->head)) discard(consumer, line->head);
+    while (line->head && !has_interest(consumer, line->head)) request_discard(consumer, line->head);
     return line->head != NULL;
 }
 
@@ -153,26 +153,26 @@ void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending) {
     char text[64];
     (void)snprintf(text, sizeof text, "%.*s", (int)status.size, (const char *)status.at);
     for (request_t *request; (request = consumer->requests.head) != NULL;) {
-        tell(consumer, request, text, with_pending);
-        discard(consumer, request);
+        request_status(consumer, request, text, with_pending);
+        request_discard(consumer, request);
     }
 }
 
 static verdict_t judge_end(consumer_t *consumer, request_t *request) {
     if (!request->no_wait || (request->expires_ns != NEVER && request->delivered == 0)) return KEEP;
-    tell(consumer, request, "404 No Messages", false);
+    request_status(consumer, request, "404 No Messages", false);
     return DROP;
 }
 
 void pull_end_of_stream(consumer_t *consumer) {
-    if (consumer->requests.no_wait > 0) sift(consumer, judge_end);
+    if (consumer->requests.no_wait > 0) requests_sift(consumer, judge_end);
 }
 
 static verdict_t judge_time(consumer_t *consumer, request_t *request) {
     int64_t now_ns = consumer->consume->now.mono_ns;
     requests_t *line = &consumer->requests;
     if (request->expires_ns <= now_ns) {
-        tell(consumer, request, "408 Request Timeout", true);
+        request_status(consumer, request, "408 Request Timeout", true);
         return DROP;
     }
     /* When any request's time comes, the reference also ends the no_wait requests that got something: also those of a
@@ -200,7 +200,7 @@ void pull_on_time(consumer_t *consumer) {
     }
     line->timed_ns = now_ns;
     line->due_ns = NEVER;
-    sift(consumer, judge_time);
+    requests_sift(consumer, judge_time);
 }
 
 /* ---- serving ----------------------------------------------------------------------------------------------------- */
@@ -218,9 +218,9 @@ request_t *pull_next(consumer_t *consumer, uint64_t size) {
             end = "409 Message Size Exceeds MaxBytes";
         }
         if (!end) return request;
-        tell(consumer, request, end, true);
-        if (first == request) first = after(request);
-        discard(consumer, request);
+        request_status(consumer, request, end, true);
+        if (first == request) first = request_after(request);
+        request_discard(consumer, request);
         check(line->awake != request);
     }
     line->head = first;
@@ -229,7 +229,7 @@ request_t *pull_next(consumer_t *consumer, uint64_t size) {
 }
 
 /* Moves the head behind all others. */
-static void pass_on(requests_t *line) {
+static void requests_pass_on(requests_t *line) {
     line->awake = line->head->next_awake;
     line->head = line->head->next;
 }
@@ -237,7 +237,7 @@ static void pass_on(requests_t *line) {
 void pull_served(consumer_t *consumer, uint64_t size) {
     requests_t *line = &consumer->requests;
     request_t *request = line->head;
-    line->wanted -= share(request);
+    line->wanted -= request_share(request);
     /* The reference wraps around from the lowest number to the highest. */
     request->left = (int64_t)((uint64_t)request->left - 1);
     request->delivered++;
@@ -247,17 +247,17 @@ void pull_served(consumer_t *consumer, uint64_t size) {
         request->bytes_left -= (int64_t)size;
         if (request->bytes_left == 0) request->left = 0;
     }
-    line->wanted += share(request);
+    line->wanted += request_share(request);
     if (request->left <= 0) {
-        if (request->bytes_left > 0) tell(consumer, request, "409 Batch Completed", true);
-        discard(consumer, request);
+        if (request->bytes_left > 0) request_status(consumer, request, "409 Batch Completed", true);
+        request_discard(consumer, request);
     } else {
-        pass_on(line);
+        requests_pass_on(line);
     }
 }
 
 void pull_lost(consumer_t *consumer) {
-    discard(consumer, consumer->requests.head);
+    request_discard(consumer, consumer->requests.head);
 }
 
 void pull_full(consumer_t *consumer) {
@@ -346,7 +346,7 @@ static bool parse_object(bytes_t body, asked_t *asked, json_error_t *error) {
     return true;
 }
 
-static bool parse(bytes_t body, asked_t *asked, json_error_t *error) {
+static bool request_parse(bytes_t body, asked_t *asked, json_error_t *error) {
     *asked = (asked_t){0};
     body = trim_white(body);
     if (body.size > 0 && body.at[0] == '{') return parse_object(body, asked, error);
@@ -377,7 +377,7 @@ static bool over_limits(consumer_t *consumer, const asked_t *asked, bytes_t repl
     } else {
         return false;
     }
-    refuse(consumer, reply, text);
+    request_refuse(consumer, reply, text);
     return true;
 }
 
@@ -386,13 +386,13 @@ static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, byte
     if (!consumer->left_known && !consumer_counted(consumer)) return false;
     uint64_t there = consumer_left(consumer) + consumer->pending.queued;
     if (asked->expires_ns == 0 && (there == 0 || consumer_paused(consumer))) {
-        refuse(consumer, reply, "404 No Messages");
+        request_refuse(consumer, reply, "404 No Messages");
         return true;
     }
     if (there > 0) pull_drop_without_interest(consumer);
     int64_t wanted = consumer->requests.wanted;
     if (there > 0 && wanted > 0 && there < (uint64_t)wanted) {
-        refuse(consumer, reply, "408 Requests Pending");
+        request_refuse(consumer, reply, "408 Requests Pending");
         return true;
     }
     return false;
@@ -405,10 +405,11 @@ static bool line_full(consumer_t *consumer) {
     return consumer->requests.count >= most;
 }
 
-static void enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
+static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
     request_t *request = malloc(sizeof *request + reply.size);
     if (!request) {
-        refuse(consumer, reply, "409 Exceeded MaxWaiting"); /* the client asks again later, as it does for that one */
+        request_refuse(consumer, reply,
+                       "409 Exceeded MaxWaiting"); /* the client asks again later, as it does for that one */
         return;
     }
     int64_t now_ns = consumer->consume->now.mono_ns;
@@ -423,7 +424,7 @@ static void enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
     memcpy(request->reply, reply.at, reply.size);
     line_append(&consumer->requests, request);
     consumer->requests.count++;
-    consumer->requests.wanted += share(request);
+    consumer->requests.wanted += request_share(request);
     if (request->no_wait) consumer->requests.no_wait++;
     consumer->requests.due_ns =
         earlier(consumer->requests.due_ns, earlier(request->expires_ns, request->heartbeat_due_ns));
@@ -435,23 +436,23 @@ void consumer_pull(consumer_t *consumer, bytes_t reply, bytes_t body, moment_t n
     consumer->consume->now = now;
     if (reply.size == 0) return;
     if (consumer_is_push(consumer)) {
-        refuse(consumer, reply, "409 Consumer is push based");
+        request_refuse(consumer, reply, "409 Consumer is push based");
         return;
     }
     consumer->active_ns = now.mono_ns;
     asked_t asked;
     json_error_t error;
-    if (!parse(body, &asked, &error)) {
+    if (!request_parse(body, &asked, &error)) {
         char text[JSON_ERROR_MAX + 24];
         (void)snprintf(text, sizeof text, "400 Bad Request - %s", error.text);
-        refuse(consumer, reply, text);
+        request_refuse(consumer, reply, text);
         return;
     }
     if (over_limits(consumer, &asked, reply)) return;
     if (asked.no_wait && nothing_to_wait_for(consumer, &asked, reply)) return;
     if (line_full(consumer)) {
-        if (asked.heartbeat_ns <= 0) refuse(consumer, reply, "409 Exceeded MaxWaiting");
+        if (asked.heartbeat_ns <= 0) request_refuse(consumer, reply, "409 Exceeded MaxWaiting");
         return;
     }
-    enqueue(consumer, &asked, reply);
+    request_enqueue(consumer, &asked, reply);
 }

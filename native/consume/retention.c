@@ -23,7 +23,7 @@ bool retention_by_interest(const group_t *group) {
 }
 
 /* By its sequence alone; the caller asks whether the filter matches. */
-static bool needs(const consumer_t *consumer, uint64_t seq) {
+static bool consumer_needs(const consumer_t *consumer, uint64_t seq) {
     if (consumer->setup.config.ack_policy != ACK_EXPLICIT) return seq > consumer->floor_stream;
     return seq >= consumer->cursor || consumer_selects(consumer, seq)
            || pending_find(&consumer->pending, seq) != PENDING_NONE;
@@ -35,7 +35,7 @@ static bool wanted_by_others(consumer_t *consumer, uint64_t seq) {
     stored_message_t message = {0};
     for (uint32_t i = 0; i < group->count; i++) {
         consumer_t *other = group->consumers[i];
-        if (other == consumer || !consumer_counts(other) || !needs(other, seq)) continue;
+        if (other == consumer || !consumer_counts(other) || !consumer_needs(other, seq)) continue;
         if (other->filter_all) return true;
         if (message.seq == 0 && store_read(group->stream, seq, &message) != STATUS_OK) return false;
         if (consumer_matches(other, message.subject)) return true;
@@ -44,7 +44,7 @@ static bool wanted_by_others(consumer_t *consumer, uint64_t seq) {
 }
 
 /* false: the store has no room for it. A message that is not there was taken by a limit. */
-static bool let_go(group_t *group, uint64_t seq) {
+static bool message_let_go(group_t *group, uint64_t seq) {
     return store_delete(group->stream, seq) != STATUS_FULL;
 }
 
@@ -53,7 +53,7 @@ void retention_release(consumer_t *consumer, uint64_t seq) {
     if (retention == RETENTION_LIMITS || !consumer_counts(consumer)) return;
     if (retention == RETENTION_INTEREST && wanted_by_others(consumer, seq)) return;
     state_dirty(consumer);
-    if (LEAF_UNLIKELY(!let_go(consumer->group, seq))) {
+    if (LEAF_UNLIKELY(!message_let_go(consumer->group, seq))) {
         retention_sweep(consumer->group, seq, seq, time_after(consumer->consume->now.mono_ns, RETRY_NS));
     }
 }
@@ -88,12 +88,12 @@ void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after
     group->consume->sweeping = group;
 }
 
-static bool wanted(group_t *group, uint64_t seq, bytes_t subject) {
+static bool message_is_wanted(group_t *group, uint64_t seq, bytes_t subject) {
     bool anybody = false;
     for (uint32_t i = 0; i < group->count; i++) {
         consumer_t *consumer = group->consumers[i];
         if (!consumer_counts(consumer) || !consumer_matches(consumer, subject)) continue;
-        if (needs(consumer, seq)) return true;
+        if (consumer_needs(consumer, seq)) return true;
         anybody = true;
     }
     return !anybody && !retention_by_interest(group);
@@ -107,7 +107,7 @@ static bool sweep_step(group_t *group) {
             store_next(group->stream, (filters_t){0}, &group->sweep_from, group->sweep_upto, SWEEP_BUDGET, &message);
         if (status == STATUS_AGAIN) return false;
         if (status != STATUS_OK) return true;
-        if (!wanted(group, message.seq, message.subject) && !let_go(group, message.seq)) {
+        if (!message_is_wanted(group, message.seq, message.subject) && !message_let_go(group, message.seq)) {
             group->sweep_after_ns = time_after(group->consume->now.mono_ns, RETRY_NS);
             return false;
         }
@@ -116,7 +116,7 @@ static bool sweep_step(group_t *group) {
     return group->sweep_from > group->sweep_upto;
 }
 
-static void unlist(group_t *group) {
+static void group_unlist(group_t *group) {
     for (group_t **link = &group->consume->sweeping; *link; link = &(*link)->next_sweeping) {
         if (*link != group) continue;
         *link = group->next_sweeping;
@@ -130,7 +130,7 @@ void retention_tick(consume_t *consume, bool *again) {
         next = group->next_sweeping;
         if (group->sweep_after_ns > consume->now.mono_ns) continue;
         if (retention_of(group) == RETENTION_LIMITS || sweep_step(group)) {
-            unlist(group);
+            group_unlist(group);
             if (group->sweep_stored) sweep_delete(group);
         } else if (group->sweep_after_ns <= consume->now.mono_ns) {
             *again = true;
@@ -162,5 +162,5 @@ bool retention_recorded(const group_t *group) {
 }
 
 void retention_forget(group_t *group) {
-    if (group->sweeping) unlist(group);
+    if (group->sweeping) group_unlist(group);
 }

@@ -69,7 +69,7 @@ void survey_end(consumer_t *consumer) {
 }
 
 /* Without memory for the list the consumer gets everything, which is more than was asked for, never less. */
-static void finish(consumer_t *consumer) {
+static void selection_finish(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
     uint64_t start = survey->found;
@@ -135,7 +135,7 @@ static bool step_subjects(consumer_t *consumer) {
     return survey->failed || ++survey->filter == filters_of(consumer);
 }
 
-static int ascending(const void *a, const void *b) {
+static int sequence_order(const void *a, const void *b) {
     uint64_t left, right;
     memcpy(&left, a, sizeof left);
     memcpy(&right, b, sizeof right);
@@ -148,7 +148,7 @@ static bool step_runs(consumer_t *consumer) {
     for (int runs = 0; runs < SORT_RUNS && survey->out < selection->count; runs++) {
         uint64_t size = selection->count - survey->out;
         if (size > SORT_RUN) size = SORT_RUN;
-        qsort(selection->seqs + survey->out, size, sizeof *selection->seqs, ascending);
+        qsort(selection->seqs + survey->out, size, sizeof *selection->seqs, sequence_order);
         survey->out += size;
     }
     if (survey->out < selection->count) return false;
@@ -216,7 +216,7 @@ void survey_removed(consumer_t *consumer, uint64_t seq) {
     selection_t *selection = &consumer->selection;
     survey->removed = true;
     if (survey->stage == STAGE_VERIFY && survey->kept > 0
-        && bsearch(&seq, selection->seqs, survey->kept, sizeof *selection->seqs, ascending)) {
+        && bsearch(&seq, selection->seqs, survey->kept, sizeof *selection->seqs, sequence_order)) {
         selection->lost++;
     }
 }
@@ -229,7 +229,7 @@ bool survey_step(consumer_t *consumer) {
         if (survey->stage == STAGE_LAST || survey->stage == STAGE_VERIFY || survey->failed) break;
         survey->stage++;
     }
-    finish(consumer);
+    selection_finish(consumer);
     return true;
 }
 

@@ -115,7 +115,7 @@ void state_flush_orphans(consume_t *consume) {
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
 /* Every matching message up to here was delivered. */
-static uint64_t covered(const consumer_t *consumer) {
+static uint64_t state_covers(const consumer_t *consumer) {
     if (consumer->selection.next < consumer->selection.count) return consumer->delivered_stream;
     return consumer->cursor - 1;
 }
@@ -152,7 +152,7 @@ static status_t state_write(consumer_t *consumer, uint64_t upto) {
 void state_flush(consumer_t *consumer) {
     if (!state_kept(consumer) || survey_is_new(consumer)) return; /* where it starts is not known yet */
     bool all = consumer->settle_all || consumer->setup.config.ack_policy == ACK_NONE;
-    uint64_t upto = all ? covered(consumer) : consumer->settled;
+    uint64_t upto = all ? state_covers(consumer) : consumer->settled;
     if (!all && consumer->acked_upto > upto) upto = consumer->acked_upto;
     if (settle_rows(consumer, upto) != STATUS_OK || state_write(consumer, upto) != STATUS_OK) {
         state_dirty(consumer); /* with the next batch, then */
