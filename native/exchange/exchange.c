@@ -112,7 +112,7 @@ void exchange_done(exchange_t *exchange, command_entry_t *entry) {
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
-static uint8_t *take(uint8_t *at, bytes_t slice, const uint8_t **to, uint32_t *size) {
+static uint8_t *slice_take(uint8_t *at, bytes_t slice, const uint8_t **to, uint32_t *size) {
     *to = at;
     *size = slice.size;
     if (slice.size != 0) {
@@ -134,10 +134,10 @@ event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t 
     entry->batch = 0;
     entry->token = 0;
     uint8_t *at = entry->bytes;
-    at = take(at, subject, &entry->event.subject, &entry->event.subject_size);
-    at = take(at, reply, &entry->event.reply, &entry->event.reply_size);
-    at = take(at, header, &entry->event.header, &entry->event.header_size);
-    take(at, payload, &entry->event.payload, &entry->event.payload_size);
+    at = slice_take(at, subject, &entry->event.subject, &entry->event.subject_size);
+    at = slice_take(at, reply, &entry->event.reply, &entry->event.reply_size);
+    at = slice_take(at, header, &entry->event.header, &entry->event.header_size);
+    slice_take(at, payload, &entry->event.payload, &entry->event.payload_size);
     return entry;
 }
 

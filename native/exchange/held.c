@@ -73,7 +73,7 @@ static held_entry_t *entry_push(held_t *held, uint64_t batch, uint64_t bytes) {
     return entry;
 }
 
-static uint8_t *take(uint8_t *at, bytes_t slice) {
+static uint8_t *held_take(uint8_t *at, bytes_t slice) {
     if (slice.size != 0) {
         memcpy(at, slice.at, slice.size);
     }
@@ -92,7 +92,7 @@ status_t held_message(held_t *held, uint64_t batch, uint32_t account, uint32_t f
     entry->reply_size = reply.size;
     entry->header_size = header.size;
     entry->payload_size = payload.size;
-    take(take(take(take(entry->bytes, subject), reply), header), payload);
+    held_take(held_take(held_take(held_take(entry->bytes, subject), reply), header), payload);
     return STATUS_OK;
 }
 
@@ -114,7 +114,7 @@ status_t held_deferred(held_t *held, uint32_t account, uint32_t flags, const byt
     entry->shown_size = slices[4].size;
     uint8_t *at = entry->bytes;
     for (uint32_t i = 0; i < 5; i++) {
-        at = take(at, slices[i]);
+        at = held_take(at, slices[i]);
     }
     return STATUS_OK;
 }
