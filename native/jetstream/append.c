@@ -86,12 +86,12 @@ bytes_t js_stored_subject(js_t *js, const stream_t *stream, bytes_t subject, tex
 
 /* ---- publishing again -------------------------------------------------------------------------------------------- */
 
-static bool add(buffer_t *out, bytes_t text) {
+static bool headers_add(buffer_t *out, bytes_t text) {
     return buffer_append(out, text.at, text.size) == STATUS_OK;
 }
 
 static bool add_field(buffer_t *out, bytes_t name, bytes_t value) {
-    return add(out, name) && add(out, value) && add(out, BYTES_LITERAL("\r\n"));
+    return headers_add(out, name) && headers_add(out, value) && headers_add(out, BYTES_LITERAL("\r\n"));
 }
 
 static bool add_number_field(buffer_t *out, bytes_t name, uint64_t number) {
@@ -105,15 +105,15 @@ static bool republish_header(stored_rewrite_t *rewrite, const stream_t *stream, 
     uint8_t stamp[TIME_TEXT_MAX];
     buffer_t *out = &rewrite->header;
     out->size = 0;
-    return add(out, append->header.size < 2 ? BYTES_LITERAL("NATS/1.0\r\n")
-                                            : bytes_of(append->header.at, append->header.size - 2))
+    return headers_add(out, append->header.size < 2 ? BYTES_LITERAL("NATS/1.0\r\n")
+                                                    : bytes_of(append->header.at, append->header.size - 2))
            && add_field(out, BYTES_LITERAL("Nats-Stream: "), stream->name)
            && add_field(out, BYTES_LITERAL("Nats-Subject: "), append->subject)
            && add_number_field(out, BYTES_LITERAL("Nats-Sequence: "), appended->seq)
            && add_field(out, BYTES_LITERAL("Nats-Time-Stamp: "), bytes_of(stamp, time_format(appended->ts, stamp)))
            && add_number_field(out, BYTES_LITERAL("Nats-Last-Sequence: "), last_seq)
            && (!rewrite->headers_only || add_number_field(out, BYTES_LITERAL("Nats-Msg-Size: "), append->payload.size))
-           && add(out, BYTES_LITERAL("\r\n"));
+           && headers_add(out, BYTES_LITERAL("\r\n"));
 }
 
 /* The newest message of that very subject; 0 when there is none. */

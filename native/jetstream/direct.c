@@ -87,7 +87,7 @@ static void text_field(text_t *text, const char *name, uint64_t value) {
     text_add_literal(text, "\r\n");
 }
 
-static void answer_end(const direct_t *direct, uint64_t pending, uint64_t last_seq, uint64_t up_to) {
+static void direct_answer_end(const direct_t *direct, uint64_t pending, uint64_t last_seq, uint64_t up_to) {
     text_t header;
     header.size = 0;
     text_add_literal(&header, "NATS/1.0 204 EOB\r\n");
@@ -146,7 +146,7 @@ static bool answer_message(const direct_t *direct, const stored_message_t *messa
 
 /* ---- one, and a batch -------------------------------------------------------------------------------------------- */
 
-static bool over(const direct_t *direct, const char *status) {
+static bool direct_is_over(const direct_t *direct, const char *status) {
     if (status != NULL) {
         answer_status(direct, status);
     }
@@ -166,7 +166,7 @@ static bool step_single(direct_t *direct) {
         return false;
     }
     bool answered = status == STATUS_OK && answer_message(direct, &message, NULL);
-    return over(direct, answered ? NULL : "404 Message Not Found");
+    return direct_is_over(direct, answered ? NULL : "404 Message Not Found");
 }
 
 static uint64_t bytes_bound(const direct_t *direct) {
@@ -187,7 +187,7 @@ static bool step_first(direct_t *direct) {
     filters_t filters = {.patterns = &direct->asked.next_by, .count = direct->asked.next_by.size != 0 ? 1 : 0};
     direct->tally = status == STATUS_OK ? store_tally_open(direct->stream->store, filters, message.seq) : NULL;
     if (direct->tally == NULL) {
-        return over(direct, "404 Message Not Found");
+        return direct_is_over(direct, "404 Message Not Found");
     }
     direct->stage = DIRECT_COUNT;
     return false;
@@ -204,7 +204,7 @@ static bool step_count(direct_t *direct) {
 }
 
 static bool end_batch(const direct_t *direct) {
-    answer_end(direct, direct->pending, direct->last_seq, direct->upto);
+    direct_answer_end(direct, direct->pending, direct->last_seq, direct->upto);
     return true;
 }
 
@@ -252,7 +252,7 @@ struct last_seqs {
     uint64_t seqs[MULTI_RESULTS_MAX];
 };
 
-static void collect(direct_t *direct, uint64_t seq) {
+static void direct_collect(direct_t *direct, uint64_t seq) {
     last_seqs_t *all = direct->multi;
     if (seq < direct->asked.seq) {
         return;
@@ -268,7 +268,7 @@ static bool collect_last(void *context, bytes_t subject, uint64_t count, uint64_
     last_seqs_t *all = direct->multi;
     (void)count;
     if (last_seq <= direct->upto) {
-        collect(direct, last_seq);
+        direct_collect(direct, last_seq);
     } else {
         uint8_t size[4];
         store_be32(size, subject.size);
@@ -278,18 +278,18 @@ static bool collect_last(void *context, bytes_t subject, uint64_t count, uint64_
     return !all->too_many && !all->failed;
 }
 
-static int by_number(const void *left, const void *right) {
+static int numbers_order(const void *left, const void *right) {
     uint64_t a = *(const uint64_t *)left;
     uint64_t b = *(const uint64_t *)right;
     return (a > b) - (a < b);
 }
 
-static bool collected(direct_t *direct) {
+static bool direct_is_collected(direct_t *direct) {
     last_seqs_t *all = direct->multi;
     if (all->count == 0) {
-        return over(direct, "404 No Results");
+        return direct_is_over(direct, "404 No Results");
     }
-    qsort(all->seqs, all->count, sizeof(*all->seqs), by_number);
+    qsort(all->seqs, all->count, sizeof(*all->seqs), numbers_order);
     uint32_t distinct = 0;
     for (uint32_t i = 0; i < all->count; i++) {
         if (distinct == 0 || all->seqs[i] != all->seqs[distinct - 1]) {
@@ -327,16 +327,16 @@ static bool step_walk(direct_t *direct) {
         literal = !subject_has_wildcard(direct->asked.multi[all->filter]);
         status_t status = walk_some(direct);
         if (all->too_many) {
-            return over(direct, "413 Too Many Results");
+            return direct_is_over(direct, "413 Too Many Results");
         }
         if (status != STATUS_OK && status != STATUS_AGAIN) {
-            return over(direct, DIRECT_BUSY);
+            return direct_is_over(direct, DIRECT_BUSY);
         }
     }
     if (all->names.size != 0) {
         direct->stage = DIRECT_BEFORE;
     } else if (all->walk == NULL && all->filter == direct->asked.multi_count) {
-        return collected(direct);
+        return direct_is_collected(direct);
     }
     return false;
 }
@@ -353,10 +353,10 @@ static bool step_before(direct_t *direct) {
             continue;
         }
         if (status == STATUS_OK) {
-            collect(direct, all->chain_at);
+            direct_collect(direct, all->chain_at);
         }
         if (all->too_many) {
-            return over(direct, "413 Too Many Results");
+            return direct_is_over(direct, "413 Too Many Results");
         }
         all->chain_at = 0;
         all->names_at += 4 + (uint64_t)subject.size;

@@ -6,7 +6,7 @@
 #include "text/json.h"
 #include "text/time_text.h"
 
-static uint32_t hex4(const uint8_t *at) {
+static uint32_t json_hex4(const uint8_t *at) {
     uint32_t value = 0;
     for (uint32_t i = 0; i < 4; i++) {
         uint8_t c = at[i];
@@ -18,7 +18,7 @@ static uint32_t hex4(const uint8_t *at) {
 
 /* A JSON string between its quotes, escapes resolved into request->text (subjects are in the basic plane: Go writes >
  * as \u003e). */
-static bool unescape(direct_request_t *request, bytes_t raw, bytes_t *out) {
+static bool json_unescape(direct_request_t *request, bytes_t raw, bytes_t *out) {
     if (raw.size > REQUEST_TEXT_MAX - request->text_size) {
         return false;
     }
@@ -35,7 +35,7 @@ static bool unescape(direct_request_t *request, bytes_t raw, bytes_t *out) {
             *to++ = c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : c;
             continue;
         }
-        uint32_t point = hex4(raw.at + i + 1);
+        uint32_t point = json_hex4(raw.at + i + 1);
         i += 4;
         if (point < 0x80) {
             *to++ = (uint8_t)point;
@@ -54,7 +54,7 @@ static bool unescape(direct_request_t *request, bytes_t raw, bytes_t *out) {
 }
 
 /* ["a","b"], already known to be valid JSON. */
-static bool read_filters(direct_request_t *request, bytes_t array) {
+static bool request_filters(direct_request_t *request, bytes_t array) {
     uint32_t at = 1;
     while (at < array.size) {
         if (array.at[at] == ']' || array.at[at] == ',' || array.at[at] <= ' ') {
@@ -69,7 +69,8 @@ static bool read_filters(direct_request_t *request, bytes_t array) {
             at += array.at[at] == '\\' ? 2 : 1;
         }
         if (at >= array.size
-            || !unescape(request, bytes_of(array.at + start, at - start), &request->multi[request->multi_count++])) {
+            || !json_unescape(request, bytes_of(array.at + start, at - start),
+                              &request->multi[request->multi_count++])) {
             return false;
         }
         at++;
@@ -97,11 +98,11 @@ static bool read_time(const json_field_t *field, int64_t *out, bool *has) {
     return *has;
 }
 
-static bool read_string(direct_request_t *request, const json_field_t *field, bytes_t *out) {
-    return field->kind == JSON_NULL || (field->kind == JSON_STRING && unescape(request, field->value, out));
+static bool request_string(direct_request_t *request, const json_field_t *field, bytes_t *out) {
+    return field->kind == JSON_NULL || (field->kind == JSON_STRING && json_unescape(request, field->value, out));
 }
 
-static bool read_field(direct_request_t *request, const json_field_t *field) {
+static bool request_field(direct_request_t *request, const json_field_t *field) {
     if (json_named(field, "seq")) {
         return read_unsigned(field, &request->seq);
     }
@@ -115,10 +116,10 @@ static bool read_field(direct_request_t *request, const json_field_t *field) {
         return read_unsigned(field, &request->up_to_seq);
     }
     if (json_named(field, "last_by_subj")) {
-        return read_string(request, field, &request->last_by);
+        return request_string(request, field, &request->last_by);
     }
     if (json_named(field, "next_by_subj")) {
-        return read_string(request, field, &request->next_by);
+        return request_string(request, field, &request->next_by);
     }
     if (json_named(field, "start_time")) {
         return read_time(field, &request->start_ts, &request->has_time);
@@ -132,7 +133,7 @@ static bool read_field(direct_request_t *request, const json_field_t *field) {
     }
     if (json_named(field, "multi_last")) {
         request->has_multi = field->kind == JSON_ARRAY;
-        return field->kind == JSON_NULL || (field->kind == JSON_ARRAY && read_filters(request, field->value));
+        return field->kind == JSON_NULL || (field->kind == JSON_ARRAY && request_filters(request, field->value));
     }
     return true;
 }
@@ -152,7 +153,7 @@ bool direct_request_read(direct_request_t *request, bytes_t body) {
     uint32_t at = 0;
     json_field_t field;
     while (json_next(body, &at, &field)) {
-        if (!read_field(request, &field)) {
+        if (!request_field(request, &field)) {
             return false;
         }
     }
@@ -167,16 +168,16 @@ bool direct_request_conflicts(const direct_request_t *request) {
            || (request->up_to_seq != 0 && request->has_up_to_time);
 }
 
-static void moved(bytes_t *slice, const direct_request_t *to, const direct_request_t *from) {
+static void slice_moved(bytes_t *slice, const direct_request_t *to, const direct_request_t *from) {
     if (slice->size != 0) {
         slice->at = to->text + (slice->at - from->text);
     }
 }
 
 void direct_request_moved(direct_request_t *to, const direct_request_t *from) {
-    moved(&to->last_by, to, from);
-    moved(&to->next_by, to, from);
+    slice_moved(&to->last_by, to, from);
+    slice_moved(&to->next_by, to, from);
     for (uint32_t i = 0; i < to->multi_count; i++) {
-        moved(&to->multi[i], to, from);
+        slice_moved(&to->multi[i], to, from);
     }
 }

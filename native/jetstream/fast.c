@@ -91,7 +91,7 @@ bool js_in_fast_batch(bytes_t reply) {
 }
 
 /* false: not of that form. */
-static bool read_word(bytes_t reply, fast_word_t *word) {
+static bool fast_word_read(bytes_t reply, fast_word_t *word) {
     bytes_t token;
     uint64_t number;
     if (!tokens_take_last(&reply, &token) || !tokens_take_last(&reply, &token) || !decimal_parse(token, &number)
@@ -167,7 +167,7 @@ static void answer_error(js_t *js, const fast_batch_t *batch, bytes_t reply, uin
     answer_now(js, batch, reply, &text);
 }
 
-static void answer_end(js_t *js, const fast_batch_t *batch, bytes_t reply, uint64_t stream_seq, bool duplicate) {
+static void fast_answer_end(js_t *js, const fast_batch_t *batch, bytes_t reply, uint64_t stream_seq, bool duplicate) {
     text_t text = text_begin();
     text_add(&text, batch->stream->ack_prefix);
     text_add_number(&text, stream_seq);
@@ -181,7 +181,7 @@ static void answer_end(js_t *js, const fast_batch_t *batch, bytes_t reply, uint6
 
 /* ---- the batches that are open ----------------------------------------------------------------------------------- */
 
-static fast_batch_t **bucket_of(fast_batches_t *batches, uint64_t hash) {
+static fast_batch_t **fast_bucket(fast_batches_t *batches, uint64_t hash) {
     return &batches->buckets[hash % FAST_BUCKETS];
 }
 
@@ -199,7 +199,7 @@ static void age_link(fast_batches_t *batches, fast_batch_t *batch, int64_t now_n
 }
 
 static void batch_drop(fast_batches_t *batches, fast_batch_t *batch) {
-    fast_batch_t **at = bucket_of(batches, batch->hash);
+    fast_batch_t **at = fast_bucket(batches, batch->hash);
     while (*at != batch) {
         at = &(*at)->next;
     }
@@ -230,7 +230,7 @@ static const refusal_t *batch_begin(js_t *js, stream_t *stream, const fast_word_
     batch->every = stream->fast_count != 0 ? 1 : word->flow < FAST_FLOW_SHARED ? word->flow : FAST_FLOW_SHARED;
     batch->id_size = word->id.size;
     memcpy(batch->id, word->id.at, word->id.size);
-    fast_batch_t **bucket = bucket_of(batches, hash);
+    fast_batch_t **bucket = fast_bucket(batches, hash);
     batch->next = *bucket;
     *bucket = batch;
     age_link(batches, batch, js->now->mono_ns);
@@ -246,7 +246,7 @@ static const refusal_t *batch_for(js_t *js, stream_t *stream, const fast_word_t 
     }
     uint64_t hash = hash_bytes(word->id.at, word->id.size) ^ stream->id;
     if (js->fast != NULL) {
-        for (fast_batch_t *batch = *bucket_of(js->fast, hash); batch != NULL; batch = batch->next) {
+        for (fast_batch_t *batch = *fast_bucket(js->fast, hash); batch != NULL; batch = batch->next) {
             if (batch->stream == stream && bytes_equal(bytes_of(batch->id, batch->id_size), word->id)) {
                 age_unlink(js->fast, batch);
                 age_link(js->fast, batch, js->now->mono_ns);
@@ -261,7 +261,7 @@ static const refusal_t *batch_for(js_t *js, stream_t *stream, const fast_word_t 
 /* ---- one message ------------------------------------------------------------------------------------------------- */
 
 /* Moves the pace by a factor of two at most towards the batch's share. */
-static void pace(fast_batch_t *batch) {
+static void fast_pace(fast_batch_t *batch) {
     uint32_t share = FAST_FLOW_SHARED / batch->stream->fast_count;
     share = share < 1 ? 1 : share > batch->every_max ? batch->every_max : share;
     if (batch->every < share) {
@@ -272,38 +272,39 @@ static void pace(fast_batch_t *batch) {
 }
 
 /* Tells of the highest multiple that was reached, if one was. */
-static bool flow(js_t *js, fast_batch_t *batch, bytes_t reply) {
+static bool fast_flow(js_t *js, fast_batch_t *batch, bytes_t reply) {
     uint64_t ahead = batch->last_seq - batch->flow_seq;
     if (ahead < batch->every) {
         return false;
     }
     batch->flow_seq += ahead - ahead % batch->every;
-    pace(batch);
+    fast_pace(batch);
     answer_flow(js, batch, reply);
     return true;
 }
 
-static void end(js_t *js, fast_batch_t *batch, bytes_t reply) {
-    answer_end(js, batch, reply, batch->stream_seq, false);
+static void fast_end(js_t *js, fast_batch_t *batch, bytes_t reply) {
+    fast_answer_end(js, batch, reply, batch->stream_seq, false);
     batch_drop(js->fast, batch);
 }
 
-static void ping(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
+static void fast_ping(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
     if (word->seq > batch->last_seq) {
         answer_gap(js, batch, reply, word->seq + 1);
         if (!batch->gap_ok) {
-            end(js, batch, reply);
+            fast_end(js, batch, reply);
             return;
         }
         batch->last_seq = word->seq;
-        if (flow(js, batch, reply)) {
+        if (fast_flow(js, batch, reply)) {
             return;
         }
     }
     answer_flow(js, batch, reply);
 }
 
-static void refused(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply, const refusal_t *refusal) {
+static void fast_refused(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply,
+                         const refusal_t *refusal) {
     if (!batch->gap_ok && word->seq == 1) {
         js_answer_refused(js, batch->stream, reply, refusal);
         batch_drop(js->fast, batch);
@@ -314,22 +315,22 @@ static void refused(js_t *js, fast_batch_t *batch, const fast_word_t *word, byte
         return;
     }
     batch->last_seq--;
-    end(js, batch, reply);
+    fast_end(js, batch, reply);
 }
 
-static void append(js_t *js, fast_batch_t *batch, const fast_word_t *word, const message_t *message) {
+static void fast_append(js_t *js, fast_batch_t *batch, const fast_word_t *word, const message_t *message) {
     bytes_t reply = message->reply;
     uint64_t next = batch->last_seq + 1;
     if (word->seq != next) {
         answer_gap(js, batch, reply, word->seq);
         if (word->seq < next || !batch->gap_ok) {
-            end(js, batch, reply);
+            fast_end(js, batch, reply);
             return;
         }
     }
     if (word->operation == FAST_COMMIT_EOB) {
         batch->last_seq = word->seq - 1;
-        end(js, batch, reply);
+        fast_end(js, batch, reply);
         return;
     }
     batch->last_seq = word->seq;
@@ -340,7 +341,7 @@ static void append(js_t *js, fast_batch_t *batch, const fast_word_t *word, const
     taken_t taken;
     js_take(js, batch->stream, message, &taken);
     if (taken.refusal.code != 0) {
-        refused(js, batch, word, reply, &taken.refusal);
+        fast_refused(js, batch, word, reply, &taken.refusal);
         return;
     }
     if (taken.appended.rolling != 0) {
@@ -348,14 +349,14 @@ static void append(js_t *js, fast_batch_t *batch, const fast_word_t *word, const
     }
     bool duplicate = taken.appended.verdict == APPEND_DUPLICATE;
     if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {
-        answer_end(js, batch, reply, taken.appended.seq, true);
+        fast_answer_end(js, batch, reply, taken.appended.seq, true);
         batch_drop(js->fast, batch);
     } else {
         batch->stream_seq = duplicate ? batch->stream_seq : taken.appended.seq;
         if (word->operation == FAST_COMMIT) {
-            end(js, batch, reply);
+            fast_end(js, batch, reply);
         } else {
-            (void)flow(js, batch, reply);
+            (void)fast_flow(js, batch, reply);
         }
     }
 }
@@ -368,14 +369,14 @@ void js_fast(js_t *js, stream_t *stream, const message_t *message) {
         refusal = &refused_off;
     }
     if (refusal == NULL) {
-        refusal = read_word(message->reply, &word) ? batch_for(js, stream, &word, &batch) : &refused_pattern;
+        refusal = fast_word_read(message->reply, &word) ? batch_for(js, stream, &word, &batch) : &refused_pattern;
     }
     if (refusal != NULL) {
         js_answer_refused(js, stream, message->reply, refusal);
     } else if (word.operation == FAST_PING) {
-        ping(js, batch, &word, message->reply);
+        fast_ping(js, batch, &word, message->reply);
     } else {
-        append(js, batch, &word, message);
+        fast_append(js, batch, &word, message);
     }
 }
 

@@ -92,7 +92,7 @@ static void read_source(restore_t *restore, append_t *append) {
     append->source_key = bytes_of(restore->key, size);
 }
 
-static bool read_headers(restore_t *restore, const archive_entry_t *entry, append_t *append) {
+static bool restore_headers(restore_t *restore, const archive_entry_t *entry, append_t *append) {
     bytes_t value;
     if (append->header.size == 0 || !headers_has_prefix(append->header, BYTES_LITERAL("Nats-"))) {
         return true;
@@ -123,7 +123,7 @@ static bool read_headers(restore_t *restore, const archive_entry_t *entry, appen
     return true;
 }
 
-static bool settle(restore_t *restore, const archive_entry_t *entry, append_verdict_t verdict) {
+static bool restore_settle(restore_t *restore, const archive_entry_t *entry, append_verdict_t verdict) {
     switch (verdict) {
     case APPEND_STORED:
     case APPEND_SKIPPED: restore->last_seq = entry->seq; return true;
@@ -143,7 +143,7 @@ static bool import_entry(restore_t *restore, const archive_entry_t *entry) {
     if (!subject_valid_pattern(entry->name)) {
         return refuse_entry(restore, "failed to store message sequence ", entry->seq, ": invalid subject");
     }
-    if (!read_headers(restore, entry, &append)) {
+    if (!restore_headers(restore, entry, &append)) {
         return false;
     }
     appended_t appended = store_append(restore->stream->store, &append, *restore->js->now);
@@ -151,7 +151,7 @@ static bool import_entry(restore_t *restore, const archive_entry_t *entry) {
         append.msg_id = BYTES_NONE; /* the window was shorter when it came */
         appended = store_append(restore->stream->store, &append, *restore->js->now);
     }
-    return settle(restore, entry, appended.verdict);
+    return restore_settle(restore, entry, appended.verdict);
 }
 
 static bool is_end(const archive_entry_t *entry) {

@@ -21,7 +21,7 @@
 #define SEARCH_TRIES 8u          /* then the newest keeps going, and there is none to show */
 #define JOB_WORK (3u * JOB_STEP) /* in one tick, all jobs together; a step takes about a millisecond */
 
-static bool step(js_t *js, job_t *job) {
+static bool job_run(js_t *js, job_t *job) {
     if (job->step(js, job)) {
         js->job_work += JOB_LAST;
         return true;
@@ -31,7 +31,7 @@ static bool step(js_t *js, job_t *job) {
     return false;
 }
 
-static void append(js_t *js, job_t *job) {
+static void job_append(js_t *js, job_t *job) {
     job->next = NULL;
     if (js->jobs_last == NULL) {
         js->jobs = job;
@@ -42,19 +42,19 @@ static void append(js_t *js, job_t *job) {
 }
 
 /* An account has no more than it leaves free, so that there is always room for another. */
-static bool room(const js_t *js, const js_account_t *account) {
+static bool jobs_room(const js_t *js, const js_account_t *account) {
     return js->job_count < JOBS_MAX && account->job_count < JOBS_MAX - js->job_count;
 }
 
 void job_wait(js_t *js, job_t *job) {
-    if (job->refusable && !room(js, job->stream->account)) {
+    if (job->refusable && !jobs_room(js, job->stream->account)) {
         job->end(js, job, STATUS_FULL);
         return;
     }
     js->more = true;
     js->job_count++;
     job->stream->account->job_count++;
-    append(js, job);
+    job_append(js, job);
 }
 
 bool job_turn(const js_t *js) {
@@ -62,11 +62,11 @@ bool job_turn(const js_t *js) {
 }
 
 bool job_refused(const js_t *js, const js_account_t *account) {
-    return !job_turn(js) && !room(js, account);
+    return !job_turn(js) && !jobs_room(js, account);
 }
 
 void job_start(js_t *js, job_t *job) {
-    if (job_turn(js) && step(js, job)) {
+    if (job_turn(js) && job_run(js, job)) {
         job->end(js, job, STATUS_OK);
         return;
     }
@@ -82,12 +82,12 @@ void jobs_step(js_t *js) {
         js->jobs = job->next;
         js->jobs_last = js->jobs == NULL ? NULL : js->jobs_last;
         js_account_t *account = job->stream->account;
-        if (step(js, job)) {
+        if (job_run(js, job)) {
             js->job_count--;
             account->job_count--;
             job->end(js, job, STATUS_OK);
         } else {
-            append(js, job);
+            job_append(js, job);
         }
     }
     js->more = js->more || js->job_count > 0;
@@ -104,7 +104,7 @@ void jobs_forget(js_t *js, const stream_t *stream) {
             stream->account->job_count--;
             job->end(js, job, STATUS_NOT_FOUND);
         } else {
-            append(js, job);
+            job_append(js, job);
         }
         job = next;
     }
@@ -112,14 +112,14 @@ void jobs_forget(js_t *js, const stream_t *stream) {
 
 /* ---- looking for one message ------------------------------------------------------------------------------------- */
 
-static bool wildcards(bytes_t pattern) {
+static bool pattern_wildcards(bytes_t pattern) {
     return pattern.size != 0 && subject_has_wildcard(pattern);
 }
 
 static status_t search_newest(const stream_t *stream, search_t *search, uint64_t *seq) {
     uint64_t visible = store_stream_visible(stream->store);
     /* one subject: back over what is not on disk yet */
-    uint32_t budget = wildcards(search->pattern) ? SEARCH_SUBJECTS : UINT32_MAX;
+    uint32_t budget = pattern_wildcards(search->pattern) ? SEARCH_SUBJECTS : UINT32_MAX;
     return store_newest(stream->store, &search->newest, search->pattern, visible, budget, seq);
 }
 
@@ -130,7 +130,7 @@ static status_t search_last(const stream_t *stream, search_t *search, stored_mes
         return status;
     }
     status = store_read(stream->store, seq, out);
-    if (status == STATUS_NOT_FOUND && wildcards(search->pattern) && search->tries++ < SEARCH_TRIES) {
+    if (status == STATUS_NOT_FOUND && pattern_wildcards(search->pattern) && search->tries++ < SEARCH_TRIES) {
         store_newest_end(&search->newest); /* it went while the others were looked at: once more */
         return STATUS_AGAIN;
     }

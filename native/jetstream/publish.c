@@ -132,7 +132,7 @@ typedef struct intake {
     refusal_rank_t refusal_rank;
 } intake_t;
 
-static void refuse(intake_t *intake, refusal_rank_t rank, const refusal_t *refusal) {
+static void intake_refuse(intake_t *intake, refusal_rank_t rank, const refusal_t *refusal) {
     if (intake->refusal.code == 0 || rank < intake->refusal_rank) {
         intake->refusal = *refusal;
         intake->refusal_rank = rank;
@@ -140,7 +140,7 @@ static void refuse(intake_t *intake, refusal_rank_t rank, const refusal_t *refus
 }
 
 /* An expected sequence that is no number never matches. */
-static uint64_t expected(bytes_t value) {
+static uint64_t expected_sequence(bytes_t value) {
     uint64_t number;
     return decimal_parse(value, &number) ? number : UINT64_MAX;
 }
@@ -157,11 +157,11 @@ static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, mo
     bool good = ttl_parse(value, &ns);
     bool never = ns == TTL_NEVER;
     if (!good) {
-        refuse(intake, RANK_TTL, &refused_ttl);
+        intake_refuse(intake, RANK_TTL, &refused_ttl);
         return;
     }
     if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
-        refuse(intake, RANK_TTL_OFF, &refused_ttl_off);
+        intake_refuse(intake, RANK_TTL_OFF, &refused_ttl_off);
         return;
     }
     /* A marker has to outlive the messages that it stands for, unless there is only ever one. */
@@ -188,14 +188,14 @@ static void read_expected(intake_t *intake, const stream_t *stream, bytes_t what
     }
     if (bytes_equal(what, BYTES_LITERAL("Stream"))) {
         if (!bytes_equal(value, stream->name)) {
-            refuse(intake, RANK_STREAM, &refused_stream);
+            intake_refuse(intake, RANK_STREAM, &refused_stream);
         }
     } else if (bytes_equal(what, BYTES_LITERAL("Last-Sequence"))) {
         append->has_expected_last_seq = true;
-        append->expected_last_seq = expected(value);
+        append->expected_last_seq = expected_sequence(value);
     } else if (bytes_equal(what, BYTES_LITERAL("Last-Subject-Sequence"))) {
         append->has_expected_subject_seq = true;
-        append->expected_subject_seq = expected(value);
+        append->expected_subject_seq = expected_sequence(value);
     } else if (bytes_equal(what, BYTES_LITERAL("Last-Subject-Sequence-Subject"))) {
         append->expected_subject = value;
         intake->has_subject_seq_subject = true;
@@ -205,7 +205,7 @@ static void read_expected(intake_t *intake, const stream_t *stream, bytes_t what
     }
 }
 
-static void read_field(intake_t *intake, const stream_t *stream, bytes_t name, bytes_t value, moment_t now) {
+static void intake_field(intake_t *intake, const stream_t *stream, bytes_t name, bytes_t value, moment_t now) {
     bytes_t rest = bytes_of(name.at + 5, name.size - 5);
     if (bytes_equal(rest, BYTES_LITERAL("Msg-Id"))) {
         if (intake->append.msg_id.size == 0) {
@@ -218,28 +218,28 @@ static void read_field(intake_t *intake, const stream_t *stream, bytes_t name, b
     } else if (bytes_equal(rest, BYTES_LITERAL("Rollup"))) {
         read_rollup(intake, value);
     } else if (bytes_equal(rest, BYTES_LITERAL("Incr"))) {
-        refuse(intake, RANK_COUNTER, &refused_counter);
+        intake_refuse(intake, RANK_COUNTER, &refused_counter);
     } else if (bytes_equal(rest, BYTES_LITERAL("Batch-Id"))) {
         if (value.size != 0) {
-            refuse(intake, RANK_ATOMIC, &refused_atomic);
+            intake_refuse(intake, RANK_ATOMIC, &refused_atomic);
         }
     } else if (bytes_starts(rest, BYTES_LITERAL("Schedule"))) {
         intake->scheduling = true;
     } else if (bytes_equal(rest, BYTES_LITERAL("Stream-Source"))) {
-        refuse(intake, RANK_SOURCE, &refused_source);
+        intake_refuse(intake, RANK_SOURCE, &refused_source);
     }
 }
 
-static void read_headers(intake_t *intake, const stream_t *stream, bytes_t header, moment_t now) {
+static void intake_headers(intake_t *intake, const stream_t *stream, bytes_t header, moment_t now) {
     uint32_t cursor = 0;
     bytes_t name, value;
     while (headers_next(header, &cursor, &name, &value)) {
         if (bytes_starts(name, BYTES_LITERAL("Nats-"))) {
-            read_field(intake, stream, name, value, now);
+            intake_field(intake, stream, name, value, now);
         }
     }
     if (intake->has_subject_seq_subject && !intake->append.has_expected_subject_seq) {
-        refuse(intake, RANK_SUBJECT_SEQ, &refused_subject_seq);
+        intake_refuse(intake, RANK_SUBJECT_SEQ, &refused_subject_seq);
     }
 }
 
@@ -323,11 +323,11 @@ static void name_verdict(taken_t *taken) {
 }
 
 static const refusal_t *read_intake(js_t *js, stream_t *stream, const message_t *message, intake_t *intake) {
-    read_headers(intake, stream, message->header, *js->now);
+    intake_headers(intake, stream, message->header, *js->now);
     if (LEAF_UNLIKELY(intake->scheduling)) {
         const refusal_t *refusal = js_schedule_read(js, stream, message, &intake->order);
         if (refusal != NULL) {
-            refuse(intake, RANK_SCHEDULE, refusal);
+            intake_refuse(intake, RANK_SCHEDULE, refusal);
         }
         intake->append.due_ts = intake->order.due_ts;
         intake->append.rollup = intake->order.add_rollup ? 1 : intake->append.rollup;
@@ -339,7 +339,7 @@ static const refusal_t *read_intake(js_t *js, stream_t *stream, const message_t 
     return intake->refusal.code != 0 ? &intake->refusal : NULL;
 }
 
-static void take(js_t *js, stream_t *stream, const message_t *message, bool inside, taken_t *taken) {
+static void intake_run(js_t *js, stream_t *stream, const message_t *message, bool inside, taken_t *taken) {
     taken->refusal.code = 0;
     const refusal_t *refusal = js_refused_outright(stream, message);
     intake_t intake;
@@ -371,11 +371,11 @@ static void take(js_t *js, stream_t *stream, const message_t *message, bool insi
 }
 
 void js_take(js_t *js, stream_t *stream, const message_t *message, taken_t *taken) {
-    take(js, stream, message, false, taken);
+    intake_run(js, stream, message, false, taken);
 }
 
 void js_take_inside(js_t *js, stream_t *stream, const message_t *message, taken_t *taken) {
-    take(js, stream, message, true, taken);
+    intake_run(js, stream, message, true, taken);
 }
 
 /* ---- a long rollup ----------------------------------------------------------------------------------------------- */

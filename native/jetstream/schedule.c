@@ -40,7 +40,7 @@ static const refusal_t refused_scheduler = {400, 10212, "message schedules inval
 static const refusal_t refused_zone = {400, 10223, "message schedules time zone is invalid", {NULL, 0}, false};
 
 /* A missing field reads as an empty one. */
-static bytes_t field(bytes_t header, bytes_t name) {
+static bytes_t schedule_field(bytes_t header, bytes_t name) {
     bytes_t value;
     return headers_find(header, name, &value) ? value : BYTES_NONE;
 }
@@ -57,7 +57,7 @@ static const refusal_t *next_time(bytes_t header, int64_t base_ns, int64_t now_n
             return &refused_zone;
         }
     }
-    bytes_t pattern = field(header, NAME("Schedule"));
+    bytes_t pattern = schedule_field(header, NAME("Schedule"));
     *next_ns = 0;
     if (pattern.size != 0 && !schedule_next(pattern, *zone, base_ns, now_ns, next_ns, repeats)) {
         return &refused_pattern;
@@ -79,11 +79,11 @@ static bool in_stream(const js_t *js, const stream_t *stream, bytes_t subject) {
 /* The message has a pattern, and the stream takes schedules. */
 static const refusal_t *check_schedule(const js_t *js, const stream_t *stream, bytes_t subject, bytes_t header,
                                        bool *add_rollup) {
-    bytes_t ttl = field(header, NAME("Schedule-TTL"));
-    bytes_t rollup = field(header, NAME("Schedule-Rollup"));
-    bytes_t target = field(header, NAME("Schedule-Target"));
-    bytes_t source = field(header, NAME("Schedule-Source"));
-    bytes_t own_rollup = field(header, NAME("Rollup"));
+    bytes_t ttl = schedule_field(header, NAME("Schedule-TTL"));
+    bytes_t rollup = schedule_field(header, NAME("Schedule-Rollup"));
+    bytes_t target = schedule_field(header, NAME("Schedule-Target"));
+    bytes_t source = schedule_field(header, NAME("Schedule-Source"));
+    bytes_t own_rollup = schedule_field(header, NAME("Rollup"));
     int64_t ns;
     if (ttl.size != 0 && !ttl_parse(ttl, &ns)) {
         return &refused_ttl;
@@ -114,8 +114,8 @@ static const refusal_t *check_schedule(const js_t *js, const stream_t *stream, b
 
 /* The headers that the server puts on what a schedule makes: a client may only use them to end a schedule. */
 static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes_t header, bytes_t *ends) {
-    bytes_t next = field(header, NAME("Schedule-Next"));
-    bytes_t scheduler = field(header, NAME("Scheduler"));
+    bytes_t next = schedule_field(header, NAME("Schedule-Next"));
+    bytes_t scheduler = schedule_field(header, NAME("Scheduler"));
     stored_message_t last;
     if (next.size == 0) {
         return scheduler.size == 0 ? NULL : &refused_scheduler;
@@ -129,7 +129,7 @@ static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes
     }
     /* One that is gone by now is ended already. */
     if (store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last) == STATUS_OK
-        && field(last.header, NAME("Schedule")).size == 0) {
+        && schedule_field(last.header, NAME("Schedule")).size == 0) {
         return &refused_scheduler;
     }
     *ends = scheduler;
@@ -210,7 +210,7 @@ static void write_next(firing_t *firing, const zone_t *zone) {
     firing->next_size = size;
 }
 
-static status_t keep(buffer_t *room, bytes_t *bytes) {
+static status_t firing_keep(buffer_t *room, bytes_t *bytes) {
     uint8_t *to;
     status_t status = buffer_reserve(room, bytes->size, &to);
     if (status == STATUS_OK && bytes->size != 0) {
@@ -222,15 +222,15 @@ static status_t keep(buffer_t *room, bytes_t *bytes) {
 }
 
 /* The header block of what the schedule makes, at the end of `room`. */
-static status_t compose(firing_t *firing, bytes_t original, bytes_t *header) {
+static status_t firing_headers(firing_t *firing, bytes_t original, bytes_t *header) {
     buffer_t *room = &firing->room;
     uint64_t start = room->size;
     bool empty = false;
     const bytes_t added[][2] = {
         {NAME("Scheduler"), firing->scheduler},
         {NAME("Schedule-Next"), firing->repeats ? bytes_of(firing->next_text, firing->next_size) : ENDS},
-        {NAME("TTL"), field(firing->header, NAME("Schedule-TTL"))},
-        {NAME("Rollup"), field(firing->header, NAME("Schedule-Rollup"))},
+        {NAME("TTL"), schedule_field(firing->header, NAME("Schedule-TTL"))},
+        {NAME("Rollup"), schedule_field(firing->header, NAME("Schedule-Rollup"))},
     };
     status_t status = original.size == 0 ? STATUS_OK : headers_copy_without(room, original, left_behind, true, &empty);
     for (uint32_t i = 0; status == STATUS_OK && i < 4; i++) {
@@ -246,13 +246,13 @@ static bool in_force(const firing_t *firing, bytes_t subject) {
     if (store_last_by_subject(firing->stream->store, subject, UINT64_MAX, &last) != STATUS_OK) {
         return false;
     }
-    return last.seq == firing->seq || field(last.header, NAME("Scheduler")).size != 0;
+    return last.seq == firing->seq || schedule_field(last.header, NAME("Scheduler")).size != 0;
 }
 
 /* Room for all copies at once, so that no slice into it moves. */
-static status_t gather(firing_t *firing, stored_message_t *schedule, message_t *message) {
+static status_t firing_gather(firing_t *firing, stored_message_t *schedule, message_t *message) {
     stored_message_t source = *schedule;
-    bytes_t from = field(schedule->header, NAME("Schedule-Source"));
+    bytes_t from = schedule_field(schedule->header, NAME("Schedule-Source"));
     uint8_t *unused;
     if (from.size != 0 && store_last_by_subject(firing->stream->store, from, UINT64_MAX, &source) != STATUS_OK) {
         source = *schedule; /* nothing there yet: its own content */
@@ -265,21 +265,21 @@ static status_t gather(firing_t *firing, stored_message_t *schedule, message_t *
     message->payload = source.payload;
     bytes_t *kept[] = {&firing->scheduler, &firing->header, &source.header, &message->payload};
     for (uint32_t i = 0; status == STATUS_OK && i < 4; i++) {
-        status = keep(&firing->room, kept[i]);
+        status = firing_keep(&firing->room, kept[i]);
     }
     if (status == STATUS_OK) {
-        message->subject = field(firing->header, NAME("Schedule-Target"));
-        status = compose(firing, source.header, &message->header);
+        message->subject = schedule_field(firing->header, NAME("Schedule-Target"));
+        status = firing_headers(firing, source.header, &message->header);
     }
     return status;
 }
 
 /* false: no room now. */
-static bool fire(firing_t *firing, stored_message_t *schedule) {
+static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     message_t message = {0};
     taken_t taken;
     moment_t now = *firing->js->now;
-    if (gather(firing, schedule, &message) != STATUS_OK) {
+    if (firing_gather(firing, schedule, &message) != STATUS_OK) {
         return false;
     }
     js_take_inside(firing->js, firing->stream, &message, &taken);
@@ -319,7 +319,7 @@ bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_
     if (refusal == NULL && firing.next_ts != 0) {
         write_next(&firing, zone);
         buffer_init(&firing.room, MESSAGE_MAX);
-        done = fire(&firing, &schedule);
+        done = firing_run(&firing, &schedule);
         buffer_free(&firing.room);
     }
     zone_close(zone);

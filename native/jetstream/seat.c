@@ -235,7 +235,7 @@ typedef struct state_job {
     uint64_t seq;            /* of a reset */
 } state_job_t;
 
-static bool state_step(js_t *js, job_t *base) {
+static bool seat_state_step(js_t *js, job_t *base) {
     state_job_t *job = (state_job_t *)base;
     const consumer_seat_t *seat = seat_find(base->stream, job->command.arg);
     if (seat == NULL) {
@@ -256,7 +256,7 @@ static bool state_step(js_t *js, job_t *base) {
     return true;
 }
 
-static void state_end(js_t *js, job_t *base, status_t status) {
+static void seat_state_end(js_t *js, job_t *base, status_t status) {
     state_job_t *job = (state_job_t *)base;
     if (status != STATUS_OK) {
         js_done(js, &job->command, status);
@@ -271,7 +271,7 @@ static void answer_state(js_t *js, const plane_command_t *command, const consume
         js_done(js, command, STATUS_NO_MEMORY);
         return;
     }
-    job->job = (job_t){.stream = seat->stream, .step = state_step, .end = state_end};
+    job->job = (job_t){.stream = seat->stream, .step = seat_state_step, .end = seat_state_end};
     job->command = *command;
     job->command.body = job->command.extra = NULL;
     job->command.body_size = job->command.extra_size = 0;
@@ -289,7 +289,7 @@ typedef struct consumer_parts {
     bytes_t *filters; /* malloc; NULL when there are none */
 } consumer_parts_t;
 
-static status_t read_filters(const strings_t *strings, consumer_parts_t *parts) {
+static status_t seat_filters(const strings_t *strings, consumer_parts_t *parts) {
     strings_t left = *strings;
     uint32_t count = strings_count(left);
     parts->filters = NULL;
@@ -328,7 +328,7 @@ static status_t read_parts(const plane_command_t *command, const stream_t *strea
         memcpy(parts->backoff, backoff.at, backoff.size);
     }
     parts->setup.backoff_ns = parts->backoff;
-    return read_filters(&strings, parts);
+    return seat_filters(&strings, parts);
 }
 
 static status_t seat_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, bool loading,

@@ -278,7 +278,7 @@ static void put_shown(js_t *js, const definition_t *definition, stream_t *stream
 
 /* A definition is taken as a whole or not at all: what may fail comes first, and a failure takes back what came before
  * it. */
-static status_t put(js_t *js, const plane_command_t *command, const definition_t *definition, stream_t **out) {
+static status_t stream_make(js_t *js, const plane_command_t *command, const definition_t *definition, stream_t **out) {
     stream_t *stream = stream_find(js, command->target);
     bool fresh = stream == NULL;
     status_t status = fresh ? make_stream(js, command, &definition->config, &stream) : STATUS_OK;
@@ -302,14 +302,14 @@ static status_t put(js_t *js, const plane_command_t *command, const definition_t
     return status;
 }
 
-void stream_put(js_t *js, const plane_command_t *command) {
+void stream_define(js_t *js, const plane_command_t *command) {
     definition_t definition;
     stream_t *stream = NULL;
     definition.rewrite = NULL;
     memset(definition.texts, 0, sizeof(definition.texts));
     status_t status = definition_read(command, &definition);
     if (status == STATUS_OK) {
-        status = put(js, command, &definition, &stream);
+        status = stream_make(js, command, &definition, &stream);
     }
     if (status != STATUS_OK) {
         rewrite_free(definition.rewrite);

@@ -25,7 +25,7 @@
 #include "store/store.h"
 
 /* body and extra of a command live only until it has run. */
-static plane_command_t kept(const plane_command_t *command) {
+static plane_command_t command_kept(const plane_command_t *command) {
     plane_command_t copy = *command;
     copy.body = copy.extra = NULL;
     copy.body_size = copy.extra_size = 0;
@@ -89,7 +89,7 @@ static bool state_answer(js_t *js, state_job_t *job) {
     return true;
 }
 
-static bool state_step(js_t *js, job_t *base) {
+static bool stream_state_step(js_t *js, job_t *base) {
     state_job_t *job = (state_job_t *)base;
     status_t status = STATUS_OK;
     if (job->deleted) {
@@ -109,12 +109,12 @@ static bool state_step(js_t *js, job_t *base) {
     if (job->walk == NULL && job->filter.size != 0) {
         job->walk = store_walk_open(base->stream->store, job->filter); /* behind the deleted ones */
         job->failed = job->walk == NULL;
-        return state_step(js, base);
+        return stream_state_step(js, base);
     }
     return state_answer(js, job);
 }
 
-static void state_end(js_t *js, job_t *base, status_t status) {
+static void stream_state_end(js_t *js, job_t *base, status_t status) {
     state_job_t *job = (state_job_t *)base;
     if (status != STATUS_OK) {
         js_done(js, &job->command, status);
@@ -139,8 +139,8 @@ void stream_state(js_t *js, const plane_command_t *command, stream_t *stream) {
         js_done(js, command, STATUS_NO_MEMORY);
         return;
     }
-    job->job = (job_t){.stream = stream, .step = state_step, .end = state_end};
-    job->command = kept(command);
+    job->job = (job_t){.stream = stream, .step = stream_state_step, .end = stream_state_end};
+    job->command = command_kept(command);
     job->filter = bytes_copy(filter); /* looked at below, with what else may fail */
     job->state = state;
     job->deleted = command->arg == 1 && state.deleted_count != 0;
@@ -201,7 +201,7 @@ void stream_purge(js_t *js, const plane_command_t *command, stream_t *stream) {
         return;
     }
     job->job = (job_t){.stream = stream, .step = purge_step, .end = purge_end};
-    job->command = kept(command);
+    job->command = command_kept(command);
     job->filter = copy;
     job->purge = (store_purge_t){.filter = copy, .below_seq = command->arg, .keep = command->arg2};
     job_start(js, &job->job);
@@ -265,7 +265,7 @@ static void get_by_search(js_t *js, const plane_command_t *command, stream_t *st
         return;
     }
     job->job = (job_t){.stream = stream, .step = get_step, .end = get_end};
-    job->command = kept(command);
+    job->command = command_kept(command);
     job->subject = copy;
     job->search = (search_t){.pattern = copy, .from = from, .last = query->mode == QUERY_LAST_BY_SUBJECT};
     job_start(js, &job->job);
