@@ -100,7 +100,7 @@ uint64_t subscription_hash(bytes_t first, bytes_t second) {
     return second.size == 0 ? hash : hash * 31 + hash_bytes(second.at, second.size);
 }
 
-static subscription_t **bucket(const subscription_table_t *table, uint64_t hash) {
+static subscription_t **subscription_bucket(const subscription_table_t *table, uint64_t hash) {
     return &table->buckets[hash & (table->size - 1)];
 }
 
@@ -109,7 +109,7 @@ subscription_t *subscription_find_sid(const subscription_table_t *table, bytes_t
         return NULL;
     }
     uint64_t hash = subscription_hash(sid, BYTES_NONE);
-    subscription_t *one = *bucket(table, hash);
+    subscription_t *one = *subscription_bucket(table, hash);
     while (one != NULL
            && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0
                || !bytes_equal(bytes_of(one->sid, one->sid_size), sid))) {
@@ -123,7 +123,7 @@ subscription_t *subscription_find_subject(const subscription_table_t *table, byt
         return NULL;
     }
     uint64_t hash = subscription_hash(subject, queue);
-    subscription_t *one = *bucket(table, hash);
+    subscription_t *one = *subscription_bucket(table, hash);
     while (one != NULL
            && (one->hash != hash || (one->flags & SUBSCRIPTION_DEAD) != 0 || !bytes_equal(one->target.subject, subject)
                || !bytes_equal(one->target.queue, queue))) {
@@ -142,22 +142,22 @@ static status_t subscriptions_put(subscription_table_t *table, subscription_t *o
         for (uint32_t i = 0; i < table->size; i++) {
             for (subscription_t *moved = table->buckets[i], *next; moved != NULL; moved = next) {
                 next = moved->next;
-                moved->next = *bucket(&grown, moved->hash);
-                *bucket(&grown, moved->hash) = moved;
+                moved->next = *subscription_bucket(&grown, moved->hash);
+                *subscription_bucket(&grown, moved->hash) = moved;
             }
         }
         grown.count = table->count;
         free(table->buckets);
         *table = grown;
     }
-    one->next = *bucket(table, one->hash);
-    *bucket(table, one->hash) = one;
+    one->next = *subscription_bucket(table, one->hash);
+    *subscription_bucket(table, one->hash) = one;
     table->count++;
     return STATUS_OK;
 }
 
 static void subscriptions_drop(subscription_table_t *table, subscription_t *one) {
-    subscription_t **at = bucket(table, one->hash);
+    subscription_t **at = subscription_bucket(table, one->hash);
     while (*at != one) {
         check(*at != NULL);
         at = &(*at)->next;

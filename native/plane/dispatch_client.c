@@ -72,7 +72,7 @@ static bool client_greets(plane_t *plane, peer_t *peer, uint8_t first) {
     return false;
 }
 
-static void ok(plane_t *plane, peer_t *peer) {
+static void client_ok(plane_t *plane, peer_t *peer) {
     if ((peer->flags & VERDICT_VERBOSE) != 0) {
         peer_send(plane, peer, emit_ok);
     }
@@ -80,7 +80,7 @@ static void ok(plane_t *plane, peer_t *peer) {
 
 /* ---- publish ----------------------------------------------------------------------------------------------------- */
 
-static void violation(plane_t *plane, peer_t *peer, uint32_t code, const char *what, bytes_t subject) {
+static void client_violation(plane_t *plane, peer_t *peer, uint32_t code, const char *what, bytes_t subject) {
     peer_refused(plane, peer, &(violation_t){.code = code, .subject = subject});
     text_t text;
     text.size = 0;
@@ -107,16 +107,16 @@ static bool reserved_subject(bytes_t subject) {
 static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op, bytes_t subject) {
     bool special = subject.at[0] == '_' || subject.at[0] == '$';
     if (LEAF_UNLIKELY(special) && reserved_subject(subject)) {
-        violation(plane, peer, REFUSED_PUBLISH, "Publish to", subject);
+        client_violation(plane, peer, REFUSED_PUBLISH, "Publish to", subject);
         return false;
     }
     if (LEAF_UNLIKELY(peer->permissions != NULL)
         && !permissions_publish(peer->permissions, subject, plane->now.mono_ns)) {
-        violation(plane, peer, REFUSED_PUBLISH, "Publish to", subject);
+        client_violation(plane, peer, REFUSED_PUBLISH, "Publish to", subject);
         return false;
     }
     if (op->reply.size != 0 && (op->reply.at[0] == '_' || op->reply.at[0] == '$') && reserved_reply(op->reply)) {
-        violation(plane, peer, REFUSED_REPLY, "Publish with Reply of", op->reply);
+        client_violation(plane, peer, REFUSED_REPLY, "Publish with Reply of", op->reply);
         return false;
     }
     return true;
@@ -159,7 +159,7 @@ static inline void publish_to(plane_t *plane, peer_t *peer, account_t *account, 
     if (!may_publish(plane, peer, op, subject)) {
         return;
     }
-    ok(plane, peer);
+    client_ok(plane, peer);
     if (LEAF_UNLIKELY(op->header.size != 0) && is_dry_run(op->header)) {
         return;
     }
@@ -181,7 +181,7 @@ static __attribute__((noinline)) void publish_mapped(plane_t *plane, peer_t *pee
         publish_to(plane, peer, account, op, subject);
         return;
     }
-    ok(plane, peer);
+    client_ok(plane, peer);
     if (op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0 && (peer->flags & VERDICT_HEADERS) != 0) {
         no_responders(plane, peer, account, subject, op->reply);
     }
@@ -223,7 +223,7 @@ static void subscribe_violation(plane_t *plane, peer_t *peer, const op_t *op) {
     peer_error(plane, peer, text_shown(&text));
 }
 
-static void verb_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
+static void client_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     bool filtered = false;
     if (peer->permissions != NULL && !permissions_subscribe(peer->permissions, op->subject, op->queue, &filtered)) {
         subscribe_violation(plane, peer, op);
@@ -251,10 +251,10 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, account_t *account, con
             return;
         }
     }
-    ok(plane, peer);
+    client_ok(plane, peer);
 }
 
-static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
+static void client_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     peer->drains = true;
     subscription_t *one = subscription_find_sid(&peer->table, op->sid);
     if (one != NULL) {
@@ -263,7 +263,7 @@ static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
             subscription_kill(plane, one);
         }
     }
-    ok(plane, peer);
+    client_ok(plane, peer);
 }
 
 /* ---- the switch -------------------------------------------------------------------------------------------------- */
@@ -273,8 +273,8 @@ static bool client_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     switch (op->kind) {
     case OP_PUB:
     case OP_HPUB: verb_publish(plane, peer, account, op); break;
-    case OP_SUB: verb_subscribe(plane, peer, account, op); break;
-    case OP_UNSUB: verb_unsubscribe(plane, peer, op); break;
+    case OP_SUB: client_subscribe(plane, peer, account, op); break;
+    case OP_UNSUB: client_unsubscribe(plane, peer, op); break;
     case OP_PING: peer_pong(plane, peer); break;
     case OP_PONG: peer_ponged(plane, peer); break;
     case OP_CONNECT:

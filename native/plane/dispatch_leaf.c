@@ -120,7 +120,7 @@ static bool may_be_asked(plane_t *plane, peer_t *peer, bytes_t subject) {
     return false;
 }
 
-static void verb_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
+static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     if (peer->lds.size != 0 && bytes_equal(op->subject, peer->lds)) {
         close_for(plane, peer, CLOSE_LOOP, "Loop detected for leafnode account=\"", account->name,
                   "\". Delaying attempt to reconnect for 30s");
@@ -155,7 +155,7 @@ static void verb_subscribe(plane_t *plane, peer_t *peer, account_t *account, con
     }
 }
 
-static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
+static void leaf_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     subscription_t *one = subscription_find_subject(&peer->table, op->subject, op->queue);
     if (one != NULL) {
         subscription_kill(plane, one);
@@ -164,7 +164,7 @@ static void verb_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-static void refuse(plane_t *plane, peer_t *peer, bytes_t subject) {
+static void leaf_refuse(plane_t *plane, peer_t *peer, bytes_t subject) {
     if (!peer_is_hub(peer) && !is_domain_family(subject)) {
         close_for(plane, peer, CLOSE_PERMISSION, "Permissions Violation for Publish to \"", subject, "\"");
     }
@@ -178,7 +178,7 @@ static bool may_come_in(plane_t *plane, peer_t *peer, bytes_t subject) {
         || (bytes_starts(subject, BYTES_LITERAL("$JS.ACK.")) && permissions_leaf_to(peer->permissions, subject))) {
         return true;
     }
-    refuse(plane, peer, subject);
+    leaf_refuse(plane, peer, subject);
     return false;
 }
 
@@ -201,7 +201,7 @@ static void split_stored_subject(bytes_t reply, bytes_t *ack, bytes_t *stored) {
 }
 
 /* subject: where it goes. */
-static inline void take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
+static inline void leaf_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
     if (LEAF_UNLIKELY(op->header.size != 0) && is_dry_run(op->header)) {
         return;
     }
@@ -221,11 +221,11 @@ static __attribute__((noinline)) void take_in_mapped(plane_t *plane, peer_t *pee
     text_t out;
     bytes_t subject = mapped_subject(plane, account, op->subject, &out);
     if (peer->permissions != NULL && subject.at != op->subject.at && !permissions_leaf_to(peer->permissions, subject)) {
-        refuse(plane, peer, subject);
+        leaf_refuse(plane, peer, subject);
         return;
     }
     if (subject.size != 0) {
-        take_in(plane, peer, account, op, subject);
+        leaf_take_in(plane, peer, account, op, subject);
     }
 }
 
@@ -241,7 +241,7 @@ static void verb_message(plane_t *plane, peer_t *peer, account_t *account, const
     if (LEAF_UNLIKELY(may_be_mapped(account, op->subject))) {
         take_in_mapped(plane, peer, account, op);
     } else {
-        take_in(plane, peer, account, op, op->subject);
+        leaf_take_in(plane, peer, account, op, op->subject);
     }
 }
 
@@ -252,8 +252,8 @@ static bool leaf_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     switch (op->kind) {
     case OP_LEAF_MSG:
     case OP_LEAF_HMSG: verb_message(plane, peer, account, op); break;
-    case OP_LEAF_SUB: verb_subscribe(plane, peer, account, op); break;
-    case OP_LEAF_UNSUB: verb_unsubscribe(plane, peer, op); break;
+    case OP_LEAF_SUB: leaf_subscribe(plane, peer, account, op); break;
+    case OP_LEAF_UNSUB: leaf_unsubscribe(plane, peer, op); break;
     case OP_PING: peer_pong(plane, peer); break;
     case OP_PONG: peer_ponged(plane, peer); break;
     case OP_ERR: verb_error(plane, peer, op); break;

@@ -51,7 +51,7 @@ static bool is_the_same(const import_t *import, const wanted_t *wanted) {
            && bytes_equal(bytes_of(import->inward.order, import->inward.count), wanted->order);
 }
 
-static import_t *take(import_t **list, const wanted_t *wanted) {
+static import_t *import_take(import_t **list, const wanted_t *wanted) {
     for (import_t **at = list; *at != NULL; at = &(*at)->next) {
         import_t *import = *at;
         if (is_the_same(import, wanted)) {
@@ -118,7 +118,7 @@ static status_t replace_imports(plane_t *plane, account_t *account, const plane_
     strings_t walk = strings;
     for (uint32_t i = 0; i < count; i++) {
         wanted_t wanted = next_wanted(command, i, &walk);
-        import_t *import = take(&before, &wanted);
+        import_t *import = import_take(&before, &wanted);
         if (import != NULL) {
             import->row = wanted.row;
             import->next = NULL;
@@ -133,7 +133,7 @@ static status_t replace_imports(plane_t *plane, account_t *account, const plane_
     end = &account->imports;
     for (uint32_t i = 0; i < count; i++) {
         wanted_t wanted = next_wanted(command, i, &strings);
-        import_t *import = take(&kept, &wanted);
+        import_t *import = import_take(&kept, &wanted);
         status_t status = import == NULL ? import_new(plane, account, &wanted, &import) : STATUS_OK;
         if (import != NULL) {
             import->next = NULL;

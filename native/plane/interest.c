@@ -91,7 +91,7 @@ static interest_entry_t *entry_find(const interest_t *interest, uint64_t hash, b
     return entry;
 }
 
-static void table_grow(interest_t *interest) {
+static void interest_grow(interest_t *interest) {
     uint32_t size = interest->size * 2;
     interest_entry_t **grown = calloc(size, sizeof(*grown));
     if (grown == NULL) {
@@ -112,7 +112,7 @@ static void table_grow(interest_t *interest) {
 
 static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t subject, bytes_t queue) {
     if (interest->count >= interest->size) {
-        table_grow(interest);
+        interest_grow(interest);
     }
     interest_entry_t *entry = calloc(1, sizeof(*entry) + subject.size + queue.size);
     if (entry == NULL) {
@@ -216,7 +216,7 @@ static bool may_ask(const peer_t *peer, bytes_t subject) {
            || bytes_starts(subject, BYTES_LITERAL("_R_.")) || permissions_leaf_ask(peer->permissions, subject);
 }
 
-static void tell(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, uint64_t weight) {
+static void interest_line(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, uint64_t weight) {
     if (peer->state == PEER_DOOMED || !may_ask(peer, subject)) {
         return;
     }
@@ -253,7 +253,7 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
         uint64_t others = seen_by(plane, peer, entry, origin);
         uint64_t was = others + before, is = others + after;
         if (queue.size != 0 ? was != is : (was == 0) != (is == 0)) {
-            tell(plane, peer, subject, queue, is);
+            interest_line(plane, peer, subject, queue, is);
         }
     }
     *part += after;
@@ -383,7 +383,7 @@ static uint32_t tell_bucket(plane_t *plane, peer_t *peer, const interest_entry_t
         plane->interest_looks++;
         uint64_t weight = seen_by(plane, peer, entry, NULL);
         if (weight != 0) {
-            tell(plane, peer, entry_subject(entry), entry_queue(entry), weight);
+            interest_line(plane, peer, entry_subject(entry), entry_queue(entry), weight);
         }
         cost += each;
     }
@@ -417,7 +417,7 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     account->leaf_count++;
     join_mates(account, peer);
     if (peer->lds.size != 0) {
-        tell(plane, peer, peer->lds, BYTES_NONE, 1);
+        interest_line(plane, peer, peer->lds, BYTES_NONE, 1);
     }
     /* A link of an ordinary account hears everything here, before the PONG that tells it that it may begin. */
     uint32_t budget = TELL_FIRST;

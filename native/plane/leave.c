@@ -54,7 +54,7 @@ static void leave_lists(plane_t *plane, peer_t *peer) {
     table_drop(&plane->peers, peer->id);
 }
 
-static void bury(plane_t *plane, peer_t *peer) {
+static void peer_free(plane_t *plane, peer_t *peer) {
     if (peer->account != NULL && peer->protocol->link) {
         interest_leaf_left(plane, peer);
         plane->stats.leafs--;
@@ -112,7 +112,7 @@ void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry) {
     peer_pause(plane, peer);
 }
 
-static void shed(plane_t *plane) {
+static void shed_some(plane_t *plane) {
     for (peer_t **at = &plane->shedding; *at != NULL && plane->sweep_left != 0;) {
         peer_t *peer = *at;
         if (peer->state == PEER_DOOMED || !drop_some_subscriptions(plane, peer, &plane->sweep_left)) {
@@ -128,7 +128,7 @@ static void shed(plane_t *plane) {
 
 void peer_sweep_begin(plane_t *plane) {
     plane->sweep_left = SWEEP_MAX;
-    shed(plane);
+    shed_some(plane);
     while (plane->leaving != NULL) {
         peer_t *peer = plane->leaving;
         plane->leaving = peer->next_doomed;
@@ -144,7 +144,7 @@ void peer_sweep(plane_t *plane) {
         if (plane->sweep_left != 0 && drop_some_subscriptions(plane, peer, &plane->sweep_left)) {
             uint32_t cost = peer->conn.writing ? SWEEP_CLOSE : 1;
             plane->sweep_left -= cost < plane->sweep_left ? cost : plane->sweep_left;
-            bury(plane, peer);
+            peer_free(plane, peer);
         } else {
             peer->next_doomed = plane->leaving;
             plane->leaving = peer;

@@ -53,7 +53,7 @@ static void bad_input(plane_t *plane, peer_t *peer, wire_error_t error, bytes_t 
     }
 }
 
-static void trace(plane_t *plane, peer_t *peer, bytes_t input) {
+static void trace_line(plane_t *plane, peer_t *peer, bytes_t input) {
     const uint8_t *end = memchr(input.at, '\r', input.size < TRACE_BYTES_MAX ? input.size : TRACE_BYTES_MAX);
     bytes_t line = bytes_of(input.at, end != NULL                    ? (uint32_t)(end - input.at)
                                       : input.size < TRACE_BYTES_MAX ? input.size
@@ -85,7 +85,7 @@ static uint32_t greeting_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         if (plane->limits.trace != 0) {
-            trace(plane, peer, bytes_of(input.at + used, taken));
+            trace_line(plane, peer, bytes_of(input.at + used, taken));
         }
         if (!peer->protocol->greet(plane, peer, &op)) {
             break;
@@ -105,7 +105,7 @@ static uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
 /* A few bytes of input may be many deliveries. The rest waits until others had their turn and what was made is written,
  * or until the receivers have caught up: a read's worth of input must not fill a queue that its reader had no chance to
  * empty. */
-static void yield(plane_t *plane, peer_t *peer) {
+static void peer_yield(plane_t *plane, peer_t *peer) {
     peer->yielded = true;
     if (peer->stalled_until_ns == 0) {
         peer_again(plane, peer);
@@ -144,7 +144,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
             break;
         }
         if (LEAF_UNLIKELY(plane->limits.trace != 0)) {
-            trace(plane, peer, bytes_of(input.at + used, taken));
+            trace_line(plane, peer, bytes_of(input.at + used, taken));
         }
         if (!peer->protocol->dispatch(plane, peer, &op)) {
             break;
@@ -152,7 +152,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
         used += taken;
         if (LEAF_UNLIKELY(work_done(plane, steps) >= until
                           || (until % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
-            yield(plane, peer);
+            peer_yield(plane, peer);
             break;
         }
         until--;

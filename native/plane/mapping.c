@@ -95,13 +95,14 @@ static status_t read_mappings(strings_t *strings, mapping_t **place) {
     return status;
 }
 
-static void announce(plane_t *plane, account_t *account, const mapping_t *mapping, uint32_t before, uint32_t after) {
+static void mappings_tell(plane_t *plane, account_t *account, const mapping_t *mapping, uint32_t before,
+                          uint32_t after) {
     for (; mapping != NULL; mapping = mapping->next) {
         interest_change(plane, account, mapping->source, BYTES_NONE, NULL, before, after);
     }
 }
 
-static status_t reserve(account_t *account, const mapping_t *mapping) {
+static status_t mappings_reserve(account_t *account, const mapping_t *mapping) {
     status_t status = STATUS_OK;
     for (; mapping != NULL && status == STATUS_OK; mapping = mapping->next) {
         status = interest_reserve(account, mapping->source, BYTES_NONE);
@@ -110,9 +111,9 @@ static status_t reserve(account_t *account, const mapping_t *mapping) {
 }
 
 status_t mappings_announce(plane_t *plane, account_t *account) {
-    status_t status = reserve(account, account->mappings);
+    status_t status = mappings_reserve(account, account->mappings);
     if (status == STATUS_OK) {
-        announce(plane, account, account->mappings, 0, 1);
+        mappings_tell(plane, account, account->mappings, 0, 1);
     }
     return status;
 }
@@ -121,7 +122,7 @@ status_t mappings_put(plane_t *plane, account_t *account, strings_t strings) {
     mapping_t *mappings = NULL;
     status_t status = read_mappings(&strings, &mappings);
     if (status == STATUS_OK) {
-        status = reserve(account, mappings);
+        status = mappings_reserve(account, mappings);
     }
     if (status != STATUS_OK) {
         mappings_free(mappings);
@@ -130,8 +131,8 @@ status_t mappings_put(plane_t *plane, account_t *account, strings_t strings) {
     mapping_t *old = account->mappings;
     account->mappings = mappings;
     /* New ones in before old ones out: what stays is never unannounced. */
-    announce(plane, account, mappings, 0, 1);
-    announce(plane, account, old, 1, 0);
+    mappings_tell(plane, account, mappings, 0, 1);
+    mappings_tell(plane, account, old, 1, 0);
     mappings_free(old);
     return STATUS_OK;
 }

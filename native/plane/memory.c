@@ -95,7 +95,7 @@ static peer_t *most_waiting(plane_t *plane, bool link, uint64_t least) {
     return most;
 }
 
-static peer_t *slowest(plane_t *plane) {
+static peer_t *slowest_reader(plane_t *plane) {
     peer_t *peer = most_waiting(plane, false, OUTPUT_SMALL);
     if (peer == NULL) {
         peer = most_waiting(plane, true, OUTPUT_SMALL);
@@ -134,7 +134,7 @@ static bool make_output_room(void *context, const buffer_t *buffer, uint64_t mor
     share_t *share = &plane->memory.output;
     write_for_room(plane, share, buffer, more);
     while (!share_has(share, more) && (buffer == NULL || buffer->capacity - buffer->size < more)) {
-        peer_t *peer = slowest(plane);
+        peer_t *peer = slowest_reader(plane);
         if (peer == NULL || outq_owns(&peer->conn.out, buffer)) {
             return false; /* who asks is the slowest: the frame does not fit, which ends its connection */
         }

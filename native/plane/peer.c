@@ -319,7 +319,7 @@ void peer_unstall(plane_t *plane) {
 
 /* ---- chores ------------------------------------------------------------------------------------------------------ */
 
-static void ping(plane_t *plane, peer_t *peer) {
+static void peer_ping(plane_t *plane, peer_t *peer) {
     const plane_limits_t *limits = &plane->limits;
     int64_t now = plane->now.mono_ns;
     bool first = peer->ping_sent_ns == 0;
@@ -349,7 +349,7 @@ void peer_chores(plane_t *plane, peer_t *peer) {
         return;
     }
     if (peer->state == PEER_ADMITTED && plane->now.mono_ns >= peer->next_ping_ns) {
-        ping(plane, peer);
+        peer_ping(plane, peer);
     }
     if (peer->expires_wall_ns != 0 && plane->now.wall_ns >= peer->expires_wall_ns) {
         peer_doom(plane, peer, CLOSE_AUTHENTICATION, BYTES_LITERAL("User Authentication Expired"));
@@ -359,7 +359,7 @@ void peer_chores(plane_t *plane, peer_t *peer) {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-static void doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
+static void peer_end(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
     peer->state = PEER_DOOMED;
     peer->close_reason = reason;
     peer->close_text = bytes_copy(text);
@@ -379,12 +379,12 @@ void peer_doom(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
             (void)status; /* it is closed anyway */
         }
     }
-    doom(plane, peer, reason, text);
+    peer_end(plane, peer, reason, text);
 }
 
 void peer_doom_silently(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
     if (peer->state != PEER_DOOMED) {
         peer->silent = true;
-        doom(plane, peer, reason, text);
+        peer_end(plane, peer, reason, text);
     }
 }

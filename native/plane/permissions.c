@@ -95,7 +95,7 @@ static status_t list_make(list_t *list, const bytes_t *at, uint32_t count) {
     return STATUS_OK;
 }
 
-static void list_free(list_t *list) {
+static void permission_list_free(list_t *list) {
     for (uint32_t i = 0; i < list->set.count; i++) {
         bytes_release(&list->plain[i]);
     }
@@ -115,7 +115,7 @@ void permissions_free(permissions_t *permissions) {
         return;
     }
     for (uint32_t i = 0; i < PERMISSION_LISTS; i++) {
-        list_free(&permissions->lists[i]);
+        permission_list_free(&permissions->lists[i]);
     }
     for (uint32_t i = 0; permissions->replies != NULL && i < REPLY_BUCKETS; i++) {
         for (reply_slot_t *slot = permissions->replies[i], *next; slot != NULL; slot = next) {

@@ -43,64 +43,64 @@ const credit_t credit_client = {.messages = 64, .bytes = 2u * 1024u * 1024u, .cr
 const credit_t credit_link = {
     .messages = 512, .bytes = 8u * 1024u * 1024u, .crowded = 16, .flood_ns = 5 * NS_PER_SECOND};
 
-static bool reaches(const owed_t *owed, uint64_t messages, uint64_t bytes) {
+static bool owed_reaches(const owed_t *owed, uint64_t messages, uint64_t bytes) {
     return owed->messages >= messages || owed->bytes >= bytes;
 }
 
 /* share: 1 = does it owe all of its credit, 2 = half of it. */
-static bool owes(const plane_t *plane, const peer_t *peer, uint32_t share) {
+static bool peer_owes(const plane_t *plane, const peer_t *peer, uint32_t share) {
     const credit_t *credit = peer->protocol->credit;
-    if (reaches(&plane->exchange.owed, ALL_MANY / share, plane->exchange.bytes_max / 2 / share)
+    if (owed_reaches(&plane->exchange.owed, ALL_MANY / share, plane->exchange.bytes_max / 2 / share)
         || (peer->account != NULL
-            && reaches(&peer->account->owed, ACCOUNT_MANY / share, plane->exchange.bytes_max / 4 / share))) {
+            && owed_reaches(&peer->account->owed, ACCOUNT_MANY / share, plane->exchange.bytes_max / 4 / share))) {
         return peer->owed.messages >= credit->crowded;
     }
-    return reaches(&peer->owed, credit->messages / share, credit->bytes / share);
+    return owed_reaches(&peer->owed, credit->messages / share, credit->bytes / share);
 }
 
-static bool floods(const plane_t *plane, const peer_t *peer) {
+static bool peer_floods(const plane_t *plane, const peer_t *peer) {
     return peer->flooding_ns != 0 && plane->now.mono_ns - peer->flooding_ns > peer->protocol->credit->flood_ns;
 }
 
 /* ---- paying ------------------------------------------------------------------------------------------------------ */
 
-static void let_go(plane_t *plane, peer_t *peer) {
+static void peer_let_go(plane_t *plane, peer_t *peer) {
     peer->held_back = false;
     plane->held_count--;
     peer_again(plane, peer);
 }
 
-static void pay(owed_t *owed, const exchange_debt_t *debt) {
+static void owed_pay(owed_t *owed, const exchange_debt_t *debt) {
     owed->messages--;
     owed->bytes -= debt->size;
 }
 
-static void settle(plane_t *plane, const exchange_debt_t *debt) {
+static void debt_settle(plane_t *plane, const exchange_debt_t *debt) {
     account_t *account = debt->account == 0 ? NULL : account_find(plane, debt->account);
     if (account != NULL) {
-        pay(&account->owed, debt);
+        owed_pay(&account->owed, debt);
     }
     if (debt->peer == 0) {
-        pay(&plane->inside, debt);
+        owed_pay(&plane->inside, debt);
         return;
     }
     peer_t *peer = table_find(&plane->peers, debt->peer);
     if (peer == NULL) {
         return; /* gone; its account owed for it until now */
     }
-    pay(&peer->owed, debt);
+    owed_pay(&peer->owed, debt);
     if (peer->owed.messages < peer->protocol->credit->crowded / 2) {
         peer->flooding_ns = 0;
     }
-    if (peer->held_back && !owes(plane, peer, 2)) {
-        let_go(plane, peer);
+    if (peer->held_back && !peer_owes(plane, peer, 2)) {
+        peer_let_go(plane, peer);
     }
 }
 
 static void settle_all(plane_t *plane) {
     exchange_debt_t debt;
     while (event_settled(&plane->exchange, &debt)) {
-        settle(plane, &debt);
+        debt_settle(plane, &debt);
     }
 }
 
@@ -111,7 +111,7 @@ static bool leaves_room(const plane_t *plane, const owed_t *owed) {
     return owed->messages < EXCHANGE_MESSAGES - all->messages && owed->bytes + all->bytes < plane->exchange.bytes_max;
 }
 
-static bool room(const plane_t *plane, const peer_t *peer) {
+static bool control_room(const plane_t *plane, const peer_t *peer) {
     if (!event_room(&plane->exchange)) {
         return false;
     }
@@ -119,24 +119,24 @@ static bool room(const plane_t *plane, const peer_t *peer) {
         return plane->inside.messages < INSIDE_MAX && leaves_room(plane, &plane->inside);
     }
     return (peer->account == NULL || leaves_room(plane, &peer->account->owed))
-           && !(floods(plane, peer) && owes(plane, peer, 1));
+           && !(peer_floods(plane, peer) && peer_owes(plane, peer, 1));
 }
 
 bool pressure_room(plane_t *plane, const peer_t *peer) {
-    if (room(plane, peer)) {
+    if (control_room(plane, peer)) {
         return true;
     }
     settle_all(plane);
-    if (room(plane, peer)) {
+    if (control_room(plane, peer)) {
         return true;
     }
     plane->exchange.dropped++;
     return false;
 }
 
-static void hold_back(plane_t *plane, peer_t *peer) {
+static void peer_hold_back(plane_t *plane, peer_t *peer) {
     peer->flooding_ns = peer->flooding_ns == 0 ? plane->now.mono_ns : peer->flooding_ns;
-    if (floods(plane, peer)) {
+    if (peer_floods(plane, peer)) {
         return;
     }
     peer->held_back = true;
@@ -145,7 +145,7 @@ static void hold_back(plane_t *plane, peer_t *peer) {
     peer_want(plane, peer);
 }
 
-static void add(owed_t *owed, uint64_t size) {
+static void owed_add(owed_t *owed, uint64_t size) {
     owed->messages++;
     owed->bytes += size;
 }
@@ -157,15 +157,15 @@ bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry) {
         return false;
     }
     if (account != NULL) {
-        add(&account->owed, size);
+        owed_add(&account->owed, size);
     }
-    add(peer == NULL ? &plane->inside : &peer->owed, size);
-    if (peer == NULL || peer->held_back || peer->state != PEER_ADMITTED || !owes(plane, peer, 1)) {
+    owed_add(peer == NULL ? &plane->inside : &peer->owed, size);
+    if (peer == NULL || peer->held_back || peer->state != PEER_ADMITTED || !peer_owes(plane, peer, 1)) {
         return true;
     }
     settle_all(plane); /* what is known at this tick's beginning may be old */
-    if (owes(plane, peer, 1)) {
-        hold_back(plane, peer);
+    if (peer_owes(plane, peer, 1)) {
+        peer_hold_back(plane, peer);
     }
     return true;
 }
@@ -191,8 +191,8 @@ void pressure_relieve(plane_t *plane) {
 }
 
 void pressure_chores(plane_t *plane, peer_t *peer) {
-    if (peer->held_back && floods(plane, peer)) {
-        let_go(plane, peer);
+    if (peer->held_back && peer_floods(plane, peer)) {
+        peer_let_go(plane, peer);
     }
 }
 

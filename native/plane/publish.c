@@ -351,7 +351,7 @@ static __attribute__((noinline)) shared_t *share_body(routing_t *routing, const 
     return message->body;
 }
 
-static void defer(plane_t *plane, const publication_t *publication) {
+static void publish_later(plane_t *plane, const publication_t *publication) {
     const message_t *message = &publication->message;
     bytes_t slices[5] = {message->subject, message->reply, message->header, message->payload, publication->shown};
     uint32_t flags = (publication->flags & ~PUBLICATION_DEFER) | PUBLICATION_INSIDE;
@@ -406,7 +406,7 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
     }
     if ((publication->flags & PUBLICATION_DEFER) != 0) {
         if (routing.internals.count != 0) {
-            defer(plane, publication);
+            publish_later(plane, publication);
         }
         return routing.taken;
     }

@@ -18,7 +18,7 @@
 #define REFUSALS_WINDOW_NS INT64_C(60000000000)
 #define TEXT_MAX 256u /* of a subject or a queue's name; control quotes no more of it */
 
-static bytes_t front(bytes_t text) {
+static bytes_t text_front(bytes_t text) {
     return bytes_of(text.at, text.size < TEXT_MAX ? text.size : TEXT_MAX);
 }
 
@@ -35,7 +35,7 @@ void peer_refused(plane_t *plane, peer_t *peer, const violation_t *what) {
         return;
     }
     event_entry_t *entry =
-        event_new(EVENT_REFUSED, front(what->subject), front(what->queue), BYTES_NONE, front(what->sid));
+        event_new(EVENT_REFUSED, text_front(what->subject), text_front(what->queue), BYTES_NONE, text_front(what->sid));
     if (entry == NULL) {
         peer->refusals.left_out++;
         return;

@@ -43,15 +43,15 @@ static uint64_t id_hash(const account_t *account, const uint8_t id[REPLY_ID_SIZE
     return value ^ value >> 32;
 }
 
-static reply_t **bucket_of(const replies_t *replies, const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
+static reply_t **reply_bucket(const replies_t *replies, const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
     return &replies->buckets[id_hash(account, id) & (replies->size - 1)];
 }
 
-static reply_t *find(const replies_t *replies, const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
+static reply_t *reply_lookup(const replies_t *replies, const account_t *account, const uint8_t id[REPLY_ID_SIZE]) {
     if (replies == NULL) {
         return NULL;
     }
-    reply_t *reply = *bucket_of(replies, account, id);
+    reply_t *reply = *reply_bucket(replies, account, id);
     while (reply != NULL && (reply->responder != account || memcmp(reply->id, id, REPLY_ID_SIZE) != 0)) {
         reply = reply->next_in_bucket;
     }
@@ -62,7 +62,7 @@ reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subj
     if (subject.size != REPLY_SUBJECT_SIZE || memcmp(subject.at, account->reply_prefix, REPLY_PREFIX_SIZE) != 0) {
         return NULL;
     }
-    return find(plane->replies, account, subject.at + REPLY_PREFIX_SIZE);
+    return reply_lookup(plane->replies, account, subject.at + REPLY_PREFIX_SIZE);
 }
 
 void reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_SIZE]) {
@@ -89,7 +89,7 @@ static bool table_open(plane_t *plane) {
     return true;
 }
 
-static void table_grow(replies_t *replies) {
+static void replies_grow(replies_t *replies) {
     uint32_t size = replies->size * 2;
     reply_t **grown = calloc(size, sizeof(reply_t *));
     if (grown == NULL) {
@@ -101,7 +101,7 @@ static void table_grow(replies_t *replies) {
     for (uint32_t i = 0; i < old.size; i++) {
         for (reply_t *reply = old.buckets[i], *next; reply != NULL; reply = next) {
             next = reply->next_in_bucket;
-            reply_t **bucket = bucket_of(replies, reply->responder, reply->id);
+            reply_t **bucket = reply_bucket(replies, reply->responder, reply->id);
             reply->next_in_bucket = *bucket;
             *bucket = reply;
         }
@@ -179,7 +179,7 @@ void reply_touch(plane_t *plane, reply_t *reply) {
 
 void reply_drop(plane_t *plane, reply_t *reply) {
     replies_t *replies = plane->replies;
-    reply_t **at = bucket_of(replies, reply->responder, reply->id);
+    reply_t **at = reply_bucket(replies, reply->responder, reply->id);
     while (*at != reply) {
         check(*at != NULL);
         at = &(*at)->next_in_bucket;
@@ -227,7 +227,7 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
         reply_drop(plane, import->oldest);
     }
     if (replies->count >= replies->size) {
-        table_grow(replies);
+        replies_grow(replies);
     }
     reply_t *reply = row_new(replies, to.size);
     if (reply == NULL) {
@@ -235,7 +235,7 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
     }
     do {
         id_make(plane, reply->id);
-    } while (find(replies, responder, reply->id) != NULL);
+    } while (reply_lookup(replies, responder, reply->id) != NULL);
     reply->import = import;
     reply->requester = requester;
     reply->responder = responder;
@@ -244,7 +244,7 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
     memcpy(reply->at, to.at, to.size);
     expire_later(plane, reply);
     list_put(import, reply);
-    reply_t **bucket = bucket_of(replies, responder, reply->id);
+    reply_t **bucket = reply_bucket(replies, responder, reply->id);
     reply->next_in_bucket = *bucket;
     *bucket = reply;
     replies->count++;

@@ -29,7 +29,7 @@ static void tell_links(plane_t *plane, const shadow_t *shadow, uint32_t before, 
     }
 }
 
-static void drop(plane_t *plane, shadow_t *shadow) {
+static void shadow_drop(plane_t *plane, shadow_t *shadow) {
     shadow_t **at = shadow->holder;
     while (*at != shadow) {
         check(*at != NULL);
@@ -57,7 +57,7 @@ void shadows_drop(plane_t *plane, shadow_t **holder) {
     for (shadow_t *next = *holder; next != NULL;) {
         shadow_t *shadow = next;
         next = shadow->next_of_holder;
-        drop(plane, shadow);
+        shadow_drop(plane, shadow);
     }
 }
 
@@ -65,7 +65,7 @@ void shadows_drop_import(plane_t *plane, import_t *import) {
     for (shadow_t *next = import->shadows; next != NULL;) {
         shadow_t *shadow = next;
         next = shadow->next_of_import;
-        drop(plane, shadow);
+        shadow_drop(plane, shadow);
     }
 }
 
@@ -78,7 +78,7 @@ static shadow_t **holder_of(const route_target_t *target) {
                                            : &((sink_t *)target->owner)->shadows;
 }
 
-static status_t cast(plane_t *plane, import_t *import, const route_target_t *target) {
+static status_t shadow_cast(plane_t *plane, import_t *import, const route_target_t *target) {
     text_t common, subject;
     status_t status = rewrite_common(target->subject, import->local, common.at, sizeof(common.at), &common.size);
     if (status == STATUS_NOT_FOUND) {
@@ -130,7 +130,7 @@ status_t shadows_add(plane_t *plane, const account_t *account, const route_targe
         if (import->row.kind != IMPORT_STREAM) {
             continue;
         }
-        status_t status = cast(plane, import, target);
+        status_t status = shadow_cast(plane, import, target);
         if (status != STATUS_OK) {
             shadows_drop(plane, holder_of(target));
             return status;
@@ -152,7 +152,7 @@ typedef struct gathering {
     uint64_t count;
 } gathering_t;
 
-static bool gather(void *context, route_target_t *target) {
+static bool shadow_gather(void *context, route_target_t *target) {
     gathering_t *gathering = context;
     gathering->at[gathering->count++] = target;
     return true;
@@ -169,14 +169,14 @@ status_t shadows_add_import(plane_t *plane, import_t *import) {
     if (gathering.at == NULL) {
         return STATUS_NO_MEMORY;
     }
-    route_each(route, gather, &gathering);
+    route_each(route, shadow_gather, &gathering);
     status_t status = STATUS_OK;
     for (uint64_t i = 0; i < gathering.count && status == STATUS_OK; i++) {
         const route_target_t *target = gathering.at[i];
         const subscription_t *subscription = subscription_of(target);
         if (traits_of(target)->casts_shadows
             && (subscription == NULL || (subscription->flags & SUBSCRIPTION_DEAD) == 0)) {
-            status = cast(plane, import, target);
+            status = shadow_cast(plane, import, target);
         }
     }
     free(gathering.at);
