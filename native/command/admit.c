@@ -120,7 +120,7 @@ static void give_permissions(peer_t *peer, permissions_t *permissions) {
 
 /* ---- a login ----------------------------------------------------------------------------------------------------- */
 
-static status_t take_in(plane_t *plane, peer_t *peer, account_t *account, const plane_command_t *command) {
+static status_t admit_take_in(plane_t *plane, peer_t *peer, account_t *account, const plane_command_t *command) {
     granted_t granted;
     bool link = peer->protocol->link;
     bytes_t *const own[TEXTS_MAX] = {link ? &peer->cluster : &peer->after_pong, &peer->lds, &peer->remote_domain};
@@ -148,7 +148,7 @@ void command_admit(plane_t *plane, const plane_command_t *command, peer_t *peer)
         return;
     }
     account_t *account = account_of(plane, command);
-    status_t status = account == NULL ? STATUS_INVALID : take_in(plane, peer, account, command);
+    status_t status = account == NULL ? STATUS_INVALID : admit_take_in(plane, peer, account, command);
     if (status != STATUS_OK) {
         command_refuse_login(plane, peer, command, status);
         return;
@@ -199,7 +199,7 @@ static uint64_t judge_subscriptions(plane_t *plane, peer_t *peer) {
     return removed;
 }
 
-static status_t change(plane_t *plane, peer_t *peer, const plane_command_t *command, uint64_t *removed) {
+static status_t rights_change(plane_t *plane, peer_t *peer, const plane_command_t *command, uint64_t *removed) {
     granted_t granted;
     if (account_of(plane, command) != peer->account) {
         return STATUS_INVALID;
@@ -231,7 +231,7 @@ void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer
         return;
     }
     uint64_t removed = 0;
-    status_t status = change(plane, peer, command, &removed);
+    status_t status = rights_change(plane, peer, command, &removed);
     if (status != STATUS_OK) {
         command_refuse_login(plane, peer, command, status);
         return;

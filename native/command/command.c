@@ -245,7 +245,7 @@ void command_limits(plane_t *plane, const plane_command_t *command) {
 /* ---- from the command to its function ---------------------------------------------------------------------------- */
 
 /* row NULL: there is no such command. */
-static void refuse(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
+static void command_refuse(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
     if (row != NULL && row->taker == TAKES_LOGIN) {
         command_refuse_login(plane, peer_find(plane, command->target), command, STATUS_INVALID);
         return;
@@ -308,7 +308,7 @@ static bool run_row(plane_t *plane, const command_row_t *row, const plane_comman
 void command_run(plane_t *plane, const plane_command_t *command) {
     const command_row_t *row = command_row(command->op);
     if (row == NULL || !shape_fits(&row->shape, command)) {
-        refuse(plane, row, command);
+        command_refuse(plane, row, command);
     } else if (!run_row(plane, row, command)) {
         command_done(plane, command, STATUS_NOT_FOUND);
     }
