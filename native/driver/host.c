@@ -21,7 +21,7 @@
 #include "wire/emit.h"
 
 /* An account_t begins with its js_account_t. */
-static account_t *of(js_account_t *account) {
+static account_t *plane_account(js_account_t *account) {
     return (account_t *)account;
 }
 
@@ -40,7 +40,7 @@ static status_t host_listen(plane_t *plane, js_account_t *account, js_role_t rol
     if (sink == NULL) {
         return STATUS_NO_MEMORY;
     }
-    status_t status = sink_add(plane, of(account), sink, kinds[role], subject, object);
+    status_t status = sink_add(plane, plane_account(account), sink, kinds[role], subject, object);
     if (status != STATUS_OK) {
         free(sink);
         return status;
@@ -60,20 +60,20 @@ static bytes_t host_subject(const sink_t *sink) {
 
 static void host_publish(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
                          bytes_t payload) {
-    (void)publish_inside(plane, of(account), subject, reply, header, payload);
+    (void)publish_inside(plane, plane_account(account), subject, reply, header, payload);
 }
 
 static delivered_t host_deliver(plane_t *plane, js_account_t *account, const delivery_t *delivery) {
-    return publish_delivery(plane, of(account), delivery);
+    return publish_delivery(plane, plane_account(account), delivery);
 }
 
 static bool host_interest(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group) {
-    return account_interest(plane, of(account), subject, group);
+    return account_interest(plane, plane_account(account), subject, group);
 }
 
 static bool host_exact_interest(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group) {
     (void)plane;
-    return account_exact_interest(of(account), subject, group);
+    return account_exact_interest(plane_account(account), subject, group);
 }
 
 static void host_release(plane_t *plane, const held_entry_t *entry) {

@@ -150,7 +150,7 @@ static void settle_jetstream(plane_t *plane) {
     js_settle_consumers(&plane->js, interest_changed, drained);
 }
 
-static void chores(plane_t *plane) {
+static void tick_chores(plane_t *plane) {
     if (plane->now.mono_ns < plane->next_chores_ns) {
         return;
     }
@@ -184,7 +184,7 @@ void core_settle(plane_t *plane) {
     pressure_relieve(plane);
     peer_unstall(plane);
     interest_tell(plane);
-    chores(plane);
+    tick_chores(plane);
     sweep_and_flush(plane);
     event_pump(&plane->exchange);
     memory_tick(plane);
