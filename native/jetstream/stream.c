@@ -302,7 +302,7 @@ static status_t stream_make(js_t *js, const plane_command_t *command, const defi
     return status;
 }
 
-void stream_define(js_t *js, const plane_command_t *command) {
+void stream_put(js_t *js, const plane_command_t *command) {
     definition_t definition;
     stream_t *stream = NULL;
     definition.rewrite = NULL;

@@ -30,7 +30,7 @@ static inline uint8_t *put_size(uint8_t *to, uint32_t v) {
 }
 
 /* Words are short: two overlapping moves are cheaper than a call. */
-static inline uint8_t *put_bytes(uint8_t *to, bytes_t what) {
+static inline uint8_t *emit_bytes(uint8_t *to, bytes_t what) {
     uint32_t size = what.size;
     if (size > 32) {
         memcpy(to, what.at, size);
@@ -69,8 +69,8 @@ static inline uint8_t *put_sizes(uint8_t *to, const message_t *message, bytes_t 
 
 /* What follows the line: header, payload, CRLF. */
 static inline uint8_t *put_body(uint8_t *to, const message_t *message, bytes_t header) {
-    to = put_bytes(to, header);
-    to = put_bytes(to, message->payload);
+    to = emit_bytes(to, header);
+    to = emit_bytes(to, message->payload);
     return put_crlf(to);
 }
 
@@ -94,12 +94,12 @@ static inline uint8_t *put_client_line(uint8_t *to, const message_t *message, by
         *to++ = 'H';
     }
     memcpy(to, "MSG ", 4);
-    to = put_bytes(to + 4, message->subject);
+    to = emit_bytes(to + 4, message->subject);
     *to++ = ' ';
-    to = put_bytes(to, sid);
+    to = emit_bytes(to, sid);
     *to++ = ' ';
     if (message->reply.size > 0) {
-        to = put_bytes(to, message->reply);
+        to = emit_bytes(to, message->reply);
         *to++ = ' ';
     }
     return put_sizes(to, message, header);
@@ -132,18 +132,18 @@ status_t emit_client_line(buffer_t *out, const message_t *message, bytes_t sid, 
 static inline uint8_t *put_leaf_line(uint8_t *to, const message_t *message, bytes_t header, const bytes_t *queues,
                                      uint32_t queue_count) {
     memcpy(to, header.size > 0 ? "HMSG " : "LMSG ", 5);
-    to = put_bytes(to + 5, message->subject);
+    to = emit_bytes(to + 5, message->subject);
     *to++ = ' ';
     if (queue_count > 0) {
         *to++ = message->reply.size > 0 ? '+' : '|';
         *to++ = ' ';
     }
     if (message->reply.size > 0) {
-        to = put_bytes(to, message->reply);
+        to = emit_bytes(to, message->reply);
         *to++ = ' ';
     }
     for (uint32_t i = 0; i < queue_count; i++) {
-        to = put_bytes(to, queues[i]);
+        to = emit_bytes(to, queues[i]);
         *to++ = ' ';
     }
     return put_sizes(to, message, header);
@@ -189,10 +189,10 @@ static status_t emit_leaf_interest(buffer_t *out, const char *name, bytes_t subj
         return status;
     }
     memcpy(to, name, 4);
-    to = put_bytes(to + 4, subject);
+    to = emit_bytes(to + 4, subject);
     if (queue.size > 0) {
         *to++ = ' ';
-        to = put_bytes(to, queue);
+        to = emit_bytes(to, queue);
         if (weight != NULL) {
             *to++ = ' ';
             to = put_size(to, *weight);
@@ -217,7 +217,7 @@ status_t emit_err(buffer_t *out, bytes_t text) {
         return status;
     }
     memcpy(to, "-ERR '", 6);
-    to = put_bytes(to + 6, text);
+    to = emit_bytes(to + 6, text);
     *to++ = '\'';
     close_frame(out, put_crlf(to));
     return STATUS_OK;
