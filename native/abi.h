@@ -12,8 +12,9 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 9
+#define PLANE_ABI 10
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
+#define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
 typedef struct plane plane_t;
 
@@ -143,9 +144,11 @@ const plane_command_row_t *plane_command_row(uint32_t index);
 const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* Commands: connections. Listening sockets and dialled sockets are made by Python and handed over. */
-#define COMMAND_LISTEN 1   /* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF */
+/* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF [| LISTEN_SECURE]. A listener that is
+ * there: arg does not count, arg2 is that of who comes from now on */
+#define COMMAND_LISTEN 1
 #define COMMAND_UNLISTEN 2 /* target = listener id */
-/* arg = fd of a connected socket, arg2 = CONN_LEAF; completion's arg = connection id */
+/* arg = fd of a connected socket, arg2 = CONN_LEAF [| LISTEN_SECURE]; completion's arg = connection id */
 #define COMMAND_ADOPT 3
 /* target = connection, body = bytes of a control frame (INFO ...\r\n, CONNECT ...\r\n) */
 #define COMMAND_SEND 4
@@ -169,6 +172,13 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * queue and sid; arg = next bucket (0: that was all), arg2 = how many there are: when that changes on the way, begin
  * anew */
 #define COMMAND_SUBSCRIPTIONS 11
+
+/* target = number of a context of TLS (caller's), arg = what plane_tls_context gave, 0: none any more. Connections that
+ * have the one before keep it */
+#define COMMAND_TLS 13
+/* target = connection, body = secure_t, extra = strings: said in plain text before the handshake (INFO), said behind it
+ * where it comes first, as a client: the host whose certificate is expected. EVENT_SECURED or EVENT_CLOSED follows */
+#define COMMAND_SECURE 14
 
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */
@@ -257,6 +267,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 #define CONN_CLIENT 1
 #define CONN_LEAF 2
+#define LISTEN_SECURE 256 /* nothing of it is read before its COMMAND_SECURE */
 
 #define ACCOUNT_JETSTREAM 1 /* the account's JetStream is served here */
 #define ACCOUNT_REMOVED 4
@@ -285,6 +296,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CLOSE_PERMISSION 9
 #define CLOSE_LIMIT 10
 #define CLOSE_DUPLICATE 11 /* another link of the same server has taken its place: only control says so */
+#define CLOSE_TLS 12       /* the handshake failed: text says why */
 
 /* Events. */
 /* target = connection, code = CONN_*, arg = listener id, subject = peer "host:port" */
@@ -314,9 +326,16 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * sid, arg = bytes, arg2 = refusals before it that were not told */
 #define EVENT_REFUSED 13
 
+/* a handshake is over; target = connection, code = SECURED_*, arg = version (0x0303: TLS 1.2), arg2 = bytes of the
+ * handshake on the wire, subject = cipher suite, payload = the peer's certificate, DER */
+#define EVENT_SECURED 14
+
 #define LINE_CONNECT 1 /* these are values of op_kind_t of wire/op.h */
 #define LINE_INFO 2
 #define LINE_ERR 6
+
+#define SECURED_RESUMED 1
+#define SECURED_PLAIN 2 /* SECURE_OPTIONAL: it speaks plain text, and there was no handshake */
 
 #define REFUSED_PUBLISH 1       /* subject */
 #define REFUSED_REPLY 2         /* subject = the reply subject */
@@ -364,6 +383,13 @@ uint64_t plane_memory_share(uint64_t limit, uint32_t share);
 
 /* A consistent enough snapshot of the counters, from any thread. */
 void plane_stats(plane_t *plane, plane_stats_t *out);
+
+/* A context of TLS for COMMAND_TLS; takes milliseconds, pure, for any thread. strings, packed: PEM of authorities ("" =
+ * the system's), cipher suites.. "", curves.. "", pinned certificates.. "", then chain and key in PEM for each
+ * certificate. NULL: reason says why. What no command took is given to plane_tls_drop. */
+void *plane_tls_context(const tls_settings_t *settings, const uint8_t *strings, uint32_t size, char *reason,
+                        int32_t *status);
+void plane_tls_drop(void *context);
 
 /* For the chunks of a backup's S2 stream; pure, for any thread. CRC32C of base/crc.h, and text/s2.h: the size of the
  * block's result (-1: no such block), and whether it was filled into out, which has that size (0; -1: damaged). */

@@ -23,6 +23,26 @@ typedef struct conn_verdict {
 #define VERDICT_SPOKE 64     /* leaf: the peer is our hub (we announce only own interest to it) */
 #define VERDICT_IMPLICIT 128 /* no CONNECT came (no_auth_user): the op that came first is run now */
 
+typedef struct secure {
+    uint32_t context; /* its number */
+    uint32_t flags;   /* SECURE_* */
+    int64_t wait_ns;  /* SECURE_FIRST: who does not speak for so long hears us first; 0: it has to */
+} secure_t;
+
+#define SECURE_FIRST 1
+#define SECURE_OPTIONAL 2 /* plain text is taken, too */
+
+typedef struct tls_settings {
+    uint32_t flags;           /* TLS_* */
+    uint32_t min_version;     /* 0x0303, 0x0304; 0 = TLS 1.2 */
+    uint32_t connection_rate; /* handshakes a second, as a server; 0 = no limit */
+    uint32_t reserved;
+    int64_t timeout_ns;
+} tls_settings_t;
+
+#define TLS_CLIENT 1 /* for connections that we dial */
+#define TLS_VERIFY 2 /* the peer has to show a certificate that we trust */
+
 typedef struct import_row {
     uint32_t account;  /* the exporter */
     uint32_t kind;     /* IMPORT_* */

@@ -70,6 +70,28 @@ class CloseReason(IntEnum):
     PERMISSION = abi.CLOSE_PERMISSION
     LIMIT = abi.CLOSE_LIMIT
     DUPLICATE = abi.CLOSE_DUPLICATE
+    TLS = abi.CLOSE_TLS
+
+
+class SecureFlag(IntFlag):
+    """How a connection gets TLS (SECURE_* of abi.h)."""
+
+    FIRST = abi.SECURE_FIRST
+    OPTIONAL = abi.SECURE_OPTIONAL
+
+
+class SecuredFlag(IntFlag):
+    """How a handshake ended (SECURED_* of abi.h)."""
+
+    RESUMED = abi.SECURED_RESUMED
+    PLAIN = abi.SECURED_PLAIN
+
+
+class TlsFlag(IntFlag):
+    """What a context of TLS is for (TLS_* of abi.h)."""
+
+    CLIENT = abi.TLS_CLIENT
+    VERIFY = abi.TLS_VERIFY
 
 
 class VerdictFlag(IntFlag):

@@ -76,17 +76,31 @@ class Commands(ABC):
 
     # ---- connections
 
-    def listen(self, listener: int, fd: int, kind: t.ConnKind) -> None:
-        """Hands a listening socket over; the plane owns the fd from here on."""
-        self._submit("LISTEN", target=listener, arg=fd, arg2=int(kind))
+    def listen(self, listener: int, fd: int, kind: t.ConnKind, *, secure: bool = False) -> None:
+        """Hands a listening socket over; the plane owns the fd from here on. secure: who comes is not read before
+        secure() is called for it. A listener that is there changes by this; its fd does not count then."""
+        self._submit("LISTEN", target=listener, arg=fd, arg2=int(kind) | (abi.LISTEN_SECURE if secure else 0))
+
+    async def put_tls(self, number: int, context: int) -> None:
+        """Connections that come to get TLS by that number from now on get it by this context of make_tls(). 0: none."""
+        await self._request("TLS", "a context of TLS", target=number, arg=context)
+
+    def secure(
+        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
+    ) -> None:
+        """TLS begins, as a server or client by the context. before: said in plain text first; behind: said after a
+        handshake that came first; name: as a client, the host whose certificate is expected."""
+        self._submit("SECURE", target=connection, body=how, strings={"before": before, "behind": behind, "name": name})
 
     def unlisten(self, listener: int) -> None:
         """Stops accepting and closes the listening socket."""
         self._submit("UNLISTEN", target=listener)
 
-    async def adopt(self, fd: int, kind: t.ConnKind) -> int:
-        """Hands a connected socket over (the plane owns the fd); returns the connection id. EVENT_OPENED comes too."""
-        done = await self._request("ADOPT", "adopting a connection", arg=fd, arg2=int(kind))
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False) -> int:
+        """Hands a connected socket over (the plane owns the fd); returns the connection id. EVENT_OPENED comes too.
+        secure: it is not read before secure() is called."""
+        arg2 = int(kind) | (abi.LISTEN_SECURE if secure else 0)
+        done = await self._request("ADOPT", "adopting a connection", arg=fd, arg2=arg2)
         return done.arg
 
     def send(self, connection: int, frame: bytes) -> None:

@@ -72,6 +72,15 @@ def _many(texts: Text | Iterable[Text]) -> Iterable[Text]:
     return texts
 
 
+def packed_texts(texts: t.TlsTexts) -> bytes:
+    """The strings of plane_tls_context: one, three lists that an empty string ends, and all that follow."""
+    parts = [_string(texts.ca)]
+    for names in (texts.cipher_suites, texts.curves, texts.pinned):
+        parts += [_string(one) for one in names]
+        parts.append(_string(b""))
+    return b"".join(parts + [_string(one) for one in texts.certificates])
+
+
 def how_many(strings: Strings) -> int:
     """How many strings these are, or more."""
     return sum(1 if isinstance(one, str | bytes) else len(tuple(one)) for one in strings.values())
@@ -118,6 +127,7 @@ def record_of(record: type[_Record], values: Mapping[str, int]) -> _Record:
 _CLASSES: Final[dict[str, type[Any]]] = {
     "OPENED": t.Opened,
     "LINE": t.Line,
+    "SECURED": t.Secured,
     "CLOSED": t.Closed,
     "MESSAGE": t.Message,
     "ADVISORY": t.Advisory,

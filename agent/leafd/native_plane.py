@@ -24,11 +24,21 @@ from leafd.guard import Guard
 from leafd.native import abi as lib
 from leafd.native import command_rows, ffi, layout
 from leafd.native_commands import Commands, Completion
-from leafd.native_packing import NO_STRINGS, Strings, body_of, how_many, packed, readers, slice_of
+from leafd.native_packing import (
+    NO_STRINGS,
+    Strings,
+    body_of,
+    how_many,
+    packed,
+    packed_texts,
+    readers,
+    slice_of,
+    vars_of,
+)
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
 
-PLANE_ABI: Final = 9
+PLANE_ABI: Final = 10
 """The abi.h that this code was written for: an extension of another version is refused."""
 _MEMORY_COUNTED: Final = ("output", "input")
 _EVENTS_AT_ONCE: Final = 256
@@ -137,6 +147,26 @@ class Plane(Commands):
             }
             for name in _MEMORY_COUNTED
         }
+
+    # ---- contexts of TLS: pure, takes milliseconds, for any thread
+
+    @staticmethod
+    def make_tls(settings: t.TlsSettings, texts: t.TlsTexts) -> int:
+        """A context for put_tls(), or for drop_tls() if nobody is to have it. Raises PlaneError, which says what is
+        wrong with the certificates or names."""
+        cell = ffi.new("tls_settings_t *", vars_of(settings))
+        reason, status = ffi.new("char[]", lib.TLS_REASON_SIZE), ffi.new("int32_t *")
+        strings = packed_texts(texts)
+        made = lib.plane_tls_context(cell, ffi.from_buffer("uint8_t[]", strings), len(strings), reason, status)
+        if made == ffi.NULL:
+            why = ffi.string(reason).decode("utf-8", "replace")
+            raise PlaneError(int(status[0]), why or STATUS_NAMES.get(int(status[0]), str(int(status[0]))))
+        return int(ffi.cast("uintptr_t", made))
+
+    @staticmethod
+    def drop_tls(context: int) -> None:
+        """Frees a context that no put_tls() has taken."""
+        lib.plane_tls_drop(ffi.cast("void *", context))
 
     # ---- chunks of a backup: pure, at once
 

@@ -60,6 +60,12 @@ from leafd.native_codes import (
     Response as Response,
 )
 from leafd.native_codes import (
+    SecuredFlag as SecuredFlag,
+)
+from leafd.native_codes import (
+    SecureFlag as SecureFlag,
+)
+from leafd.native_codes import (
     Status as Status,
 )
 from leafd.native_codes import (
@@ -67,6 +73,9 @@ from leafd.native_codes import (
 )
 from leafd.native_codes import (
     SubscribeFlag as SubscribeFlag,
+)
+from leafd.native_codes import (
+    TlsFlag as TlsFlag,
 )
 from leafd.native_codes import (
     VerdictFlag as VerdictFlag,
@@ -113,6 +122,36 @@ class Limits:
     max_connections: int = 64 << 10
     jetstream: int = 0
     trace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Secure:
+    """secure_t: how a connection gets TLS. context: its number."""
+
+    context: int
+    flags: int = 0
+    wait_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSettings:
+    """tls_settings_t: what a context of TLS is for, in numbers."""
+
+    flags: int
+    min_version: int = 0
+    connection_rate: int = 0
+    timeout_ns: int = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TlsTexts:
+    """What a context of TLS is made of: PEM, and names as nats-server has them. certificates: chain, key by turns."""
+
+    ca: bytes = b""
+    cipher_suites: tuple[str, ...] = ()
+    curves: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    certificates: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +449,19 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Secured:
+    """A connection's handshake is over. flags: SecuredFlag; version: 0x0303 is TLS 1.2; size: the handshake's bytes on
+    the wire; certificate: what the peer showed, DER."""
+
+    connection: int
+    flags: int
+    version: int
+    size: int
+    cipher: str
+    certificate: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """A connection is gone."""
 
@@ -521,5 +573,17 @@ class ConsumerGone:
 
 
 Event = (
-    Opened | Line | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo | Trace | ConsumerGone
+    Opened
+    | Line
+    | Secured
+    | Closed
+    | Refused
+    | Message
+    | Advisory
+    | Ingest
+    | Alarm
+    | LeafError
+    | LeafInfo
+    | Trace
+    | ConsumerGone
 )

@@ -46,7 +46,19 @@ void command_done(plane_t *plane, const plane_command_t *command, status_t statu
 
 /* ---- listeners and connections ----------------------------------------------------------------------------------- */
 
+static void listener_set(plane_listener_t *listener, uint64_t kind) {
+    listener->kind = (uint32_t)kind & ~(uint32_t)LISTEN_SECURE;
+    listener->secure = (kind & LISTEN_SECURE) != 0;
+}
+
 void command_listen(plane_t *plane, const plane_command_t *command) {
+    for (plane_listener_t *known = plane->listeners; known != NULL; known = known->next) {
+        if (known->id == command->target) {
+            listener_set(known, command->arg2);
+            command_done(plane, command, STATUS_OK);
+            return;
+        }
+    }
     plane_listener_t *listener = calloc(1, sizeof(*listener));
     if (listener == NULL) {
         close((int)command->arg);
@@ -54,7 +66,7 @@ void command_listen(plane_t *plane, const plane_command_t *command) {
         return;
     }
     listener->id = command->target;
-    listener->kind = (uint32_t)command->arg2;
+    listener_set(listener, command->arg2);
     status_t status = listener_open(&listener->listener, (int)command->arg);
     if (status == STATUS_OK) {
         status = loop_add(&plane->loop, listener->listener.fd, LOOP_READ, (void *)((uintptr_t)listener | 1u));
@@ -89,8 +101,12 @@ void command_adopt(plane_t *plane, const plane_command_t *command) {
     char address[LISTEN_PEER_SIZE] = "";
     status_t status = listen_adopt(fd, address);
     if (status == STATUS_OK) {
-        peer_t *peer = peer_new(plane, fd, (uint32_t)command->arg2, 0, bytes_of(address, (uint32_t)strlen(address)));
+        peer_t *peer = peer_new(plane, fd, (uint32_t)command->arg2 & ~(uint32_t)LISTEN_SECURE, 0,
+                                bytes_of(address, (uint32_t)strlen(address)));
         if (peer != NULL) {
+            if ((command->arg2 & LISTEN_SECURE) != 0) {
+                peer_hold(plane, peer);
+            }
             command_answer(plane, command, STATUS_OK, peer->id, 0, BYTES_NONE);
             return;
         }
@@ -106,6 +122,9 @@ static bytes_t command_body(const plane_command_t *command) {
 
 void command_send(plane_t *plane, const plane_command_t *command, peer_t *peer) {
     peer_send_urgent(plane, peer, command_body(command));
+    if (peer->unsecured) {
+        peer_release(plane, peer); /* control speaks in plain text with it */
+    }
     if (peer->excess) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("maximum connections exceeded"));
     }

@@ -2,6 +2,7 @@
  *
  *     command.c        connections, accounts, subscriptions, limits      admit.c    logins, and rights that change
  *     command_table.c  the rows, which name these functions              listing.c  those that list
+ *     secure.c         TLS
  *
  * Body and strings have the shape of the command's row; account and peer are there. JetStream's commands are in
  * jetstream/commands.h.
@@ -46,6 +47,10 @@ void command_admit(plane_t *plane, const plane_command_t *command, peer_t *peer)
 void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer);
 /* A verdict that cannot be carried out: the connection that it names is closed. peer NULL: it has gone. */
 void command_refuse_login(plane_t *plane, peer_t *peer, const plane_command_t *command, status_t status);
+
+/* secure.c */
+void command_tls(plane_t *plane, const plane_command_t *command);
+void command_secure(plane_t *plane, const plane_command_t *command, peer_t *peer);
 
 /* listing.c */
 void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer);

@@ -59,6 +59,8 @@ static const command_row_t command_rows[] = {
     PLANE(CONNECTIONS,      command_connections,    BODY_NONE,                    ""),
     PEER(SUBSCRIPTIONS,     command_subscriptions,  BODY_NONE,                    ""),
     PLANE(LIMITS,           command_limits,         BODY_OF(plane_limits_t),      ""),
+    PLANE(TLS,              command_tls,            BODY_NONE,                    ""),
+    PEER(SECURE,            command_secure,         BODY_OF(secure_t),            "before behind name"),
     PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),
     ACCOUNT(SUBSCRIBE,      command_subscribe,      BODY_NONE,                    "subject queue"),
     PLANE(UNSUBSCRIBE,      command_unsubscribe,    BODY_NONE,                    ""),
@@ -95,6 +97,7 @@ static const command_row_t command_rows[] = {
 static const plane_event_row_t event_rows[] = {
     EVENT(OPENED,        "connection=target kind=code listener=arg peer=subject"),
     EVENT(LINE,          "connection=target kind=code payload=payload:bytes"),
+    EVENT(SECURED,       "connection=target flags=code version=arg size=arg2 cipher=subject certificate=payload:bytes"),
     EVENT(CLOSED,        "connection=target reason=code text=payload:log"),
     EVENT(MESSAGE,       "subscription=target account=account connection=arg connection_kind=arg2 subject=subject"
                          " reply=reply header=header:bytes payload=payload:bytes payer=code credit=token"),

@@ -14,6 +14,7 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/ring.h"
 #include "base/status.h"
@@ -24,6 +25,7 @@
 #include "net/loop.h"
 #include "plane/output.h"
 #include "plane/peer.h"
+#include "plane/secure.h"
 #include "driver/stats.h"
 #include "driver/tick.h"
 #include "store/record.h"
@@ -67,15 +69,30 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
             close(fd);
             return;
         }
+        if (listener->secure) {
+            peer_hold(plane, peer);
+        }
         if (most != 0 && plane->stats.connections > most) {
             peer->excess = true;
         }
     }
 }
 
+static void closed_by_peer(plane_t *plane, peer_t *peer) {
+    bytes_t reason = secure_reason(peer);
+    if (reason.size != 0) {
+        peer_doom_silently(plane, peer, CLOSE_TLS, reason);
+    } else {
+        peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
+    }
+}
+
 static void read_peer(plane_t *plane, peer_t *peer) {
     bytes_t input;
     status_t status = conn_read(&peer->conn, &plane->loop, &plane->input, peer->parser.need, &input);
+    if (LEAF_UNLIKELY(peer->secure_until_ns != 0)) {
+        secure_look(plane, peer);
+    }
     switch (status) {
     case STATUS_OK: peer_act(plane, peer, input); return;
     case STATUS_AGAIN: return;
@@ -86,7 +103,7 @@ static void read_peer(plane_t *plane, peer_t *peer) {
         return;
     case STATUS_NO_MEMORY: peer_wait(plane, peer); return;
     case STATUS_CLOSED:
-    default: peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
+    default: closed_by_peer(plane, peer);
     }
 }
 
@@ -131,6 +148,7 @@ void plane_turn(plane_t *plane) {
     uint32_t count = loop_wait(&plane->loop, core_sleep_ns(plane), ready, LOOP_READY_MAX);
     plane->now = clock_now();
     plane->more = false;
+    secure_turn(plane);
     plane->input_work = TURN_WORK / (count + 1) < INPUT_WORK_MIN ? INPUT_WORK_MIN : TURN_WORK / (count + 1);
     for (uint32_t i = 0; i < count; i++) {
         ready_one(plane, &ready[i]);

@@ -34,6 +34,7 @@
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/publication.h"
+#include "plane/secure.h"
 #include "driver/stats.h"
 #include "plane/subscription.h"
 #include "plane/throttle.h"
@@ -99,6 +100,7 @@ void core_close(plane_t *plane) {
         account_free(account);
     }
     held_free(&plane->deferred);
+    secure_close(plane);
     table_free(&plane->peers);
     table_free(&plane->accounts);
     table_free(&plane->controls);
@@ -201,8 +203,9 @@ int64_t core_sleep_ns(const plane_t *plane) {
     if (waits && plane->now.mono_ns + PACE_NS < next) {
         next = plane->now.mono_ns + PACE_NS;
     }
-    int64_t deadline = js_next_deadline(&plane->js);
+    int64_t deadline = js_next_deadline(&plane->js), wait_ends = secure_deadline(plane);
     next = deadline < next ? deadline : next;
+    next = wait_ends < next ? wait_ends : next;
     int64_t left = next - plane->now.mono_ns;
     return left < 0 ? 0 : left;
 }

@@ -88,6 +88,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     bytes_release(&peer->lds);
     bytes_release(&peer->remote_domain);
     bytes_release(&peer->close_text);
+    bytes_release(&peer->behind);
     plane->stats.connections--;
     free(peer);
 }

@@ -20,10 +20,12 @@
 #include "plane/output.h"
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "net/conn.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/secure.h"
 
 #define LAG_PART 4u /* of the share of output */
 
@@ -77,6 +79,9 @@ static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
         return false;
     }
     status_t status = conn_flush_some(&peer->conn, &plane->loop, room, plane->now.mono_ns);
+    if (LEAF_UNLIKELY(peer->secure_until_ns != 0)) {
+        secure_look(plane, peer);
+    }
     if (status != STATUS_OK && status != STATUS_AGAIN && peer->state != PEER_DOOMED) {
         peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
     }

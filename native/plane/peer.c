@@ -24,6 +24,7 @@
 #include "plane/pressure.h"
 #include "plane/protocol.h"
 #include "plane/refused.h"
+#include "plane/secure.h"
 #include "plane/throttle.h"
 #include "route/route.h"
 #include "wire/emit.h"
@@ -105,6 +106,16 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     event_post(&plane->exchange, entry);
     peer_want(plane, peer);
     return peer;
+}
+
+void peer_hold(plane_t *plane, peer_t *peer) {
+    peer->unsecured = true;
+    peer_want(plane, peer);
+}
+
+void peer_release(plane_t *plane, peer_t *peer) {
+    peer->unsecured = false;
+    peer_want(plane, peer);
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
@@ -344,6 +355,9 @@ void peer_chores(plane_t *plane, peer_t *peer) {
         return;
     }
     pressure_chores(plane, peer);
+    if (peer->secure_until_ns != 0) {
+        secure_chores(plane, peer);
+    }
     if (outq_stalled(&peer->conn.out, plane->now.mono_ns, plane->limits.write_deadline_ns)) {
         peer_emit_failed(plane, peer, STATUS_FULL);
         return;

@@ -59,6 +59,7 @@ typedef enum peer_state {
 typedef struct protocol protocol_t; /* protocol.h */
 typedef struct permissions permissions_t;
 typedef struct reply reply_t; /* import.h */
+typedef struct tls tls_t;     /* net/tls.h */
 
 struct peer {
     conn_t conn;
@@ -103,11 +104,15 @@ struct peer {
     bool dialled;                /* by us: it is the configuration's, not a stranger */
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                  /* input waits in conn.rest after a pause */
+    bool unsecured;              /* not read: its SECURE has not come */
     bool yielded;                /* its input was much work: the rest waits for the next turn */
     hearing_t hearing;           /* leafs: what it has been told of interest */
     event_entry_t *farewell;     /* EVENT_CLOSED without a text */
     event_entry_t *introduction; /* its second CONNECT, which waits for the end of its subscriptions */
     bytes_t close_text;          /* own copy */
+    tls_t *tls;                  /* conn's transport, if it has TLS */
+    bytes_t behind;              /* own copy: said behind its handshake, secure.c */
+    int64_t secure_until_ns;     /* so long its handshake may take; 0: it is over, or there is none */
     uint64_t publication;        /* leafs: last message that chose this peer */
     uint32_t queue_count;
     bytes_t *queues;          /* leafs: OP_QUEUES_MAX of them */
@@ -134,6 +139,9 @@ struct peer {
 
 /* Takes over fd (-1 in tests). NULL: no memory; fd is still the caller's. */
 peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address);
+/* Of one that is new: it is not read before its SECURE. */
+void peer_hold(plane_t *plane, peer_t *peer);
+void peer_release(plane_t *plane, peer_t *peer);
 peer_t *peer_find(plane_t *plane, uint64_t id);
 /* Parses and acts on as much of input as it can; returns how much it used. */
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input);
@@ -175,7 +183,7 @@ static inline void peer_touch(plane_t *plane, peer_t *peer) {
 /* May it send, or does what it sent wait for us? */
 static inline bool peer_is_read(const peer_t *peer) {
     return (peer->state == PEER_GREETING || peer->state == PEER_ADMITTED) && !peer->throttled && !peer->held_back
-           && peer->stalled_until_ns == 0;
+           && peer->stalled_until_ns == 0 && !peer->unsecured;
 }
 /* Of a link: are we the spoke of it? */
 static inline bool peer_is_hub(const peer_t *peer) {

@@ -1,9 +1,9 @@
 /* plane.h: the state of the plane, which all its files share. Private to plane/, command/ and driver/.
  *
  * What the files offer each other has a header a noun: peer.h, account.h, subscription.h, publication.h,
- * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, target.h. JetStream is a room of its own
- * (jetstream/js.h), which this one embeds. Above this room: command/, what control orders, and driver/, the tick and
- * the thread.
+ * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, secure.h, target.h. JetStream is a room of
+ * its own (jetstream/js.h), which this one embeds. Above this room: command/, what control orders, and driver/, the
+ * tick and the thread.
  *
  *     peer.c       one connection's life                         leave.c       its end, in slices
  *     lines.c      input of protocols made of lines              dispatch_*.c  one function a protocol verb
@@ -11,7 +11,7 @@
  *     publish.c    one message to all who want it                mapping.c     where it goes instead
  *     interest.c   what leaf links are told                      throttle.c    who waits while a store lags
  *     pressure.c   what each may ask of control                  memory.c      what all may take of memory
- *     output.c     who is written in a turn
+ *     output.c     who is written in a turn                      secure.c      who gets TLS
  *     import.c shadow.c cross.c reply.c                          what accounts take from each other (import.h)
  *
  * Nothing here reads a clock, but to end an input or output that takes long (lines.c, output.c): the driver sets
@@ -40,6 +40,7 @@
 typedef struct peer peer_t;
 typedef struct subscription subscription_t;
 typedef struct replies replies_t; /* reply.c */
+typedef struct tls_desk tls_desk_t;
 
 #define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
 #define TURN_WORK 32768u
@@ -48,6 +49,7 @@ typedef struct plane_listener {
     listener_t listener;
     uint64_t id;
     uint32_t kind;
+    bool secure;     /* who comes is not read before its SECURE */
     uint32_t marker; /* tells a listener's tag from a peer's */
     struct plane_listener *next;
 } plane_listener_t;
@@ -85,6 +87,9 @@ struct plane {
     peer_t **leafs_hit;   /* scratch: leafs chosen by the message being routed */
     uint32_t leafs_hit_max;
     uint64_t random;
+
+    tls_desk_t *tls;      /* NULL until the first context of TLS came */
+    table_t tls_contexts; /* number > tls_context_t */
 
     js_t js;
     held_t deferred;

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leafd.config.schema.server import ServerConfig
+from leafd.daemon.handshakes import info_of
 from leafd.daemon.listeners import Sockets, address_of
 from leafd.daemon.log import Log
 from leafd.records import dataclass
@@ -54,7 +55,7 @@ class About:
             info["domain"] = self.domain
         if config.client_advertise:
             info["connect_urls"] = [config.client_advertise]
-        return info
+        return info | info_of(config.tls, optional=config.allow_non_tls)
 
     def ports(self) -> str:
         """The text of the ports file, in the reference's form."""

@@ -67,6 +67,7 @@ class ClientPlane(Protocol):
     """What this room needs of native.Plane."""
 
     def send(self, connection: int, frame: bytes) -> None: ...
+    def secure(self, connection: int, how: t.Secure, *, before: bytes, behind: bytes) -> None: ...
     def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
     def admit(
         self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
@@ -103,6 +104,8 @@ class Client:
     granted: tuple[t.ConnVerdict, t.Permissions] | None = None
     """What the plane was told that it may."""
     max_payload: int = 0
+    tls: t.Secured | None = None
+    """Its handshake, if it has TLS."""
 
     @property
     def host(self) -> str:
@@ -121,6 +124,8 @@ class Terms:
     timeout_s: float
     max_connections: int = 0
     """0: no limit."""
+    secure: t.Secure | None = None
+    """How who comes gets TLS, if so."""
 
 
 class Clients:
@@ -283,6 +288,9 @@ class Clients:
             case t.Opened(kind=t.ConnKind.CLIENT):
                 self._guarded(event.connection, self._opened, event)
                 return True
+            case t.Secured() if event.connection in self._clients:
+                self._guarded(event.connection, self._secured, self._clients[event.connection], event)
+                return True
             case t.Line() if event.connection in self._clients:
                 self._guarded(event.connection, self._line, self._clients[event.connection], event)
                 return True
@@ -306,14 +314,28 @@ class Clients:
         nonce = secrets.token_urlsafe(11) if self._terms.policy.asks_for_nkeys else ""
         client = Client(event.connection, event.peer, nonce, time.time_ns())
         self._clients[event.connection] = client
-        self._deadlines.add(event.connection, self._terms.timeout_s)
         info = self._info() | {"client_id": client.connection, "client_ip": client.host}
         if self._terms.policy.auth_required:
             info["auth_required"] = True
         if nonce:
             info["nonce"] = nonce
-        self._plane.send(client.connection, frame(info))
         self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection created")
+        if self._terms.secure is None:
+            self._deadlines.add(event.connection, self._terms.timeout_s)
+            self._plane.send(client.connection, frame(info))
+        else:
+            self._secure(client, info, self._terms.secure)
+
+    def _secure(self, client: Client, info: dict[str, Any], how: t.Secure) -> None:
+        """Its time to log in begins with the handshake's end."""
+        behind = {key: value for key, value in info.items() if key != "tls_available"} | {"tls_required": True}
+        self._plane.secure(client.connection, how, before=frame(info), behind=frame(behind))
+
+    def _secured(self, client: Client, event: t.Secured) -> None:
+        if not event.flags & t.SecuredFlag.PLAIN:
+            client.tls = event
+            self._log.debug(f"{client.peer} - cid:{client.connection} - TLS handshake complete: {event.cipher}")
+        self._deadlines.add(client.connection, self._terms.timeout_s)
 
     def _line(self, client: Client, event: t.Line) -> None:
         policy = self._terms.policy
@@ -494,6 +516,8 @@ class Clients:
         client = self._clients.pop(event.connection)
         self._held.pop(event.connection, None)
         reason = event.text or t.CloseReason(event.reason).name.lower()
+        if event.reason == t.CloseReason.TLS:
+            self._log.error(f"{client.peer} - cid:{client.connection} - TLS handshake error: {reason}")
         self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection closed: {reason}")
         for callback in self.on_closed:
             with self._guard.around("what follows a client's end"):

@@ -14,9 +14,9 @@ from leafd.accounts.graph import Graph, Numbers, compile_graph
 from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.clients import Terms
+from leafd.daemon.handshakes import CLIENTS, LEAFS, secure_of
 from leafd.daemon.leaf_logins import LeafTerms
 from leafd.daemon.remotes import Dialled, remotes_of
-from leafd.errors import ConfigError
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
@@ -46,6 +46,13 @@ class Compiled:
         return self.config.jetstream is not None and self.config.jetstream.enabled
 
     @property
+    def has_tls(self) -> bool:
+        """Whether the plane speaks TLS."""
+        leafnodes = self.config.leafnodes
+        accepts = self.config.tls is not None or (leafnodes is not None and leafnodes.tls is not None)
+        return accepts or any(one.remote.context for one in self.remotes)
+
+    @property
     def domain(self) -> str:
         """The JetStream domain, or the empty string."""
         return self.config.jetstream.domain if self.config.jetstream and self.serves_jetstream else ""
@@ -72,7 +79,13 @@ class Compiled:
             max(self.config.max_subscriptions, 0),
             timeout_ns / SECOND,
             max(self.config.max_connections, 0),
+            secure_of(self.config.tls, CLIENTS, optional=self.config.allow_non_tls),
         )
+
+    @property
+    def leaf_secure(self) -> t.Secure | None:
+        """How leaf nodes that connect get TLS, if so."""
+        return secure_of(self.config.leafnodes.tls if self.config.leafnodes else None, LEAFS)
 
     @property
     def leaf_terms(self) -> LeafTerms:
@@ -92,7 +105,6 @@ def compile_config(
     """Compiles a configuration. known: remotes that are dialled already and stay the same objects if they have not
     changed. remote_place: where the remote of that number stands, for errors. operated: of the configuration before.
     Raises ConfigError."""
-    _refuse_tls(config)
     if config.operated:
         from leafd.daemon.operator import compile_operator
 
@@ -108,15 +120,6 @@ def compile_config(
         compile_leaf_policy(config),
         remotes_of(config, graph, known, remote_place),
     )
-
-
-def _refuse_tls(config: ServerConfig) -> None:
-    """The plane does not speak it yet, and connections must not be plain text where TLS is configured."""
-    leafnodes = config.leafnodes
-    remotes = leafnodes.remotes if leafnodes else ()
-    dialled = any(one.tls or any(url.startswith("tls:") for url in one.urls) for one in remotes)
-    if config.tls or dialled or (leafnodes and leafnodes.tls):
-        raise ConfigError("TLS is not available in this build yet: connections would be plain text")
 
 
 def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str, domain: str) -> Settings:

@@ -4,14 +4,19 @@ with. Files are read here, so that one that is missing is an error of the config
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from urllib.parse import urlsplit
 
 from leafd.accounts.graph import Graph
 from leafd.auth.creds import signer_from_credentials, signer_from_seed
 from leafd.config.schema.leafnodes import LeafRemote
 from leafd.config.schema.server import ServerConfig
+from leafd.daemon.handshakes import REMOTES
 from leafd.errors import ConfigError
 from leafd.links.leaf import Remote
 from leafd.records import dataclass
+
+_CONTEXTS = count(REMOTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,9 @@ def remotes_of(
             deny_imports=one.deny_imports,
             deny_exports=one.deny_exports,
             sign=signer,
+            tls=one.tls is not None or any(urlsplit(url).scheme == "tls" for url in one.urls),
+            tls_first=one.tls is not None and one.tls.handshake_first[0],
+            context=next(_CONTEXTS) if one.tls is not None else 0,
         )
         found.append(Dialled(one, remote))
     return tuple(found)

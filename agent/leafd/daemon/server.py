@@ -26,6 +26,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.clients import Clients, frame
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
+from leafd.daemon.handshakes import Handshakes, info_of
 from leafd.daemon.leaf_logins import LeafLogins
 from leafd.daemon.listeners import Sockets, address_of, reachable
 from leafd.daemon.log import Log, traced
@@ -68,6 +69,7 @@ class Server:
         self.store: Path | None = None
         self.limits = t.Limits()
         self.plane = self._open_plane()
+        self.handshakes = Handshakes(self.plane)
         terms = self.compiled.client_terms
         self.clients = Clients(self.plane, log, self._info, terms, self.guard)
         self.leaf_logins = LeafLogins(
@@ -140,6 +142,7 @@ class Server:
             nonce=lambda: secrets.token_urlsafe(11),
             reconnect_s=reconnect_ns / SECOND,
             guard=self.guard,
+            need_default_tls=self.handshakes.need_default,
         )
         leafs.serves = lambda account: account in self.compiled.graph.by_id
         return leafs
@@ -217,6 +220,8 @@ class Server:
             await nursery.start(self.jetstream.run)
             await self.jetstream.load()
             nursery.start_soon(self.replicas.run)
+        if self.compiled.has_tls:
+            await self.handshakes.put(await trio.to_thread.run_sync(self.handshakes.make, self.compiled))
         self._listen()
         nursery.start_soon(self.leafs.run, [one.remote for one in self.compiled.remotes])
 
@@ -242,15 +247,37 @@ class Server:
             if leafnodes and leafnodes.no_advertise:
                 urls = ()
             self.leafs.listening(host, port, urls)
-            self.plane.listen(LEAF_LISTENER, sockets.leaf.detach(), t.ConnKind.LEAF)
+            self.plane.listen(LEAF_LISTENER, sockets.leaf.detach(), t.ConnKind.LEAF, secure=self._hold_leafs())
             self.log.info(f"Listening for leafnode connections on {host}:{port}")
-        self.plane.listen(CLIENT_LISTENER, sockets.client.detach(), t.ConnKind.CLIENT)
+        secure = self.compiled.client_terms.secure
+        self.plane.listen(CLIENT_LISTENER, sockets.client.detach(), t.ConnKind.CLIENT, secure=secure is not None)
         self.log.info(f"Listening for client connections on {self.about.host}:{self.about.port}")
+        if secure is not None:
+            available = "available" if secure.flags & t.SecureFlag.OPTIONAL else "required"
+            self.log.info(f"TLS {available} for client connections")
+            if secure.flags & t.SecureFlag.FIRST and not secure.wait_ns:
+                self.log.warning('Clients that are not using "TLS Handshake First" option will fail to connect')
+
+    def _hold_leafs(self) -> bool:
+        """Says how leaf nodes get TLS from now on; whether they do."""
+        secure = self.compiled.leaf_secure
+        leafnodes = self.config.leafnodes
+        self.leafs.secured_by(secure, info_of(leafnodes.tls if leafnodes else None))
+        return secure is not None
+
+    def listen_again(self) -> None:
+        """After a reload: who comes from now on gets TLS, or not, as the configuration of today says."""
+        if self.sockets.leaf is not None:
+            self.plane.listen(LEAF_LISTENER, 0, t.ConnKind.LEAF, secure=self._hold_leafs())
+        secure = self.compiled.client_terms.secure
+        self.plane.listen(CLIENT_LISTENER, 0, t.ConnKind.CLIENT, secure=secure is not None)
 
     def _event(self, event: t.Event) -> None:
         match event:
-            case t.Opened() | t.Line() | t.Closed() | t.Refused():
-                if isinstance(event, t.Opened) and event.listener == LEAF_LISTENER:
+            case t.Opened() | t.Secured() | t.Line() | t.Closed() | t.Refused():
+                if isinstance(event, t.Opened) and event.listener == LEAF_LISTENER and not self.leafs.secure:
+                    self.leaf_logins.opened(event.connection)
+                if isinstance(event, t.Secured) and self.leafs.accepted(event.connection):
                     self.leaf_logins.opened(event.connection)
                 if not self.clients.handle(event):
                     self.leafs.handle(event)

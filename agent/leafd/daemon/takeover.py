@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from leafd import native_types as t
@@ -20,6 +20,7 @@ from leafd.accounts.graph import Account, Change, common, compare
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.compiled import Compiled, compile_config, jetstream_settings
+from leafd.daemon.handshakes import Made
 from leafd.daemon.store import plane_limits
 from leafd.records import dataclass
 
@@ -40,6 +41,7 @@ class Plan:
     more: Change
     affected: frozenset[str] | None = None
     """Where only some accounts have changed: their names. Logins of others are not judged again."""
+    tls: Made = field(default_factory=Made)
 
 
 def plan(server: Server, config: ServerConfig, remote_place: Callable[[int], str]) -> Plan:
@@ -54,7 +56,8 @@ def plan(server: Server, config: ServerConfig, remote_place: Callable[[int], str
         sync_interval_ns=server.limits.sync_interval_ns,
     )
     both = common(old.graph, new.graph)
-    return Plan(new, limits, compare(old.graph, both), compare(both, new.graph))
+    made = server.handshakes.make(new)
+    return Plan(new, limits, compare(old.graph, both), compare(both, new.graph), tls=made)
 
 
 async def take_over(server: Server, coming: Plan) -> None:
@@ -68,13 +71,16 @@ async def take_over(server: Server, coming: Plan) -> None:
     await server.tenants.make_known(coming.less.changed)
     await _withdraw(server, coming.less.removed)
     await server.tenants.make_known((*coming.more.added, *coming.more.changed))
+    await server.handshakes.put(coming.tls)
     server.adopt(new, coming.limits)
+    server.listen_again()
     server.leaf_logins.set_terms(new.leaf_terms)
     server.leafs.belong_to(server.leaf_cluster)
     server.leafs.dial(one.remote for one in new.remotes if one not in old.remotes)
     server.plane.set_limits(coming.limits)
     with server.guard.around("the second half of a reload"):
         await server.clients.set_terms(new.client_terms, coming.affected)
+    await server.handshakes.clear(coming.tls)
     if server.jetstream is not None and new.config.jetstream is not None:
         about = server.about
         server.jetstream.set_settings(jetstream_settings(new.config, coming.limits, about.name, about.domain))

@@ -55,6 +55,11 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Handshake:
+    """TLS begins, as the one who dialled; what is sent from here on waits for its end."""
+
+
+@dataclass(frozen=True, slots=True)
 class Resume:
     """Read the next handshake line."""
 
@@ -88,7 +93,7 @@ class Close:
     delay_s: float = 0.0
 
 
-Action = Send | Resume | Bind | Close
+Action = Send | Handshake | Resume | Bind | Close
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +207,8 @@ class Acceptor:
         self._urls = urls
         self._host = host
         self._port = port
+        self.tls_info: dict[str, Any] = {}
+        """What INFO says of TLS."""
 
     def opened(self) -> list[Action]:
         """The first INFO."""
@@ -229,7 +236,7 @@ class Acceptor:
             info["domain"] = identity.domain
         if identity.cluster:
             info["cluster"] = identity.cluster
-        return info
+        return info | self.tls_info
 
     def line(self, kind: int, payload: bytes, authenticate: Authenticate) -> list[Action]:
         """One handshake line of the peer."""
@@ -327,6 +334,12 @@ class Remote:
     deny_exports: tuple[str, ...] = ()
     sign: Callable[[str], dict[str, str]] | None = None
     """Nonce -> the CONNECT fields of an nkey or a credentials file (nkey | jwt, sig)."""
+    tls: bool = False
+    """Whether TLS is spoken, whatever the hub's INFO says ..."""
+    tls_first: bool = False
+    """... and before it says anything."""
+    context: int = 0
+    """The plane's number for how, 0: as without a tls block."""
 
 
 class Solicitor:
@@ -358,13 +371,14 @@ class Solicitor:
     def _first(self, info: dict[str, Any]) -> list[Action]:
         if not info.get("client_id") or not (info.get("leafnode_urls") or info.get("info_on_connect")):
             return [Close("attempted to connect to wrong port", delay_s=DELAY_VERSION_S)]
-        if info.get("tls_required"):
-            return [Close("Secure Connection - TLS Required", delay_s=DELAY_PERMISSION_S)]
         self._first_info = info
-        connect = _frame("CONNECT", self._connect(str(info.get("nonce") or "")))
+        wanted = self._remote.tls or bool(info.get("tls_required"))
+        connect = self._connect(str(info.get("nonce") or "")) | ({"tls_required": True} if wanted else {})
+        begin: list[Action] = [Handshake()] if wanted and not self._remote.tls_first else []
+        begin.append(Send(_frame("CONNECT", connect)))
         if info.get("info_on_connect"):
-            return [Send(connect), Resume()]
-        return [Send(connect), self._bind(info)]
+            return [*begin, Resume()]
+        return [*begin, self._bind(info)]
 
     def _connect(self, nonce: str) -> dict[str, Any]:
         identity, remote = self._identity, self._remote

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -29,6 +29,8 @@ from leafd.records import dataclass
 from leafd.turns import Pause
 
 DEFAULT_PORT: Final = 7422
+DEFAULT_TLS: Final = 3
+"""The plane's context of TLS for hubs of whose TLS the configuration says nothing (daemon/handshakes.py)."""
 DIAL_TIMEOUT_S: Final = 5.0
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 # A dead peer is found by the kernel after this long even when nothing is sent (half-open links after a power cut).
@@ -49,7 +51,10 @@ class Log(Protocol):
 class LeafPlane(Protocol):
     """What this room needs of native.Plane."""
 
-    async def adopt(self, fd: int, kind: t.ConnKind) -> int: ...
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool) -> int: ...
+    def secure(
+        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
+    ) -> None: ...
     def send(self, connection: int, frame: bytes) -> None: ...
     def resume(self, connection: int) -> None: ...
     def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
@@ -77,6 +82,10 @@ class Link:
     bind: leaf.Bind | None = None
     delay_s: float = 0.0
     last_error: str = ""
+    host: str = ""
+    """That we dialled."""
+    tls: t.Secured | None = None
+    """Its handshake, if it has TLS."""
     up: trio.Event = field(default_factory=trio.Event)
     gone: trio.Event = field(default_factory=trio.Event)
 
@@ -124,8 +133,13 @@ class Leafs:
         nonce: Callable[[], str],
         reconnect_s: float = 1.0,
         guard: Guard | None = None,
+        need_default_tls: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._plane = plane
+        self._need_default_tls = need_default_tls
+        self.secure: t.Secure | None = None
+        """How who connects gets TLS, if so."""
+        self._tls_info: dict[str, Any] = {}
         self._identity = identity
         self._log = log
         self._authenticate = authenticate
@@ -149,6 +163,15 @@ class Leafs:
     def listening(self, host: str, port: int, advertised: tuple[str, ...]) -> None:
         """Tells what the accepting side's INFO says of the listener."""
         self._listen = (host, port, advertised)
+
+    def secured_by(self, secure: t.Secure | None, info: dict[str, Any]) -> None:
+        """Tells how who connects from now on gets TLS, and what INFO says of it."""
+        self.secure, self._tls_info = secure, info
+
+    def accepted(self, connection: int) -> bool:
+        """Is it a link that the other side dialled?"""
+        link = self._links.get(connection)
+        return link is not None and isinstance(link.machine, leaf.Acceptor)
 
     def links(self) -> list[LinkStatus]:
         """Every link that is up."""
@@ -217,6 +240,9 @@ class Leafs:
                 return True
             case t.Line():
                 return self._line(event)
+            case t.Secured() if event.connection in self._links:
+                self._links[event.connection].tls = event
+                return True
             case t.Closed():
                 return self._closed(event)
             case t.LeafError():
@@ -229,7 +255,12 @@ class Leafs:
         host, port, advertised = self._listen
         machine = leaf.Acceptor(self._identity, event.connection, self._nonce(), advertised, host, port)
         link = self._links[event.connection] = Link(event.connection, event.peer, machine)
-        self._act(link, machine.opened())
+        if self.secure is None:
+            self._act(link, machine.opened())
+            return
+        machine.tls_info = self._tls_info
+        said = b"".join(one.frame for one in machine.opened() if isinstance(one, leaf.Send))
+        self._plane.secure(link.connection, self.secure, before=said, behind=said)
 
     def _line(self, event: t.Line) -> bool:
         link = self._links.get(event.connection)
@@ -289,10 +320,16 @@ class Leafs:
     # ---- carrying out
 
     def _act(self, link: Link, actions: list[leaf.Action]) -> None:
-        for action in actions:
+        for number, action in enumerate(actions):
             match action:
                 case leaf.Send(frame):
                     self._plane.send(link.connection, frame)
+                case leaf.Handshake() if link.remote is not None and link.remote.context == 0:
+                    if self._nursery is not None:
+                        self._nursery.start_soon(self._secure_by_default, link, actions[number + 1 :])
+                    return
+                case leaf.Handshake():
+                    self._secure(link)
                 case leaf.Resume():
                     self._plane.resume(link.connection)
                 case leaf.Close(text, reason, delay_s):
@@ -301,6 +338,20 @@ class Leafs:
                     self._plane.close_connection(link.connection, text, reason)
                 case leaf.Bind():
                     self._bind(link, action)
+
+    def _secure(self, link: Link, flags: int = 0) -> None:
+        assert link.remote is not None
+        how = t.Secure(link.remote.context or DEFAULT_TLS, flags)
+        self._plane.secure(link.connection, how, name=certificate_name(link.host, link.remote.urls))
+
+    async def _secure_by_default(self, link: Link, rest: list[leaf.Action]) -> None:
+        """The hub asks for TLS, of which the remote says nothing."""
+        with self._guard.around("TLS with a hub"):
+            if self._need_default_tls is not None:
+                await self._need_default_tls()
+            if not link.gone.is_set():
+                self._secure(link)
+                self._act(link, rest)
 
     def _bind(self, link: Link, bind: leaf.Bind) -> None:
         self._evict_duplicate(link, bind)
@@ -439,9 +490,13 @@ class Leafs:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
         with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
-            connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF)
+            if status.remote.tls_first and status.remote.context == 0 and self._need_default_tls is not None:
+                await self._need_default_tls()
+            connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF, secure=status.remote.tls_first)
         machine = leaf.Solicitor(self._identity, status.remote, user, password)
-        link = self._links[connection] = Link(connection, f"{host}:{port}", machine, status.remote)
+        link = self._links[connection] = Link(connection, f"{host}:{port}", machine, status.remote, host=host)
+        if status.remote.tls_first:
+            self._secure(link, t.SecureFlag.FIRST)
         for event in self._early.pop(connection, []):
             self.handle(event)
         with trio.move_on_after(HANDSHAKE_TIMEOUT_S):
@@ -480,3 +535,21 @@ def split_url(url: str) -> tuple[str, int, str, str]:
         unquote(parts.username or ""),
         unquote(parts.password or ""),
     )
+
+
+def certificate_name(host: str, urls: Iterable[str]) -> str:
+    """Whose certificate a hub has to show: the host that was dialled; for an address the first name among the remote's
+    hosts, if it has one, since certificates are rarely made out to addresses."""
+    if not _is_address(host):
+        return host
+    return next((name for name in (split_url(url)[0] for url in urls) if not _is_address(name)), host)
+
+
+def _is_address(host: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return True
+    return False

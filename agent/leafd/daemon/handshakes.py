@@ -1,0 +1,146 @@
+"""How connections get TLS: which contexts the plane has, by number, and what INFO says of it.
+
+    wanted(compiled) --make(), in a thread--> Made --put(), in the order of a reload--> the plane
+
+A context is made of a tls block's bytes. One that has not changed stays, and with it the sessions that are taken up
+again; connections keep the context that they began with. What does not live here: the block (config/schema/tls.py),
+handshakes (native/net).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from leafd import native_types as t
+from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls
+from leafd.errors import ConfigError
+from leafd.links.leafs import DEFAULT_TLS
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.config.tls_files import TlsOptions
+    from leafd.daemon.compiled import Compiled
+
+CLIENTS: Final = 1
+LEAFS: Final = 2
+HUBS: Final = DEFAULT_TLS
+"""Hubs that want TLS though their remote has no tls block: whom the machine trusts, is trusted."""
+REMOTES: Final = 16
+"""And on: the remotes with a block of their own."""
+
+
+class TlsPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    @staticmethod
+    def make_tls(settings: t.TlsSettings, texts: t.TlsTexts) -> int: ...
+    @staticmethod
+    def drop_tls(context: int) -> None: ...
+    async def put_tls(self, number: int, context: int) -> None: ...
+
+
+def secure_of(tls: Tls | None, context: int, *, optional: bool = False) -> t.Secure | None:
+    """How connections of a listener with this block get TLS; None: they do not."""
+    if tls is None:
+        return None
+    first, wait_ns = tls.handshake_first
+    flags = t.SecureFlag.FIRST if first else t.SecureFlag(0)
+    if optional and (not first or wait_ns):
+        flags |= t.SecureFlag.OPTIONAL
+    return t.Secure(context, int(flags), wait_ns)
+
+
+def info_of(tls: Tls | None, *, optional: bool = False) -> dict[str, Any]:
+    """What INFO says of it."""
+    if tls is None:
+        return {}
+    info = {"tls_available" if optional else "tls_required": True}
+    return info | ({"tls_verify": True} if tls.verifies else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One context that a configuration asks for. options None: the default of who dials."""
+
+    number: int
+    options: TlsOptions | None
+    client: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Contexts that the plane is to have, and those that go."""
+
+    contexts: tuple[tuple[Wanted, int], ...] = ()
+    gone: tuple[int, ...] = ()
+
+
+class Handshakes:
+    """Owner of the plane's contexts of TLS."""
+
+    def __init__(self, plane: TlsPlane) -> None:
+        self._plane = plane
+        self._there: dict[int, Wanted] = {}
+
+    def make(self, compiled: Compiled) -> Made:
+        """What is new in a configuration, made ready: for a thread of its own. Raises ConfigError."""
+        wanted = {one.number: one for one in _wanted(compiled)}
+        made: list[tuple[Wanted, int]] = []
+        try:
+            for one in wanted.values():
+                if self._there.get(one.number) != one:
+                    made.append((one, self._plane.make_tls(*_parts(one))))
+        except t.PlaneError as error:
+            self.drop(Made(tuple(made)))
+            raise ConfigError(f"tls: {error}") from error
+        gone = tuple(number for number in self._there if number not in wanted and number != HUBS)
+        return Made(tuple(made), gone)
+
+    def drop(self, made: Made) -> None:
+        """What was made is not needed after all."""
+        for _, context in made.contexts:
+            self._plane.drop_tls(context)
+
+    async def put(self, made: Made) -> None:
+        """From here on these are the contexts of new connections."""
+        for one, context in made.contexts:
+            self._there[one.number] = one
+            await self._plane.put_tls(one.number, context)
+
+    async def clear(self, made: Made) -> None:
+        """Nobody gets these any more."""
+        for number in made.gone:
+            self._there.pop(number, None)
+            await self._plane.put_tls(number, 0)
+
+    async def need_default(self) -> None:
+        """Makes the context of hubs without a block, once."""
+        if HUBS not in self._there:
+            one = Wanted(HUBS, None, client=True)
+            await self.put(Made(((one, self._plane.make_tls(*_parts(one))),)))
+
+
+def _wanted(compiled: Compiled) -> list[Wanted]:
+    config, found = compiled.config, []
+    if config.tls is not None:
+        found.append(Wanted(CLIENTS, config.tls.compiled(), client=False))
+    if config.leafnodes is not None and config.leafnodes.tls is not None and config.leaf_address() is not None:
+        found.append(Wanted(LEAFS, config.leafnodes.tls.compiled(), client=False))
+    for one in compiled.remotes:
+        if one.configured.tls is not None and one.remote.context:
+            found.append(Wanted(one.remote.context, one.configured.tls.compiled(), client=True))
+    return found
+
+
+def _parts(one: Wanted) -> tuple[t.TlsSettings, t.TlsTexts]:
+    options = one.options
+    flags = t.TlsFlag.CLIENT if one.client else t.TlsFlag(0)
+    if options is None:
+        return t.TlsSettings(int(flags | t.TlsFlag.VERIFY), timeout_ns=DEFAULT_TIMEOUT), t.TlsTexts()
+    if (not options.insecure) if one.client else options.verify:
+        flags |= t.TlsFlag.VERIFY
+    settings = t.TlsSettings(int(flags), options.min_version, min(options.rate, 0xFFFFFFFF), options.timeout_ns)
+    pairs = [text for pair in options.material.pairs for text in (pair.chain, pair.key)]
+    return settings, t.TlsTexts(
+        options.material.ca, options.cipher_suites, options.curves, options.pinned, tuple(pairs)
+    )
