@@ -7,13 +7,13 @@ system account, who are asked where these know nothing (daemon/account_book.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
-
-from leafd.records import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from leafd.config.schema.operator import Resolver as Configured
+
+
+DIGEST_SIZE: Final = 32
 
 
 class ResolverError(Exception):
@@ -26,14 +26,6 @@ class ClaimsError(Exception):
     def __init__(self, text: str, account: str = "") -> None:
         super().__init__(text)
         self.account = account
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What is known of a kept JWT without reading it again. issued_s: its iat."""
-
-    issued_s: int
-    digest: bytes
 
 
 class Resolver(Protocol):
@@ -56,8 +48,12 @@ class Resolver(Protocol):
     def delete(self, name: str) -> bool:
         """Forgets an account; False when it had none. Raises ResolverError."""
 
-    def kept(self) -> Mapping[str, Stored]:
-        """All that it has."""
+    def names(self) -> list[str]:
+        """All accounts that it has."""
+
+    def digest(self) -> bytes:
+        """What two servers compare to see whether they have the same: of each JWT the SHA-256, all combined by
+        exclusive or."""
 
 
 class Memory:
@@ -75,8 +71,11 @@ class Memory:
     def delete(self, name: str) -> bool:
         raise ResolverError("delete accounts request is not supported by this resolver")
 
-    def kept(self) -> Mapping[str, Stored]:
-        return {}
+    def names(self) -> list[str]:
+        return []
+
+    def digest(self) -> bytes:
+        return bytes(DIGEST_SIZE)
 
 
 def make_resolver(configured: Configured) -> Resolver:

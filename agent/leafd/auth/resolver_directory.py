@@ -12,18 +12,26 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from leafd.auth.jwt import TOKEN_MAX, JwtError, read
 from leafd.auth.jwt_claims import AccountClaims
 from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
-from leafd.auth.resolver import ResolverError, Stored
+from leafd.auth.resolver import DIGEST_SIZE, ResolverError
 from leafd.config.schema.operator import LIMIT_DEFAULT
+from leafd.records import dataclass
 
 _SUFFIX: Final = ".jwt"
 _DELETED: Final = ".deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is known of a kept JWT without reading it again. issued_s: its iat."""
+
+    issued_s: int
+    digest: bytes
 
 
 class Directory:
@@ -39,11 +47,17 @@ class Directory:
         self._limit = limit or (0 if full else LIMIT_DEFAULT)
         self._ttl_s = ttl_s
         self._hard_delete = hard_delete
-        self._kept: dict[str, Stored] = {}
+        self._kept: dict[str, _Stored | None] = {}
+        """None: its file has not been looked at. A start with thousands of accounts reads none of them."""
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for entry in sorted(os.scandir(self._path), key=lambda entry: entry.stat().st_mtime):
-                self._find(entry.name)
+            found = os.listdir(self._path)
+            if not full:  # what was asked for longest ago goes first
+                found.sort(key=lambda name: (self._path / name).stat().st_mtime)
+            for file in found:
+                name = file.removesuffix(_SUFFIX)
+                if file.endswith(_SUFFIX) and is_public_key(name, PREFIX_ACCOUNT):
+                    self._kept[name] = None
         except OSError as error:
             raise ResolverError(f"{path}: {error.strerror}: check the resolver's dir and its permissions") from error
 
@@ -51,12 +65,12 @@ class Directory:
     def complete(self) -> bool:
         return self._full
 
-    def _find(self, file: str) -> None:
-        name = file.removesuffix(_SUFFIX)
-        if file.endswith(_SUFFIX) and is_public_key(name, PREFIX_ACCOUNT):
+    def _stored(self, name: str) -> _Stored | None:
+        """What is known of a kept JWT, from its file the first time."""
+        if name in self._kept and self._kept[name] is None:
             token = self._read(name)
-            if token:
-                self._kept[name] = Stored(0, _digest(token))  # issued when: looked up where it matters
+            self._kept[name] = _Stored(_issued(token), _digest(token))
+        return self._kept.get(name)
 
     def _file(self, name: str) -> Path:
         if not is_public_key(name, PREFIX_ACCOUNT):
@@ -92,9 +106,7 @@ class Directory:
 
     def save(self, name: str, token: str, issued_s: int, *, newer: bool = True) -> bool:
         """Writes it, unless it is there already."""
-        known = self._kept.get(name)
-        if newer and known is not None and not known.issued_s:
-            known = Stored(_issued(self._read(name)), known.digest)
+        known = self._stored(name)
         if known is not None and ((newer and known.issued_s > issued_s) or known.digest == _digest(token)):
             return False
         if known is None and self._limit and len(self._kept) >= self._limit:
@@ -103,7 +115,7 @@ class Directory:
             self._remove(next(iter(self._kept)))
         self._write(self._file(name), token)
         self._kept.pop(name, None)
-        self._kept[name] = Stored(issued_s, _digest(token))
+        self._kept[name] = _Stored(issued_s, _digest(token))
         return True
 
     def _write(self, file: Path, token: str) -> None:
@@ -148,8 +160,15 @@ class Directory:
         self._file(name).unlink(missing_ok=True)
         self._kept.pop(name, None)
 
-    def kept(self) -> Mapping[str, Stored]:
-        return self._kept
+    def names(self) -> list[str]:
+        return sorted(self._kept)
+
+    def digest(self) -> bytes:
+        combined = 0
+        for name in list(self._kept):
+            known = self._stored(name)
+            combined ^= int.from_bytes(known.digest if known is not None else b"", "big")
+        return combined.to_bytes(DIGEST_SIZE, "big")
 
 
 def _issued(token: str) -> int:

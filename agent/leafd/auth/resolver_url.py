@@ -7,13 +7,12 @@ answers are bounded in size and time. What does not live here: whether a JWT cou
 from __future__ import annotations
 
 import http.client
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from leafd.auth.jwt import TOKEN_MAX
 from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
-from leafd.auth.resolver import ResolverError, Stored
+from leafd.auth.resolver import DIGEST_SIZE, ResolverError
 
 _OK: Final = 200
 _GONE: Final = (404, 410)
@@ -63,5 +62,8 @@ class Url:
     def delete(self, name: str) -> bool:
         raise ResolverError("delete accounts request is not supported by this resolver")
 
-    def kept(self) -> Mapping[str, Stored]:
-        return {}
+    def names(self) -> list[str]:
+        return []
+
+    def digest(self) -> bytes:
+        return bytes(DIGEST_SIZE)

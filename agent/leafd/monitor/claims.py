@@ -32,7 +32,6 @@ PACK: Final = "$SYS.REQ.CLAIMS.PACK"
 LOOKUP: Final = "$SYS.REQ.ACCOUNT.{}.CLAIMS.LOOKUP"
 RESPONDERS: Final = "responder"
 AT_WORK_MAX: Final = 2
-_DIGEST_SIZE: Final = 32
 
 
 class Book(Protocol):
@@ -116,7 +115,7 @@ class ClaimsServices:
     async def _answer(self, message: t.Message) -> None:
         subject = message.subject
         if subject == LIST:
-            self._reply(message, {"data": sorted(self._book.resolver.kept())})
+            self._reply(message, {"data": self._book.resolver.names()})
         elif subject == PACK:
             await self._pack(message)
         elif subject == DELETE:
@@ -161,10 +160,10 @@ class ClaimsServices:
 
     async def _pack(self, message: t.Message) -> None:
         """All that is kept, one account a message, then an empty one; that alone for who has the same."""
-        kept = dict(self._book.resolver.kept())
-        if message.payload != _digest(kept):
+        resolver = self._book.resolver
+        if message.payload != await self._book.aside(resolver.digest):
             pause = Pause()
-            for name in kept:
+            for name in resolver.names():
                 await pause()
                 token = await self._load(name)
                 if token:
@@ -224,7 +223,8 @@ class ClaimsServices:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._take_up, receive, done)
             with trio.move_on_after(self._book.interval_s):
-                await self._ask(PACK, _digest(self._book.resolver.kept()), heard, done)
+                digest = await self._book.aside(self._book.resolver.digest)
+                await self._ask(PACK, digest, heard, done)
             nursery.cancel_scope.cancel()
 
     async def _take_up(self, received: trio.MemoryReceiveChannel[bytes], done: trio.Event) -> None:
@@ -235,11 +235,3 @@ class ClaimsServices:
             name, _, token = payload.decode("ascii", "replace").partition("|")
             with contextlib.suppress(ClaimsError):
                 await self._book.update(token, name, newer=True)
-
-
-def _digest(kept: Any) -> bytes:
-    """What two servers compare: the digests of all JWTs, combined."""
-    combined = 0
-    for one in kept.values():
-        combined ^= int.from_bytes(one.digest, "big")
-    return combined.to_bytes(_DIGEST_SIZE, "big")
