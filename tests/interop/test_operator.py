@@ -10,6 +10,7 @@ import json
 import re
 import signal
 import time
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -314,3 +315,97 @@ def test_what_takes_a_restart(kind: str) -> None:
             assert [] == client.lines()
     with running(kind, HEAD + "accounts { A { users: [{user: a, password: a}] } }\n") as server:
         assert "Failed" in reload(server, text)
+
+
+# ---- what is told of them
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reports_know_the_jwts(kind: str) -> None:
+    """connz, accountz and varz name keys, tags and JWTs of users, accounts and operators."""
+    operator = Operator()
+    key = Key("account")
+    account = operator.account("A")
+    account.nats |= {"signing_keys": [key.public], "tags": ["site:north"]}
+    user = account.user("u", signer=key, tags=["x:y"])
+    with running(kind, HEAD + 'http: "127.0.0.1:{http_port}"\n' + operator.configuration()) as server:
+
+        def page(name: str) -> dict[str, Any]:
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/{name}", timeout=5) as found:
+                read: dict[str, Any] = json.load(found)
+                return read
+
+        assert [] == Peer(server, user).lines()
+        (connection,) = page("connz?auth=1")["connections"]
+        wanted: dict[str, Any] = {
+            "authorized_user": user.key.public,
+            "account": account.public,
+            "jwt": user.token,
+            "issuer_key": key.public,
+            "name_tag": "A",
+            "tags": ["x:y"],
+        }
+        assert wanted == {name: connection[name] for name in wanted}
+        detail = page(f"accountz?acc={account.public}")["account_detail"]
+        wanted = {"name_tag": "A", "issuer_key": operator.key.public, "tags": ["site:north"], "expired": False,
+                  "complete": True}  # fmt: skip
+        assert wanted == {name: detail[name] for name in wanted}
+        assert account.public == detail["decoded_jwt"]["sub"]
+        assert "eyJ" == detail["jwt"][:3]
+        varz = page("varz")
+        assert operator.key.public == varz["trusted_operators_claim"][0]["sub"]
+        assert varz["auth_required"]
+
+
+def test_a_bearers_jwt_is_in_no_report() -> None:
+    """Whoever has a bearer's JWT can log in with it, so that it is not shown. nats-server shows it."""
+    operator = Operator()
+    user = operator.account("A").user("u", bearer_token=True)
+    with running(LEAFD, HEAD + 'http: "127.0.0.1:{http_port}"\n' + operator.configuration()) as server:
+        assert [] == Peer(server, user).lines()
+        url = f"http://127.0.0.1:{server.ports['http_port']}/connz?auth=1"
+        with urllib.request.urlopen(url, timeout=5) as found:
+            text = found.read().decode()
+        assert user.key.public in text
+        assert user.token not in text
+        assert user.token not in server.log
+
+
+# ---- JetStream by tiers
+
+
+def answers(peer: Peer, subject: str, body: str = "") -> Any:
+    found = json.loads(peer.ask(f"$JS.API.{subject}", body)[0])
+    return found.get("error", {}).get("err_code") or found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tiers_of_jetstream(kind: str) -> None:
+    """Where limits are by number of replicas, streams of one replica have those of R1, or none at all."""
+    operator = Operator()
+    tiers = {"R1": {"disk_storage": 1000, "streams": 2, "disk_max_stream_bytes": 500}, "R3": {"disk_storage": 5000}}
+    with_r1 = operator.account("A", tiered_limits=tiers)
+    without = operator.account("B", tiered_limits={"R3": {"disk_storage": 5000}})
+    store = 'jetstream { store_dir: "{store}" }\n'
+    with running(kind, HEAD + store + operator.configuration()) as server:
+        peer = Peer(server, with_r1.user("u"))
+        found = []
+        for name, more in (
+            ("S", {"max_bytes": 400}),
+            ("TOO_LARGE", {"max_bytes": 600}),
+            ("MEMORY", {"storage": "memory"}),
+            ("T", {"max_bytes": 400}),
+            ("ONE_MORE", {"max_bytes": 100}),
+        ):
+            config = {"name": name, "subjects": [name]} | more
+            found.append(answers(peer, f"STREAM.CREATE.{name}", json.dumps(config)))
+        assert [10122, 10028, 10027] == [one for one in found if isinstance(one, int)]
+        info = answers(peer, "INFO")
+        assert (2, 800, 0) == (info["streams"], info["reserved_storage"], info["limits"]["max_storage"])
+        assert (1000, 2, 500) == tuple(
+            info["tiers"]["R1"]["limits"][name] for name in ("max_storage", "max_streams", "storage_max_stream_bytes")
+        )
+        assert (800, 0) == (info["tiers"]["R1"]["reserved_storage"], info["tiers"]["R3"]["reserved_storage"])
+        peer = Peer(server, without.user("u"))
+        assert 10120 == answers(peer, "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
+        assert {"R3"} == set(answers(peer, "INFO")["tiers"])

@@ -16,7 +16,15 @@ from typing import Any, Final
 
 from leafd.accounts.activations import activated
 from leafd.accounts.graph import GLOBAL, SYSTEM, Account, Graph, Numbers, compile_import
-from leafd.auth.jwt_claims import SERVICE, AccountBody, AccountClaims, ExportClaim, ImportClaim, JetStreamLimits
+from leafd.auth.jwt_claims import (
+    NO_LIMIT,
+    SERVICE,
+    AccountBody,
+    AccountClaims,
+    ExportClaim,
+    ImportClaim,
+    JetStreamLimits,
+)
 from leafd.auth.trust import TrustedAccount, limit
 from leafd.config.schema.accounts import AccountLimits
 from leafd.config.schema.jetstream import AccountJetStream
@@ -130,6 +138,7 @@ class ClaimedAccounts:
             mappings,
             tuple(compile_import(one, self._numbers) for one in shared),
             claims.name,
+            tuple((tier, _share(one)) for tier, one in sorted(body.limits.tiers.items())),
         )
 
     def _imports(self, name: str, body: AccountBody) -> list[str]:
@@ -190,19 +199,22 @@ def _limits(body: AccountBody) -> AccountLimits:
 
 def _jetstream(body: AccountBody) -> AccountJetStream | None:
     """The account's share, None when it has none: where neither memory nor disk is given to it."""
-    limits: JetStreamLimits | None = body.limits
-    if body.limits.tiers:
-        limits = body.limits.tiers.get(ONE_REPLICA)
-    if limits is None or not (limits.mem_storage or limits.disk_storage):
+    tiers = body.limits.tiers
+    if not any(one.mem_storage or one.disk_storage for one in tiers.values() or (body.limits,)):
         return None
+    return _share(tiers.get(ONE_REPLICA, JetStreamLimits()) if tiers else body.limits)
+
+
+def _share(limits: JetStreamLimits) -> AccountJetStream:
     return AccountJetStream.made(
         max_memory=limit(limits.mem_storage),
         max_store=limit(limits.disk_storage),
         max_streams=limit(limits.streams),
         max_consumers=limit(limits.consumer),
-        max_ack_pending=limit(limits.max_ack_pending),
-        mem_max_stream_bytes=limit(limits.mem_max_stream_bytes),
-        disk_max_stream_bytes=limit(limits.disk_max_stream_bytes),
+        # Of these, 0 is no limit either.
+        max_ack_pending=limit(limits.max_ack_pending) or NO_LIMIT,
+        mem_max_stream_bytes=limit(limits.mem_max_stream_bytes) or NO_LIMIT,
+        disk_max_stream_bytes=limit(limits.disk_max_stream_bytes) or NO_LIMIT,
         max_bytes_required=limits.max_bytes_required,
     )
 

@@ -47,6 +47,8 @@ class Account:
     mappings: tuple[tuple[str, Choices], ...] = ()
     imports: tuple[CompiledImport, ...] = ()
     label: str = ""
+    tiers: tuple[tuple[str, AccountJetStream], ...] = ()
+    """Where JetStream's limits are by number of replicas: all of them. `jetstream` is then what holds here."""
 
     @property
     def shown(self) -> str:

@@ -82,6 +82,7 @@ class Server:
         self.jetstream = self._make_jetstream() if self.compiled.serves_jetstream else None
         self.tenants = Tenants(self.plane, self.jetstream, self.about.domain, self.guard)
         self.facts = self._make_facts()
+        self._tell_of_operators()
         self.callouts: Callouts | None = None
         self.on_reload: list[Callable[[], Awaitable[None]]] = []
         self.changing = trio.Lock()
@@ -301,6 +302,12 @@ class Server:
         self.compiled, self.limits = compiled, limits
         self.facts.config, self.facts.graph, self.facts.limits = compiled.config, compiled.graph, limits
         self.facts.cluster = self.leaf_cluster
+        self._tell_of_operators()
+
+    def _tell_of_operators(self) -> None:
+        operated = self.compiled.operated
+        if operated is not None:
+            self.facts.accounts, self.facts.operators = operated.accounts, operated.operators.tokens
 
     # ---- what the rooms ask for
 

@@ -83,7 +83,7 @@ class Tenants:
         if self._jetstream is None:
             return
         share = account.jetstream
-        limits = _share_limits(share) if share is not None else None
+        limits = _share_limits(share, account.tiers) if share is not None else None
         self._jetstream.add_account(account.id, account.name, limits, enabled=share is not None, system=account.system)
         self._answer(account.id, self._wanted(account, self._jetstream))
 
@@ -136,7 +136,7 @@ class Tenants:
         self._plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
 
 
-def _share_limits(share: AccountJetStream) -> JetStreamLimits:
+def _share_limits(share: AccountJetStream, tiers: tuple[tuple[str, AccountJetStream], ...] = ()) -> JetStreamLimits:
     from leafd.jetstream.catalogue import JetStreamLimits
 
     return JetStreamLimits(
@@ -148,4 +148,5 @@ def _share_limits(share: AccountJetStream) -> JetStreamLimits:
         memory_max_stream_bytes=share.mem_max_stream_bytes,
         store_max_stream_bytes=share.disk_max_stream_bytes,
         max_bytes_required=share.max_bytes_required,
+        tiers=tuple((name, _share_limits(one)) for name, one in tiers),
     )

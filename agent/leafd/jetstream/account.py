@@ -5,13 +5,17 @@ What does not live here: limits themselves (catalogue.py), enforcing them (accou
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.jetstream.account_limits import reserved
+from leafd.jetstream.catalogue import ONE_REPLICA, JetStreamLimits
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.registry import Call, endpoint
 from leafd.jetstream.versioning import API_LEVEL
+
+NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
+"""What stands for the limits where there are tiers."""
 
 
 @endpoint("INFO", "account_info_response")
@@ -34,18 +38,28 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
         "reserved_storage": reserved(account, FILE),
         "streams": len(account.streams),
         "consumers": consumers,
-        "limits": {
-            "max_memory": limits.max_memory,
-            "max_storage": limits.max_store,
-            "max_streams": limits.max_streams,
-            "max_consumers": limits.max_consumers,
-            "max_ack_pending": limits.max_ack_pending,
-            "memory_max_stream_bytes": limits.memory_max_stream_bytes,
-            "storage_max_stream_bytes": limits.store_max_stream_bytes,
-            "max_bytes_required": limits.max_bytes_required,
-        },
     }
+    usage = dict(members)
+    members["limits"] = _shown(limits if not limits.tiers else NOTHING)
     if call.context.settings.domain:
         members["domain"] = call.context.settings.domain
     members["api"] = {"level": API_LEVEL, "total": account.api_total, "errors": account.api_errors}
+    if limits.tiers:
+        unused = dict.fromkeys(usage, 0)
+        members["tiers"] = {
+            name: (usage if name == ONE_REPLICA else unused) | {"limits": _shown(one)} for name, one in limits.tiers
+        }
     return members
+
+
+def _shown(limits: JetStreamLimits) -> dict[str, Any]:
+    return {
+        "max_memory": limits.max_memory,
+        "max_storage": limits.max_store,
+        "max_streams": limits.max_streams,
+        "max_consumers": limits.max_consumers,
+        "max_ack_pending": limits.max_ack_pending,
+        "memory_max_stream_bytes": limits.memory_max_stream_bytes,
+        "storage_max_stream_bytes": limits.store_max_stream_bytes,
+        "max_bytes_required": limits.max_bytes_required,
+    }

@@ -48,6 +48,8 @@ def check_room(
 
 def check_new_stream(account: JetStreamAccount, catalogue: Catalogue, settings: Settings, config: StreamConfig) -> None:
     """The limits that count before the configuration has been looked at: number of streams, and room."""
+    if not account.limits.applicable:
+        raise errors.NO_LIMITS.error()
     others = len((account.streams.keys() | account.restoring.keys()) - {config.name})
     if 0 < account.limits.max_streams <= others:
         raise errors.MAXIMUM_STREAMS_LIMIT.error()

@@ -22,6 +22,7 @@ from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT
 
 NO_LIMIT: Final = -1
+ONE_REPLICA: Final = "R1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,13 @@ class JetStreamLimits:
     memory_max_stream_bytes: int = NO_LIMIT
     store_max_stream_bytes: int = NO_LIMIT
     max_bytes_required: bool = False
+    tiers: tuple[tuple[str, JetStreamLimits], ...] = ()
+    """Where limits are by number of replicas: those of each. The others are then those of one replica."""
+
+    @property
+    def applicable(self) -> bool:
+        """Whether they say anything of streams with one replica, which is all there are here."""
+        return not self.tiers or any(name == ONE_REPLICA for name, _ in self.tiers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.accounts.graph import Graph
@@ -18,6 +18,9 @@ from leafd.config.schema.server import ServerConfig
 from leafd.guard import Guard
 from leafd.monitor.rooms import ClientsFacts, JetStreamFacts, LeafsFacts, PlaneFacts
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.accounts.claims import ClaimedAccounts
 
 FEATURE_FLAGS: Final = {
     "js_ack_fc_v2": False,
@@ -31,7 +34,8 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(slots=True)
 class Facts:
-    """Everything a report may look at. A reload replaces config, graph, limits and cluster."""
+    """Everything a report may look at. A reload replaces config, graph, limits, cluster, accounts
+    and operators."""
 
     server_id: str
     name: str
@@ -53,6 +57,10 @@ class Facts:
     start_ns: int = field(default_factory=time.time_ns)
     start_monotonic: float = field(default_factory=time.monotonic)
     loaded_ns: int = field(default_factory=time.time_ns)
+    accounts: ClaimedAccounts | None = None
+    """In operator mode: the JWTs behind the graph."""
+    operators: tuple[str, ...] = ()
+    """In operator mode: the operators' JWTs."""
     guard: Guard = field(default_factory=Guard)
     http_requests: dict[str, int] = field(default_factory=dict)
     turns: Callable[[], dict[str, Any]] = dict

@@ -6,6 +6,8 @@ Each is a function of the facts and the request's options, whose names are those
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -13,12 +15,13 @@ from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.auth.verdict import Called
 from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls
 from leafd.monitor import subscriptions
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.jetstream_report import totals
 from leafd.monitor.rooms import ClientFacts, LinkFacts
-from leafd.turns import Pause
+from leafd.turns import Pause, aside
 
 Options = Mapping[str, Any]
 CONNECTIONS_MAX: Final = 1024
@@ -77,7 +80,7 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
         "host": facts.host,
         "port": facts.port,
     }
-    if config.authorization or any(account.users for account in config.accounts.values()):
+    if config.operated or config.authorization or any(account.users for account in config.accounts.values()):
         report["auth_required"] = True
     if config.tls is not None:
         report |= _tls_flags(config.tls, required=not config.allow_non_tls or config.tls.handshake_first == (True, 0))
@@ -123,6 +126,9 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
     }
     if config.server_tags:
         report["tags"] = list(config.server_tags)
+    if facts.operators:
+        report["trusted_operators_jwt"] = list(facts.operators)
+        report["trusted_operators_claim"] = [decoded(token) for token in facts.operators]
     return report | _not_after(config.tls)
 
 
@@ -257,7 +263,22 @@ def _connection(row: t.ConnectionRow, client: ClientFacts, account: str, auth: b
         if client.connect.get(name):
             found[name] = client.connect[name]
     if auth:
-        found |= {"authorized_user": client.user, "account": account, "name_tag": account}
+        found |= {"authorized_user": client.user, "account": account} | _jwt(client)
+        found["name_tag"] = client.account.shown if client.account is not None else account
+    return found
+
+
+def _jwt(client: ClientFacts) -> dict[str, Any]:
+    """What a client's JWT says of it. The JWT itself is shown unless it lets in whoever has it."""
+    proof, found = client.proof, dict[str, Any]()
+    if proof is None or isinstance(proof, Called):
+        return found
+    token = client.connect.get("jwt")
+    if token and not proof.nats.bearer_token:
+        found["jwt"] = token
+    found["issuer_key"] = proof.iss
+    if proof.nats.tags:
+        found["tags"] = list(proof.nats.tags)
     return found
 
 
@@ -366,9 +387,25 @@ async def account_info(facts: Facts, name: str) -> dict[str, Any] | None:
         "leafnode_connections": sum(link.account == name for link in facts.leafs.links()),
         "client_connections": facts.clients.count(account.id),
         "subscriptions": sum(row.subscriptions for row in rows),
-        "name_tag": name,
+        "name_tag": account.shown,
     }
+    trusted = facts.accounts.trusted.get(name) if facts.accounts is not None else None
+    if facts.accounts is not None and trusted is not None and trusted.token:
+        detail |= {
+            "expired": trusted.expired(time.time()),
+            "complete": not facts.accounts.notes.get(name),
+            "jwt": trusted.token,
+            "issuer_key": trusted.claims.iss,
+            "tags": list(trusted.claims.nats.tags),
+            "decoded_jwt": await aside(len(trusted.token), decoded, trusted.token),
+        }
     return detail
+
+
+def decoded(token: str) -> Any:
+    """The claims of a JWT, which were checked before."""
+    part = token.split(".")[1]
+    return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
 
 
 async def accstatz(facts: Facts, options: Options) -> dict[str, Any]:

@@ -67,7 +67,10 @@ def test_the_tier_of_one_replica_counts() -> None:
     share = of(accounts, a).jetstream
     assert share is not None
     assert (50, 1) == (share.max_store, share.max_streams)
-    assert of(accounts, b).jetstream is None
+    assert ["R1", "R3"] == [name for name, _ in of(accounts, a).tiers]
+    other = of(accounts, b).jetstream
+    assert other is not None  # it may ask, and hears that no tier is for such streams
+    assert (0, 0) == (other.max_memory, other.max_store)
 
 
 def test_imports_with_their_names() -> None:
