@@ -317,38 +317,12 @@ const route_match_t *route_match(route_t *route, bytes_t subject) {
     return entry_fill(route, entry, subject, hash);
 }
 
-static bool any_of_kind(route_target_t *const *targets, uint32_t count, uint32_t kind_mask) {
-    for (uint32_t i = 0; i < count; i++) {
-        if ((kind_mask & (1u << targets[i]->kind)) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool route_interest(route_t *route, bytes_t subject, bytes_t group, uint32_t kind_mask) {
-    const route_match_t *match = route_match(route, subject);
-    if (group.size == 0) {
-        return any_of_kind(match->plain, match->plain_count, kind_mask);
-    }
-    for (uint32_t i = 0; i < match->group_count; i++) {
-        if (bytes_equal(match->groups[i].queue, group)) {
-            return any_of_kind(match->groups[i].members, match->groups[i].count, kind_mask);
-        }
-    }
-    return false;
-}
-
 void route_each(route_t *route, bool (*visit)(void *context, route_target_t *target), void *context) {
     (void)trie_each(route->root, visit, context);
 }
 
 uint64_t route_count(const route_t *route) {
     return route->count;
-}
-
-uint64_t route_generation(const route_t *route) {
-    return route->generation;
 }
 
 const uint64_t *route_steps(const route_t *route) {

@@ -52,12 +52,9 @@ const route_match_t *route_match(route_t *route, bytes_t subject);
 /* Is that match empty because there was no memory to find it? The message would then be lost silently.
  */
 bool route_match_failed(const route_match_t *match);
-/* Is there any target whose kind is in kind_mask (1 << kind) for this subject? group empty: plain ones only. */
-bool route_interest(route_t *route, bytes_t subject, bytes_t group, uint32_t kind_mask);
 /* Every target, in no order (bursts to a new leaf link). false from visit ends it. */
 void route_each(route_t *route, bool (*visit)(void *context, route_target_t *target), void *context);
 uint64_t route_count(const route_t *route);
-uint64_t route_generation(const route_t *route);
 /* Where what matching has cost since the domain was made can be read: nodes of the trie that were looked at, and
  * groups. What the cache knew cost nothing. */
 const uint64_t *route_steps(const route_t *route);

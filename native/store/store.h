@@ -173,8 +173,6 @@ typedef struct store_walk store_walk_t;
 store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern);
 LEAF_MUST_USE status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context);
 void store_walk_close(store_walk_t *walk); /* NULL is fine */
-/* All at once. */
-LEAF_MUST_USE status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context);
 
 /* Exact number of messages at or after `from` that match. Once a step said true, store_tally_now is right at every
  * moment until the tally is closed. */
@@ -182,8 +180,7 @@ typedef struct store_tally store_tally_t;
 store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint64_t from);
 bool store_tally_step(store_tally_t *tally, uint32_t budget);
 uint64_t store_tally_now(const store_tally_t *tally);
-void store_tally_close(store_tally_t *tally);                                   /* NULL is fine */
-uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from); /* all at once */
+void store_tally_close(store_tally_t *tally); /* NULL is fine */
 
 /* The sequence of the newest message that matches, among those at or below the `upto` of each call: none that was there
  * all the while is newer. (It may have gone since it was looked at.) Begun with zeros, ended by store_newest_end. */

@@ -352,15 +352,3 @@ void store_tally_close(store_tally_t *tally) {
     store_walk_close(tally->walk);
     free(tally);
 }
-
-uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
-    store_tally_t *tally = store_tally_open(stream, filters, from);
-    if (tally == NULL) {
-        return 0;
-    }
-    while (!store_tally_step(tally, UINT32_MAX)) {
-    }
-    uint64_t count = store_tally_now(tally);
-    store_tally_close(tally);
-    return count;
-}

@@ -361,16 +361,3 @@ void store_walk_close(store_walk_t *walk) {
         free(walk);
     }
 }
-
-status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context) {
-    store_walk_t *walk = store_walk_open(stream, pattern);
-    if (walk == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    status_t status;
-    do {
-        status = store_walk_step(walk, UINT32_MAX, visit, context);
-    } while (status == STATUS_AGAIN);
-    store_walk_close(walk);
-    return status;
-}

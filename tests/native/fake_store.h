@@ -258,7 +258,7 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint64_t *seq) {
     return STATUS_NOT_FOUND;
 }
 
-uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
+HELPER uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
     uint64_t count = 0;
     for (uint64_t seq = from > 0 ? from : 1; seq <= stream->last; seq++)
         count += fake_matches(&stream->messages[seq], filters);
@@ -305,7 +305,7 @@ HELPER int fake_subject_order(const void *left, const void *right) {
     return order != 0 ? order : (a->seq > b->seq) - (a->seq < b->seq);
 }
 
-status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context) {
+HELPER status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context) {
     filters_t filters = {.patterns = &pattern, .count = 1};
     fake_subject_t *all = malloc((stream->last + 1) * sizeof *all);
     check(all);

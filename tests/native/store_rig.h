@@ -289,4 +289,31 @@ static inline uint64_t rig_purge(store_stream_t *stream, bytes_t filter, uint64_
     return purged;
 }
 
+/* ---- what the store does in slices, all at once -------------------------------------------------------------------- */
+
+static inline uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
+    store_tally_t *tally = store_tally_open(stream, filters, from);
+    if (tally == NULL) {
+        return 0;
+    }
+    while (!store_tally_step(tally, UINT32_MAX)) {
+    }
+    uint64_t count = store_tally_now(tally);
+    store_tally_close(tally);
+    return count;
+}
+
+static inline status_t store_subjects(store_stream_t *stream, bytes_t pattern, subject_visit_t visit, void *context) {
+    store_walk_t *walk = store_walk_open(stream, pattern);
+    if (walk == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    status_t status;
+    do {
+        status = store_walk_step(walk, UINT32_MAX, visit, context);
+    } while (status == STATUS_AGAIN);
+    store_walk_close(walk);
+    return status;
+}
+
 #endif

@@ -74,7 +74,6 @@ static void compare(route_t *route, const row_t *rows, const char *subject) {
             times += in_group;
         }
         CHECK_EQ_U64(1, times);
-        CHECK(route_interest(route, text(subject), text(row->queue), 1u << 3));
     }
     for (uint32_t g = 0; g < match->group_count; g++) {
         members += match->groups[g].count;
@@ -84,8 +83,6 @@ static void compare(route_t *route, const row_t *rows, const char *subject) {
     }
     CHECK_EQ_U64(plain, match->plain_count);
     CHECK_EQ_U64(queued, members);
-    CHECK(route_interest(route, text(subject), BYTES_NONE, 1u << 3) == (plain != 0));
-    CHECK(!route_interest(route, text(subject), BYTES_NONE, 1u << 2));
 }
 
 static void duel(void) {
