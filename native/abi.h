@@ -144,11 +144,11 @@ const plane_command_row_t *plane_command_row(uint32_t index);
 const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* Commands: connections. Listening sockets and dialled sockets are made by Python and handed over. */
-/* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF [| LISTEN_SECURE]. A listener that is
- * there: arg does not count, arg2 is that of who comes from now on */
+/* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF [| LISTEN_SECURE] [| LISTEN_WEB]. A
+ * listener that is there: arg does not count, arg2 is that of who comes from now on */
 #define COMMAND_LISTEN 1
 #define COMMAND_UNLISTEN 2 /* target = listener id */
-/* arg = fd of a connected socket, arg2 = CONN_LEAF [| LISTEN_SECURE]; completion's arg = connection id */
+/* arg = fd of a connected socket, arg2 = CONN_LEAF [| LISTEN_SECURE] [| LISTEN_WEB]; completion's arg = connection id */
 #define COMMAND_ADOPT 3
 /* target = connection, body = bytes of a control frame (INFO ...\r\n, CONNECT ...\r\n) */
 #define COMMAND_SEND 4
@@ -179,6 +179,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* target = connection, body = secure_t, extra = strings: said in plain text before the handshake (INFO), said behind it
  * where it comes first, as a client: the host whose certificate is expected. EVENT_SECURED or EVENT_CLOSED follows */
 #define COMMAND_SECURE 14
+
+/* target = connection that waits behind LINE_HTTP, arg = WEB_*, arg2 = CONN_* that it is from now on, body = the answer
+ * to its request (empty: it is the answer that came). It speaks WebSocket then */
+#define COMMAND_UPGRADE 15
 
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */
@@ -268,6 +272,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CONN_CLIENT 1
 #define CONN_LEAF 2
 #define LISTEN_SECURE 256 /* nothing of it is read before its COMMAND_SECURE */
+#define LISTEN_WEB 512 /* it speaks HTTP first, LINE_HTTP */
 
 #define ACCOUNT_JETSTREAM 1 /* the account's JetStream is served here */
 #define ACCOUNT_REMOVED 4
@@ -333,6 +338,13 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define LINE_CONNECT 1 /* these are values of op_kind_t of wire/op.h */
 #define LINE_INFO 2
 #define LINE_ERR 6
+#define LINE_HTTP 64 /* the head of an HTTP request or answer, up to its empty line */
+
+#define WEB_CLIENT 1   /* we dialled */
+#define WEB_UNMASKED 2 /* the client's frames need no mask */
+#define WEB_DEFLATE 4  /* permessage-deflate */
+#define WEB_SMALL 8    /* frames of at most 4 KiB */
+#define WEB_WHOLE 16   /* but not of compressed messages */
 
 #define SECURED_RESUMED 1
 #define SECURED_PLAIN 2 /* SECURE_OPTIONAL: it speaks plain text, and there was no handshake */

@@ -56,6 +56,13 @@ class ConnKind(IntEnum):
     LEAF = abi.CONN_LEAF
 
 
+class ListenFlag(IntFlag):
+    """What comes before a connection's own protocol (LISTEN_* of abi.h)."""
+
+    SECURE = abi.LISTEN_SECURE
+    WEB = abi.LISTEN_WEB
+
+
 class CloseReason(IntEnum):
     """Why a connection ended (CLOSE_* of abi.h)."""
 
@@ -146,6 +153,17 @@ class LineKind(IntEnum):
     CONNECT = abi.LINE_CONNECT
     INFO = abi.LINE_INFO
     ERR = abi.LINE_ERR
+    HTTP = abi.LINE_HTTP
+
+
+class WebFlag(IntFlag):
+    """How a connection speaks WebSocket (WEB_* of abi.h)."""
+
+    CLIENT = abi.WEB_CLIENT
+    UNMASKED = abi.WEB_UNMASKED
+    DEFLATE = abi.WEB_DEFLATE
+    SMALL = abi.WEB_SMALL
+    WHOLE = abi.WEB_WHOLE
 
 
 class AdvisoryCode(IntEnum):

@@ -67,6 +67,10 @@ class Completion:
         self.payload = b""
 
 
+def _how(kind: t.ConnKind, secure: bool, web: bool) -> int:
+    return int(kind) | (t.ListenFlag.SECURE if secure else 0) | (t.ListenFlag.WEB if web else 0)
+
+
 class Commands(ABC):
     """Every COMMAND_* of abi.h as a method."""
 
@@ -76,10 +80,10 @@ class Commands(ABC):
 
     # ---- connections
 
-    def listen(self, listener: int, fd: int, kind: t.ConnKind, *, secure: bool = False) -> None:
+    def listen(self, listener: int, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> None:
         """Hands a listening socket over; the plane owns the fd from here on. secure: who comes is not read before
-        secure() is called for it. A listener that is there changes by this; its fd does not count then."""
-        self._submit("LISTEN", target=listener, arg=fd, arg2=int(kind) | (abi.LISTEN_SECURE if secure else 0))
+        secure() is called for it. A listener that is there changes by this; its fd does not count then. web: who comes speaks HTTP first."""
+        self._submit("LISTEN", target=listener, arg=fd, arg2=_how(kind, secure, web))
 
     async def put_tls(self, number: int, context: int) -> None:
         """Connections that come to get TLS by that number from now on get it by this context of make_tls(). 0: none."""
@@ -96,12 +100,15 @@ class Commands(ABC):
         """Stops accepting and closes the listening socket."""
         self._submit("UNLISTEN", target=listener)
 
-    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False) -> int:
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
         """Hands a connected socket over (the plane owns the fd); returns the connection id. EVENT_OPENED comes too.
-        secure: it is not read before secure() is called."""
-        arg2 = int(kind) | (abi.LISTEN_SECURE if secure else 0)
-        done = await self._request("ADOPT", "adopting a connection", arg=fd, arg2=arg2)
+        secure: it is not read before secure() is called. web: it speaks HTTP first."""
+        done = await self._request("ADOPT", "adopting a connection", arg=fd, arg2=_how(kind, secure, web))
         return done.arg
+
+    def upgrade(self, connection: int, kind: t.ConnKind, flags: t.WebFlag, answer: bytes = b"") -> None:
+        """Behind a Line of kind HTTP: answers a request, then the connection speaks WebSocket and is of that kind."""
+        self._submit("UPGRADE", target=connection, arg=int(flags), arg2=int(kind), body=answer)
 
     def send(self, connection: int, frame: bytes) -> None:
         """Queues a control frame (a whole line with CRLF)."""

@@ -45,6 +45,9 @@ from leafd.native_codes import (
     LineKind as LineKind,
 )
 from leafd.native_codes import (
+    ListenFlag as ListenFlag,
+)
+from leafd.native_codes import (
     PublishFlag as PublishFlag,
 )
 from leafd.native_codes import (
@@ -79,6 +82,9 @@ from leafd.native_codes import (
 )
 from leafd.native_codes import (
     VerdictFlag as VerdictFlag,
+)
+from leafd.native_codes import (
+    WebFlag as WebFlag,
 )
 from leafd.records import dataclass
 

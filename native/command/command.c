@@ -21,6 +21,7 @@
 #include "net/listen.h"
 #include "net/loop.h"
 #include "net/outq.h"
+#include "net/websocket.h"
 #include "plane/account.h"
 #include "plane/import.h"
 #include "plane/interest.h"
@@ -30,6 +31,7 @@
 #include "plane/protocol.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
+#include "plane/web.h"
 #include "store/store.h"
 #include "text/text.h"
 
@@ -138,6 +140,16 @@ void command_resume(plane_t *plane, const plane_command_t *command, peer_t *peer
 
 void command_close(plane_t *plane, const plane_command_t *command, peer_t *peer) {
     peer_doom(plane, peer, (uint32_t)command->arg, command_body(command));
+    command_done(plane, command, STATUS_OK);
+}
+
+_Static_assert((int)WEB_CLIENT == (int)WEBSOCKET_CLIENT && (int)WEB_UNMASKED == (int)WEBSOCKET_UNMASKED
+                   && (int)WEB_DEFLATE == (int)WEBSOCKET_DEFLATE && (int)WEB_SMALL == (int)WEBSOCKET_SMALL
+                   && (int)WEB_WHOLE == (int)WEBSOCKET_WHOLE,
+               "control's flags are the transport's");
+
+void command_upgrade(plane_t *plane, const plane_command_t *command, peer_t *peer) {
+    web_upgrade(plane, peer, (uint32_t)command->arg, (uint32_t)command->arg2, command_body(command));
     command_done(plane, command, STATUS_OK);
 }
 

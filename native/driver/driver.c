@@ -26,6 +26,7 @@
 #include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/secure.h"
+#include "plane/web.h"
 #include "driver/stats.h"
 #include "driver/tick.h"
 #include "store/record.h"
@@ -79,9 +80,11 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
 }
 
 static void closed_by_peer(plane_t *plane, peer_t *peer) {
-    bytes_t reason = secure_reason(peer);
+    bytes_t reason = secure_reason(peer), fault = web_fault(peer);
     if (reason.size != 0) {
         peer_doom_silently(plane, peer, CLOSE_TLS, reason);
+    } else if (fault.size != 0) {
+        peer_doom_silently(plane, peer, CLOSE_PROTOCOL, fault);
     } else {
         peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
     }

@@ -38,6 +38,7 @@
 #include "driver/stats.h"
 #include "plane/subscription.h"
 #include "plane/throttle.h"
+#include "plane/web.h"
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
@@ -99,6 +100,7 @@ void core_close(plane_t *plane) {
         sink_remove(plane, &account->replies);
         account_free(account);
     }
+    web_close(plane);
     held_free(&plane->deferred);
     secure_close(plane);
     table_free(&plane->peers);

@@ -219,6 +219,10 @@ status_t conn_switch(conn_t *conn, const transport_t *transport, void *state) {
     if (conn_rest(conn).size != 0 || conn->transport->pending(conn->transport_state) != 0) {
         return STATUS_INVALID;
     }
+    return conn_stack(conn, transport, state);
+}
+
+status_t conn_stack(conn_t *conn, const transport_t *transport, void *state) {
     if (outq_pending(&conn->out) != 0 || (conn->transport_wants & LOOP_WRITE) != 0) {
         return STATUS_AGAIN;
     }

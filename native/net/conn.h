@@ -71,6 +71,9 @@ void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, c
  * present one that nobody has acted on; it must not pass for input of the new one (an attacker may have put plain text
  * in front of a handshake). In both cases nothing has changed. */
 LEAF_MUST_USE status_t conn_switch(conn_t *conn, const transport_t *transport, void *state);
+/* Puts another transport on top of the present one: what that holds is input of the new one, whose state knows both.
+ * STATUS_AGAIN, nothing has changed: output waits that is to go out by the present one. */
+LEAF_MUST_USE status_t conn_stack(conn_t *conn, const transport_t *transport, void *state);
 /* Leaves the loop and closes the descriptor. Nothing is flushed: call conn_flush first when the peer is to get what is
  * queued. Input that was not read is discarded before the close, because TCP would answer it with a reset, which may
  * destroy what was just sent.

@@ -21,6 +21,7 @@
 #include "plane/pressure.h"
 #include "plane/protocol.h"
 #include "plane/subscription.h"
+#include "plane/web.h"
 
 static void leave_lists(plane_t *plane, peer_t *peer) {
     output_forget(plane, peer);
@@ -79,6 +80,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     event_post(&plane->exchange, entry);
     free(peer->farewell);
     free(peer->introduction);
+    web_farewell(peer);
     conn_close(&peer->conn, &plane->loop);
     subscription_table_free(&peer->table);
     permissions_free(peer->permissions);

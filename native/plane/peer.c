@@ -26,6 +26,7 @@
 #include "plane/refused.h"
 #include "plane/secure.h"
 #include "plane/throttle.h"
+#include "plane/web.h"
 #include "route/route.h"
 #include "wire/emit.h"
 #include "wire/op.h"
@@ -55,9 +56,28 @@ static uint32_t admitted_line_max(const plane_t *plane, const peer_t *peer) {
 
 /* What a stranger costs: one line, and what else came in the same read. */
 static void expect_greeting(plane_t *plane, peer_t *peer) {
-    uint32_t line = greeting_line_max(plane, peer);
+    uint32_t line = peer->protocol == &protocol_http ? HTTP_HEAD_MAX : greeting_line_max(plane, peer);
     wire_parser_init(&peer->parser, peer->protocol->wire, 0, line);
     peer->conn.read_max = line < CONN_SCRATCH_SIZE - GREETING_SLACK ? line + GREETING_SLACK : CONN_SCRATCH_SIZE;
+}
+
+/* The one place where control's name of a kind chooses what holds for it. */
+static const protocol_t *protocol_of(uint32_t kind) {
+    return kind == CONN_LEAF ? &protocol_leaf : &protocol_client;
+}
+
+status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind) {
+    const protocol_t *protocol = protocol_of(kind);
+    if (protocol->link && (peer->queues = calloc(OP_QUEUES_MAX, sizeof(*peer->queues))) == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    peer->kind = kind;
+    peer->protocol = protocol;
+    peer->conn.out.max_pending = plane->limits.max_pending * protocol->pending_factor;
+    expect_greeting(plane, peer);
+    peer->state = PEER_GREETING;
+    peer_want(plane, peer);
+    return STATUS_OK;
 }
 
 peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address) {
@@ -66,9 +86,8 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
         return NULL;
     }
     peer->id = plane->next_peer;
-    peer->kind = kind;
-    /* The one place where control's name of a kind chooses what holds for it. */
-    peer->protocol = kind == CONN_LEAF ? &protocol_leaf : &protocol_client;
+    peer->kind = kind & ~(uint32_t)LISTEN_WEB;
+    peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(kind);
     peer->queues = peer->protocol->link ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
     /* What control is told at the end is there from the beginning. */
     peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
@@ -101,7 +120,7 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     plane->stats.connections++;
     plane->stats.total_connections++;
     entry->event.target = peer->id;
-    entry->event.code = kind;
+    entry->event.code = peer->kind;
     entry->event.arg = listener;
     event_post(&plane->exchange, entry);
     peer_want(plane, peer);

@@ -58,8 +58,9 @@ typedef enum peer_state {
 
 typedef struct protocol protocol_t; /* protocol.h */
 typedef struct permissions permissions_t;
-typedef struct reply reply_t; /* import.h */
 typedef struct tls tls_t;     /* net/tls.h */
+typedef struct reply reply_t;         /* import.h */
+typedef struct websocket websocket_t; /* net/websocket.h */
 
 struct peer {
     conn_t conn;
@@ -113,6 +114,7 @@ struct peer {
     tls_t *tls;                  /* conn's transport, if it has TLS */
     bytes_t behind;              /* own copy: said behind its handshake, secure.c */
     int64_t secure_until_ns;     /* so long its handshake may take; 0: it is over, or there is none */
+    websocket_t *web;            /* its transport, if it speaks WebSocket */
     uint64_t publication;        /* leafs: last message that chose this peer */
     uint32_t queue_count;
     bytes_t *queues;          /* leafs: OP_QUEUES_MAX of them */
@@ -142,6 +144,8 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
 /* Of one that is new: it is not read before its SECURE. */
 void peer_hold(plane_t *plane, peer_t *peer);
 void peer_release(plane_t *plane, peer_t *peer);
+/* Of one that has spoken HTTP so far (LISTEN_WEB): it is of that kind now and says who it is. */
+LEAF_MUST_USE status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind);
 peer_t *peer_find(plane_t *plane, uint64_t id);
 /* Parses and acts on as much of input as it can; returns how much it used. */
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input);

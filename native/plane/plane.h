@@ -41,6 +41,7 @@ typedef struct peer peer_t;
 typedef struct subscription subscription_t;
 typedef struct replies replies_t; /* reply.c */
 typedef struct tls_desk tls_desk_t;
+typedef struct websocket_desk websocket_desk_t;
 
 #define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
 #define TURN_WORK 32768u
@@ -90,6 +91,7 @@ struct plane {
 
     tls_desk_t *tls;      /* NULL until the first context of TLS came */
     table_t tls_contexts; /* number > tls_context_t */
+    websocket_desk_t *web; /* NULL until the first WebSocket */
 
     js_t js;
     held_t deferred;

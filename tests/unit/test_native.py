@@ -32,6 +32,8 @@ ENUMS: list[tuple[type[IntEnum | IntFlag], str]] = [
     (t.SubscribeFlag, "SUBSCRIBE_"),
     (t.PublishFlag, "PUBLISH_"),
     (t.LineKind, "LINE_"),
+    (t.ListenFlag, "LISTEN_"),
+    (t.WebFlag, "WEB_"),
     (t.AdvisoryCode, "ADVISORY_"),
     (t.AlarmCode, "ALARM_"),
     (t.IngestCode, "INGEST_"),
