@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 10
+#define PLANE_ABI 11
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -272,7 +272,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CONN_CLIENT 1
 #define CONN_LEAF 2
 #define LISTEN_SECURE 256 /* nothing of it is read before its COMMAND_SECURE */
-#define LISTEN_WEB 512 /* it speaks HTTP first, LINE_HTTP */
+#define LISTEN_WEB 512    /* it speaks HTTP first: LINE_HTTP */
 
 #define ACCOUNT_JETSTREAM 1 /* the account's JetStream is served here */
 #define ACCOUNT_REMOVED 4

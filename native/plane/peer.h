@@ -58,7 +58,7 @@ typedef enum peer_state {
 
 typedef struct protocol protocol_t; /* protocol.h */
 typedef struct permissions permissions_t;
-typedef struct tls tls_t;     /* net/tls.h */
+typedef struct tls tls_t;             /* net/tls.h */
 typedef struct reply reply_t;         /* import.h */
 typedef struct websocket websocket_t; /* net/websocket.h */
 

@@ -89,8 +89,8 @@ struct plane {
     uint32_t leafs_hit_max;
     uint64_t random;
 
-    tls_desk_t *tls;      /* NULL until the first context of TLS came */
-    table_t tls_contexts; /* number > tls_context_t */
+    tls_desk_t *tls;       /* NULL until the first context of TLS came */
+    table_t tls_contexts;  /* number > tls_context_t */
     websocket_desk_t *web; /* NULL until the first WebSocket */
 
     js_t js;

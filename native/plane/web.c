@@ -22,7 +22,7 @@
 
 #define INFLATED_PAYLOADS 8u /* of max_payload may be in one compressed message */
 
-/* ---- the head ------------------------------------------------------------------------------------------------------ */
+/* ---- the head ---------------------------------------------------------------------------------------------------- */
 
 /* Where the empty line behind it ends; 0: it has not come. */
 static uint32_t head_end(bytes_t input) {
@@ -83,7 +83,7 @@ const protocol_t protocol_http = {.input = http_input,
                                   .credit = &credit_client,
                                   .wire = WIRE_CLIENT};
 
-/* ---- the change ---------------------------------------------------------------------------------------------------- */
+/* ---- the change -------------------------------------------------------------------------------------------------- */
 
 static bytes_t stack(plane_t *plane, peer_t *peer, uint32_t flags) {
     conn_t *conn = &peer->conn;
@@ -112,7 +112,8 @@ static bytes_t stack(plane_t *plane, peer_t *peer, uint32_t flags) {
 }
 
 void web_upgrade(plane_t *plane, peer_t *peer, uint32_t flags, uint32_t kind, bytes_t answer) {
-    if (peer->protocol != &protocol_http || peer->state != PEER_WAITING) {
+    bool known = kind == CONN_CLIENT || kind == CONN_LEAF;
+    if (!known || peer->protocol != &protocol_http || peer->state != PEER_WAITING) {
         peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("no HTTP request came before the upgrade"));
         return;
     }
@@ -128,7 +129,7 @@ void web_upgrade(plane_t *plane, peer_t *peer, uint32_t flags, uint32_t kind, by
     }
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 void web_farewell(peer_t *peer) {
     if (peer->web == NULL) {
