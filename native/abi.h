@@ -148,7 +148,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * listener that is there: arg does not count, arg2 is that of who comes from now on */
 #define COMMAND_LISTEN 1
 #define COMMAND_UNLISTEN 2 /* target = listener id */
-/* arg = fd of a connected socket, arg2 = CONN_LEAF [| LISTEN_SECURE] [| LISTEN_WEB]; completion's arg = connection id */
+/* arg = fd of a connected socket, arg2 = CONN_LEAF [| LISTEN_SECURE] [| LISTEN_WEB]; completion: arg = connection id */
 #define COMMAND_ADOPT 3
 /* target = connection, body = bytes of a control frame (INFO ...\r\n, CONNECT ...\r\n) */
 #define COMMAND_SEND 4

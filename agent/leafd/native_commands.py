@@ -82,7 +82,8 @@ class Commands(ABC):
 
     def listen(self, listener: int, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> None:
         """Hands a listening socket over; the plane owns the fd from here on. secure: who comes is not read before
-        secure() is called for it. A listener that is there changes by this; its fd does not count then. web: who comes speaks HTTP first."""
+        secure() is called for it. web: who comes speaks HTTP first. A listener that is there changes by this; its fd
+        does not count then."""
         self._submit("LISTEN", target=listener, arg=fd, arg2=_how(kind, secure, web))
 
     async def put_tls(self, number: int, context: int) -> None:
