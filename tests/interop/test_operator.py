@@ -103,6 +103,7 @@ class Cases:
         a = self.plain
         self.case("from its network", a.user("u", src=["10.0.0.0/8", "127.0.0.0/8"]), True)
         self.case("from another network", a.user("u", src=["10.0.0.0/8"]), False)
+        self.case("not through its proxy", a.user("u", proxy_required=True), False)
         self.case("as a client", a.user("u", allowed_connection_types=["STANDARD"]), True)
         self.case("as a client in small letters", a.user("u", allowed_connection_types=["standard"]), True)
         self.case("as something else", a.user("u", allowed_connection_types=["WEBSOCKET"]), False)

@@ -52,6 +52,17 @@ class ClaimedAccounts:
         self._importers: dict[str, set[str]] = {}
         self._import: ImportClaim | None = None
 
+    def weight(self, accounts: Iterable[TrustedAccount]) -> int:
+        """How much work it is to take these in: about the pairs of imports and exports that are compared."""
+        found = 0
+        for one in accounts:
+            found += len(one.claims.nats.exports) + len(one.claims.nats.mappings)
+            importers = (self.trusted.get(name) for name in self._importers.get(one.claims.sub, ()))
+            for other in (one, *(importer for importer in importers if importer is not None)):
+                imports = other.claims.nats.imports
+                found += sum(1 + len(self._exports.get(imported.account, ())) for imported in imports)
+        return found
+
     # ---- coming and changing
 
     def start(self, accounts: Iterable[TrustedAccount], awaited: Iterable[str] = ()) -> None:

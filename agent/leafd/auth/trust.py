@@ -170,6 +170,8 @@ class Trust:
 
     def _admitted(self, user: UserClaims, account: TrustedAccount, limits: Limits, kind: str, host: str) -> Proven:
         check_kind(limits, kind)
+        if limits.proxy_required:
+            raise Denied("the user has to come through a proxy")
         if is_revoked(account.claims.nats.revocations, user.sub, user.iat):
             raise Denied(REVOKED)
         check_network(limits.src, host)

@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     from leafd.daemon.server import Server
 
 LOOKUPS_MAX: Final = 64
-"""Accounts that are looked up at a time: strangers can name accounts that are none."""
+"""Accounts that other servers are asked for at a time: strangers can name accounts that are none."""
 MISSING_MAX: Final = 4096
 MISSING_S: Final = 1.0
 """How long an account that was not found is not looked for again."""
+LIGHT_MAX: Final = 500
+"""Accounts that are less work than this are taken in at once, others by the path of a reload: well below a turn."""
 EXPORTERS_MAX: Final = 256
 """Accounts that one look-up may bring along, because they are imported of."""
 AGAIN_S: Final = 5.0
@@ -59,6 +61,7 @@ class AccountBook:
         self.resolver: Resolver = make_resolver(self._configured)
         self._worker = trio.CapacityLimiter(1)
         self._looking: dict[str, trio.Event] = {}
+        self._asking = 0
         self._missing: OrderedDict[str, float] = OrderedDict()
         self._ends: list[tuple[int, str]] = []
         self.ask_others: Callable[[str], Awaitable[str]] | None = None
@@ -166,7 +169,7 @@ class AccountBook:
         if event is not None:
             await event.wait()
             return name in self.accounts.trusted
-        if self._is_missing(name) or len(self._looking) >= LOOKUPS_MAX:
+        if self._is_missing(name):
             return False
         event = self._looking[name] = trio.Event()
         try:
@@ -200,7 +203,7 @@ class AccountBook:
                 names = {one.claims.sub for one in wanted} | set(more)
                 more += [name for name in unknown([one], self.accounts.trusted) if name not in names]
         async with self._server.changing:
-            if known is None:
+            if known is None and self.accounts.weight(wanted) <= LIGHT_MAX:
                 await self._put(wanted)
             else:
                 await self._replace(wanted)
@@ -212,8 +215,12 @@ class AccountBook:
         except ResolverError as error:
             self._server.log.warning(f"Account {name} was not found: {error}")
             found = None
-        if found is None and self.ask_others is not None and self._configured.type in ("full", "cache"):
-            token = await self.ask_others(name)
+        if found is None and self.ask_others is not None and self._asking < LOOKUPS_MAX:
+            self._asking += 1
+            try:
+                token = await self.ask_others(name) if self.resolver.keeps else ""
+            finally:
+                self._asking -= 1
             if token:
                 found = await self.aside(partial(self._kept, name, token))
         return found

@@ -92,7 +92,8 @@ class Compiled:
         """By which leaf nodes log in."""
         authorization = self.config.leafnodes.authorization if self.config.leafnodes else None
         timeout_ns = authorization.timeout if authorization else AUTHENTICATION_NS
-        return LeafTerms(self.leaf_policy, self.graph, timeout_ns / SECOND)
+        own = authorization is not None and bool(authorization.users or authorization.user or authorization.nkey)
+        return LeafTerms(self.leaf_policy, self.graph, timeout_ns / SECOND, own)
 
 
 def compile_config(

@@ -18,11 +18,11 @@ from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy
 from leafd.auth.verdict import LEAF_TYPE, Refusal, Verdict, identify, judge_again, takes_time
-from leafd.daemon.clients import AUTHENTICATION_TIMEOUT, CallOut
+from leafd.daemon.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT, CallOut
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
 from leafd.guard import Guard
-from leafd.links.leaf import Later, Login
+from leafd.links.leaf import Later, Login, Refused
 from leafd.links.leafs import Link, LinkStatus
 from leafd.records import dataclass
 
@@ -33,8 +33,8 @@ class LeafLinks(Protocol):
     """What this room needs of links.leafs.Leafs."""
 
     def links(self) -> list[LinkStatus]: ...
-    def judged(self, link: Link, login: Login | None) -> None: ...
-    async def judge_again(self, judge: Callable[[dict[str, Any], Login, str], Login | None]) -> None: ...
+    def judged(self, link: Link, login: Login | Refused | None) -> None: ...
+    async def judge_again(self, judge: Callable[[dict[str, Any], Login, str], Login | Refused | None]) -> None: ...
 
 
 class LoginPlane(Protocol):
@@ -50,6 +50,8 @@ class LeafTerms:
     policy: Policy
     graph: Graph
     timeout_s: float
+    own_logins: bool = False
+    """The listener has logins of its own: whoever is one too many is told no more than that it is refused."""
 
 
 class LeafLogins:
@@ -95,7 +97,7 @@ class LeafLogins:
 
     # ---- a login
 
-    def authenticate(self, link: Link, connect: dict[str, Any], nonce: str) -> Login | Later | None:
+    def authenticate(self, link: Link, connect: dict[str, Any], nonce: str) -> Login | Refused | Later | None:
         """The verdict on a CONNECT. Later: `links.judged` will be told."""
         if self._nursery is None:
             return None
@@ -108,7 +110,7 @@ class LeafLogins:
 
     async def _authenticate_slowly(self, link: Link, connect: dict[str, Any], nonce: str) -> None:
         address, name = _host(link.peer), str(connect.get("user") or "")
-        login: Login | None = None
+        login: Login | Refused | None = None
         policy, gone = None, link.gone.is_set
         while policy is not self._terms.policy and not gone():
             # Judged again when a reload has changed who is who meanwhile.
@@ -143,13 +145,13 @@ class LeafLogins:
         finally:
             self._asked.discard(link.connection)
 
-    def _login(self, verdict: Verdict | Refusal) -> Login | None:
+    def _login(self, verdict: Verdict | Refusal) -> Login | Refused | None:
         account = _account_of(verdict, self._terms.graph)
         if isinstance(verdict, Refusal) or account is None:
             return None
         most = account.limits.max_leafnodes
         if 0 <= most <= sum(link.account == account.name for link in self.links.links()):
-            return None
+            return None if self._terms.own_logins else Refused(ACCOUNT_FULL)
         return _login_to(account, verdict)
 
     # ---- a reload
@@ -165,14 +167,16 @@ class LeafLogins:
             return
         places: dict[str, int] = {}
 
-        def judge(connect: dict[str, Any], login: Login, peer: str) -> Login | None:
+        def judge(connect: dict[str, Any], login: Login, peer: str) -> Login | Refused | None:
             verdict = judge_again(connect, before, coming.policy, LEAF_TYPE, proof=login.proof, host=_host(peer))
             account = _account_of(verdict, coming.graph)
+            if isinstance(verdict, Refusal) and login.proof is not None:
+                return Refused(verdict.text)
             if isinstance(verdict, Refusal) or account is None:
                 return None
             places[account.name] = places.get(account.name, 0) + 1
             if 0 <= account.limits.max_leafnodes < places[account.name]:
-                return None
+                return None if coming.own_logins else Refused(ACCOUNT_FULL)
             return _login_to(account, verdict)
 
         await self.links.judge_again(judge)
@@ -182,11 +186,11 @@ class LeafLogins:
         self._terms, self._coming = terms, None
         self._over.set()
 
-    def _stays(self, connect: dict[str, Any], login: Login | None, peer: str) -> bool:
+    def _stays(self, connect: dict[str, Any], login: Login | Refused | None, peer: str) -> bool:
         """Whether a login is the same after the reload that is under way, if one is."""
         if self._coming is None:
             return True
-        proof = login.proof if login is not None else None
+        proof = login.proof if isinstance(login, Login) else None
         verdict = judge_again(
             connect, self._terms.policy, self._coming.policy, LEAF_TYPE, proof=proof, host=_host(peer)
         )

@@ -113,11 +113,18 @@ class Login:
     """In operator mode: its JWT."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A login that is refused, or over, in other words than that it is wrong."""
+
+    text: str
+
+
 class Later:
     """The check takes its time: Acceptor.judged() hears of it."""
 
 
-Authenticate = Callable[[dict[str, Any], str], Login | Later | None]
+Authenticate = Callable[[dict[str, Any], str], Login | Refused | Later | None]
 """(CONNECT, nonce) -> Login, or None when the credentials are wrong."""
 
 
@@ -253,10 +260,12 @@ class Acceptor:
         login = authenticate(connect, self._nonce)
         return [] if isinstance(login, Later) else self.judged(login)
 
-    def judged(self, login: Login | None) -> list[Action]:
+    def judged(self, login: Login | Refused | None) -> list[Action]:
         """The verdict on the CONNECT, at once or later."""
         if login is None:
             return [Close("Authorization Violation", CloseReason.AUTHENTICATION)]
+        if isinstance(login, Refused):
+            return [Close(login.text, CloseReason.LIMIT)]
         return self._bind(self._connect, login)
 
     def _refusal(self, connect: dict[str, Any]) -> Close | None:

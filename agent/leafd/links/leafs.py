@@ -128,7 +128,7 @@ class Leafs:
         identity: leaf.Identity,
         log: Log,
         *,
-        authenticate: Callable[[Link, dict[str, Any], str], leaf.Login | leaf.Later | None],
+        authenticate: Callable[[Link, dict[str, Any], str], leaf.Login | leaf.Refused | leaf.Later | None],
         loop_subject: Callable[[int], str],
         nonce: Callable[[], str],
         reconnect_s: float = 1.0,
@@ -197,7 +197,9 @@ class Leafs:
 
     # ---- a reload
 
-    async def judge_again(self, judge: Callable[[dict[str, Any], leaf.Login, str], leaf.Login | None]) -> None:
+    async def judge_again(
+        self, judge: Callable[[dict[str, Any], leaf.Login, str], leaf.Login | leaf.Refused | None]
+    ) -> None:
         """Accepted links whose login no longer holds are closed; so are those that may do something else now: the
         rights of a link do not change in its life, and its leaf is back with the new ones at once."""
         pause = Pause()
@@ -207,8 +209,8 @@ class Leafs:
                 continue
             connect, login = link.machine.accepted
             now = judge(connect, login, link.peer)
-            if now is None:
-                text = "Authorization Violation"
+            if now is None or isinstance(now, leaf.Refused):
+                text = "Authorization Violation" if now is None else now.text
                 self._plane.close_connection(link.connection, text, t.CloseReason.AUTHENTICATION)
             elif now != login:
                 self._log.info(f"{link.peer} - lid:{link.connection} - Its rights have changed: it has to log in again")
@@ -277,7 +279,7 @@ class Leafs:
         self._act(link, link.machine.line(event.kind, event.payload))
         return True
 
-    def judged(self, link: Link, login: leaf.Login | None) -> None:
+    def judged(self, link: Link, login: leaf.Login | leaf.Refused | None) -> None:
         """The verdict on a login that was checked later; the link may be gone in the meantime."""
         if self._links.get(link.connection) is link and isinstance(link.machine, leaf.Acceptor):
             self._act(link, link.machine.judged(login))
