@@ -48,7 +48,7 @@ void consumer_exhaust(consumer_t *consumer, uint32_t row) {
         pending_remove(&consumer->pending, row);
     } else {
         pending_exhaust(&consumer->pending, row);
-        here->flags |= PENDING_STORED; /* it left the order, so the flush would not find it */
+        here->flags |= PENDING_STORED; /* the row left the order, where a flush would have found it */
         state_row_changed(consumer, row);
     }
     if (seq > consumer->acked_upto) consumer->acked_upto = seq;
@@ -153,7 +153,7 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
     case STATUS_OK: return FOUND;
     case STATUS_AGAIN: consumer->cursor = from; return FOUND_AGAIN;
     case STATUS_NOT_FOUND: return at_end(consumer, visible);
-    default: return FOUND_UNREADABLE; /* it is not known what is stored up to the visible end, so nothing is skipped */
+    default: return FOUND_UNREADABLE; /* what is stored up to the visible end is not known, so nothing is skipped */
     }
 }
 

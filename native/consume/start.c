@@ -68,7 +68,7 @@ void survey_end(consumer_t *consumer) {
     consumer->survey = NULL;
 }
 
-/* Without memory for the list the consumer gets everything, which is more than was asked for, never less. */
+/* Without memory for the list the consumer gets every message: more than was asked for, never less. */
 static void selection_finish(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;

@@ -169,7 +169,7 @@ void state_delete(consumer_t *consumer, bool definition_too) {
     key_make(key, consumer, 0);
     bytes_t name = bytes_of(key, 8);
     status_t status = store_record_delete_prefix(store_of(consumer), RECORD_CONSUMER_PENDING, name);
-    (void)status; /* as in record_forget; ids are never used again */
+    (void)status; /* as in record_forget; an id is never given out again */
     record_forget(store_of(consumer), RECORD_CONSUMER_STATE, name);
     if (definition_too) record_forget(store_of(consumer), RECORD_CONSUMER, name);
 }

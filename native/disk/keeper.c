@@ -268,8 +268,8 @@ static void fall_back(keeper_t *keeper) {
     keeper->applied_chain = keeper->committed_chain;
 }
 
-/* A checkpoint leaves LMDB's dirty pages in malloc's hands; they go back to the system, but not each second under load.
- */
+/* A checkpoint leaves LMDB's dirty pages in malloc's hands; they go back to the system, but not each second under
+ * load. */
 static void keeper_give_back(keeper_t *keeper) {
 #ifdef __GLIBC__
     int64_t now = thread_elapsed_ns();

@@ -103,8 +103,8 @@ void keeper_seal(keeper_t *keeper, uint64_t position);
 /* The plane has opened home again, or could not. */
 void keeper_unpark(keeper_t *keeper);
 void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint);
-/* The plane is done with the memory before position. false: the journal thread may be reading it just now; ask again.
- */
+/* The plane is done with the memory before position. false: the journal thread may be reading it just now; ask
+ * again. */
 bool keeper_free(keeper_t *keeper, uint64_t position);
 
 /* Applies the ops of one batch inside the write transaction; commits in between when a removal is large. Used by replay

@@ -3,7 +3,7 @@
  *
  *     subject transform > is it wanted (interest) > store_append > republish, held with the batch
  *
- * A stream that neither renames nor republishes has no stored_rewrite_t and pays one branch. What is published again
+ * A stream that neither renames nor republishes has no stored_rewrite_t: one branch. What is published again
  * leaves like an acknowledgement: when the message is on disk, in front of its PubAck. Order and headers are the
  * reference's (its stream.go). A subject that a transform made and that no client could publish is stored all the same,
  * and is not published again.

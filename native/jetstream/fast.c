@@ -9,13 +9,12 @@
  *      commit, commit-eob     PubAck with the batch's id and count     ends it; eob is not stored
  *      ping                   the last flow message again
  *
- *   gap or error:  gap = ok     it is told, and the batch goes on
- *                  gap = fail   it is told, and the batch ends with what there is
+ *   gap or error:  gap = ok     the client gets a gap or error message, and the batch goes on
+ *                  gap = fail   likewise, and the batch is committed with the messages before it
  *
  * Flow messages and PubAcks say what is stored, so they are held like every other acknowledgement: each is true on disk
- * when it leaves. A batch holds no messages, only where it stands; it ends after FAST_TIMEOUT_NS without a word. What
- * does not live here: checks and the append itself (publish.c: js_take). Atomic batches are another thing, and
- * refused.
+ * when it leaves. A batch holds no messages, only positions; it ends after FAST_TIMEOUT_NS without a message. What does
+ * not live here: checks and the append itself (publish.c: js_take), atomic batches, which are refused.
  */
 #include <stdlib.h>
 
@@ -59,9 +58,9 @@ typedef struct fast_batch {
     struct fast_batch *older;
     stream_t *stream;
     uint64_t hash;
-    uint64_t last_seq;   /* of the batch, as far as it came */
+    uint64_t last_seq;   /* of the batch: its last sequence so far */
     uint64_t stream_seq; /* of the last one stored */
-    uint64_t flow_seq;   /* of the batch, told in the last flow message */
+    uint64_t flow_seq;   /* of the batch: the sequence in the last flow message */
     int64_t deadline_ns;
     uint32_t every;     /* a flow message after so many */
     uint32_t every_max; /* as many as the client wants */

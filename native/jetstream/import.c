@@ -3,9 +3,9 @@
  *   STREAM_IMPORT    a run of archive entries into the open batch; its completion waits for the disk, which paces the
  *                    sender
  *
- * Messages keep sequence and stamp; what hangs on their headers (ids of the duplicate window, TTL, how far a source had
- * come) is made anew from them. What does not live here: the way out (export.c), consumers' positions (seat.c), chunks
- * and compression (Python). Reference: tests/wire/jetstream.md, "Backup".
+ * Messages keep sequence and stamp; what follows from their headers (ids of the duplicate window, TTL, the progress of
+ * sources) is made anew from them. What does not live here: making a backup (export.c), positions of consumers
+ * (seat.c), chunks and compression (Python). Reference: tests/wire/jetstream.md, "Backup".
  */
 #include "base/abi_types.h"
 #include "base/bytes.h"

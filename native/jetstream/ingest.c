@@ -44,8 +44,8 @@ struct ingest {
     sink_t *sink; /* NULL: it does not listen */
     uint32_t slot;
     bool mirror;
-    bool running;    /* false: out of step, waits for a new start */
-    uint32_t untold; /* INGEST_* of a failure that control has not heard of; 0 = none */
+    bool running;    /* false: a delivery was missing; it waits for a new start */
+    uint32_t untold; /* INGEST_* of a failure whose event found no memory; 0 = none */
     status_t untold_status;
     bytes_t consumer; /* own copies */
     bytes_t key;
@@ -292,7 +292,7 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     ingest->consumer_seq = ack.consumer_seq;
     ingest->lag = ack.pending;
     if (first) {
-        (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* news, which only the log and a state miss */
+        (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* if it is lost, only the log and a state lack it */
     }
     if (ack.stream_seq <= ingest->last_seq) {
         return;

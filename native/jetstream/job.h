@@ -15,21 +15,21 @@ typedef struct js js_t;
 typedef struct stream stream_t;
 typedef struct job job_t;
 
-/* What a step counts for in its tick. What is over with its first look is not free either: a client may ask for
- * thousands at once. */
+/* What a step counts in the work of its tick. Requests that one look answers count, too: a client may send thousands at
+ * once. */
 #define JOB_STEP 16u
-#define JOB_LAST (JOB_STEP / 2) /* the step that a job is over with */
-#define JOB_LOOK (JOB_STEP / 4) /* many subjects or messages, over at once */
+#define JOB_LAST (JOB_STEP / 2) /* the last step of a job */
+#define JOB_LOOK (JOB_STEP / 4) /* a first step over many subjects or messages, which was also the last */
 #define JOB_GLANCE 1u           /* one message, found at once */
 
 /* Work on a stream in bounded steps; the first member of a struct of the owner's. */
 struct job {
     job_t *next;
     stream_t *stream;
-    bool refusable;                     /* a client asks: may be told that there are too many */
+    bool refusable;                     /* a client asks: may be refused when there are too many */
     bool (*step)(js_t *js, job_t *job); /* true: over, and answered */
-    /* frees it. STATUS_OK: over; STATUS_NOT_FOUND: the stream goes; STATUS_FULL: too many (refusable), to be answered
- */
+    /* Frees it. STATUS_OK: it is done; STATUS_NOT_FOUND: the stream goes; STATUS_FULL: there are too many jobs
+     * (refusable ones only), which it answers. */
     void (*end)(js_t *js, job_t *job, status_t status);
 };
 void job_start(js_t *js, job_t *job); /* it may be gone when this returns */

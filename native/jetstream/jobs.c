@@ -1,11 +1,11 @@
-/* jobs.c: work on a stream that may take longer than a tick may: a table of jobs, each gone on with in bounded steps.
+/* jobs.c: work on a stream that may take longer than one tick: a queue of jobs, each of which runs in bounded steps.
  *
  *     job_start --> first step at once, if this tick has not made its share of steps --> over: done
- *                                                                                    --> into the table
- *     jobs_step, once a tick --> the oldest ones make a step each, and go to the end of the line
+ *                                                                                    --> into the queue
+ *     jobs_step, once a tick --> the oldest ones make a step each, and go to the end of the queue
  *
- * What is quick is over with its first step, as if there were no table. A job knows by itself how to answer and what to
- * free (end). Every job belongs to a stream and ends with it; none keeps a connection, only the subject to answer to.
+ * Quick work is done in its first step and never enters the queue. A job's `end` answers and frees it. Every job
+ * belongs to a stream and ends with it; none keeps a connection, only the subject to answer to.
  */
 #include "base/abi_types.h"
 #include "base/bytes.h"
@@ -18,7 +18,7 @@
 #include "text/subject.h"
 
 #define JOBS_MAX 4096u           /* of clients; control's are as many as it has commands in flight */
-#define SEARCH_TRIES 8u          /* then the newest keeps going, and there is none to show */
+#define SEARCH_TRIES 8u          /* then publishers replace the newest message faster than it is read: none is found */
 #define JOB_WORK (3u * JOB_STEP) /* in one tick, all jobs together; a step takes about a millisecond */
 
 static bool job_run(js_t *js, job_t *job) {
@@ -41,7 +41,7 @@ static void job_append(js_t *js, job_t *job) {
     js->jobs_last = job;
 }
 
-/* An account has no more than it leaves free, so that there is always room for another. */
+/* An account has at most as many jobs as it leaves free, so that there is always room for another account's. */
 static bool jobs_room(const js_t *js, const js_account_t *account) {
     return js->job_count < JOBS_MAX && account->job_count < JOBS_MAX - js->job_count;
 }
@@ -75,7 +75,7 @@ void job_start(js_t *js, job_t *job) {
 
 void jobs_step(js_t *js) {
     uint32_t left = js->job_count;
-    /* the table gets one step, however much comes in */
+    /* waiting jobs get at least one step, however many new ones came in this tick */
     js->job_work = js->job_work < JOB_WORK ? js->job_work : JOB_WORK - 1;
     while (left-- > 0 && job_turn(js)) {
         job_t *job = js->jobs;
@@ -131,14 +131,14 @@ static status_t search_last(const stream_t *stream, search_t *search, stored_mes
     }
     status = store_read(stream->store, seq, out);
     if (status == STATUS_NOT_FOUND && pattern_wildcards(search->pattern) && search->tries++ < SEARCH_TRIES) {
-        store_newest_end(&search->newest); /* it went while the others were looked at: once more */
+        store_newest_end(&search->newest); /* it was removed while the others were looked at: once more */
         return STATUS_AGAIN;
     }
     return status;
 }
 
-/* The subjects' heads say behind which message there is nothing to scan for. A wildcard's are many: they are asked only
- * when a first look found nothing, and it is less work than the scan. */
+/* The heads of the subjects say at which message the scan may end. A pattern with wildcards has many: they are read
+ * only when a first scan found nothing, and when that is less work than to scan on. */
 static status_t search_bound(const stream_t *stream, search_t *search) {
     uint64_t seq = 0;
     status_t status = search_newest(stream, search, &seq);

@@ -1,7 +1,7 @@
 /* js.h: JetStream as the plane sees it: its state, its turn, its commands, and what its targets do with a message.
  *
  *     jetstream.c  open, close, one turn                       stream.c    streams and their subjects
- *     publish.c    a message into a stream                     seat.c      consumers' seats
+ *     publish.c    a message into a stream                     seat.c      what reaches consumers
  *     append.c     its last step, for all                      stream_jobs.c  state, purge, one message
  *     fast.c       fast batches                                jobs.c      what takes longer than a tick may, in steps
  *     schedule.c   messages that are due later                 ingest.c    what mirrors and sources take in
@@ -52,7 +52,7 @@ struct js {
 
     store_t *stores[2];
     held_t held[2];         /* what waits for their batches */
-    event_entry_t *late[2]; /* completions that held.c had no memory for: none is ever lost */
+    event_entry_t *late[2]; /* completions for which held.c had no memory; they are sent all the same */
     consume_t *consume;     /* NULL: there is no JetStream */
     table_t streams;        /* id > stream_t */
     job_t *jobs;            /* jobs.c: oldest first */

@@ -108,7 +108,7 @@ void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const re
 
 /* ---- headers ----------------------------------------------------------------------------------------------------- */
 
-/* Where the reference looks for each: of several refusals the first one is told. */
+/* The order in which the reference looks for each: of several refusals the publisher gets the first one. */
 typedef enum refusal_rank {
     RANK_ATOMIC = 0,
     RANK_COUNTER,
@@ -123,7 +123,7 @@ typedef enum refusal_rank {
 typedef struct intake {
     append_t append;
     bool has_subject_seq_subject;
-    uint32_t ttl_size; /* of the header's value that ttl_text stands for, 0 = as it came */
+    uint32_t ttl_size; /* of ttl_text, which replaces the header's value; 0 = the value stays */
     uint8_t ttl_text[20];
     bool scheduling; /* there are headers of schedules */
     schedule_order_t order;

@@ -127,7 +127,7 @@ static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes
     if ((stream->config.flags & STREAM_ALLOW_SCHEDULES) == 0) {
         return &refused_off;
     }
-    /* One that is gone by now is ended already. */
+    /* A schedule that no longer exists has ended already. */
     if (store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last) == STATUS_OK
         && schedule_field(last.header, NAME("Schedule")).size == 0) {
         return &refused_scheduler;

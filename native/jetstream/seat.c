@@ -1,5 +1,4 @@
-/* seat.c: consumers' seats: the subjects that reach a consumer, and the commands that make and end
- * one.
+/* seat.c: the seat of a consumer (consumer_seat_t): the subjects that reach it, and the commands that make and end one.
  *
  *   $JS.API.CONSUMER.MSG.NEXT.<s>.<c> --> consumer_pull          $JS.FC.<s>.<c>.<id> --> consumer_flow_reply
  *   $JS.ACK.<s>.<c>.<5 numbers> (and the v2 form) --> consumer_ack, its answer held until the batch is on disk
@@ -201,7 +200,7 @@ static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id) {
     definition_key(key, stream_id, consumer_id);
     if (store_record_delete(js->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)))
         != STATUS_OK) {
-        /* The definition stays until the next start, where its consumer is idle and goes again. */
+        /* The definition stays until the next start. Its consumer is idle then, and is removed again. */
         js->more = true;
     }
     event_entry_t *entry = seat->farewell;

@@ -1,6 +1,7 @@
-/* stream.h: a stream and its consumers' seats, as the commands of control define them.
+/* stream.h: a stream and the seats of its consumers, as the commands of control define them. A seat is what JetStream
+ * keeps of a consumer beside the consumer itself: the targets by which messages reach it.
  *
- * The store keeps its messages, consume/ decides about deliveries; what is here are the subjects that lead to them.
+ * The store keeps the messages, consume/ decides about deliveries.
  */
 #ifndef LEAFD_JETSTREAM_STREAM_H
 #define LEAFD_JETSTREAM_STREAM_H
@@ -21,8 +22,8 @@ typedef struct js js_t;
 typedef struct stream stream_t;
 typedef struct stored_rewrite stored_rewrite_t; /* append.c */
 
-/* One consumer's targets. NULL: it does not listen there. Owned by its stream's list; consumer_owner() of consume/
- * points here. */
+/* One consumer's targets. NULL: it has no such subject. Owned by its stream's list; consumer_owner() of consume/ points
+ * here. */
 typedef struct consumer_seat {
     consumer_t *consumer;
     stream_t *stream;
@@ -30,7 +31,7 @@ typedef struct consumer_seat {
     sink_t *next;   /* $JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer> */
     sink_t *ack[2]; /* v1, v2 */
     sink_t *flow[2];
-    event_entry_t *farewell; /* what control is told when it goes by itself: there from the beginning */
+    event_entry_t *farewell; /* EVENT_CONSUMER_GONE, made with the seat, so that it cannot fail */
     struct consumer_seat *next_seat;
 } consumer_seat_t;
 
@@ -48,7 +49,7 @@ struct stream {
     uint32_t subject_count;
     stored_rewrite_t *rewrite; /* NULL: stored under the subject it came with, not published again */
     sink_t *direct[2];         /* $JS.API.DIRECT.GET.<stream> and .> */
-    int64_t quiet_until_ns;    /* loaded at the start: its consumers are still on their way */
+    int64_t quiet_until_ns;    /* loaded at start: until then its consumers may not be loaded yet */
     uint32_t fast_count;       /* open fast batches, fast.c */
     consumer_seat_t *seats;
     uint32_t seat_count;

@@ -3,9 +3,9 @@
  * they are over.
  *
  * As of when: a purge takes what was there when it began. A state has the counters of the moment when it was asked for;
- * behind them, each deleted sequence and each subject is as it was when the listing came to it, and what lived through
- * all of it is there exactly once. So on a stream that rests the three agree; the reference takes them one after the
- * other, too, only faster.
+ * behind them, each deleted sequence and each subject is as it was when the listing came to it, and what existed
+ * throughout is listed exactly once. So on a stream that nobody writes to the three agree. The reference takes them one
+ * after the other, too, but faster.
  *
  * What does not live here: commands that make and end streams (stream.c), direct gets (direct.c).
  */

@@ -342,8 +342,8 @@ static delivered_t look_over(plane_t *plane, const other_sides_t *others, accoun
     return found;
 }
 
-/* The match is read to its end before another domain is asked: that might be this one again, and its memory used anew.
- */
+/* The match is read to its end before another domain is asked: that might be this one again, and its memory used
+ * anew. */
 static delivered_t look_in(plane_t *plane, account_t *account, bytes_t subject, bytes_t group, follow_t follow,
                            uint32_t depth) {
     const route_match_t *match = route_match(account->route, subject);

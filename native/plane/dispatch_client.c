@@ -55,8 +55,8 @@ static void introduce_again(plane_t *plane, peer_t *peer, const op_t *op) {
     }
 }
 
-/* CONNECT goes to control. Any other verb, too, but stays in the input: with no_auth_user it is run after the verdict.
- */
+/* CONNECT goes to control. Any other verb, too, but stays in the input: with no_auth_user it is run after the
+ * verdict. */
 static bool client_greet(plane_t *plane, peer_t *peer, const op_t *op) {
     line_event(plane, peer, op);
     return op->kind == OP_CONNECT;
@@ -66,8 +66,8 @@ static bool client_greets(plane_t *plane, peer_t *peer, uint8_t first) {
     if (first == 'C' || first == 'c') {
         return true;
     }
-    /* Control refuses it, or, where nobody has to log in, admits it; then the line is read under the rules of a client.
-     */
+    /* Control refuses it, or, where nobody has to log in, admits it; then the line is read under the rules of a
+     * client. */
     client_greet(plane, peer, &(op_t){.kind = OP_NONE});
     return false;
 }

@@ -169,8 +169,8 @@ void peer_chores(plane_t *plane, peer_t *peer); /* pings, deadlines, expiry */
 void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver);
 void peer_wait(plane_t *plane, peer_t *peer); /* there is no memory for its input: it is not read for a moment */
 void peer_unstall(plane_t *plane);            /* those whose moment is over */
-/* It introduces itself anew: entry, its CONNECT, goes to control when its subscriptions are gone. It waits meanwhile.
- */
+/* It introduces itself anew: entry, its CONNECT, goes to control when its subscriptions are gone. It waits
+ * meanwhile. */
 void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry);
 void peer_sweep_begin(plane_t *plane);        /* of a turn: who was leaving goes on with it */
 void peer_sweep(plane_t *plane);              /* closes what is doomed */

@@ -28,7 +28,6 @@ typedef struct route_target {
     uint32_t slot;   /* route's */
 } route_target_t;
 
-#define ROUTE_MATCH_MAX 65536 /* targets of one publish; more is refused at subscribe time by plane's limits */
 
 typedef struct route_group { /* the members of one queue group that match */
     bytes_t queue;
@@ -49,8 +48,7 @@ LEAF_MUST_USE status_t route_add(route_t *route, route_target_t *target, bytes_t
 void route_remove(route_t *route, route_target_t *target);
 /* Matches a literal subject ('*' and '>' in it are ordinary tokens). Never NULL. */
 const route_match_t *route_match(route_t *route, bytes_t subject);
-/* Is that match empty because there was no memory to find it? The message would then be lost silently.
- */
+/* Is that match empty because there was no memory to find it? The message would then be lost silently. */
 bool route_match_failed(const route_match_t *match);
 /* Every target, in no order (bursts to a new leaf link). false from visit ends it. */
 void route_each(route_t *route, bool (*visit)(void *context, route_target_t *target), void *context);

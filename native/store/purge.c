@@ -51,8 +51,8 @@ static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
     return STATUS_OK;
 }
 
-/* May another one go? Only a `keep` needs the number of those that match; one subject is through when its head says so.
- */
+/* May another one go? Only a `keep` needs the number of those that match; one subject is through when its head says
+ * so. */
 static bool goes_on(store_stream_t *stream, const store_purge_t *purge, bool literal) {
     head_t head;
     if (purge->keep > 0 && store_tally_now(purge->tally) <= purge->keep) {

@@ -36,8 +36,8 @@ static status_t found_take(found_t *found, uint64_t seq, bytes_t key, bytes_t va
     return found->sound ? STATUS_OK : STATUS_CORRUPT;
 }
 
-/* A link that a deletion left. Its checksum is looked at, so that a flipped bit cannot make a message vanish silently.
- */
+/* A link that a deletion left. Its checksum is looked at, so that a flipped bit cannot make a message vanish
+ * silently. */
 static bool is_link(bytes_t key, bytes_t value) {
     return value.size > VALUE_CRC_SIZE && (value.at[VALUE_CRC_SIZE] & MESSAGE_GONE) != 0 && value_sound(key, value);
 }

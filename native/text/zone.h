@@ -9,8 +9,8 @@
 
 typedef struct zone zone_t;
 
-/* Reads a file, so not for the hot path. The caller frees. NULL: no such zone (or no memory). "UTC" needs no database.
- */
+/* Reads a file, so not for the hot path. The caller frees. NULL: no such zone (or no memory). "UTC" needs no
+ * database. */
 zone_t *zone_open(bytes_t name);
 void zone_close(zone_t *zone); /* NULL is allowed */
 /* Seconds east of UTC at that moment (Unix seconds). NULL is UTC. */

@@ -23,7 +23,6 @@
 
 #define SID_MAX 64
 #define WORDS_MAX (OP_QUEUES_MAX + 5)
-#define DIGITS_MAX 9
 #define SIZE_INVALID UINT32_MAX
 #define STEP 16
 

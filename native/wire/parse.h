@@ -30,8 +30,8 @@ typedef struct wire_parser {
     uint32_t max_payload;
     uint32_t max_control_line;
     uint32_t searched; /* bytes of the unfinished line that were searched, so that a slow peer costs no second search */
-    /* WIRE_MORE: at least this many bytes in all before it is worth calling again; MAX_PAYLOAD: as many were announced
- */
+    /* WIRE_MORE: at least this many bytes in all before it is worth calling again; MAX_PAYLOAD: as many were
+     * announced */
     uint32_t need;
     bool headers; /* HPUB/HMSG allowed: off for a client until its CONNECT says so, on for a leaf */
 } wire_parser_t;

@@ -289,7 +289,7 @@ static inline uint64_t rig_purge(store_stream_t *stream, bytes_t filter, uint64_
     return purged;
 }
 
-/* ---- what the store does in slices, all at once -------------------------------------------------------------------- */
+/* ---- what the store does in slices, all at once ------------------------------------------------------------------ */
 
 static inline uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
     store_tally_t *tally = store_tally_open(stream, filters, from);
