@@ -28,7 +28,6 @@ typedef struct route_target {
     uint32_t slot;   /* route's */
 } route_target_t;
 
-
 typedef struct route_group { /* the members of one queue group that match */
     bytes_t queue;
     route_target_t *const *members;
