@@ -11,6 +11,8 @@ import contextlib
 import json
 import socket
 import ssl
+import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -216,4 +218,200 @@ def test_a_leaf_link_is_encrypted_at_both_ends(kinds: tuple[str, str], files: Fi
     """Messages pass both ways over a link whose both ends show certificates, whoever is at the other end."""
     with linked(kinds, files) as (hub, leaf):
         asyncio.run(crosses(hub, leaf))
+        asyncio.run(crosses(leaf, hub))
+
+
+@contextlib.contextmanager
+def serving_first(kind: str, files: Files, more: str, rest: str = "") -> Iterator[servers.Server]:
+    """A server that may say nothing before a handshake, so that its log tells when it is there."""
+    values = {"cert": files.server.certificate, "key": files.server.key, "ca": files.authority.certificate}
+    with tempfile.TemporaryDirectory(prefix="leafd-test-") as directory:
+        server = servers.make(kind, SERVER, Path(directory), **values, more=more, rest=rest)
+        (server.directory / "server.conf").write_text(server.configuration)
+        with (server.directory / "log").open("ab") as output:
+            words = [*servers.command(kind), "-c", str(server.directory / "server.conf")]
+            server.process = subprocess.Popen(words, stdout=output, stderr=output, cwd=server.directory)
+        try:
+            wait_for(server, "Server is ready")
+            yield server
+        finally:
+            server.stop()
+
+
+def shaken(sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+    """The same connection with TLS."""
+    return context.wrap_socket(sock, server_hostname="localhost")
+
+
+def ping(sock: socket.socket) -> None:
+    """Logs in and is answered."""
+    sock.sendall(b'CONNECT {"verbose":false}\r\nPING\r\n')
+    found = b""
+    while b"PONG\r\n" not in found:
+        part = sock.recv(4096)
+        assert part, found
+        found += part
+
+
+def log_in(server: servers.Server, context: ssl.SSLContext) -> None:
+    """All of it: INFO, handshake, CONNECT and the answer to a PING."""
+    with plain(server) as sock:
+        info_of(sock)
+        with shaken(sock, context) as safe:
+            ping(safe)
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_the_handshake_may_come_first(kind: str, files: Files) -> None:
+    """With handshake_first nothing is said in plain text; INFO comes behind the handshake."""
+    with serving_first(kind, files, "handshake_first: true") as server:
+        with plain(server) as sock:
+            sock.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                sock.recv(1)
+        with shaken(plain(server), files.trusting()) as sock:
+            assert info_of(sock)["tls_required"]
+            ping(sock)
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+@pytest.mark.parametrize("word", ["auto", '"300ms"'])
+def test_who_does_not_begin_hears_info_after_a_while(kind: str, word: str, files: Files) -> None:
+    """With a wait, both kinds of clients get in: who begins at once, and who waits for INFO."""
+    with serving_first(kind, files, f"handshake_first: {word}") as server:
+        with shaken(plain(server), files.trusting()) as sock:
+            assert info_of(sock)["tls_required"]
+            ping(sock)
+        began = time.monotonic()
+        with plain(server) as sock:
+            assert info_of(sock)["tls_required"]
+            assert time.monotonic() - began > (0.04 if word == "auto" else 0.25)
+            with shaken(sock, files.trusting()) as safe:
+                ping(safe)
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_plain_text_is_taken_where_it_is_allowed(kind: str, files: Files) -> None:
+    """With allow_non_tls the first byte decides, and INFO says that TLS is there."""
+    with serving(kind, files, rest="allow_non_tls: true") as server:
+        with plain(server) as sock:
+            info = info_of(sock)
+            assert info["tls_available"] and "tls_required" not in info
+            ping(sock)
+        with plain(server) as sock:
+            info_of(sock)
+            with shaken(sock, files.trusting()) as safe:
+                ping(safe)
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_an_old_version_is_refused(kind: str, files: Files) -> None:
+    """min_version 1.3 leaves out who knows 1.2 at most."""
+    old = files.trusting()
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with serving(kind, files) as server, plain(server) as sock:
+        info_of(sock)
+        with shaken(sock, old) as safe:
+            assert "TLSv1.2" == safe.version()
+            ping(safe)
+    with serving(kind, files, more='min_version: "1.3"') as server, plain(server) as sock:
+        info_of(sock)
+        with pytest.raises(ssl.SSLError):
+            shaken(sock, old)
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_only_pinned_certificates_get_in(kind: str, files: Files) -> None:
+    """A certificate that is trusted and not pinned ends the connection; the log says so."""
+    pinned = f'verify: true, pinned_certs: ["{files.client.pin}"]'
+    with serving(kind, files, more=pinned) as server:
+        log_in(server, files.trusting(showing=files.client))
+        with pytest.raises((AssertionError, OSError)):
+            log_in(server, files.trusting(showing=files.server))
+        assert "TLS handshake error" in wait_for(server, "not pinned")
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_an_expired_certificate_is_told_in_one_line(kind: str, files: Files) -> None:
+    """A client's certificate that has expired: refused, and the log names the reason."""
+    expired = files.authority.issue("expired", times=("20200101000000Z", "20210131123456Z"))
+    with serving(kind, files, more="verify: true") as server:
+        with pytest.raises((AssertionError, OSError)):
+            log_in(server, files.trusting(showing=expired))
+        line = wait_for(server, "expired")
+        assert "TLS handshake error" in line
+        if kind == servers.LEAFD:
+            assert "CN=expired" in line and "2021-01-31 12:34:56 UTC" in line
+
+
+def test_an_expired_certificate_of_our_own_is_named(files: Files) -> None:
+    """When a peer refuses our certificate since it has expired, our log says that it has, and since when."""
+    expired = files.authority.issue("old", times=("20200101000000Z", "20210131123456Z"))
+    with serving(servers.LEAFD, files, shown=expired) as server:
+        with pytest.raises(ssl.SSLError):
+            log_in(server, files.trusting())
+        line = wait_for(server, "our certificate has expired")
+        assert "TLS handshake error" in line and "2021-01-31 12:34:56 UTC" in line
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_more_handshakes_than_allowed_in_a_second_are_told_so(kind: str, files: Files) -> None:
+    """connection_rate_limit: who comes too many is told in plain text, and closed."""
+    with serving(kind, files, more="connection_rate_limit: 3") as server:
+        time.sleep(1.1)
+        outcomes = []
+        for _ in range(8):
+            sock = plain(server)
+            info_of(sock)
+            try:
+                shaken(sock, files.trusting()).close()
+                outcomes.append(True)
+            except (ssl.SSLError, OSError):
+                outcomes.append(False)
+        assert 2 <= sum(outcomes) <= 6, outcomes
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_the_name_that_is_asked_for_chooses_the_certificate(kind: str, files: Files) -> None:
+    """Of several certificates the client gets the one for the name it asks for (SNI); without a fit, the first."""
+    other = files.authority.issue("other", names="DNS:other.example")
+    pairs = "".join(f'{{ cert_file: "{one.certificate}", key_file: "{one.key}" }}\n' for one in (files.server, other))
+    text = f'listen: "127.0.0.1:{{port}}"\ntls {{ certs: [ {pairs} ] }}\n'
+    with servers.running(kind, text.replace("{{", "{").replace("}}", "}")) as server:
+        for name in ("localhost", "other.example"):
+            with plain(server) as sock:
+                info_of(sock)
+                with files.trusting().wrap_socket(sock, server_hostname=name) as safe:
+                    ping(safe)
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_a_session_is_taken_up_again(kind: str, files: Files) -> None:
+    """A client that comes back with its ticket is spared the certificates, also where it has to show one."""
+    context = files.trusting(showing=files.client)
+    with serving(kind, files, more="verify: true") as server:
+        session = None
+        for again in (False, True):
+            sock = plain(server)
+            info_of(sock)
+            with context.wrap_socket(sock, server_hostname="localhost", session=session) as safe:
+                ping(safe)
+                assert again == safe.session_reused
+                session = safe.session
+
+
+@pytest.mark.parametrize("kinds", LINE_UPS, ids=lambda kinds: f"{kinds[0]}-{kinds[1]}")
+def test_a_link_s_handshake_may_come_first(kinds: tuple[str, str], files: Files) -> None:
+    """handshake_first at both ends of a link: the hub says nothing in plain text."""
+    with linked(kinds, files, "handshake_first: true", "handshake_first: true") as (hub, leaf):
+        asyncio.run(crosses(leaf, hub))
+
+
+def test_a_hub_with_another_name_is_refused(files: Files) -> None:
+    """A remote that is dialled by a name takes only a certificate of that name; insecure takes any."""
+    odd = Files(files.authority, files.authority.issue("odd", names="DNS:elsewhere.example"), files.client)
+    with linked((servers.LEAFD, servers.LEAFD), odd) as (_, leaf):
+        line = wait_for(leaf, "Error trying to connect as leafnode")
+        assert "it is not of localhost" in line and "CN=odd" in line
+    with linked((servers.LEAFD, servers.LEAFD), odd, leaf_more="insecure: true") as (hub, leaf):
         asyncio.run(crosses(leaf, hub))
