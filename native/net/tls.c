@@ -141,11 +141,12 @@ static status_t open_receive(tls_t *tls, int fd, uint8_t *to, size_t room, size_
     }
     status_t kept = tls_input_end(tls);
     status_t pushed = tls_output_push(tls, fd);
+    tls->broken = tls->broken || kept != STATUS_OK || pushed != STATUS_OK;
     *got = total;
     if (total != 0) {
         return STATUS_OK; /* how it ends is told when this has been acted on */
     }
-    return tls->broken || kept != STATUS_OK || pushed != STATUS_OK ? STATUS_CLOSED : STATUS_AGAIN;
+    return tls->broken ? STATUS_CLOSED : STATUS_AGAIN;
 }
 
 typedef struct text_left {

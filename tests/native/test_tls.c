@@ -1,0 +1,448 @@
+/* test_tls.c: TLS over socket pairs: what passes, what a handshake may cost, what is said when it fails. */
+
+#include "tls_rig.h"
+#include "test.h"
+
+#define ROOM (256u * 1024u)
+#define LONG_TEXT 300000u
+
+static tls_desk_t *desk;
+static tls_pem_t pem;
+static int64_t now_ns = NS_PER_SECOND;
+
+typedef struct end {
+    tls_t *tls;
+    int fd;
+    bool closed;
+    uint32_t size; /* received */
+    uint8_t *at;
+} end_t;
+
+typedef struct ends {
+    tls_context_t *server_context;
+    tls_context_t *client_context;
+    end_t server;
+    end_t client;
+    int relay[2]; /* with a relay: the far ends of both */
+} ends_t;
+
+static void make_pair(int pair[2]) {
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
+}
+
+static void start_end(end_t *end, tls_context_t *context, int fd, const tls_wish_t *wish) {
+    *end = (end_t){.fd = fd, .tls = tls_new(desk, context, wish), .at = malloc(2 * LONG_TEXT)};
+    CHECK(end->tls != NULL && end->at != NULL);
+}
+
+static void start_with(ends_t *ends, tls_context_t *server, tls_context_t *client, const char *name, bool relay) {
+    int near[2], far[2];
+    *ends = (ends_t){.server_context = server, .client_context = client, .relay = {-1, -1}};
+    CHECK(server != NULL && client != NULL);
+    make_pair(near);
+    if (relay) {
+        make_pair(far);
+        ends->relay[0] = near[1];
+        ends->relay[1] = far[1];
+    }
+    start_end(&ends->server, server, near[0], &(tls_wish_t){.flags = SECURE_FIRST});
+    start_end(&ends->client, client, relay ? far[0] : near[1],
+              &(tls_wish_t){.name = bytes_of(name, (uint32_t)strlen(name))});
+}
+
+static void start(ends_t *ends, bool relay) {
+    start_with(ends, tls_rig_context(&pem, 0, NULL, 0), tls_rig_context(&pem, TLS_CLIENT | TLS_VERIFY, NULL, 0),
+               TLS_RIG_NAME, relay);
+}
+
+static void stop_end(end_t *end) {
+    transport_tls.close(end->tls, end->fd);
+    close(end->fd);
+    free(end->at);
+}
+
+static void stop(ends_t *ends) {
+    stop_end(&ends->server);
+    stop_end(&ends->client);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (ends->relay[i] >= 0) close(ends->relay[i]);
+    }
+    tls_context_release(ends->server_context);
+    tls_context_release(ends->client_context);
+    CHECK_EQ_U64(0, tls_desk_shaking(desk));
+}
+
+static void receive(end_t *end) {
+    size_t got = 0;
+    status_t status =
+        end->closed ? STATUS_CLOSED
+                    : transport_tls.receive(end->tls, end->fd, end->at + end->size, 2 * LONG_TEXT - end->size, &got);
+    CHECK(status != STATUS_OK || got != 0);
+    end->size += (uint32_t)got;
+    end->closed = status == STATUS_CLOSED;
+}
+
+static size_t send_text(end_t *end, const void *at, size_t size) {
+    struct iovec text = {.iov_base = (void *)(uintptr_t)at, .iov_len = size};
+    size_t taken = 0;
+    status_t status = transport_tls.send(end->tls, end->fd, &text, size != 0, &taken);
+    end->closed = end->closed || status == STATUS_CLOSED;
+    return taken;
+}
+
+/* One byte each way, or what there is room for. */
+static void relay(ends_t *ends, size_t most) {
+    for (uint32_t i = 0; i < 2 && ends->relay[0] >= 0; i++) {
+        uint8_t some[4096];
+        ssize_t size = read(ends->relay[i], some, most < sizeof some ? most : sizeof some);
+        if (size > 0) CHECK_EQ_I64(size, write(ends->relay[1 - i], some, (size_t)size));
+    }
+}
+
+/* Turns, as the loop makes them. */
+static void turn(ends_t *ends, size_t relayed) {
+    tls_desk_turn(desk, now_ns);
+    relay(ends, relayed);
+    send_text(&ends->client, NULL, 0);
+    receive(&ends->server);
+    send_text(&ends->server, NULL, 0);
+    receive(&ends->client);
+}
+
+static bool both(const ends_t *ends, tls_outcome_t outcome) {
+    return tls_outcome(ends->server.tls) == outcome && tls_outcome(ends->client.tls) == outcome;
+}
+
+static void shake(ends_t *ends, size_t relayed) {
+    for (uint32_t i = 0; i < 20000 && !both(ends, TLS_OPEN) && !ends->server.closed; i++) turn(ends, relayed);
+    if (!both(ends, TLS_OPEN)) {
+        FAIL("no handshake: %.*s / %.*s", (int)tls_reason(ends->server.tls).size,
+             (const char *)tls_reason(ends->server.tls).at, (int)tls_reason(ends->client.tls).size,
+             (const char *)tls_reason(ends->client.tls).at);
+    }
+}
+
+/* ---- what passes ------------------------------------------------------------------------------------------------- */
+
+static void pass(ends_t *ends, end_t *from, end_t *to, const uint8_t *text, uint32_t size, size_t relayed) {
+    size_t sent = 0;
+    to->size = 0;
+    for (uint32_t i = 0; i < 2000000 && to->size < size; i++) {
+        if (sent < size) sent += send_text(from, text + sent, size - sent);
+        turn(ends, relayed);
+    }
+    CHECK_BYTES(text, size, to->at, to->size);
+}
+
+static void text_passes_both_ways(void) {
+    ends_t ends;
+    uint8_t *text = malloc(LONG_TEXT);
+    CHECK(text != NULL);
+    for (uint32_t i = 0; i < LONG_TEXT; i++) text[i] = (uint8_t)(i * 31 + i / 251);
+    start(&ends, false);
+    shake(&ends, SIZE_MAX);
+    const uint32_t sizes[] = {1, 2, 16383, 16384, 16385, LONG_TEXT};
+    for (uint32_t i = 0; i < 6; i++) {
+        pass(&ends, &ends.server, &ends.client, text, sizes[i], SIZE_MAX);
+        pass(&ends, &ends.client, &ends.server, text, sizes[i], SIZE_MAX);
+    }
+    free(text);
+    stop(&ends);
+}
+
+static void bytes_may_come_one_by_one(void) {
+    ends_t ends;
+    start(&ends, true);
+    shake(&ends, 1);
+    pass(&ends, &ends.server, &ends.client, (const uint8_t *)"INFO {}\r\n", 9, 1);
+    pass(&ends, &ends.client, &ends.server, (const uint8_t *)"CONNECT {}\r\nPING\r\n", 18, 1);
+    stop(&ends);
+}
+
+static void little_room_loses_nothing(void) {
+    ends_t ends;
+    uint8_t text[5000];
+    for (uint32_t i = 0; i < sizeof text; i++) text[i] = (uint8_t)(i % 253);
+    start(&ends, false);
+    shake(&ends, SIZE_MAX);
+    for (uint32_t i = 0; i < 50; i++) CHECK_EQ_U64(100, send_text(&ends.client, text + 100 * i, 100));
+    for (uint32_t i = 0; i < 5000 && ends.server.size < sizeof text; i++) {
+        size_t got = 0;
+        status_t status =
+            transport_tls.receive(ends.server.tls, ends.server.fd, ends.server.at + ends.server.size, 7, &got);
+        CHECK(status == STATUS_OK || status == STATUS_AGAIN);
+        ends.server.size += (uint32_t)got;
+    }
+    CHECK_BYTES(text, sizeof text, ends.server.at, ends.server.size);
+    CHECK_EQ_U64(0, transport_tls.pending(ends.server.tls));
+    stop(&ends);
+}
+
+static void the_end_is_seen_behind_the_last_byte(void) {
+    ends_t ends;
+    start(&ends, false);
+    shake(&ends, SIZE_MAX);
+    ends.server.size = 0;
+    CHECK_EQ_U64(4, send_text(&ends.client, "last", 4));
+    transport_tls.close(ends.client.tls, ends.client.fd);
+    receive(&ends.server);
+    CHECK_BYTES("last", 4, ends.server.at, ends.server.size);
+    CHECK(!ends.server.closed);
+    CHECK(transport_tls.pending(ends.server.tls) != 0);
+    receive(&ends.server);
+    CHECK(ends.server.closed);
+    ends.client.tls = tls_new(desk, ends.client_context, &(tls_wish_t){.flags = 0});
+    stop(&ends);
+}
+
+static void a_session_is_taken_up_again(void) {
+    ends_t first, second;
+    tls_facts_t facts;
+    start(&first, false);
+    shake(&first, SIZE_MAX);
+    turn(&first, SIZE_MAX); /* the ticket comes behind the handshake */
+    tls_facts(first.client.tls, &facts);
+    CHECK(!facts.resumed && facts.version == 0x0304 && facts.certificate.size != 0);
+    uint64_t full = facts.bytes_in + facts.bytes_out;
+    tls_facts_free(&facts);
+    stop_end(&first.server);
+    stop_end(&first.client);
+    start_with(&second, first.server_context, first.client_context, TLS_RIG_NAME, false);
+    shake(&second, SIZE_MAX);
+    tls_facts(second.client.tls, &facts);
+    CHECK(facts.resumed && facts.bytes_in + facts.bytes_out < full);
+    tls_facts_free(&facts);
+    stop(&second);
+}
+
+/* ---- what does not ------------------------------------------------------------------------------------------------- */
+
+static void fails(tls_context_t *server, tls_context_t *client, const char *name, bool at_server, const char *why) {
+    ends_t ends;
+    start_with(&ends, server, client, name, false);
+    for (uint32_t i = 0; i < 20; i++) turn(&ends, SIZE_MAX);
+    bytes_t reason = tls_reason(at_server ? ends.server.tls : ends.client.tls);
+    char text[TLS_REASON_SIZE + 1] = "";
+    memcpy(text, reason.at, reason.size);
+    if (strstr(text, why) == NULL) FAIL("expected \"%s\" in \"%s\"", why, text);
+    CHECK(at_server ? ends.server.closed : ends.client.closed);
+    stop(&ends);
+}
+
+static void a_failure_is_told_in_one_line(void) {
+    static const char no_pin[] = "0000000000000000000000000000000000000000000000000000000000000000";
+    tls_pem_t other, expired;
+    tls_rig_certificate(&other, 300);
+    tls_rig_certificate(&expired, -30);
+    fails(tls_rig_context(&pem, 0, NULL, 0), tls_rig_context(&pem, TLS_CLIENT | TLS_VERIFY, NULL, 0), "else.example",
+          false, "it is not of else.example (CN=rig, valid from");
+    fails(tls_rig_context(&pem, 0, NULL, 0), tls_rig_context(&other, TLS_CLIENT | TLS_VERIFY, NULL, 0), TLS_RIG_NAME,
+          false, "self-signed certificate");
+    fails(tls_rig_context(&expired, 0, NULL, 0), tls_rig_context(&expired, TLS_CLIENT | TLS_VERIFY, NULL, 0),
+          TLS_RIG_NAME, false, "certificate has expired (CN=rig, valid from");
+    fails(tls_rig_context(&expired, 0, NULL, 0), tls_rig_context(&expired, TLS_CLIENT | TLS_VERIFY, NULL, 0),
+          TLS_RIG_NAME, true, "our certificate has expired (CN=rig, valid from");
+    fails(tls_rig_context(&pem, TLS_VERIFY, no_pin, 0), tls_rig_context(&pem, TLS_CLIENT, NULL, 0), TLS_RIG_NAME, true,
+          "certificate not pinned");
+    fails(tls_rig_context(&pem, TLS_VERIFY, NULL, 0), tls_rig_context(&other, TLS_CLIENT, NULL, 0), TLS_RIG_NAME, true,
+          "the peer's certificate is refused");
+}
+
+static void what_is_no_handshake_costs_nothing(void) {
+    static const char *const begins[] = {"CONNECT {}\r\n", "GET / HTTP/1.1\r\n", "\x16\x05garbage",
+                                         "\x16\x03\x01\xff\xff...", "\x16\x03\x01\x00\x00..."};
+    for (uint32_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+        ends_t ends;
+        start(&ends, false);
+        size_t size = i == 4 ? 7 : strlen(begins[i]);
+        CHECK_EQ_I64(size, write(ends.client.fd, begins[i], size));
+        receive(&ends.server);
+        CHECK(ends.server.closed);
+        CHECK_EQ_I64(TLS_FAILED, tls_outcome(ends.server.tls));
+        CHECK(tls_reason(ends.server.tls).size != 0);
+        CHECK_EQ_U64(0, tls_desk_shaking(desk));
+        stop(&ends);
+    }
+}
+
+static void half_a_record_waits_without_a_seat(void) {
+    ends_t ends;
+    start(&ends, false);
+    static const uint8_t half[] = {0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc};
+    for (uint32_t i = 0; i < sizeof half; i++) {
+        CHECK_EQ_I64(1, write(ends.client.fd, half + i, 1));
+        receive(&ends.server);
+        CHECK(!ends.server.closed);
+        CHECK_EQ_U64(0, tls_desk_shaking(desk));
+    }
+    CHECK_EQ_I64(LOOP_READ, transport_tls.wanted(ends.server.tls));
+    tls_give_up(ends.server.tls);
+    CHECK_EQ_I64(TLS_FAILED, tls_outcome(ends.server.tls));
+    stop(&ends);
+}
+
+/* ---- raw clients --------------------------------------------------------------------------------------------------- */
+
+static SSL *raw_client(SSL_CTX **context, int version, int fd) {
+    *context = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_max_proto_version(*context, version);
+    SSL *ssl = SSL_new(*context);
+    SSL_set_fd(ssl, fd);
+    SSL_set_connect_state(ssl);
+    return ssl;
+}
+
+static void a_renegotiation_is_refused(void) {
+    ends_t ends;
+    SSL_CTX *context;
+    start(&ends, false);
+    SSL *ssl = raw_client(&context, TLS1_2_VERSION, ends.client.fd);
+    for (uint32_t i = 0; i < 20 && SSL_do_handshake(ssl) != 1; i++) {
+        tls_desk_turn(desk, now_ns);
+        receive(&ends.server);
+    }
+    CHECK_EQ_I64(TLS_OPEN, tls_outcome(ends.server.tls));
+    CHECK_EQ_I64(1, SSL_renegotiate(ssl));
+    bool again = false;
+    for (uint32_t i = 0; i < 20 && !again; i++) {
+        again = SSL_do_handshake(ssl) == 1;
+        receive(&ends.server);
+        CHECK_EQ_U64(0, tls_desk_shaking(desk));
+    }
+    CHECK(!again || !SSL_renegotiate_pending(ssl));
+    tls_facts_t facts;
+    tls_facts(ends.server.tls, &facts);
+    CHECK_EQ_U64(0x0303, facts.version);
+    tls_facts_free(&facts);
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+    stop(&ends);
+}
+
+static void updates_of_keys_that_nobody_reads_are_bounded(void) {
+    ends_t ends;
+    SSL_CTX *context;
+    start(&ends, false);
+    SSL *ssl = raw_client(&context, TLS1_3_VERSION, ends.client.fd);
+    for (uint32_t i = 0; i < 20 && SSL_do_handshake(ssl) != 1; i++) {
+        tls_desk_turn(desk, now_ns);
+        receive(&ends.server);
+    }
+    receive(&ends.server);
+    CHECK_EQ_I64(TLS_OPEN, tls_outcome(ends.server.tls));
+    for (uint32_t i = 0; i < 100000 && !ends.server.closed; i++) {
+        if (SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED) == 1) (void)SSL_write(ssl, "x", 1);
+        ends.server.size = 0;
+        receive(&ends.server);
+    }
+    CHECK(ends.server.closed);
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+    stop(&ends);
+}
+
+/* ---- many ---------------------------------------------------------------------------------------------------------- */
+
+/* Clients that say hello and nothing more. */
+static void greet(ends_t *ends, tls_context_t *server, tls_context_t *client) {
+    start_with(ends, server, client, TLS_RIG_NAME, false);
+    tls_desk_turn(desk, now_ns);
+    send_text(&ends->client, NULL, 0);
+    tls_give_up(ends->client.tls); /* it needs no seat any more */
+}
+
+static void handshakes_of_one_turn_take_a_bounded_time(void) {
+    enum { MANY = 200 };
+    static ends_t ends[MANY];
+    tls_context_t *server = tls_rig_context(&pem, 0, NULL, 0);
+    tls_context_t *client = tls_rig_context(&pem, TLS_CLIENT | TLS_VERIFY, NULL, 0);
+    for (uint32_t i = 0; i < MANY; i++) greet(&ends[i], server, client);
+    uint32_t turns = 0, seated = 0;
+    for (; turns < 2 * MANY && seated < MANY; turns++) {
+        uint32_t before = seated;
+        tls_desk_turn(desk, now_ns);
+        int64_t began_ns = clock_mono_ns();
+        /* As the loop does: those whose hello waits are ready, the others are not. */
+        for (uint32_t i = before; i < MANY; i++) receive(&ends[i].server);
+        CHECK(clock_mono_ns() - began_ns < 500 * NS_PER_MS);
+        seated = tls_desk_shaking(desk);
+        CHECK(seated > before);
+    }
+    CHECK(turns > 1 && seated == MANY);
+    for (uint32_t i = 0; i < MANY; i++) {
+        stop_end(&ends[i].server);
+        stop_end(&ends[i].client);
+    }
+    tls_context_release(server);
+    tls_context_release(client);
+    CHECK_EQ_U64(0, tls_desk_shaking(desk));
+}
+
+static void a_silent_one_gives_its_seat_to_a_new_one(void) {
+    enum { MANY = TLS_SHAKING_MAX + 2 };
+    static ends_t ends[MANY];
+    tls_context_t *server = tls_rig_context(&pem, 0, NULL, 0);
+    tls_context_t *client = tls_rig_context(&pem, TLS_CLIENT | TLS_VERIFY, NULL, 0);
+    for (uint32_t i = 0; i < MANY; i++) greet(&ends[i], server, client);
+    for (uint32_t i = 0; i < TLS_SHAKING_MAX; i++) {
+        tls_desk_turn(desk, now_ns);
+        receive(&ends[i].server);
+    }
+    CHECK_EQ_U64(TLS_SHAKING_MAX, tls_desk_shaking(desk));
+    receive(&ends[TLS_SHAKING_MAX].server);
+    CHECK_EQ_U64(TLS_SHAKING_MAX, tls_desk_shaking(desk));
+    CHECK_EQ_I64(TLS_GOING, tls_outcome(ends[0].server.tls));
+    now_ns += TLS_PATIENCE_NS;
+    tls_desk_turn(desk, now_ns);
+    receive(&ends[TLS_SHAKING_MAX].server);
+    CHECK_EQ_I64(TLS_FAILED, tls_outcome(ends[0].server.tls));
+    CHECK_EQ_I64(TLS_GOING, tls_outcome(ends[1].server.tls));
+    CHECK_EQ_U64(TLS_SHAKING_MAX, tls_desk_shaking(desk));
+    for (uint32_t i = 0; i < MANY; i++) {
+        stop_end(&ends[i].server);
+        stop_end(&ends[i].client);
+    }
+    tls_context_release(server);
+    tls_context_release(client);
+}
+
+static void too_many_in_a_second_are_told_in_plain_text(void) {
+    ends_t ends[2];
+    tls_context_t *server = tls_rig_context(&pem, 0, NULL, 1);
+    tls_context_t *client = tls_rig_context(&pem, TLS_CLIENT, NULL, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        greet(&ends[i], server, client);
+        tls_desk_turn(desk, now_ns);
+        receive(&ends[i].server);
+    }
+    CHECK(!tls_throttled(ends[0].server.tls));
+    CHECK(tls_throttled(ends[1].server.tls));
+    CHECK_EQ_U64(5, send_text(&ends[1].server, "-ERR\n", 5));
+    for (uint32_t i = 0; i < 2; i++) {
+        stop_end(&ends[i].server);
+        stop_end(&ends[i].client);
+    }
+    tls_context_release(server);
+    tls_context_release(client);
+}
+
+int main(void) {
+    signal(SIGPIPE, SIG_IGN); /* the raw clients write with write() */
+    if (tls_desk_open(&desk) != STATUS_OK) return 1;
+    tls_rig_certificate(&pem, 300);
+    RUN("text of any size passes both ways", text_passes_both_ways);
+    RUN("bytes may come one by one, of the handshake too", bytes_may_come_one_by_one);
+    RUN("a reader with little room loses nothing", little_room_loses_nothing);
+    RUN("the end of a connection is seen behind its last byte", the_end_is_seen_behind_the_last_byte);
+    RUN("a session is taken up again with fewer bytes", a_session_is_taken_up_again);
+    RUN("why a handshake failed is told in one line", a_failure_is_told_in_one_line);
+    RUN("what does not begin as a handshake is refused before OpenSSL sees it", what_is_no_handshake_costs_nothing);
+    RUN("half a first record takes no seat", half_a_record_waits_without_a_seat);
+    RUN("a renegotiation is refused", a_renegotiation_is_refused);
+    RUN("updates of keys whose answers nobody reads end the connection", updates_of_keys_that_nobody_reads_are_bounded);
+    RUN("the handshakes of one turn take a bounded time", handshakes_of_one_turn_take_a_bounded_time);
+    RUN("who is silent gives its seat to a new one", a_silent_one_gives_its_seat_to_a_new_one);
+    RUN("who comes beyond the rate is told so in plain text", too_many_in_a_second_are_told_in_plain_text);
+    tls_desk_close(desk);
+    return TEST_RESULT();
+}
