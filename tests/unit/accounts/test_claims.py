@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from leafd.accounts.claims import ClaimedAccounts, unknown
 from leafd.accounts.graph import Account, Numbers
+from leafd.auth.jwt import JwtError
 from leafd.auth.operators import read_account
 from leafd.auth.trust import TrustedAccount
 
@@ -189,3 +192,66 @@ def test_a_broken_account_has_nothing() -> None:
     assert of(accounts, a).jetstream is None
     assert [] == imports(accounts, b)
     assert any("allowed by the operator" in note for note in accounts.notes[a.public])
+
+
+# ---- whatever a JWT says
+
+SUBJECTS = st.sampled_from(
+    ["a", "a.b", "a.*", "a.>", ">", "*", "a.$1", "$1.$2", "{{wildcard(1)}}", "{{partition(3,1)}}", "a..b", "", " ",
+     "a b", "$SYS.>", "$JS.API.>", "*.*", "a.{{random(", "$99", "x" * 300, "\u00e9", "\ud800"]
+)  # fmt: skip
+NUMBERS = st.sampled_from([-(1 << 63), -5, -1, 0, 1, 2, 50, 100, 101, 1 << 32, (1 << 63) - 1])
+
+
+def drawn(operator: Operator, names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    accounts = st.sampled_from([*names, "", "A"])
+    kinds = st.sampled_from(["stream", "service", "other", ""])
+    exports = st.fixed_dictionaries(
+        {"subject": SUBJECTS, "type": kinds},
+        optional={
+            "account_token_position": NUMBERS,
+            "token_req": st.booleans(),
+            "response_type": st.sampled_from(["Singleton", "Stream", "Chunked", "x"]),
+            "response_threshold": NUMBERS,
+        },
+    )
+    imports = st.fixed_dictionaries(
+        {"subject": SUBJECTS, "type": kinds, "account": accounts},
+        optional={"to": SUBJECTS, "local_subject": SUBJECTS, "share": st.booleans(), "token": st.just("e.y.J")},
+    )
+    weighted = st.lists(st.fixed_dictionaries({"subject": SUBJECTS, "weight": NUMBERS}), max_size=3)
+    permissions = st.fixed_dictionaries({}, optional={"pub": st.just({"allow": ["a b c", ""]}), "resp": st.just({})})
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "exports": st.lists(exports, max_size=4),
+            "imports": st.lists(imports, max_size=4),
+            "mappings": st.dictionaries(SUBJECTS.filter(str.isascii), weighted, max_size=3),
+            "default_permissions": permissions,
+            "limits": st.dictionaries(st.sampled_from(["conn", "leaf", "subs", "payload", "disk_storage"]), NUMBERS),
+        },
+    )
+
+
+WORLD = Operator()
+TWO = [WORLD.account("A"), WORLD.account("B")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.tuples(*(drawn(WORLD, [one.public for one in TWO]) for _ in TWO)))
+def test_any_two_accounts_come_to_a_graph(bodies: tuple[dict[str, Any], ...]) -> None:
+    """Whatever two accounts claim of themselves and of each other, both are in the graph, or their JWT is refused: the
+    others are never lost by it."""
+    for account, body in zip(TWO, bodies, strict=True):
+        account.nats = body
+    accounts = ClaimedAccounts(Numbers(), system=WORLD.system.public, jetstream=True)
+    accounts.start([trusted(WORLD.system)])
+    for one in TWO:
+        try:
+            found = trusted(one)
+        except JwtError:
+            continue
+        accounts.put([found])
+        assert of(accounts, one).label == one.name
+    for name in list(accounts.trusted):
+        assert accounts.changed([accounts.trusted[name]]).graph.by_name == accounts.graph.by_name
