@@ -409,3 +409,64 @@ def test_a_box_with_a_cache_asks_its_hub(hub_kind: str, tmp_path: Path) -> None:
             box.stop()
             box.start()
             assert [] == Peer(box, user).lines()
+
+
+@both
+def test_an_activation_ends_at_its_second(kind: str) -> None:
+    """What is imported by an activation can be had until its time is over, or it is revoked by the exporter."""
+    operator = Operator()
+    exporter = operator.account("E").export("svc", token_req=True)
+    importer = operator.account("I")
+    end = int(time.time()) + 5
+    importer.imported(exporter, "svc", token=exporter.activation(importer, "svc", "service", exp=end))
+    later = operator.account("L")
+    later.imported(exporter, "svc", token=exporter.activation(later, "svc", "service"))
+    with running(kind, full(operator)) as server:
+        system = Peer(server, operator.system.user("s"))
+        for one in (exporter, importer, later):
+            push(system, one)
+        service, client, other = (Peer(server, one.user("u")) for one in (exporter, importer, later))
+        service.say("SUB svc 1")
+        assert [[], [], []] == [service.lines(), client.lines(), other.lines()]
+
+        def reaches(peer: Peer) -> bool:
+            peer.say("PUB svc 2\r\nhi")
+            assert [] == peer.lines()
+            return any("svc 1 " in line for line in service.lines())
+
+        assert [True, True] == [reaches(client), reaches(other)]
+        while time.time() < end + 1.2:
+            time.sleep(0.1)
+        assert [False, True] == [reaches(client), reaches(other)]
+        exporter.nats["exports"][0]["revocations"] = {later.public: int(time.time())}
+        assert updated(exporter) == push(system, exporter)
+        assert not reaches(other)
+
+
+@pytest.mark.parametrize("hub_kind", [LEAFD, REFERENCE])
+def test_two_full_resolvers_come_to_have_the_same(hub_kind: str, tmp_path: Path) -> None:
+    """A box with a full resolver learns from its hub what it missed while it was away, and what is pushed while it is
+    there."""
+    operator = Operator()
+    early, late = operator.account("early"), operator.account("late")
+    creds = operator.system.user("box").creds(tmp_path / "box.creds")
+    with running(hub_kind, full(operator) + 'leafnodes { listen: "127.0.0.1:{leaf_port}" }\n') as hub:
+        system = Peer(hub, operator.system.user("s"))
+        push(system, early)
+        configuration = linked(operator, hub, creds).replace("type: cache", 'type: full, interval: "1s"')
+        with running(LEAFD, configuration) as box:
+
+            def has(account: Account) -> bool:
+                deadline = time.monotonic() + 15
+                while not (box.directory / "jwt" / f"{account.public}.jwt").exists():
+                    if time.monotonic() > deadline:
+                        return False
+                    time.sleep(0.1)
+                return True
+
+            assert has(early), box.log
+            system.say(
+                "SUB _INBOX.all 1", f"PUB $SYS.REQ.CLAIMS.UPDATE _INBOX.all {len(late.token())}\r\n{late.token()}"
+            )
+            assert has(late), box.log
+            assert [] == Peer(box, late.user("u")).lines()
