@@ -37,6 +37,17 @@ typedef enum status {
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
+/* Encryption at rest: what the operator gave. Only plane_open looks at it. */
+#define CIPHER_CHACHA 1
+#define CIPHER_AES 2
+typedef struct plane_keys {
+    const uint8_t *key;
+    const uint8_t *previous; /* what the store may still be encrypted with */
+    uint32_t key_size;
+    uint32_t previous_size; /* 0: none */
+    uint32_t cipher;
+} plane_keys_t;
+
 typedef struct plane_limits {
     uint64_t max_file_store;   /* bytes of streams on disk; the map's size follows */
     uint64_t max_memory_store; /* bytes of memory streams */
@@ -56,10 +67,10 @@ typedef struct plane_limits {
 
 uint32_t plane_abi(void);
 /* Opens the store (replays the journal), makes the rings; starts no thread of its own but the store's. directory: the
- * JetStream store directory (may be NULL without jetstream). On failure NULL and a text in reason (what, where, what to
- * do) and *status. */
-plane_t *plane_open(const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason,
-                    int32_t *status);
+ * JetStream store directory (may be NULL without jetstream). keys: NULL = the store is not encrypted. On failure NULL
+ * and a text in reason (what, where, what to do) and *status. */
+plane_t *plane_open(const plane_limits_t *limits, const plane_keys_t *keys, const char *directory,
+                    const char *memory_directory, char *reason, int32_t *status);
 /* Starts the plane thread. */
 int32_t plane_start(plane_t *plane);
 /* Closes listeners and connections, makes everything appended durable, checkpoints, ends the threads. Returns when

@@ -197,6 +197,13 @@ class Query(IntEnum):
     START_TIME = abi.QUERY_START_TIME
 
 
+class Cipher(IntEnum):
+    """How the store is encrypted (CIPHER_* of abi.h)."""
+
+    CHACHA = abi.CIPHER_CHACHA
+    AES = abi.CIPHER_AES
+
+
 class Record(IntEnum):
     """Kinds of stored records (RECORD_* of abi.h)."""
 

@@ -23,6 +23,23 @@ Strings = Mapping[str, Text | Iterable[Text]]
 NO_STRINGS: Final[Strings] = {}
 
 
+# ---- keys
+
+
+class PackedKeys:
+    """plane_keys_t and what it points to, until it is cleansed."""
+
+    def __init__(self, keys: t.StoreKeys) -> None:
+        self._held = [ffi.new("uint8_t[]", text) for text in (keys.key, keys.previous)]
+        key, previous = self._held
+        self.cell = ffi.new("plane_keys_t *", (key, previous, len(keys.key), len(keys.previous), keys.cipher))
+
+    def cleanse(self) -> None:
+        """Overwrites the copies."""
+        for held in self._held:
+            ffi.buffer(held)[:] = bytes(len(held))
+
+
 # ---- strings
 
 

@@ -26,6 +26,7 @@ from leafd.native import command_rows, ffi, layout
 from leafd.native_commands import Commands, Completion
 from leafd.native_packing import (
     NO_STRINGS,
+    PackedKeys,
     Strings,
     body_of,
     how_many,
@@ -64,7 +65,12 @@ class Plane(Commands):
 
     @classmethod
     def open(
-        cls, limits: t.Limits, directory: Path | None, memory_directory: Path | None, guard: Guard | None = None
+        cls,
+        limits: t.Limits,
+        directory: Path | None,
+        memory_directory: Path | None,
+        guard: Guard | None = None,
+        keys: t.StoreKeys | None = None,
     ) -> Plane:
         """Opens the store and makes the rings. Raises PlaneError with a text for the operator."""
         if lib.plane_abi() != PLANE_ABI:
@@ -76,9 +82,15 @@ class Plane(Commands):
         cell = ffi.new("plane_limits_t *")
         for one in fields(limits):
             setattr(cell, one.name, getattr(limits, one.name))
+        held = PackedKeys(keys) if keys is not None else None
+        given = held.cell if held is not None else ffi.NULL
         where = ffi.NULL if directory is None else ffi.new("char[]", bytes(directory))
         memory = ffi.NULL if memory_directory is None else ffi.new("char[]", bytes(memory_directory))
-        handle = lib.plane_open(cell, where, memory, reason, status)
+        try:
+            handle = lib.plane_open(cell, given, where, memory, reason, status)
+        finally:
+            if held is not None:
+                held.cleanse()
         if handle == ffi.NULL:
             raise PlaneError(int(status[0]), ffi.string(reason).decode("utf-8", "replace"))
         return cls(handle, guard, limits.memory_limit)

@@ -1,5 +1,8 @@
-/* clockwork.c: see clockwork.h. Pure: moments and records in, ages out. */
+/* clockwork.c: see clockwork.h. Pure but for clockwork_boot: moments and records in, ages out. */
 #include "disk/clockwork.h"
+
+#include <fcntl.h>
+#include <unistd.h>
 
 void clockwork_open(clockwork_t *clock, const uint8_t boot[BOOT_ID_SIZE]) {
     *clock = (clockwork_t){.age = NS_PER_SECOND}; /* 0 would look like "never" */
@@ -49,4 +52,26 @@ int64_t clockwork_advance(clockwork_t *clock, moment_t now) {
     clock->mono = now.mono_ns;
     clock->wall = now.wall_ns;
     return step;
+}
+
+static int hex(uint8_t c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+void clockwork_boot(uint8_t out[BOOT_ID_SIZE]) {
+    uint8_t text[64];
+    memset(out, 0, BOOT_ID_SIZE);
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, text, sizeof text) : 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    uint32_t digits = 0;
+    for (ssize_t i = 0; i < size && digits < 2 * BOOT_ID_SIZE; i++) {
+        int digit = hex(text[i]);
+        if (digit >= 0) {
+            out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | digit);
+            digits++;
+        }
+    }
 }

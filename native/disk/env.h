@@ -25,9 +25,10 @@ typedef struct env_usage {
     uint64_t free_bytes; /* known only after env_usage_exact */
 } env_usage_t;
 
-/* sealer: NULL = none; the caller's, until env_close. */
-LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool memory, const sealer_t *sealer,
-                                env_t **out, char *reason, size_t reason_size);
+LEAF_MUST_USE status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason,
+                                size_t reason_size);
+/* From now on entries but those of META are sealed. sealer: NULL = none; the caller's, until env_close. */
+void env_seal(env_t *env, const sealer_t *sealer);
 void env_close(env_t *env);
 
 /* A write to its first pages that fails ends LMDB's work: reads go on in the snapshot that is there, writes are
@@ -45,16 +46,23 @@ void env_forget(env_t *env);
 LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key.
  * One cursor for each database, kept between calls. Messages: only those of the stream that key begins with are sure to
- * be found. */
+ * be found. The order is home's, and with a sealer that is not the order of keys with a text (entry.h): there `key` is
+ * one as env_home_key gives it. An entry that does not open: an empty value, and its key is not known. */
 LEAF_MUST_USE status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
+
+/* A key as home orders it; in room, or the key itself. */
+bytes_t env_home_key(const env_t *env, store_db_t db, bytes_t key, store_key_t *room);
+/* Are texts in keys hidden? */
+bool env_hides(const env_t *env);
 
 /* ---- keeper thread (and the opening thread before it) ------------------------------------------------------------ */
 LEAF_MUST_USE status_t env_write_begin(env_t *env);
 LEAF_MUST_USE status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value);
 LEAF_MUST_USE status_t env_write_delete(env_t *env, store_db_t db, bytes_t key);
-/* Deletes at most `limit` entries of [from, to); *done counts them; STATUS_AGAIN: there are more. */
+/* Deletes at most `limit` entries of [from, to); *done counts them; STATUS_AGAIN: there are more. Neither ends within a
+ * text. */
 LEAF_MUST_USE status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit,
                                               uint64_t *done);
 /* The value lives until the next call of this or the next write. */

@@ -1,6 +1,7 @@
 /* keys.c: builds and takes apart what keys.h draws. No input can make these read outside what they were given. */
 #include "disk/keys.h"
 
+#include "base/abi_types.h"
 #include "base/check.h"
 #include "base/crc.h"
 
@@ -85,6 +86,16 @@ void key_record(store_key_t *key, uint32_t kind, bytes_t record_key) {
         memcpy(key->at + 1, record_key.at, record_key.size);
     }
     key->size = 1 + record_key.size;
+}
+
+uint32_t key_numbers(store_db_t db, bytes_t key) {
+    uint32_t numbers = key.size;
+    if (db == DB_HEADS || db == DB_IDS) {
+        numbers = 4;
+    } else if (db == DB_RECORDS && key.size > 0) {
+        numbers = key.at[0] == RECORD_CONTROL ? 1 : key.at[0] == RECORD_SOURCE ? 5 : key.size;
+    }
+    return numbers < key.size ? numbers : key.size;
 }
 
 void value_seal(bytes_t key, uint8_t *value, uint32_t size) {

@@ -105,6 +105,8 @@ void key_expiry(store_key_t *key, uint32_t stream, int64_t expires, uint64_t seq
 void key_text(store_key_t *key, uint32_t stream, bytes_t text); /* HEADS and IDS: cut when long */
 bool key_text_is_cut(bytes_t text);
 void key_record(store_key_t *key, uint32_t kind, bytes_t record_key); /* record_key at most KEY_RECORD_MAX */
+/* How many of its bytes are numbers; what follows is a text that somebody chose. */
+uint32_t key_numbers(store_db_t db, bytes_t key);
 #define KEY_RECORD_MAX (KEY_MAX - 1)
 
 /* Sizes include the crc; the writers fill in everything, the crc too. */

@@ -15,7 +15,7 @@ typedef struct unsealed_piece {
     uint8_t at[];
 } unsealed_piece_t;
 
-static uint8_t *unsealed_room(unsealed_t *unsealed, size_t size) {
+uint8_t *unsealed_room(unsealed_t *unsealed, size_t size) {
     unsealed_piece_t *piece = unsealed->newest;
     if (piece == NULL || piece->size - piece->used < size) {
         size_t room = size > PIECE_SIZE ? size : PIECE_SIZE;
@@ -31,9 +31,10 @@ static uint8_t *unsealed_room(unsealed_t *unsealed, size_t size) {
     return at;
 }
 
-bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, uint8_t place, bytes_t key, bytes_t value) {
+bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
+                       bytes_t value) {
     uint8_t *to = value.size >= sealer->overhead ? unsealed_room(unsealed, value.size) : NULL;
-    if (to == NULL || !sealer->open(sealer->context, place, key, value, to)) {
+    if (to == NULL || !sealer->open(sealer->context, side, place, key, value, to)) {
         return BYTES_NONE;
     }
     return bytes_of(to, value.size - sealer->overhead);
@@ -54,7 +55,7 @@ static bytes_t batch_name(const uint8_t *batch) {
 void sealer_seal_batch(const sealer_t *sealer, uint8_t *batch, uint32_t size, uint8_t *to) {
     bytes_t ops = bytes_of(batch + BATCH_HEADER_SIZE, size - BATCH_HEADER_SIZE);
     memcpy(to, batch, BATCH_HEADER_SIZE);
-    sealer->seal(sealer->context, SEALER_JOURNAL, batch_name(batch), ops, to + BATCH_HEADER_SIZE);
+    sealer->seal(sealer->context, SEALER_JOURNALIST, SEALER_JOURNAL, batch_name(batch), ops, to + BATCH_HEADER_SIZE);
     batch_header_t header;
     if (batch_header_read(to, &header)) {
         header.crc = batch_crc(to, size + sealer->overhead);
@@ -68,5 +69,6 @@ bool sealer_open_batch(const sealer_t *sealer, const uint8_t *sealed, uint32_t s
     if (to != sealed) {
         memcpy(to, sealed, BATCH_HEADER_SIZE);
     }
-    return sealer->open(sealer->context, SEALER_JOURNAL, batch_name(sealed), ops, to + BATCH_HEADER_SIZE);
+    return sealer->open(sealer->context, SEALER_JOURNALIST, SEALER_JOURNAL, batch_name(sealed), ops,
+                        to + BATCH_HEADER_SIZE);
 }

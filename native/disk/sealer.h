@@ -1,5 +1,5 @@
-/* sealer.h: what stands between the store's bytes and the disk. Encryption at rest enters here; by default there is
- * no sealer (NULL) and the bytes go to the disk as they are.
+/* sealer.h: what stands between the store's bytes and the disk. Encryption at rest enters here (cipher.h makes a sealer
+ * from a key); by default there is no sealer (NULL) and the bytes go to the disk as they are.
  *
  *     env.c      each value but those of META: sealed as it is put into LMDB, opened as it is read
  *     journal.c  each batch: its header stays as it is, its ops are sealed as the batch is written, opened at replay
@@ -14,37 +14,43 @@
  *     value that does not open comes out of env.c empty, which no value is, and is treated as one that fails its
  *     checksum.
  *
- * The plane thread opens, the keeper and the journal thread seal, all at the same time: both calls only read the
- * context. Checksums of batches are taken over the sealed bytes and say nothing of the plain ones.
+ * The plane thread opens, the keeper and the journal thread seal, all at the same time: each says which it is, and a
+ * sealer keeps what the calls of one side change apart from the others'. Checksums of batches are taken over the sealed
+ * bytes and say nothing of the plain ones.
  *
- * What is not sealed, and how it can be:
+ * What is not sealed:
  *
  *   - META, the headers of batches, the mark of the end: positions, numbers and the store's id, no client's bytes.
- *   - Keys of LMDB. MESSAGES, EXPIRY and ID_ORDER have numbers only. HEADS has the subject and IDS the message id in
- *     the key, and RECORDS has names. key_text in keys.c is the one place where a text becomes a key, and knows a
- *     second form already: a prefix and a hash in the key, the whole text in the value. A sealed key is that form with
- *     an empty prefix and a keyed hash. What it costs: walk.c then cannot begin at a pattern's literal prefix, it has
- *     to read all heads of the stream, and has to order those not yet checkpointed by the same hash.
+ *   - Numbers in the keys of LMDB: streams, sequences, times at which something is due. A text in a key is hidden, see
+ *     entry.h. What that costs: walk.c cannot begin at a pattern's literal prefix, it reads all heads of the stream.
  *   - The memory store: it is on tmpfs, and swap is the system's to encrypt.
  */
 #ifndef LEAFD_DISK_SEALER_H
 #define LEAFD_DISK_SEALER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/bytes.h"
 #include "base/status.h"
 
 #define SEALER_JOURNAL 255 /* the place of a batch; a value's place is its store_db_t */
+#define SEALER_HIDDEN_SIZE 16
+
+/* Who calls. Each side is one thread at a time; while a store is opened, all of them are the thread that opens it. */
+typedef enum sealer_side { SEALER_PLANE = 0, SEALER_KEEPER, SEALER_JOURNALIST, SEALER_SIDES } sealer_side_t;
 
 typedef struct sealer {
     const void *context;
     uint32_t overhead;
-    /* to: room for plain.size + overhead bytes. */
-    void (*seal)(const void *context, uint8_t place, bytes_t name, bytes_t plain, uint8_t *to);
+    /* to: room for plain.size + overhead bytes. It may be plain.at. */
+    void (*seal)(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t plain, uint8_t *to);
     /* to: room for sealed.size bytes, of which sealed.size - overhead are the plain text in the end. It may be
      * sealed.at. false: it was not sealed so; what is in `to` then says nothing. */
-    bool (*open)(const void *context, uint8_t place, bytes_t name, bytes_t sealed, uint8_t *to);
+    bool (*open)(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t sealed, uint8_t *to);
+    /* What stands for a text where it cannot be sealed because it is looked for: a keyed hash of it. */
+    void (*hide)(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t text,
+                 uint8_t hidden[SEALER_HIDDEN_SIZE]);
 } sealer_t;
 
 static inline uint32_t sealer_overhead(const sealer_t *sealer) {
@@ -58,8 +64,11 @@ typedef struct unsealed {
     struct unsealed_piece *newest;
 } unsealed_t;
 
+/* Room for size bytes; NULL: no memory. */
+uint8_t *unsealed_room(unsealed_t *unsealed, size_t size);
 /* The value in plain. Empty where it does not open, or where there is no memory for it. */
-bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, uint8_t place, bytes_t key, bytes_t value);
+bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
+                       bytes_t value);
 void unsealed_forget(unsealed_t *unsealed);
 
 /* ---- batches, as batch.h draws them ------------------------------------------------------------------------------ */

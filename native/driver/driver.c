@@ -209,8 +209,8 @@ static void large_blocks_go_back(void) {
 #endif
 }
 
-plane_t *plane_open(const plane_limits_t *limits, const char *directory, const char *memory_directory, char *reason,
-                    int32_t *status) {
+plane_t *plane_open(const plane_limits_t *limits, const plane_keys_t *keys, const char *directory,
+                    const char *memory_directory, char *reason, int32_t *status) {
     *status = STATUS_OK;
     reason[0] = 0;
     large_blocks_go_back();
@@ -220,6 +220,7 @@ plane_t *plane_open(const plane_limits_t *limits, const char *directory, const c
         return open_failed(NULL, STATUS_NO_MEMORY, status);
     }
     plane->threaded = true;
+    plane->js.keys = keys;
     plane->now = clock_now();
     plane->loop.epoll_fd = -1;
     plane->thread = calloc(1, sizeof(*plane->thread));

@@ -67,7 +67,9 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     plane->js.heads_max = memory_share(most, MEMORY_OVERLAY) / 4;
     plane->js.held_max = memory_share(most, MEMORY_HELD) / 2;
     plane->js.random = random_next(&plane->random);
-    return js_open(&plane->js, directory, memory_directory, reason);
+    status = js_open(&plane->js, directory, memory_directory, reason);
+    plane->js.keys = NULL; /* the caller's, and no longer needed */
+    return status;
 }
 
 void core_shutdown(plane_t *plane) {

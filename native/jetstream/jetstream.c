@@ -32,7 +32,8 @@ static status_t store_start(js_t *js, uint32_t which, const char *directory, cha
                                .message_max = limits->max_payload + HEADER_BYTES_MAX,
                                .heads_max = js->heads_max,
                                .sync_interval_ns = limits->sync_interval_ns,
-                               .memory = which == STORE_MEMORY};
+                               .memory = which == STORE_MEMORY,
+                               .keys = js->keys};
     status_t status = store_open(&options, &js->stores[which], reason, PLANE_REASON_SIZE);
     if (status != STATUS_OK) {
         return status;

@@ -45,10 +45,11 @@ struct js {
     plane_t *plane;
     exchange_t *exchange;
     const plane_limits_t *limits;
-    const moment_t *now;  /* of this turn */
-    uint64_t ring_max[2]; /* bytes that each may take: batches on their way to the disk, by store */
-    uint64_t heads_max;   /* cached heads of subjects */
-    uint64_t held_max;    /* what waits for a store's batches */
+    const plane_keys_t *keys; /* while it opens; NULL: the store is not encrypted */
+    const moment_t *now;      /* of this turn */
+    uint64_t ring_max[2];     /* bytes that each may take: batches on their way to the disk, by store */
+    uint64_t heads_max;       /* cached heads of subjects */
+    uint64_t held_max;        /* what waits for a store's batches */
 
     store_t *stores[2];
     held_t held[2];         /* what waits for their batches */

@@ -17,6 +17,7 @@
 #include "disk/keeper.h"
 #include "disk/keys.h"
 #include "disk/places.h"
+#include "disk/sealing.h"
 #include "disk/sizes.h"
 #include "store/store.h"
 #include "disk/young.h"
@@ -118,6 +119,7 @@ struct store {
     char *directory;
     int lock_fd;
     env_t *env;
+    sealing_t sealing; /* whose sealer is options.sealer */
     journal_t journal;
     batches_t batches;
     keeper_t keeper;

@@ -27,6 +27,7 @@ static const struct {
     [META_APPLIED] = {"applied", VALUE_CRC_SIZE + 20},
     [META_JOURNAL] = {"journal", VALUE_CRC_SIZE + 9},
     [META_CLOCK] = {"clock", VALUE_CRC_SIZE + CLOCK_RECORD_SIZE},
+    [META_KEY] = {SEALING_RECORD, SEALING_RECORD_SIZE},
 };
 
 typedef struct entry {
@@ -212,6 +213,33 @@ static status_t meta_write(opening_t *opening, bool format, bool note) {
     return status;
 }
 
+status_t meta_unseal(opening_t *opening, bool fresh, bool sealed) {
+    store_t *store = opening->store;
+    char why[256] = "";
+    status_t status = fresh ? sealing_begin(&store->sealing, store->env, opening->store_id, why, sizeof why)
+                            : sealing_resume(&store->sealing, store->env, opening->store_id, sealed, why, sizeof why);
+    if (status != STATUS_OK) {
+        snprintf(opening->reason, opening->reason_size, "the store in %s %s", store->directory, why);
+    }
+    store->options.sealer = store->journal.sealer = store->sealing.sealer;
+    return status;
+}
+
+static status_t unseal_again(opening_t *opening, bool owned, bool keyed) {
+    store_t *store = opening->store;
+    if (keyed && !owned) {
+        return opening_fail(opening, STATUS_CORRUPT,
+                            "both places that tell the id of an encrypted store are damaged in", 0);
+    }
+    status_t status = env_write_begin(store->env);
+    if (status != STATUS_OK) {
+        return opening_fail(opening, status, "cannot read the store in", 0);
+    }
+    status = meta_unseal(opening, false, keyed || (store->sealing.keys == NULL && store->sealing.sealer != NULL));
+    env_write_abort(store->env);
+    return status;
+}
+
 status_t meta_replace(opening_t *opening, const meta_t *meta) {
     store_t *store = opening->store;
     bool format = !meta->has[META_FORMAT];
@@ -227,6 +255,10 @@ status_t meta_replace(opening_t *opening, const meta_t *meta) {
         owned = journal_owner(store->directory, opening->store_id);
         if (!owned && getrandom(opening->store_id, STORE_ID_SIZE, 0) != STORE_ID_SIZE) {
             return opening_fail(opening, STATUS_IO, "no random numbers for", errno);
+        }
+        status_t known = unseal_again(opening, owned, meta->has[META_KEY]);
+        if (known != STATUS_OK) {
+            return known;
         }
     }
     bool found = owned && (!note || find_note(opening));

@@ -6,7 +6,14 @@
 
 #include "store/recover.h"
 
-typedef enum meta_record { META_FORMAT = 0, META_APPLIED, META_JOURNAL, META_CLOCK, META_COUNT } meta_record_t;
+typedef enum meta_record {
+    META_FORMAT = 0,
+    META_APPLIED,
+    META_JOURNAL,
+    META_CLOCK,
+    META_KEY,
+    META_COUNT
+} meta_record_t;
 
 typedef struct meta {
     bool empty; /* there is not one record: home is new */
@@ -18,6 +25,8 @@ typedef struct meta {
 LEAF_MUST_USE status_t meta_look(opening_t *opening, meta_t *meta);
 /* Without format or note: refuses, or, when the loss is accepted, writes them anew from what the journal says. */
 LEAF_MUST_USE status_t meta_replace(opening_t *opening, const meta_t *meta);
+/* The store's id is known: is it sealed as the options say? Inside a write transaction. */
+LEAF_MUST_USE status_t meta_unseal(opening_t *opening, bool fresh, bool sealed);
 /* Inside a write transaction. */
 LEAF_MUST_USE status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool sealed);
 

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "disk/directory.h"
 #include "store/message.h"
 #include "store/meta.h"
 #include "store/overlay.h"
@@ -33,49 +33,10 @@ bool store_path(const store_t *store, const char *name, char path[STORE_PATH_MAX
     return size > 0 && size < STORE_PATH_MAX;
 }
 
-/* Names of new files are durable only when their directory is. Where it cannot be synced (some file systems) there is
- * nothing to do. */
-static void sync_names(const char *directory) {
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-        close(fd);
-    }
-}
-
-static void sync_directory(const store_t *store) {
-    char path[STORE_PATH_MAX];
-    sync_names(store->directory);
-    if (store_path(store, "..", path)) {
-        sync_names(path);
-    }
-}
-
 static status_t make_directory(opening_t *opening) {
-    const char *directory = opening->store->directory;
-    char path[STORE_PATH_MAX];
-    size_t size = strlen(directory);
-    if (size == 0 || size >= sizeof path) {
-        return opening_fail(opening, STATUS_INVALID, "the store directory's name is not usable:", 0);
-    }
-    /* Its parents are made too, as the reference server does. */
-    for (size_t i = 1; i <= size; i++) {
-        if (directory[i] == '/' || directory[i] == 0) {
-            memcpy(path, directory, i);
-            path[i] = 0;
-            if (mkdir(path, 0700) == 0) {
-                if (i + sizeof "/.." <= sizeof path) {
-                    memcpy(path + i, "/..", sizeof "/..");
-                    sync_names(path);
-                }
-            } else if (errno != EEXIST) {
-                int error = errno;
-                return opening_fail(opening, error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO,
-                                    "cannot make the store directory", error);
-            }
-        }
-    }
-    return STATUS_OK;
+    int error = directory_make(opening->store->directory);
+    status_t status = error == 0 ? STATUS_OK : error == ENOSPC ? STATUS_NO_SPACE : STATUS_IO;
+    return error == 0 ? status : opening_fail(opening, status, "cannot make the store directory", error);
 }
 
 static status_t lock_directory(opening_t *opening) {
@@ -125,7 +86,10 @@ static status_t new_format(opening_t *opening) {
     opening->position = RECOVER_FIRST_POSITION;
     status_t status = env_write_begin(env);
     if (status == STATUS_OK) {
-        status = meta_put_format(env, opening->store_id, opening->store->options.sealer != NULL);
+        status = meta_unseal(opening, true, false);
+        if (status == STATUS_OK) {
+            status = meta_put_format(env, opening->store_id, opening->store->options.sealer != NULL);
+        }
         if (status != STATUS_OK) {
             env_write_abort(env);
         }
@@ -133,10 +97,13 @@ static status_t new_format(opening_t *opening) {
     if (status == STATUS_OK) {
         status = keeper_commit(env, RECOVER_FIRST_POSITION, 0, 0);
         if (!opening->store->options.memory) {
-            sync_directory(opening->store); /* home's name before there is a journal that says it belongs to it */
+            directory_sync(
+                opening->store->directory); /* home's name before there is a journal that says it belongs to it */
         }
     }
-    return status == STATUS_OK ? status : opening_fail(opening, status, "cannot write to the store in", 0);
+    return status == STATUS_OK || status == STATUS_INVALID
+               ? status
+               : opening_fail(opening, status, "cannot write to the store in", 0);
 }
 
 static status_t check_format(opening_t *opening, bytes_t value) {
@@ -158,15 +125,8 @@ static status_t check_format(opening_t *opening, bytes_t value) {
     if (value.size != VALUE_CRC_SIZE + 4 + STORE_ID_SIZE || !value_sound(key, value)) {
         return opening_fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
     }
-    if (sealed != (store->options.sealer != NULL)) {
-        snprintf(opening->reason, opening->reason_size,
-                 sealed ? "the store in %s is sealed; open it with its key or give another store_dir"
-                        : "the store in %s is not sealed, but a key is given; remove the key or give another store_dir",
-                 store->directory);
-        return STATUS_INVALID;
-    }
     memcpy(opening->store_id, value.at + VALUE_CRC_SIZE + 4, STORE_ID_SIZE);
-    return STATUS_OK;
+    return meta_unseal(opening, false, sealed);
 }
 
 static status_t read_meta(opening_t *opening, const meta_t *meta) {
@@ -298,31 +258,9 @@ static status_t opening_replay(opening_t *opening) {
     return opening->reason[0] != 0 ? status : opening_fail(opening, status, what, 0);
 }
 
-static int hex_digit(uint8_t c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static void boot_id(uint8_t out[BOOT_ID_SIZE]) {
-    uint8_t text[64];
-    memset(out, 0, BOOT_ID_SIZE);
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd >= 0 ? read(fd, text, sizeof text) : 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    uint32_t digits = 0;
-    for (ssize_t i = 0; i < size && digits < 2 * BOOT_ID_SIZE; i++) {
-        int digit = hex_digit(text[i]);
-        if (digit >= 0) {
-            out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | digit);
-            digits++;
-        }
-    }
-}
-
 static void load_clock(store_t *store) {
     uint8_t boot[BOOT_ID_SIZE];
-    boot_id(boot);
+    clockwork_boot(boot);
     clockwork_open(&store->clock, boot);
     bytes_t key = BYTES_LITERAL("clock");
     bytes_t value = BYTES_NONE;
@@ -353,8 +291,8 @@ static status_t open_home(opening_t *opening) {
         return status;
     }
     suspect_watch(store);
-    status = env_open(store->directory, store->sizes.map, store->options.memory, store->options.sealer, &store->env,
-                      opening->reason, opening->reason_size);
+    status = env_open(store->directory, store->sizes.map, store->options.memory, &store->env, opening->reason,
+                      opening->reason_size);
     if (status == STATUS_CORRUPT) {
         suspect_mark(store);
     }
@@ -393,7 +331,7 @@ static status_t note_use(opening_t *opening) {
         return STATUS_OK;
     }
     if (opening->made) {
-        sync_directory(store); /* the journal's name first */
+        directory_sync(store->directory); /* the journal's name first */
     }
     if (opening->use == use) {
         return STATUS_OK;
@@ -449,6 +387,7 @@ static void store_free(store_t *store) {
         stream_release(store->streams.at[i]);
     }
     env_close(store->env);
+    sealing_close(&store->sealing);
     suspect_unwatch(store);
     journal_close(&store->journal);
     batches_close(&store->batches);
@@ -477,8 +416,9 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
         return STATUS_NO_MEMORY;
     }
     store->options = *options;
-    store->options.sealer = options->memory ? NULL : options->sealer;
-    store->journal.sealer = store->options.sealer;
+    if (!options->memory) {
+        store->sealing = (sealing_t){.keys = options->keys, .sealer = options->sealer};
+    }
     store->lock_fd = -1;
     store->journal.fd = -1;
     store->pending_since = INT64_MAX;
@@ -514,6 +454,7 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
         store_free(store);
         return status;
     }
+    store->options.keys = store->sealing.keys = NULL;
     recover_done(&opening);
     reason[0] = 0;
     *out = store;

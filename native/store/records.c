@@ -2,6 +2,7 @@
  */
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/check.h"
 #include "store/core.h"
 #include "store/overlay.h"
@@ -84,7 +85,9 @@ typedef struct merge {
     bytes_t after;  /* with the kind */
     bytes_t *young;
     uint64_t young_count;
+    uint64_t young_room;
     uint64_t young_at;
+    bool hidden; /* home's keys are among young's */
     bool home_open;
     bytes_t home;
 } merge_t;
@@ -93,26 +96,46 @@ static bool merge_inside(const merge_t *merge, bytes_t key) {
     return bytes_starts(key, merge->prefix) && bytes_compare(key, merge->after) > 0;
 }
 
-static status_t merge_gather(merge_t *merge) {
-    const newcomers_t *ops = &merge->store->record_ops;
-    if (ops->count == 0) {
+static status_t merge_gather_one(merge_t *merge, bytes_t key) {
+    if (!merge_inside(merge, key)) {
         return STATUS_OK;
     }
-    merge->young = malloc(ops->count * sizeof *merge->young);
-    if (merge->young == NULL) {
-        return STATUS_NO_MEMORY;
+    status_t status = array_reserve(&merge->young, &merge->young_room, merge->young_count + 1, 64, sizeof key);
+    if (status == STATUS_OK) {
+        merge->young[merge->young_count++] = key;
     }
-    for (uint64_t i = 0; i < ops->count; i++) {
+    return status;
+}
+
+/* Where home hides texts its order is its own: its keys are put in order with young's. There are few such records. */
+static status_t merge_gather_hidden(merge_t *merge) {
+    bytes_t kind = bytes_of(merge->prefix.at, 1);
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    status_t status = env_seek(merge->store->env, DB_RECORDS, kind, &key, &value);
+    while (status == STATUS_OK && bytes_starts(key, kind)) {
+        if (value.size == 0) {
+            store_corrupt(merge->store, NULL, 0, 0, "a stored record");
+        } else {
+            status = merge_gather_one(merge, key);
+        }
+        status = status == STATUS_OK ? env_next(merge->store->env, DB_RECORDS, BYTES_NONE, &key, &value) : status;
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+static status_t merge_gather(merge_t *merge) {
+    const newcomers_t *ops = &merge->store->record_ops;
+    status_t status = merge->hidden ? merge_gather_hidden(merge) : STATUS_OK;
+    for (uint64_t i = 0; status == STATUS_OK && i < ops->count; i++) {
         batch_op_t op;
         op_read(&merge->store->batches, ops->at[i], &op);
-        if (merge_inside(merge, op.key)) {
-            merge->young[merge->young_count++] = op.key;
-        }
+        status = merge_gather_one(merge, op.key);
     }
-    if (merge->young_count > 1) {
+    if (status == STATUS_OK && merge->young_count > 1) {
         qsort(merge->young, merge->young_count, sizeof *merge->young, compare_slices);
     }
-    return STATUS_OK;
+    return status;
 }
 
 static void merge_home_take(merge_t *merge, status_t status, bytes_t key) {
@@ -130,6 +153,9 @@ static void merge_home_step(merge_t *merge) {
 static void home_begin(merge_t *merge) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
+    if (merge->hidden) {
+        return;
+    }
     bytes_t from = bytes_compare(merge->after, merge->prefix) > 0 ? merge->after : merge->prefix;
     status_t status = env_seek(merge->store->env, DB_RECORDS, from, &key, &value);
     merge_home_take(merge, status, key);
@@ -165,9 +191,11 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
     key_record(&full_after, kind, after);
     /* Without `after` even the record with an empty key is behind it. */
     bytes_t behind = after.size > 0 ? key_bytes(&full_after) : BYTES_NONE;
-    merge_t merge = {.store = store, .prefix = key_bytes(&full_prefix), .after = behind};
+    bool hidden = env_hides(store->env) && (kind == RECORD_CONTROL || kind == RECORD_SOURCE);
+    merge_t merge = {.store = store, .prefix = key_bytes(&full_prefix), .after = behind, .hidden = hidden};
     status_t status = merge_gather(&merge);
     if (status != STATUS_OK) {
+        free(merge.young);
         return status;
     }
     home_begin(&merge);

@@ -46,7 +46,8 @@ typedef struct store_options {
     uint64_t heads_max;          /* memory of the cache of subject heads, 0 = no bound */
     int64_t sync_interval_ns;    /* 0 = durable before acknowledged */
     bool memory;                 /* environment on tmpfs, no journal, no sync, emptied at open */
-    const struct sealer *sealer; /* NULL = none; the caller's, until store_close. A memory store has none */
+    const plane_keys_t *keys;    /* NULL = not encrypted; only store_open looks. A memory store is not */
+    const struct sealer *sealer; /* for tests, in place of keys; the caller's, until store_close */
 } store_options_t;
 
 /* Opens or makes a store and replays the journal's valid tail. On failure *out is NULL and reason (size reason_size)
@@ -165,9 +166,9 @@ LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uin
  * between. budget: about so many steps over a message. What was opened has to be closed before its stream goes. NULL:
  * no memory. */
 
-/* Distinct subjects that match the pattern, in byte order (very long ones: in the order of their keys); false from
- * visit ends it. Each is given once, with its numbers at that moment; one that lives all the while is not missed.
- * STATUS_AGAIN: there are more. */
+/* Distinct subjects that match the pattern, in byte order (very long ones: in the order of their keys; of an encrypted
+ * store: in no order that means anything); false from visit ends it. Each is given once, with its numbers at that
+ * moment; one that lives all the while is not missed. STATUS_AGAIN: there are more. */
 typedef bool (*subject_visit_t)(void *context, bytes_t subject, uint64_t count, uint64_t last_seq);
 typedef struct store_walk store_walk_t;
 store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern);

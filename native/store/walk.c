@@ -10,8 +10,9 @@
  * numbers at that moment. What is born or dies meanwhile behind `after` is seen, what does so before it is not; who
  * needs the sum of one moment (tally.c) asks walk_passed.
  *
- * The order is that of home's keys: bytes, and for subjects too long for a key their cut form. Newcomers are sorted by
- * runs of BIRTH_RUN, when a walk first needs them, so that neither a publish nor a slice pays for more than a few runs.
+ * The order is that of home's keys: bytes, and for subjects too long for a key their cut form; in a sealed store the
+ * hash that hides the subject (entry.h), and the walk sees all heads of the stream. Newcomers are sorted by runs of
+ * BIRTH_RUN, when a walk first needs them, so that neither a publish nor a slice pays for more than a few runs.
  */
 #include <stdlib.h>
 
@@ -23,43 +24,67 @@
 
 #define SORTS_A_STEP 8 /* runs, at most so many are put in order in one slice */
 
+/* A subject, and its place in the order: by `hash` when it is hidden. */
+typedef struct rank {
+    bytes_t subject;
+    bool hidden;
+    uint8_t hash[SEALER_HIDDEN_SIZE];
+} rank_t;
+
 typedef struct branch {
     uint64_t at;
     uint64_t end;
-    bytes_t subject;
+    rank_t rank;
 } branch_t;
 
 struct store_walk {
     store_stream_t *stream;
     bytes_t pattern; /* own, behind the struct */
-    bytes_t prefix;  /* every match begins with it; short enough for a key */
+    bytes_t prefix;  /* every match begins with it; short enough for a key; none where home hides subjects */
     bool all;
     bool literal;
     bool over;
     bool moved; /* `after` counts */
     uint32_t after_size;
     uint8_t after[KEY_TEXT_MAX];
-    branch_t *branches; /* a binary heap by subject */
+    branch_t *branches; /* a binary heap by rank */
     uint32_t branch_count;
     uint32_t branch_capacity;
     bool home_open; /* the cursor stands on `home_key` */
     bytes_t home_key;
     bytes_t home_value;
-    bytes_t home_subject;
+    rank_t home_rank;
     head_t home_head;
 };
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-static bytes_t order_of(bytes_t subject, store_key_t *room) {
-    if (!key_text_is_cut(subject)) {
-        return subject;
+static rank_t rank_of(const store_stream_t *stream, bytes_t subject) {
+    rank_t rank = {.subject = subject};
+    if (LEAF_UNLIKELY(env_hides(stream->store->env))) {
+        store_key_t plain;
+        store_key_t room;
+        key_text(&plain, stream->id, subject);
+        bytes_t home = env_home_key(stream->store->env, DB_HEADS, key_bytes(&plain), &room);
+        rank.hidden = home.size == 4 + SEALER_HIDDEN_SIZE;
+        memcpy(rank.hash, home.at + 4, rank.hidden ? sizeof rank.hash : 0);
     }
-    key_text(room, 0, subject);
+    return rank;
+}
+
+/* The bytes that home's key has of it behind the stream. */
+static bytes_t order_of(const rank_t *rank, store_key_t *room) {
+    if (rank->hidden) {
+        return bytes_of(rank->hash, sizeof rank->hash);
+    }
+    if (!key_text_is_cut(rank->subject)) {
+        return rank->subject;
+    }
+    key_text(room, 0, rank->subject);
     return bytes_of(room->at + 4, room->size - 4);
 }
 
-static int subject_compare(bytes_t a, bytes_t b) {
+static int rank_compare(const rank_t *a, const rank_t *b) {
     store_key_t rooms[2];
     return bytes_compare(order_of(a, &rooms[0]), order_of(b, &rooms[1]));
 }
@@ -77,16 +102,16 @@ static bytes_t literal_prefix(bytes_t pattern) {
     return bytes_of(pattern.at, size < KEY_TEXT_PREFIX ? size : KEY_TEXT_PREFIX);
 }
 
-static bool lies_ahead(const store_walk_t *walk, bytes_t subject) {
+static bool lies_ahead(const store_walk_t *walk, const rank_t *rank) {
     store_key_t room;
-    bytes_t order = order_of(subject, &room);
+    bytes_t order = order_of(rank, &room);
     return walk->moved ? bytes_compare(order, bytes_of(walk->after, walk->after_size)) > 0
                        : bytes_compare(order, walk->prefix) >= 0;
 }
 
-static void walk_remember(store_walk_t *walk, bytes_t subject) {
+static void walk_remember(store_walk_t *walk, const rank_t *rank) {
     store_key_t room;
-    bytes_t order = order_of(subject, &room);
+    bytes_t order = order_of(rank, &room);
     check(order.size <= sizeof walk->after);
     if (order.size > 0) {
         memcpy(walk->after, order.at, order.size);
@@ -96,7 +121,11 @@ static void walk_remember(store_walk_t *walk, bytes_t subject) {
 }
 
 bool walk_passed(const store_walk_t *walk, bytes_t subject) {
-    return walk->over || (walk->moved && !lies_ahead(walk, subject));
+    if (walk->over || !walk->moved) {
+        return walk->over;
+    }
+    rank_t rank = rank_of(walk->stream, subject);
+    return !lies_ahead(walk, &rank);
 }
 
 /* ---- newcomers --------------------------------------------------------------------------------------------------- */
@@ -109,12 +138,16 @@ static bytes_t born_subject(const store_stream_t *stream, uint64_t index) {
 }
 
 typedef struct born {
-    bytes_t subject;
+    rank_t rank;
     uint64_t position;
 } born_t;
 
 static int born_compare(const void *a, const void *b) {
-    return subject_compare(((const born_t *)a)->subject, ((const born_t *)b)->subject);
+    return rank_compare(&((const born_t *)a)->rank, &((const born_t *)b)->rank);
+}
+
+static rank_t born_rank(const store_stream_t *stream, uint64_t index) {
+    return rank_of(stream, born_subject(stream, index));
 }
 
 static void sort_run(store_stream_t *stream, uint64_t begin, uint64_t end) {
@@ -122,7 +155,7 @@ static void sort_run(store_stream_t *stream, uint64_t begin, uint64_t end) {
     uint64_t count = end - begin;
     check(count <= BIRTH_RUN);
     for (uint64_t i = 0; i < count; i++) {
-        born[i] = (born_t){.subject = born_subject(stream, begin + i), .position = stream->births.list.at[begin + i]};
+        born[i] = (born_t){.rank = born_rank(stream, begin + i), .position = stream->births.list.at[begin + i]};
     }
     qsort(born, count, sizeof *born, born_compare);
     for (uint64_t i = 0; i < count; i++) {
@@ -155,10 +188,10 @@ static void branch_sink(store_walk_t *walk, uint32_t i) {
             break;
         }
         if (child + 1 < walk->branch_count
-            && subject_compare(walk->branches[child + 1].subject, walk->branches[child].subject) < 0) {
+            && rank_compare(&walk->branches[child + 1].rank, &walk->branches[child].rank) < 0) {
             child++;
         }
-        if (subject_compare(walk->branches[child].subject, moving.subject) >= 0) {
+        if (rank_compare(&walk->branches[child].rank, &moving.rank) >= 0) {
             break;
         }
         walk->branches[i] = walk->branches[child];
@@ -172,8 +205,8 @@ static void branch_next(store_walk_t *walk) {
     branch_t *top = &walk->branches[0];
     top->at++;
     if (top->at < top->end) {
-        top->subject = born_subject(walk->stream, top->at);
-        if (bytes_starts(top->subject, walk->prefix)) {
+        top->rank = born_rank(walk->stream, top->at);
+        if (bytes_starts(top->rank.subject, walk->prefix)) {
             branch_sink(walk, 0);
             return;
         }
@@ -189,7 +222,8 @@ static void branch_add(store_walk_t *walk, uint64_t begin, uint64_t end) {
     uint64_t high = end;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (lies_ahead(walk, born_subject(walk->stream, middle))) {
+        rank_t rank = born_rank(walk->stream, middle);
+        if (lies_ahead(walk, &rank)) {
             high = middle;
         } else {
             low = middle + 1;
@@ -198,8 +232,8 @@ static void branch_add(store_walk_t *walk, uint64_t begin, uint64_t end) {
     if (low == end) {
         return;
     }
-    branch_t branch = {.at = low, .end = end, .subject = born_subject(walk->stream, low)};
-    if (bytes_starts(branch.subject, walk->prefix)) {
+    branch_t branch = {.at = low, .end = end, .rank = born_rank(walk->stream, low)};
+    if (bytes_starts(branch.rank.subject, walk->prefix)) {
         walk->branches[walk->branch_count++] = branch;
     }
 }
@@ -230,8 +264,10 @@ static status_t open_branches(store_walk_t *walk) {
 static void walk_home_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
     walk->home_open = false;
     while (status == STATUS_OK && key.size >= 4 && load_be32(key.at) == walk->stream->id) {
-        if (head_read(key, value, &walk->home_subject, &walk->home_head)) {
-            walk->home_open = bytes_starts(walk->home_subject, walk->prefix);
+        bytes_t subject;
+        if (head_read(key, value, &subject, &walk->home_head)) {
+            walk->home_rank = rank_of(walk->stream, subject);
+            walk->home_open = bytes_starts(subject, walk->prefix);
             walk->home_key = key;
             walk->home_value = value;
             return;
@@ -262,7 +298,7 @@ static void home_open(store_walk_t *walk) {
     bytes_t value = BYTES_NONE;
     status_t status = env_seek(walk->stream->store->env, DB_HEADS, key_bytes(&wanted), &key, &value);
     walk_home_take(walk, status, key, value);
-    while (walk->home_open && !lies_ahead(walk, walk->home_subject)) {
+    while (walk->home_open && !lies_ahead(walk, &walk->home_rank)) {
         home_next(walk);
     }
 }
@@ -286,16 +322,16 @@ static bool walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool f
 }
 
 /* The next one in the order, off the heap and the cursor. false: there is none. */
-static bool walk_examine(store_walk_t *walk, bytes_t *subject, bool *alive, head_t *head) {
+static bool walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head_t *head) {
     bool young = walk->branch_count > 0;
     if (!young && !walk->home_open) {
         return false;
     }
-    int order = !young ? 1 : !walk->home_open ? -1 : subject_compare(walk->branches[0].subject, walk->home_subject);
-    *subject = order <= 0 ? walk->branches[0].subject : walk->home_subject;
-    bool wanted = walk->all || subject_matches(*subject, walk->pattern);
-    *alive = wanted && walk_subject_lives(walk, *subject, order >= 0, head);
-    while (walk->branch_count > 0 && bytes_equal(walk->branches[0].subject, *subject)) {
+    int order = !young ? 1 : !walk->home_open ? -1 : rank_compare(&walk->branches[0].rank, &walk->home_rank);
+    *rank = order <= 0 ? walk->branches[0].rank : walk->home_rank;
+    bool wanted = walk->all || subject_matches(rank->subject, walk->pattern);
+    *alive = wanted && walk_subject_lives(walk, rank->subject, order >= 0, head);
+    while (walk->branch_count > 0 && bytes_equal(walk->branches[0].rank.subject, rank->subject)) {
         branch_next(walk);
     }
     if (order >= 0) {
@@ -324,17 +360,17 @@ status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t vi
         return status;
     }
     home_open(walk);
-    bytes_t subject = BYTES_NONE;
+    rank_t rank = {0};
     bool alive;
     for (uint32_t examined = 0; examined < budget; examined++) {
-        if (!walk_examine(walk, &subject, &alive, &head)
-            || (alive && !visit(context, subject, head.count, head.last))) {
+        if (!walk_examine(walk, &rank, &alive, &head)
+            || (alive && !visit(context, rank.subject, head.count, head.last))) {
             walk->over = true;
             return STATUS_OK;
         }
     }
     if (budget > 0) {
-        walk_remember(walk, subject);
+        walk_remember(walk, &rank);
     }
     return STATUS_AGAIN;
 }
@@ -351,7 +387,7 @@ store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {
     *walk = (store_walk_t){.stream = stream, .pattern = bytes_of(text, pattern.size)};
     walk->all = pattern.size == 0 || (pattern.size == 1 && pattern.at[0] == '>');
     walk->literal = !walk->all && !subject_has_wildcard(pattern);
-    walk->prefix = literal_prefix(walk->pattern);
+    walk->prefix = env_hides(stream->store->env) ? BYTES_NONE : literal_prefix(walk->pattern);
     return walk;
 }
 

@@ -114,6 +114,7 @@ static inline void rig_copy_file(const char *from_directory, const char *to_dire
 static inline status_t rig_try(rig_t *rig, char reason[RIG_REASON]) {
     rig->options.directory = rig->directory;
     rig->options.sealer = test_sealer();
+    rig->options.keys = test_keys();
     return store_open(&rig->options, &rig->store, reason, RIG_REASON);
 }
 

@@ -26,7 +26,7 @@ static void open_plane(void) {
                              .max_payload = PAYLOAD};
     char reason[PLANE_REASON_SIZE];
     int32_t status;
-    plane = plane_open(&limits, NULL, NULL, reason, &status);
+    plane = plane_open(&limits, NULL, NULL, NULL, reason, &status);
     CHECK(plane != NULL);
     rig_account(plane, RIG_ACCOUNT, 0, "");
 }

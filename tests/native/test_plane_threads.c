@@ -164,7 +164,7 @@ static void whole(void) {
                              .max_payload = 65536,
                              .jetstream = 1};
     int32_t status = 0;
-    control_t control = {.plane = plane_open(&limits, directory, NULL, reason, &status)};
+    control_t control = {.plane = plane_open(&limits, NULL, directory, NULL, reason, &status)};
     plane_t *plane = control.plane;
     CHECK(plane != NULL);
     CHECK_EQ_I64(0, plane_start(plane));

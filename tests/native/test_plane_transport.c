@@ -92,7 +92,7 @@ static plane_t *open_plane(void) {
                              .max_payload = 64 << 10};
     char reason[PLANE_REASON_SIZE];
     int32_t status;
-    plane_t *plane = plane_open(&limits, NULL, NULL, reason, &status);
+    plane_t *plane = plane_open(&limits, NULL, NULL, NULL, reason, &status);
     CHECK(plane != NULL);
     rig_account(plane, RIG_ACCOUNT, 0, "");
     return plane;

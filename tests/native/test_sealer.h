@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/crc.h"
-#include "disk/sealer.h"
+#include "disk/sealing.h"
 
 #define TEST_SEALER_OVERHEAD 13 /* of which the last 5 are constant */
 
@@ -26,10 +26,12 @@ static inline uint32_t test_sealer_sum(uint8_t place, bytes_t name, bytes_t plai
     return crc32c(sum, plain.at, plain.size);
 }
 
-static inline void test_sealer_seal(const void *context, uint8_t place, bytes_t name, bytes_t plain, uint8_t *to) {
+static inline void test_sealer_seal(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t plain,
+                                    uint8_t *to) {
     uint32_t sum = test_sealer_sum(place, name, plain);
     uint32_t state = sum;
     (void)context;
+    (void)side;
     for (uint32_t i = 0; i < plain.size; i++) {
         to[i] = plain.at[i] ^ test_sealer_stream(&state);
     }
@@ -39,8 +41,10 @@ static inline void test_sealer_seal(const void *context, uint8_t place, bytes_t 
     memcpy(to + plain.size + 8, "TEST!", 5);
 }
 
-static inline bool test_sealer_open(const void *context, uint8_t place, bytes_t name, bytes_t sealed, uint8_t *to) {
+static inline bool test_sealer_open(const void *context, sealer_side_t side, uint8_t place, bytes_t name,
+                                    bytes_t sealed, uint8_t *to) {
     (void)context;
+    (void)side;
     if (sealed.size < TEST_SEALER_OVERHEAD) {
         return false;
     }
@@ -57,11 +61,32 @@ static inline bool test_sealer_open(const void *context, uint8_t place, bytes_t 
     return test_sealer_sum(place, name, bytes_of(to, size)) == sum;
 }
 
-/* The sealer that this run is to have; NULL: none. */
+static inline void test_sealer_hide(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t text,
+                                    uint8_t hidden[SEALER_HIDDEN_SIZE]) {
+    (void)context;
+    (void)side;
+    for (uint32_t i = 0; i < SEALER_HIDDEN_SIZE; i += 4) {
+        store_be32(hidden + i, crc32c(test_sealer_sum((uint8_t)(place + i), name, text), hidden, i));
+    }
+}
+
+/* The sealer that this run is to have; NULL: none, or a cipher. */
 static inline const sealer_t *test_sealer(void) {
     static const sealer_t sealer = {
-        .overhead = TEST_SEALER_OVERHEAD, .seal = test_sealer_seal, .open = test_sealer_open};
-    return getenv("LEAFD_TEST_SEALED") != NULL ? &sealer : NULL;
+        .overhead = TEST_SEALER_OVERHEAD, .seal = test_sealer_seal, .open = test_sealer_open, .hide = test_sealer_hide};
+    const char *how = getenv("LEAFD_TEST_SEALED");
+    return how != NULL && strcmp(how, "1") == 0 ? &sealer : NULL;
+}
+
+/* The keys that this run is to have: LEAFD_TEST_SEALED is "aes" or "chacha". NULL: none. */
+static inline const plane_keys_t *test_keys(void) {
+    static plane_keys_t keys = {.key = (const uint8_t *)"a key of tests", .key_size = 14};
+    const char *how = getenv("LEAFD_TEST_SEALED");
+    keys.cipher = how == NULL                  ? 0
+                  : strcmp(how, "aes") == 0    ? CIPHER_AES
+                  : strcmp(how, "chacha") == 0 ? CIPHER_CHACHA
+                                               : 0;
+    return keys.cipher != 0 ? &keys : NULL;
 }
 
 #endif

@@ -186,7 +186,7 @@ static void newer_format(void) {
     store_close(rig.store);
     env_t *env;
     char reason[256];
-    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, NULL, &env, reason, sizeof reason));
+    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
     uint8_t value[24] = {0};
     store_be32(value + 4, STORE_FORMAT + 1);
     value_seal(text("format"), value, sizeof value);

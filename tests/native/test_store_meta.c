@@ -54,7 +54,7 @@ static void look_up(const char *name) {
     restore(home);
     env_t *env;
     bytes_t value;
-    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, NULL, &env, reason, sizeof reason));
+    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
     CHECK_EQ_I64(STATUS_OK, env_get(env, DB_META, text(name), &value));
     key_size = strlen(name);
     record_size = key_size + value.size;

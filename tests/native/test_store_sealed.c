@@ -68,7 +68,7 @@ static void wants_its_sealer(void) {
     put("a");
     store_close(rig.store);
     CHECK_EQ_I64(0, unsetenv("LEAFD_TEST_SEALED"));
-    rig_refused(&rig, "is sealed");
+    rig_refused(&rig, "is encrypted");
     CHECK_EQ_I64(0, setenv("LEAFD_TEST_SEALED", "1", 1));
     rig_start(&rig);
     stream = rig_stream(&rig, 1, rig_config());
@@ -82,7 +82,7 @@ static void plain_wants_none(void) {
     rig_open(&rig);
     store_close(rig.store);
     CHECK_EQ_I64(0, setenv("LEAFD_TEST_SEALED", "1", 1));
-    rig_refused(&rig, "is not sealed");
+    rig_refused(&rig, "is not encrypted");
     rig_close(&rig);
 }
 

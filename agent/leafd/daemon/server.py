@@ -30,7 +30,14 @@ from leafd.daemon.handshakes import Handshakes, info_of
 from leafd.daemon.leaf_logins import LeafLogins
 from leafd.daemon.listeners import Sockets, address_of, reachable
 from leafd.daemon.log import Log, traced
-from leafd.daemon.store import MemoryDirectory, explain, make_directory, plane_limits, store_directory
+from leafd.daemon.store import (
+    MemoryDirectory,
+    explain,
+    make_directory,
+    plane_limits,
+    store_directory,
+    store_keys,
+)
 from leafd.daemon.tenants import Tenants
 from leafd.errors import StartError
 from leafd.guard import Guard
@@ -110,7 +117,9 @@ class Server:
 
     def _open_plane(self) -> Plane:
         temporary = False
+        keys = None
         if self.compiled.serves_jetstream:
+            keys = store_keys(self.config)
             self.store, temporary = store_directory(self.config)
             make_directory(self.store)
             self._memory = MemoryDirectory()
@@ -118,7 +127,7 @@ class Server:
         if temporary:
             self.log.warning(f"Temporary storage directory used, data could be lost on system reboot: {self.store}")
         try:
-            return Plane.open(self.limits, self.store, self._memory.path if self._memory else None, self.guard)
+            return Plane.open(self.limits, self.store, self._memory.path if self._memory else None, self.guard, keys)
         except t.PlaneError as error:
             self._remove_memory()
             raise explain(error, self.store or Path()) from error

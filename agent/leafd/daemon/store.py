@@ -16,7 +16,8 @@ from leafd.config.schema.server import ServerConfig
 from leafd.daemon.descriptors import connections_for
 from leafd.daemon.memory import machine_bytes, memory_limit
 from leafd.errors import StartError
-from leafd.native_types import Limits, PlaneError, Status
+from leafd.native_codes import Cipher
+from leafd.native_types import Limits, PlaneError, Status, StoreKeys
 
 _SHARE: Final = 0.75
 _SHARED_MEMORY: Final = Path("/dev/shm")
@@ -114,6 +115,30 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
         jetstream=int(jetstream is not None),
         trace=int(server.trace),
     )
+
+
+def store_keys(server: ServerConfig) -> StoreKeys | None:
+    """What the store is encrypted with; None: it is not."""
+    jetstream = server.jetstream
+    if jetstream is None or not (jetstream.key or jetstream.key_file):
+        return None
+    cipher = Cipher.AES if jetstream.cipher == "aes" else Cipher.CHACHA
+    return StoreKeys(_key(jetstream.key, jetstream.key_file), cipher, _key(jetstream.prev_key, jetstream.prev_key_file))
+
+
+def _key(text: str, file: str) -> bytes:
+    """The key itself, or what a file says; a name without a slash is that of a credential of systemd."""
+    if not file:
+        return text.encode("utf-8", "surrogateescape")
+    directory = os.environ.get("CREDENTIALS_DIRECTORY", "")
+    path = Path(directory, file) if directory and "/" not in file else Path(file)
+    try:
+        key = path.read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise StartError(f"the store's key cannot be read from {path}: {error.strerror or error}") from error
+    if not key:
+        raise StartError(f"the store's key in {path} is empty")
+    return key
 
 
 def explain(error: PlaneError, directory: Path) -> StartError:

@@ -126,7 +126,7 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "tls { ocsp_peer: true }",
         "cluster { port: 1 }",
         "gateway { name: x }",
-        "jetstream { key: secret }",
+        "jetstream { tpm { keys_file: k } }",
         "leafnodes { remotes: [ { url: 'nats://h', tls {} , proxy: {url: x} } ] }",
         "proxy_protocol: true",
     ],

@@ -101,6 +101,12 @@ def _strict_bool(value: object) -> object:
     return value
 
 
+def _secret(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError("a string is expected: put quotes around it")
+    return value
+
+
 def zero_means_default(default: int) -> Reader:
     """For keys in which 0 stands for the default."""
     return Reader(lambda value: default if value == 0 and not isinstance(value, bool) else value)
@@ -111,5 +117,7 @@ StorageSize = Annotated[int, Reader(parse_storage_size)]
 Listen = Annotated[tuple[str, int], Reader(_listen)]
 Number = Annotated[int, Reader(_strict_int)]
 Text = Annotated[str, Reader(_strict_str)]
+Secret = Annotated[str, Reader(_secret)]
+"""A text that no complaint repeats."""
 Flag = Annotated[bool, Reader(_strict_bool)]
 Strings = Annotated[tuple[Text, ...], Reader(_strings)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from leafd.config.schema.base import Duration, Flag, Number, StorageSize, Text, parse_duration
+from leafd.config.schema.base import Duration, Flag, Number, Secret, StorageSize, Text, parse_duration
 from leafd.config.schema.section import Reader, Section, Takes, later, option
 
 _CLUSTER_ONLY = "it matters only in a cluster, which this build does not have"
 _QUEUES = "this server's queues have bounds of their own"
-_REFUSE_KEY = "encryption at rest is not in this build: the store would be plain; remove it and encrypt the file system"
+_REFUSE_TPM = "keys in a TPM are not in this build: give the key by key_file, as a systemd credential sealed to the TPM"
 
 
 class ServerLimits(Section):
@@ -33,6 +33,13 @@ def _sync(value: object) -> object:
     if isinstance(value, str) and value.lower() == "always":
         return 0
     return parse_duration(value)
+
+
+def _cipher(value: object) -> object:
+    known = {"chacha": "chacha", "chachapoly": "chacha", "aes": "aes"}
+    if not isinstance(value, str) or value.lower() not in known:
+        raise ValueError(f"chacha or aes is expected, not {value!r}")
+    return known[value.lower()]
 
 
 class JetStream(Section):
@@ -70,10 +77,24 @@ class JetStream(Section):
     )
     strict: Flag = option(True, "Are API requests with unknown fields refused?", takes=Takes.LIVE)
     limits: ServerLimits = option(ServerLimits, "The most that clients may ask for.")
-    key: Any = later(_REFUSE_KEY, refuse=True, aliases=("ek", "encryption_key"))
-    prev_key: Any = later(_REFUSE_KEY, refuse=True, aliases=("prev_ek", "prev_encryption_key"))
-    cipher: Any = later("encryption at rest is not in this build", refuse=False)
-    tpm: Any = later(_REFUSE_KEY, refuse=True)
+    key: Secret = option(
+        "",
+        "Encrypts the store with this key; better $VARIABLE of the environment, or key_file, than the key itself.",
+        aliases=("ek", "encryption_key"),
+    )
+    key_file: Text = option(
+        "",
+        "A file with the key, in place of key. A name without / is that of a credential of systemd (LoadCredential=).",
+        example='"store-key"',
+    )
+    prev_key: Secret = option(
+        "",
+        "The key before a change of key: what it encrypted is encrypted anew.",
+        aliases=("prev_ek", "prev_encryption_key"),
+    )
+    prev_key_file: Text = option("", "A file with that key, as key_file.")
+    cipher: Annotated[str, Reader(_cipher)] = option("chacha", "How the store is encrypted: chacha or aes.")
+    tpm: Any = later(_REFUSE_TPM, refuse=True)
     unique_tag: Any = later(_CLUSTER_ONLY, refuse=False)
     extension_hint: Any = later(_CLUSTER_ONLY, refuse=False)
     max_outstanding_catchup: Any = later(_CLUSTER_ONLY, refuse=False)
@@ -85,6 +106,14 @@ class JetStream(Section):
     meta_compact_size: Any = later(_CLUSTER_ONLY, refuse=False)
     meta_compact_sync: Any = later(_CLUSTER_ONLY, refuse=False)
     max_concurrent_io: Any = later(_QUEUES, refuse=False)
+
+    def check(self) -> None:
+        if self.key and self.key_file:
+            raise ValueError("key and key_file are two ways to give the same key: keep one")
+        if self.prev_key and self.prev_key_file:
+            raise ValueError("prev_key and prev_key_file are two ways to give the same key: keep one")
+        if (self.prev_key or self.prev_key_file) and not (self.key or self.key_file):
+            raise ValueError("prev_key is the key before a change of key: the new one is missing")
 
 
 class AccountJetStream(Section):

@@ -1,0 +1,69 @@
+/* entry.c: see entry.h. */
+#include "disk/entry.h"
+
+#include "base/check.h"
+
+#define TEXT_SIZE 2 /* of the number before a text */
+
+static bool has_text(store_db_t db, bytes_t key) {
+    return key_numbers(db, key) < key.size;
+}
+
+bytes_t entry_key(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t key, store_key_t *room) {
+    if (!entry_sealed(sealer, db) || !has_text(db, key)) {
+        return key;
+    }
+    uint32_t numbers = key_numbers(db, key);
+    memcpy(room->at, key.at, numbers);
+    sealer->hide(sealer->context, side, (uint8_t)db, bytes_of(key.at, numbers), bytes_after(key, numbers),
+                 room->at + numbers);
+    room->size = numbers + SEALER_HIDDEN_SIZE;
+    return key_bytes(room);
+}
+
+uint32_t entry_size(const sealer_t *sealer, store_db_t db, bytes_t key, bytes_t value) {
+    uint32_t text = has_text(db, key) ? TEXT_SIZE + key.size - key_numbers(db, key) : 0;
+    return text + value.size + sealer->overhead;
+}
+
+void entry_seal(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t key, bytes_t home, bytes_t value,
+                uint8_t *to) {
+    if (has_text(db, key)) {
+        bytes_t text = bytes_after(key, key_numbers(db, key));
+        store_be16(to, (uint16_t)text.size);
+        uint8_t *end = bytes_write(bytes_write(to + TEXT_SIZE, text), value);
+        value = bytes_of(to, (uint32_t)(end - to));
+    }
+    sealer->seal(sealer->context, side, (uint8_t)db, home, value, to);
+}
+
+/* The text in front of what was opened, as a whole key. */
+static bytes_t key_again(unsealed_t *unsealed, bytes_t home, uint32_t numbers, bytes_t text) {
+    uint8_t *at = unsealed_room(unsealed, numbers + text.size);
+    if (at == NULL) {
+        return BYTES_NONE;
+    }
+    bytes_write(bytes_write(at, bytes_of(home.at, numbers)), text);
+    return bytes_of(at, numbers + text.size);
+}
+
+bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t home,
+                   bytes_t sealed, bytes_t *key) {
+    bytes_t value = unsealed_value(unsealed, sealer, side, (uint8_t)db, home, sealed);
+    if (value.size == 0 || !has_text(db, home)) {
+        return value;
+    }
+    uint32_t numbers = key_numbers(db, home);
+    uint32_t size = value.size >= TEXT_SIZE ? load_be16(value.at) : 0;
+    if (value.size < TEXT_SIZE || size > value.size - TEXT_SIZE || size > KEY_MAX - numbers) {
+        return BYTES_NONE;
+    }
+    if (key != NULL) {
+        bytes_t whole = key_again(unsealed, home, numbers, bytes_of(value.at + TEXT_SIZE, size));
+        if (whole.size == 0) {
+            return BYTES_NONE;
+        }
+        *key = whole;
+    }
+    return bytes_after(value, TEXT_SIZE + size);
+}

@@ -1,0 +1,265 @@
+/* env_open.c: the LMDB environment opens, opens again, closes, and says how large it is. See env_lmdb.h. */
+#include "disk/env_lmdb.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "disk/blocks.h"
+
+#define MESSAGE_DB_NAME_SIZE 9 /* "m0000002a" */
+
+static const char *const db_names[DB_COUNT] = {"meta", "records", "messages", "heads", "ids", "id_order", "expiry"};
+
+status_t env_translate(int code) {
+    switch (code) {
+    case 0: return STATUS_OK;
+    case MDB_NOTFOUND: return STATUS_NOT_FOUND;
+    case MDB_MAP_FULL:
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return STATUS_NO_SPACE;
+    case ENOMEM: return STATUS_NO_MEMORY;
+    case MDB_CORRUPTED:
+    case MDB_PAGE_NOTFOUND:
+    case MDB_INVALID: return STATUS_CORRUPT;
+    case MDB_VERSION_MISMATCH: return STATUS_VERSION;
+    default: return STATUS_IO;
+    }
+}
+
+status_t env_commit_status(env_t *env, int code) {
+    int fd;
+    bool full = code == EIO && mdb_env_get_fd(env->env, &fd) == 0 && blocks_exhausted(fd, env->page_size);
+    return full ? STATUS_NO_SPACE : env_translate(code);
+}
+
+static void message_db_name(uint32_t stream, char name[MESSAGE_DB_NAME_SIZE + 1]) {
+    snprintf(name, MESSAGE_DB_NAME_SIZE + 1, "m%08x", stream);
+}
+
+int env_open_messages(env_t *env, MDB_txn *txn, uint32_t stream) {
+    char name[MESSAGE_DB_NAME_SIZE + 1];
+    message_db_name(stream, name);
+    int code = mdb_dbi_open(txn, name, MDB_CREATE, &env->dbs[DB_COUNT + env->opened]);
+    if (code == 0) {
+        env->slots[env->opened] = stream;
+        env->opened++;
+        slots_catch_up(&env->write_slots, env->slots, env->opened);
+    }
+    return code;
+}
+
+/* Opens the message databases that are there; one that a removed stream left empty goes (tidy), which takes some pages.
+ */
+static int open_message_dbs(env_t *env, MDB_txn *txn, bool tidy) {
+    MDB_cursor *cursor;
+    MDB_dbi names;
+    int code = mdb_dbi_open(txn, NULL, 0, &names);
+    if (code != 0 || (code = mdb_cursor_open(txn, names, &cursor)) != 0) {
+        return code;
+    }
+    uint32_t streams[MESSAGE_DBS_MAX];
+    uint32_t count = 0;
+    MDB_val k;
+    MDB_val v;
+    while ((code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) == 0) {
+        char name[MESSAGE_DB_NAME_SIZE + 1] = {0};
+        if (k.mv_size == MESSAGE_DB_NAME_SIZE && count < MESSAGE_DBS_MAX) {
+            char *end;
+            memcpy(name, k.mv_data, MESSAGE_DB_NAME_SIZE);
+            unsigned long stream = strtoul(name + 1, &end, 16);
+            if (name[0] == 'm' && *end == 0) {
+                streams[count++] = (uint32_t)stream;
+            }
+        }
+    }
+    mdb_cursor_close(cursor);
+    code = code == MDB_NOTFOUND ? 0 : code;
+    for (uint32_t i = 0; code == 0 && i < count; i++) {
+        char name[MESSAGE_DB_NAME_SIZE + 1];
+        MDB_dbi dbi;
+        MDB_stat stat;
+        message_db_name(streams[i], name);
+        code = mdb_dbi_open(txn, name, 0, &dbi);
+        if (code == 0) {
+            code = mdb_stat(txn, dbi, &stat);
+        }
+        if (code == 0) {
+            code = tidy && stat.ms_entries == 0 ? mdb_drop(txn, dbi, 1) : env_open_messages(env, txn, streams[i]);
+        }
+    }
+    return code;
+}
+
+void env_forget_opened(env_t *env) {
+    env->opened = atomic_load_explicit(&env->published, memory_order_relaxed);
+    memset(&env->write_slots, 0, sizeof env->write_slots);
+    slots_catch_up(&env->write_slots, env->slots, env->opened);
+}
+
+static status_t open_databases(env_t *env, bool tidy) {
+    MDB_txn *txn;
+    int code = mdb_txn_begin(env->env, NULL, 0, &txn);
+    if (code != 0) {
+        return env_translate(code);
+    }
+    for (int db = 0; code == 0 && db < DB_COUNT; db++) {
+        code = mdb_dbi_open(txn, db_names[db], MDB_CREATE, &env->dbs[db]);
+    }
+    if (code == 0) {
+        code = open_message_dbs(env, txn, tidy);
+    }
+    if (code != 0) {
+        mdb_txn_abort(txn);
+        return env_translate(code);
+    }
+    code = mdb_txn_commit(txn);
+    if (code == 0) {
+        atomic_store_explicit(&env->published, env->opened, memory_order_release);
+        slots_catch_up(&env->read_slots, env->slots, env->opened);
+    }
+    return env_commit_status(env, code);
+}
+
+/* Opens what env->directory holds. *code: LMDB's, when it was LMDB that refused. */
+static status_t attach(env_t *env, bool tidy, int *code) {
+    *code = mdb_env_create(&env->env);
+    if (*code == 0 && (*code = mdb_env_set_maxdbs(env->env, DBS_MAX + 1)) == 0) {
+        *code = mdb_env_set_mapsize(env->env, (size_t)env->map_size);
+    }
+    if (*code == 0) {
+        unsigned int flags = MDB_NOTLS | (env->memory ? MDB_NOSYNC | MDB_NOMETASYNC : 0);
+        *code = mdb_env_open(env->env, env->directory, flags, 0600);
+    }
+    status_t status = env_translate(*code);
+    if (status == STATUS_OK) {
+        status = open_databases(env, tidy);
+    }
+    if (status == STATUS_NO_SPACE && tidy) { /* a full disk: what is there is opened as it is */
+        env_forget_opened(env);
+        status = open_databases(env, false);
+    }
+    if (status == STATUS_OK) {
+        MDB_stat stat;
+        mdb_env_stat(env->env, &stat);
+        env->page_size = stat.ms_psize;
+        *code = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->read);
+        status = env_translate(*code);
+    }
+    return status;
+}
+
+/* Nothing of LMDB's is left; what it knew of the databases is forgotten. */
+static void detach(env_t *env) {
+    for (int db = 0; db < DBS_MAX; db++) {
+        if (env->readers[db] != NULL) {
+            mdb_cursor_close(env->readers[db]);
+        }
+    }
+    if (env->read != NULL) {
+        mdb_txn_abort(env->read);
+    }
+    env_write_abort(env);
+    if (env->env != NULL) {
+        mdb_env_close(env->env);
+    }
+    unsealed_forget(&env->read_values);
+    unsealed_forget(&env->written_value);
+    *env = (env_t){.directory = env->directory,
+                   .map_size = env->map_size,
+                   .memory = env->memory,
+                   .sealer = env->sealer,
+                   .renewals = env->renewals + 1};
+}
+
+status_t env_open(const char *directory, uint64_t map_size, bool memory, env_t **out, char *reason,
+                  size_t reason_size) {
+    int code = 0;
+    *out = NULL;
+    env_t *env = calloc(1, sizeof *env);
+    if (env != NULL) {
+        *env = (env_t){.directory = strdup(directory), .map_size = map_size, .memory = memory};
+    }
+    if (env == NULL || env->directory == NULL) {
+        snprintf(reason, reason_size, "no memory for the store in %s", directory);
+        free(env);
+        return STATUS_NO_MEMORY;
+    }
+    status_t status = attach(env, true, &code);
+    if (status != STATUS_OK) {
+        snprintf(reason, reason_size, "cannot open the LMDB environment in %s: %s", directory,
+                 code != 0 ? mdb_strerror(code) : status_name(status));
+        env_close(env);
+        return status;
+    }
+    *out = env;
+    return STATUS_OK;
+}
+
+void env_seal(env_t *env, const sealer_t *sealer) {
+    env->sealer = sealer;
+}
+
+void env_close(env_t *env) {
+    if (env != NULL) {
+        detach(env);
+        free(env->directory);
+        free(env);
+    }
+}
+
+bool env_broken(const env_t *env) {
+    return env->broken || env->env == NULL;
+}
+
+status_t env_reopen(env_t *env) {
+    int code;
+    detach(env);
+    status_t status = attach(env, false, &code);
+    if (status != STATUS_OK) {
+        detach(env);
+    }
+    return status;
+}
+
+void env_usage(env_t *env, env_usage_t *usage) {
+    MDB_envinfo info;
+    if (env->env == NULL) {
+        return;
+    }
+    mdb_env_info(env->env, &info);
+    usage->map_bytes = info.me_mapsize;
+    usage->used_bytes = ((uint64_t)info.me_last_pgno + 1) * env->page_size;
+}
+
+void env_usage_exact(env_t *env, env_usage_t *usage) {
+    env_usage(env, usage);
+    usage->free_bytes = 0;
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    /* Not the open write transaction: it has taken pages off the list that it may not need. */
+    if (env->env == NULL || mdb_txn_begin(env->env, NULL, MDB_RDONLY, &txn) != 0) {
+        return;
+    }
+    /* Database 0 of LMDB is its own list of free pages: each value begins with how many page numbers it holds. */
+    if (mdb_cursor_open(txn, 0, &cursor) == 0) {
+        MDB_val k;
+        MDB_val v;
+        while (mdb_cursor_get(cursor, &k, &v, MDB_NEXT) == 0) {
+            size_t count;
+            if (v.mv_size >= sizeof count) {
+                memcpy(&count, v.mv_data, sizeof count);
+                usage->free_bytes += (uint64_t)count * env->page_size;
+            }
+        }
+        mdb_cursor_close(cursor);
+    }
+    mdb_txn_abort(txn);
+}
+
+int env_file(env_t *env) {
+    int fd = -1;
+    return env->env != NULL && mdb_env_get_fd(env->env, &fd) == 0 ? fd : -1;
+}
