@@ -149,6 +149,22 @@ def _without_questions(person: Person, callout: Callout) -> Person:
     return replace(person, rights=rights)
 
 
+def compile_web_policy(server: ServerConfig, shared: Policy) -> Policy:
+    """Who may log in over WebSocket: as elsewhere, but for what the block says of its own."""
+    web = server.websocket
+    if web is None or shared.trust is not None:
+        return shared
+    maps = web.tls is not None and web.tls.verify_and_map
+    policy = replace(shared, maps_certificates=maps)
+    own = web.authorization
+    if web.no_auth_user:
+        policy = replace(policy, no_auth_user=shared.person(web.no_auth_user), open=False)
+    if own is None or not (own.user or own.token):
+        return policy
+    users = {own.user: Person(own.user, GLOBAL_ACCOUNT, own.password)} if own.user and not own.token else {}
+    return Policy(MappingProxyType(users), MappingProxyType({}), own.token, policy.no_auth_user, open=False)
+
+
 def compile_leaf_policy(server: ServerConfig) -> Policy:
     """Who may open a leaf link: the logins of the listener alone, where there are any, else the users of the
     accounts."""
@@ -173,6 +189,9 @@ def _known_by_certificate(server: ServerConfig, users: Iterable[Person]) -> froz
     kinds = set()
     if server.tls is not None and server.tls.verify_and_map:
         kinds.add("STANDARD")
+    web = server.websocket
+    if web is not None and web.tls is not None and web.tls.verify_and_map and server.web_address():
+        kinds.add("WEBSOCKET")
     leafnodes = server.leafnodes
     if leafnodes is not None and leafnodes.tls is not None and leafnodes.tls.verify_and_map and server.leaf_address():
         own = leafnodes.authorization is not None and _leaf_people(leafnodes.authorization)

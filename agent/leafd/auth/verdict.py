@@ -28,6 +28,7 @@ AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 BAD_PROTOCOL: Final = "invalid client protocol"
 NEEDS_HEADERS: Final = "no responders requires headers support"
 CLIENT_TYPE: Final = "STANDARD"
+WEB_TYPE: Final = "WEBSOCKET"
 LEAF_TYPE: Final = "LEAFNODE"
 
 
@@ -66,7 +67,12 @@ class Refusal:
 
 
 def judge_client(
-    connect: Mapping[str, Any], nonce: str, policy: Policy, certificate: Certificate | None = None, host: str = ""
+    connect: Mapping[str, Any],
+    nonce: str,
+    policy: Policy,
+    certificate: Certificate | None = None,
+    host: str = "",
+    kind: str = CLIENT_TYPE,
 ) -> Verdict | Refusal:
     """A client's CONNECT from that address. certificate: the one it has shown and that is trusted."""
     protocol = connect.get("protocol", 0)
@@ -76,7 +82,7 @@ def judge_client(
         return Refusal(NEEDS_HEADERS, authentication=False)
     if connect.get("account") or connect.get("new_account"):
         return Refusal(AUTHORIZATION_VIOLATION)
-    return identify(connect, nonce, policy, CLIENT_TYPE, certificate, host)
+    return identify(connect, nonce, policy, kind, certificate, host)
 
 
 def takes_time(connect: Mapping[str, Any], policy: Policy, certificate: Certificate | None = None) -> bool:

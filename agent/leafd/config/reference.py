@@ -20,6 +20,7 @@ from leafd.config.schema.section import Option, Reader, Section, Support, Takes,
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.sharing import Export, Import, Origin
 from leafd.config.schema.tls import CertificatePair, Tls
+from leafd.config.schema.websocket import WebSocket, WebSocketAuthorization
 
 WIDTH: Final = 110
 HEAD: Final = """\
@@ -54,6 +55,8 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("an element of remotes [ ]", LeafRemote),
     ("authorization { } of leafnodes", LeafAuthorization),
     ("a user of that", LeafUser),
+    ("websocket { }", WebSocket),
+    ("authorization { } of websocket", WebSocketAuthorization),
     ("tls { }, the same wherever it stands", Tls),
     ("an element of certs [ ]", CertificatePair),
 )

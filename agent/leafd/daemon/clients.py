@@ -14,37 +14,36 @@ import json
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
 from leafd import native_types as t
-from leafd.accounts.graph import Account, Graph
+from leafd.accounts.graph import Account
 from leafd.auth.common import common_rights
 from leafd.auth.connect import client_connect
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import (
     AUTHORIZATION_VIOLATION,
-    CLIENT_TYPE,
     Refusal,
     Verdict,
     judge_again,
     judge_client,
     takes_time,
 )
+from leafd.daemon.client import Client, Terms, Web, shown_by
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
 from leafd.daemon.refusals import refusal_line
 from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.quoting import quoted
-from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 if TYPE_CHECKING:
-    from leafd.auth.verdict import Proof
+    pass
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
@@ -82,50 +81,6 @@ class Log(Protocol):
 
     def debug(self, text: str) -> None: ...
     def error(self, text: str) -> None: ...
-
-
-@dataclass(slots=True)
-class Client:
-    """One client connection."""
-
-    connection: int
-    peer: str
-    nonce: str
-    opened_ns: int
-    connect: dict[str, Any] = field(default_factory=dict)
-    account: Account | None = None
-    user: str = ""
-    rights: Rights = field(default_factory=Rights)
-    proof: Proof | None = None
-    """In operator mode: its JWT."""
-    policy: Policy | None = None
-    """By which it was judged last; None: it is not logged in, or not for long."""
-    implicit: bool = False
-    granted: tuple[t.ConnVerdict, t.Permissions] | None = None
-    """What the plane was told that it may."""
-    max_payload: int = 0
-    tls: t.Secured | None = None
-    """Its handshake, if it has TLS."""
-
-    @property
-    def host(self) -> str:
-        """The client's address."""
-        return self.peer.rpartition(":")[0].strip("[]")
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What counts for every login; replaced as a whole by a reload."""
-
-    policy: Policy
-    graph: Graph
-    max_payload: int
-    max_subscriptions: int
-    timeout_s: float
-    max_connections: int = 0
-    """0: no limit."""
-    secure: t.Secure | None = None
-    """How who comes gets TLS, if so."""
 
 
 class Clients:
@@ -206,7 +161,7 @@ class Clients:
             for client in sorted(self.all(), key=lambda one: one.connection):
                 await pause()
                 if affected is not None and client.account is not None and client.account.name not in affected:
-                    client.policy = client.policy and terms.policy
+                    client.policy = client.policy and terms.of(client).policy
                     stay.append(client)
                     continue
                 verdict = self._verdict_again(client, terms)
@@ -236,7 +191,13 @@ class Clients:
         if client.account is None or client.policy is None or not self._is_in(client):
             return None
         verdict = judge_again(
-            client.connect, client.policy, terms.policy, CLIENT_TYPE, proof=client.proof, host=client.host
+            client.connect,
+            client.policy,
+            terms.of(client).policy,
+            client.kind,
+            client.certificate,
+            proof=client.proof,
+            host=client.host,
         )
         account = None if isinstance(verdict, Refusal) else terms.graph.account(verdict.account)
         if isinstance(verdict, Refusal) or account is None or account.id != client.account.id:
@@ -311,20 +272,29 @@ class Clients:
             self._plane.close_connection(connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
 
     def _opened(self, event: t.Opened) -> None:
-        nonce = secrets.token_urlsafe(11) if self._terms.policy.asks_for_nkeys else ""
-        client = Client(event.connection, event.peer, nonce, time.time_ns())
-        self._clients[event.connection] = client
-        info = self._info() | {"client_id": client.connection, "client_ip": client.host}
-        if self._terms.policy.auth_required:
+        self._welcome(Client(event.connection, event.peer, "", time.time_ns()))
+
+    def welcome(self, connection: int, peer: str, web: Web, tls: t.Secured | None) -> None:
+        """One has come over WebSocket, whose request was answered."""
+        client = Client(connection, peer, "", time.time_ns(), web=web)
+        self._guarded(connection, self._welcome, client)
+        if tls is not None and connection in self._clients:
+            self._guarded(connection, self._secured, client, tls)
+
+    def _welcome(self, client: Client) -> None:
+        terms = self._terms.of(client)
+        self._clients[client.connection] = client
+        info = self._info() | {"client_id": client.connection, "client_ip": client.host} | terms.info
+        if terms.policy.auth_required:
             info["auth_required"] = True
-        if nonce:
-            info["nonce"] = nonce
+        if terms.policy.asks_for_nkeys:
+            info["nonce"] = client.nonce = secrets.token_urlsafe(11)
         self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection created")
-        if self._terms.secure is None:
-            self._deadlines.add(event.connection, self._terms.timeout_s)
+        if terms.secure is None:
+            self._deadlines.add(client.connection, terms.timeout_s)
             self._plane.send(client.connection, frame(info))
         else:
-            self._secure(client, info, self._terms.secure)
+            self._secure(client, info, terms.secure)
 
     def _secure(self, client: Client, info: dict[str, Any], how: t.Secure) -> None:
         """Its time to log in begins with the handshake's end."""
@@ -334,11 +304,12 @@ class Clients:
     def _secured(self, client: Client, event: t.Secured) -> None:
         if not event.flags & t.SecuredFlag.PLAIN:
             client.tls = event
+            client.certificate = shown_by(event)
             self._log.debug(f"{client.peer} - cid:{client.connection} - TLS handshake complete: {event.cipher}")
-        self._deadlines.add(client.connection, self._terms.timeout_s)
+        self._deadlines.add(client.connection, self._terms.of(client).timeout_s)
 
     def _line(self, client: Client, event: t.Line) -> None:
-        policy = self._terms.policy
+        policy = self._terms.of(client).policy
         if event.kind != t.LineKind.CONNECT:
             if not policy.open and policy.no_auth_user is None:
                 self._refuse(client, Refusal(AUTHORIZATION_VIOLATION))
@@ -353,15 +324,23 @@ class Clients:
             self._plane.close_connection(client.connection, "", t.CloseReason.PROTOCOL)
             return
         self._release(client)
+        if client.web is not None:  # a cookie stands in for what CONNECT leaves out
+            connect = client.web.credentials | {name: value for name, value in connect.items() if value != ""}
         client.connect = connect
         self._judge(client)
 
     def _judge(self, client: Client, implicit: bool = False) -> None:
-        policy = self._terms.policy
-        if (takes_time(client.connect, policy) or policy.callout is not None) and self._nursery is not None:
+        policy = self._terms.of(client).policy
+        if (
+            takes_time(client.connect, policy, client.certificate) or policy.callout is not None
+        ) and self._nursery is not None:
             self._nursery.start_soon(self._judge_slowly, client, implicit)
         else:
-            self._decide(client, judge_client(client.connect, client.nonce, policy), implicit=implicit)
+            self._decide(
+                client,
+                judge_client(client.connect, client.nonce, policy, client.certificate, kind=client.kind),
+                implicit=implicit,
+            )
 
     async def _judge_slowly(self, client: Client, implicit: bool) -> None:
         """bcrypt takes a tenth of a second on purpose, and a service that judges logins takes what it takes: other
@@ -372,12 +351,20 @@ class Clients:
 
         verdict: Verdict | Refusal = Refusal(AUTHORIZATION_VIOLATION)
         name, policy = str(client.connect.get("user") or ""), None
-        while policy is not self._terms.policy and wanted():
+        while policy is not self._terms.of(client).policy and wanted():
             # Judged again when a reload has changed who is who meanwhile.
-            policy = self._terms.policy
-            judge = partial(judge_client, client.connect, client.nonce, policy, host=client.host)
+            policy = self._terms.of(client).policy
+            judge = partial(
+                judge_client,
+                client.connect,
+                client.nonce,
+                policy,
+                client.certificate,
+                host=client.host,
+                kind=client.kind,
+            )
             checks = self.guesses if policy.trust is None else self.proofs
-            slow = takes_time(client.connect, policy)
+            slow = takes_time(client.connect, policy, client.certificate)
             verdict = await checks.check(CLIENT_GUESSES, client.host, name, judge, wanted) if slow else judge()
             if isinstance(verdict, Refusal) and verdict.unknown and self.look_up is not None:
                 policy = None if await self.look_up(verdict.unknown) else policy
@@ -395,11 +382,11 @@ class Clients:
                 policy,
                 client.connection,
                 client.host,
-                CLIENT_TYPE,
+                client.kind,
                 client.connect,
                 client.nonce,
                 verdict,
-                self._terms.timeout_s,
+                self._terms.of(client).timeout_s,
             )
         finally:
             self._asked.discard(client.connection)
@@ -412,9 +399,12 @@ class Clients:
             return False
         if isinstance(verdict, Refusal):
             return verdict.authentication
-        before, coming = self._terms.policy, self._coming.policy
+        before, coming = self._terms.of(client).policy, self._coming.of(client).policy
         return (
-            judge_again(client.connect, before, coming, CLIENT_TYPE, proof=verdict.proof, host=client.host) != verdict
+            judge_again(
+                client.connect, before, coming, client.kind, client.certificate, proof=verdict.proof, host=client.host
+            )
+            != verdict
         )
 
     def _decide(self, client: Client, verdict: Verdict | Refusal, *, implicit: bool = False) -> None:
@@ -447,7 +437,12 @@ class Clients:
     def _grant(
         self, client: Client, verdict: Verdict, account: Account, terms: Terms
     ) -> tuple[t.ConnVerdict, t.Permissions]:
-        client.account, client.user, client.rights, client.policy = account, verdict.user, verdict.rights, terms.policy
+        client.account, client.user, client.rights, client.policy = (
+            account,
+            verdict.user,
+            verdict.rights,
+            terms.of(client).policy,
+        )
         client.proof = verdict.proof
         limits, rights = account.limits, verdict.rights
         max_payload = min(
@@ -483,7 +478,7 @@ class Clients:
             "connect_info": True,
             "remote_account": account.name,
         }
-        if not self._terms.policy.open:
+        if not self._terms.of(client).policy.open:
             info["auth_required"] = True
         if account.system:
             info["acc_is_sys"] = True

@@ -7,13 +7,14 @@ plane's limits, which depend on the machine as well (store.py); how one Compiled
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.accounts.graph import Graph, Numbers, compile_graph
-from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy
+from leafd.auth.policy import Policy, compile_leaf_policy, compile_policy, compile_web_policy
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon.clients import Terms
+from leafd.daemon.client import Terms
 from leafd.daemon.handshakes import CLIENTS, LEAFS, secure_of
 from leafd.daemon.leaf_logins import LeafTerms
 from leafd.daemon.remotes import Dialled, remotes_of
@@ -50,6 +51,7 @@ class Compiled:
         """Whether the plane speaks TLS."""
         leafnodes = self.config.leafnodes
         accepts = self.config.tls is not None or (leafnodes is not None and leafnodes.tls is not None)
+        accepts = accepts or (self.config.websocket is not None and self.config.websocket.tls is not None)
         return accepts or any(one.remote.context for one in self.remotes)
 
     @property
@@ -72,7 +74,7 @@ class Compiled:
         """By which clients log in."""
         authorization = self.config.authorization
         timeout_ns = authorization.timeout if authorization else AUTHENTICATION_NS
-        return Terms(
+        terms = Terms(
             self.policy,
             self.graph,
             self.config.max_payload,
@@ -81,6 +83,21 @@ class Compiled:
             max(self.config.max_connections, 0),
             secure_of(self.config.tls, CLIENTS, optional=self.config.allow_non_tls),
         )
+        web = self.config.websocket
+        if web is None:
+            return terms
+        own = web.authorization.timeout if web.authorization else 0
+        secure = web.tls is not None
+        info: dict[str, Any] = {"tls_required": secure, "tls_verify": web.tls is not None and web.tls.verifies}
+        return replace(
+            terms,
+            web=replace(terms, policy=self.web_policy, timeout_s=(own or timeout_ns) / SECOND, secure=None, info=info),
+        )
+
+    @property
+    def web_policy(self) -> Policy:
+        """By which clients log in over WebSocket."""
+        return compile_web_policy(self.config, self.policy)
 
     @property
     def leaf_secure(self) -> t.Secure | None:

@@ -25,6 +25,7 @@ CLIENTS: Final = 1
 LEAFS: Final = 2
 HUBS: Final = DEFAULT_TLS
 """Hubs that want TLS though their remote has no tls block: whom the machine trusts, is trusted."""
+WEB: Final = 4
 REMOTES: Final = 16
 """And on: the remotes with a block of their own."""
 
@@ -126,6 +127,8 @@ def _wanted(compiled: Compiled) -> list[Wanted]:
         found.append(Wanted(CLIENTS, config.tls.compiled(), client=False))
     if config.leafnodes is not None and config.leafnodes.tls is not None and config.leaf_address() is not None:
         found.append(Wanted(LEAFS, config.leafnodes.tls.compiled(), client=False))
+    if config.websocket is not None and config.websocket.tls is not None and config.web_address() is not None:
+        found.append(Wanted(WEB, config.websocket.tls.compiled(), client=False))
     for one in compiled.remotes:
         if one.configured.tls is not None and one.remote.context:
             found.append(Wanted(one.remote.context, one.configured.tls.compiled(), client=True))

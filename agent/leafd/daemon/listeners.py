@@ -25,6 +25,7 @@ class Sockets:
     client: socket.socket
     leaf: socket.socket | None
     monitor: socket.socket | None
+    web: socket.socket | None = None
 
 
 def bind_all(config: ServerConfig) -> Sockets:
@@ -32,16 +33,18 @@ def bind_all(config: ServerConfig) -> Sockets:
     made: list[socket.socket] = []
     try:
         made.append(bind(*config.client_address(), "client connections"))
-        leaf = monitor = None
+        leaf = monitor = web = None
         if (address := config.leaf_address()) is not None:
             made.append(leaf := bind(*address, "leaf connections"))
         if (address := config.monitor_address()) is not None:
             made.append(monitor := bind(*address, "monitoring"))
+        if (address := config.web_address()) is not None:
+            made.append(web := bind(*address, "WebSocket connections"))
     except Exception:
         for sock in made:
             sock.close()
         raise
-    return Sockets(made[0], leaf, monitor)
+    return Sockets(made[0], leaf, monitor, web)
 
 
 def bind(host: str, port: int, what: str) -> socket.socket:

@@ -12,6 +12,7 @@ room; logins (clients.py, leaf_logins.py); how a reload takes effect (takeover.p
 from __future__ import annotations
 
 import secrets
+import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -50,10 +51,12 @@ from leafd.native_plane import Plane
 if TYPE_CHECKING:
     from leafd.daemon.account_book import AccountBook
     from leafd.daemon.callouts import Callouts
+    from leafd.daemon.web import Webs
     from leafd.jetstream.service import JetStream
 
 CLIENT_LISTENER: Final = 1
 LEAF_LISTENER: Final = 2
+WEB_LISTENER: Final = 3
 
 
 class Server:
@@ -77,6 +80,7 @@ class Server:
         self.limits = t.Limits()
         self.plane = self._open_plane()
         self.handshakes = Handshakes(self.plane)
+        self.webs: Webs | None = None
         terms = self.compiled.client_terms
         self.clients = Clients(self.plane, log, self._info, terms, self.guard)
         self.leaf_logins = LeafLogins(
@@ -232,6 +236,11 @@ class Server:
             nursery.start_soon(self.replicas.run)
         if self.compiled.has_tls:
             await self.handshakes.put(await trio.to_thread.run_sync(self.handshakes.make, self.compiled))
+        if self.sockets.web is not None:
+            from leafd.daemon.web import make_webs
+
+            self.webs = make_webs(self)
+            nursery.start_soon(self.webs.run)
         self._listen()
         nursery.start_soon(self.leafs.run, [one.remote for one in self.compiled.remotes])
 
@@ -268,6 +277,18 @@ class Server:
             if secure.flags & t.SecureFlag.FIRST and not secure.wait_ns:
                 self.log.warning('Clients that are not using "TLS Handshake First" option will fail to connect')
 
+        if sockets.web is not None:
+            self._listen_web(sockets.web)
+
+    def _listen_web(self, web: socket.socket) -> None:
+        host, port = address_of(web)
+        block = self.config.websocket
+        secure = block is not None and block.tls is not None
+        self.plane.listen(WEB_LISTENER, web.detach(), t.ConnKind.CLIENT, secure=secure, web=True)
+        self.log.info(f"Listening for websocket clients on {'wss' if secure else 'ws'}://{host}:{port}")
+        if not secure:
+            self.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
+
     def _hold_leafs(self) -> bool:
         """Says how leaf nodes get TLS from now on; whether they do."""
         secure = self.compiled.leaf_secure
@@ -284,7 +305,11 @@ class Server:
 
     def _event(self, event: t.Event) -> None:
         match event:
+            case t.Opened(listener=listener) if listener == WEB_LISTENER and self.webs is not None:
+                self.webs.handle(event)
             case t.Opened() | t.Secured() | t.Line() | t.Closed() | t.Refused():
+                if self.webs is not None and not isinstance(event, t.Opened) and self.webs.handle(event):
+                    return
                 if isinstance(event, t.Opened) and event.listener == LEAF_LISTENER and not self.leafs.secure:
                     self.leaf_logins.opened(event.connection)
                 if isinstance(event, t.Secured) and self.leafs.accepted(event.connection):
@@ -336,6 +361,8 @@ class Server:
         self.plane.unlisten(CLIENT_LISTENER)
         if self.sockets.leaf is not None:
             self.plane.unlisten(LEAF_LISTENER)
+        if self.sockets.web is not None:
+            self.plane.unlisten(WEB_LISTENER)
 
     async def lame_duck(self) -> None:
         """Sends the clients away one after the other, over the configured time."""

@@ -264,6 +264,13 @@ class Leafs:
         said = b"".join(one.frame for one in machine.opened() if isinstance(one, leaf.Send))
         self._plane.secure(link.connection, self.secure, before=said, behind=said)
 
+    def accept_web(self, connection: int, peer: str, tls: t.Secured | None) -> None:
+        """One has come over WebSocket, whose request was answered; TLS, if any, lies below that."""
+        host, port, advertised = self._listen
+        machine = leaf.Acceptor(self._identity, connection, self._nonce(), advertised, host, port)
+        link = self._links[connection] = Link(connection, peer, machine, tls=tls)
+        self._act(link, machine.opened())
+
     def _line(self, event: t.Line) -> bool:
         link = self._links.get(event.connection)
         if link is None:

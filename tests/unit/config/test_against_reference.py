@@ -114,6 +114,21 @@ AGREED = [
     "Port: 5",
     "mqtt { port: 1883 }",
     "websocket { port: 1, no_tls: true }",
+    'ws { listen: "localhost:1", no_tls: true, compress: true, origins: ["https://a", "http://b:1"] }',
+    "ws { port: 1, no_tls: true, same_origin: true }",
+    'websocket { port: 1, no_tls: true, handshake_timeout: "3s", jwt_cookie: a, user_cookie: b, pass_cookie: c }',
+    "websocket { port: 1, no_tls: true, token_cookie: d, advertise: x, headers { A: b } }",
+    "websocket { port: 1, no_tls: true, headers { A: 1 } }",
+    "websocket { port: 1, no_tls: true, headers: x }",
+    "websocket { port: 1, no_tls: true, authentication { username: a, pass: b, timeout: 3 } }",
+    "websocket { port: 1, no_tls: true, authorization { token: a, foo: 1 } }",
+    "websocket { port: 1, no_tls: true, compression: 1 }",
+    "websocket { port: 1, no_tls: true, allowed_origin: 1 }",
+    "websocket { port: 1, no_tls: true, ping_interval: '5s' }",
+    "websocket { port: 1, no_tls: true, foo: 1 }",
+    "websocket: 8080",
+    "websocket { tls { foo: 1 } }",
+    "websocket { }",
     "no_auth_user: a\naccounts { A { users: [ {user: a, password: a} ] } }",
     "no_auth_user: a\nauthorization { user: a, password: b }",
     "authorization { user: a, password: b }\naccounts { A { users: [ {user: c, password: a} ] } }",
@@ -196,6 +211,9 @@ AGREED += [
 ]
 # Configuration -> why the verdict differs.
 DIFFERENT = {
+    "websocket { port: 1 }": "the reference refuses it at the start, for want of TLS",
+    "websocket { port: 1, no_tls: true, origins: [a] }": "the reference refuses it at the start",
+    "websocket { port: 1, no_tls: true, headers { Host: b } }": "the reference refuses it at the start",
     "write_deadline: 5": "a bare number is seconds, as the reference itself takes it in older versions",
     "lame_duck_duration: 40": "a bare number is seconds",
     'accounts { A { jetstream { max_mem: 1MB, max_file: "1G", max_streams: 5, '

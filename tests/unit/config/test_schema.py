@@ -141,7 +141,6 @@ def test_what_would_weaken_or_lose_is_refused(text: str) -> None:
     [
         "prof_port: 1",
         "mqtt { port: 1883 }",
-        "websocket { port: 1 }",
         "jetstream { max_buffered_msgs: 5 }",
         "accounts { A { exports: [ {service: x, latency: y} ] } }",
     ],

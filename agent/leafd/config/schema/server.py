@@ -15,6 +15,7 @@ from leafd.config.schema.permissions import Authorization
 from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.sharing import Shared, share
 from leafd.config.schema.tls import Tls
+from leafd.config.schema.websocket import WebSocket
 
 DEFAULT_PORT: Final = 4222
 MEMORY_LIMIT_MIN: Final = 32 << 20
@@ -222,6 +223,7 @@ class ServerConfig(Section):
     leafnodes: LeafNodes | None = option(
         None, "Links to other servers: who may link to this one, and which hubs this one links to.", aliases=("leaf",)
     )
+    websocket: WebSocket | None = option(None, "WebSocket: browsers, and leaf links over it.", aliases=("ws",))
     feature_flags: dict[str, Flag] = option(
         {}, "Flags of nats-server for features in trial. They are read and do nothing here."
     )
@@ -241,7 +243,6 @@ class ServerConfig(Section):
         "PROXY protocol is not in this build: its header would be taken for a wrong command", refuse=True
     )
     proxies: Any = later("PROXY protocol is not in this build", refuse=True)
-    websocket: Any = later("WebSocket clients are not served in this build", refuse=False, aliases=("ws",))
     mqtt: Any = later("MQTT clients are not served in this build", refuse=False)
     ocsp: Any = later("the certificate is sent without a proof that it was not revoked", refuse=False)
     ocsp_cache: Any = later("revocation is not asked for", refuse=False)
@@ -283,6 +284,7 @@ class ServerConfig(Section):
             raise ValueError("store_dir is set here and in the jetstream block: keep one")
         self._check_tls()
         known = self.known_users()
+        self._check_websocket(known)
         if self.no_auth_user and self.no_auth_user not in known:
             raise ValueError(
                 f"no_auth_user {self.no_auth_user!r} is no user of the configuration: add it to an account or change it"
@@ -303,6 +305,17 @@ class ServerConfig(Section):
         self._check_callout()
         self._check_operator()
         self.shared()
+
+    def _check_websocket(self, known: dict[str, str]) -> None:
+        web = self.websocket
+        if web is None or web.address() is None:
+            return
+        if web.no_auth_user and web.no_auth_user not in known:
+            raise ValueError(f"websocket: no_auth_user {web.no_auth_user!r} is no user of the configuration")
+        single = self.authorization is not None and bool(self.authorization.user)
+        own = web.authorization
+        if own is not None and (own.user or own.token) and known and not single:
+            raise ValueError("websocket: authorization has a login of its own, which users exclude: keep one")
 
     def _check_tls(self) -> None:
         if self.tls is not None and not self.tls.material.pairs:
@@ -394,7 +407,7 @@ class ServerConfig(Section):
     def tls_blocks(self) -> tuple[Tls, ...]:
         """Every tls block there is."""
         leafnodes = self.leafnodes
-        found = [self.tls]
+        found = [self.tls, self.websocket.tls if self.websocket is not None else None]
         if leafnodes is not None:
             found += [leafnodes.tls, *(one.tls for one in leafnodes.remotes if not one.disabled)]
         return tuple(one for one in found if one is not None)
@@ -420,6 +433,10 @@ class ServerConfig(Section):
         """The port of HTTP or HTTPS, 0 when there is none."""
         whole, port = (self.https, self.https_port) if secure else (self.http, self.http_port)
         return whole[1] if whole is not None else port or 0
+
+    def web_address(self) -> tuple[str, int] | None:
+        """Host and port of the WebSocket listener, None when there is none."""
+        return self.websocket.address() if self.websocket is not None else None
 
     def leaf_address(self) -> tuple[str, int] | None:
         """Host and port of the leaf listener, None when there is none."""

@@ -1,0 +1,147 @@
+"""Connections of the WebSocket listener until their HTTP request is answered; then they are clients' or leaf links'.
+
+    Opened --[ TLS ]--> Line of kind HTTP --judge()--> upgrade --> clients.welcome() | leafs.accept_web()
+                                                   --> an HTTP error and the end
+
+Imported only where the block is configured. What does not live here: what requests say (web_request.py), logins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from leafd import native_types as t
+from leafd.config.schema.websocket import WebSocket
+from leafd.daemon.client import Web
+from leafd.daemon.deadlines import Deadlines
+from leafd.daemon.handshakes import WEB, secure_of
+from leafd.daemon.web_request import NoHttp, Refused, judge, read_head
+from leafd.guard import Guard
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.daemon.server import Server
+
+SECOND: Final = 1_000_000_000
+
+
+class WebPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    def send(self, connection: int, frame: bytes) -> None: ...
+    def secure(self, connection: int, how: t.Secure, *, before: bytes, behind: bytes) -> None: ...
+    def upgrade(self, connection: int, kind: t.ConnKind, flags: t.WebFlag, answer: bytes = ...) -> None: ...
+    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
+
+
+class Log(Protocol):
+    """Where lines for the operator go."""
+
+    def error(self, text: str) -> None: ...
+    def debug(self, text: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Visitor:
+    """One whose request is not answered yet."""
+
+    peer: str
+    tls: t.Secured | None = None
+
+
+class Webs:
+    """Takes the plane's events of visitors."""
+
+    def __init__(
+        self,
+        plane: WebPlane,
+        log: Log,
+        guard: Guard,
+        block: Callable[[], WebSocket],
+        *,
+        leafs: Callable[[], bool],
+        client: Callable[[int, str, Web, t.Secured | None], None],
+        leaf: Callable[[int, str, t.Secured | None], None],
+    ) -> None:
+        self._plane = plane
+        self._log = log
+        self._guard = guard
+        self._block = block
+        self._leafs = leafs
+        self._client = client
+        self._leaf = leaf
+        self._visitors: dict[int, Visitor] = {}
+        self._deadlines = Deadlines(self._too_late, guard)
+        self.run = self._deadlines.run
+
+    def handle(self, event: t.Event) -> bool:
+        """Takes an event if it is of a visitor."""
+        match event:
+            case t.Opened():
+                self._opened(event)
+            case t.Secured() if event.connection in self._visitors:
+                self._visitors[event.connection].tls = event
+            case t.Line() if event.connection in self._visitors:
+                self._line(event, self._visitors.pop(event.connection))
+            case t.Closed() if event.connection in self._visitors:
+                visitor = self._visitors.pop(event.connection)
+                self._log.debug(f"{visitor.peer} - wid:{event.connection} - closed before its request: {event.text}")
+            case _:
+                return False
+        return True
+
+    def _opened(self, event: t.Opened) -> None:
+        self._visitors[event.connection] = Visitor(event.peer)
+        block = self._block()
+        self._deadlines.add(event.connection, block.handshake_timeout / SECOND)
+        how = secure_of(block.tls, WEB)
+        if how is not None:  # as in HTTPS, nothing comes before the handshake
+            how = t.Secure(WEB, int(t.SecureFlag.FIRST), 0)
+            self._plane.secure(event.connection, how, before=b"", behind=b"")
+
+    def _line(self, event: t.Line, visitor: Visitor) -> None:
+        try:
+            request = read_head(event.payload)
+            found = judge(request, self._block(), secure=visitor.tls is not None, leafs=self._leafs())
+        except (NoHttp, UnicodeError) as error:
+            found = Refused(400, str(error))
+        except Exception as error:
+            self._guard.caught("a WebSocket's request", error)
+            found = Refused(400, "unexpected error")
+        if isinstance(found, Refused):
+            self._log.error(f"{visitor.peer} - websocket handshake error: {found.reason}")
+            self._plane.send(event.connection, found.answer)
+            self._plane.close_connection(event.connection, "", t.CloseReason.PROTOCOL)
+            return
+        self._plane.upgrade(event.connection, found.kind, found.flags, found.answer)
+        if found.kind == t.ConnKind.LEAF:
+            self._leaf(event.connection, visitor.peer, visitor.tls)
+        else:
+            self._client(event.connection, visitor.peer, Web(found.credentials, found.forwarded), visitor.tls)
+
+    def _too_late(self, connection: int) -> None:
+        if connection in self._visitors:
+            self._plane.close_connection(connection, "", t.CloseReason.AUTHENTICATION)
+
+
+def make_webs(server: Server) -> Webs:
+    """The server's, which has the block."""
+
+    def block() -> WebSocket:
+        assert server.config.websocket is not None
+        return server.config.websocket
+
+    def leaf(connection: int, peer: str, tls: t.Secured | None) -> None:
+        server.leafs.accept_web(connection, peer, tls)
+        server.leaf_logins.opened(connection)
+
+    return Webs(
+        server.plane,
+        server.log,
+        server.guard,
+        block,
+        leafs=lambda: server.config.leaf_address() is not None,
+        client=server.clients.welcome,
+        leaf=leaf,
+    )
