@@ -43,7 +43,12 @@ def main() -> int:
 
         loaded = load(flags)
         if flags.check:
-            for warning in loaded.warnings:
+            warnings = loaded.warnings
+            if loaded.server.operated:
+                from leafd.daemon.operator import check
+
+                warnings += check(loaded)
+            for warning in warnings:
                 print(f"{PROGRAM}: {warning}", file=sys.stderr)
             print(f"{PROGRAM}: configuration file {flags.config} is valid")
             return EXIT_OK

@@ -470,3 +470,31 @@ def test_two_full_resolvers_come_to_have_the_same(hub_kind: str, tmp_path: Path)
             )
             assert has(late), box.log
             assert [] == Peer(box, late.user("u")).lines()
+
+
+def test_streams_wait_for_their_account(tmp_path: Path) -> None:
+    """Streams of an account that cannot be looked up at a start are served as soon as it can: nothing is lost."""
+    operator = Operator()
+    account = operator.account("A", disk_storage=-1)
+    user = account.user("u")
+    store = f'jetstream {{ store_dir: "{tmp_path}/store" }}\n'
+    with account_server(operator) as (url, _):
+        configuration = HEAD + store + f"operator: {operator.token()}\nresolver: URL({url})\n"
+        with running(LEAFD, configuration) as server:
+            peer = Peer(server, user)
+            assert b'"did_create":true' in peer.ask("$JS.API.STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')[0]
+            assert b'"seq":1' in peer.ask("s", "kept")[0]
+            pull = '{"stream_name":"S","config":{"durable_name":"C","ack_policy":"explicit"}}'
+            assert b'"error"' not in peer.ask("$JS.API.CONSUMER.DURABLE.CREATE.S.C", pull)[0]
+    unreachable = configuration.replace(url, "http://127.0.0.1:1/")
+    with running(LEAFD, unreachable) as server:
+        assert [VIOLATION, "closed"] == Peer(server, user).lines()
+        with account_server(operator) as (url, _):
+            assert "Reloaded" in reload(server, unreachable.replace("http://127.0.0.1:1/", url))
+            deadline = time.monotonic() + 15
+            while Peer(server, user).lines() and time.monotonic() < deadline:
+                time.sleep(0.3)
+            peer = Peer(server, user)
+            info = json.loads(peer.ask("$JS.API.STREAM.INFO.S")[0])
+            assert (1, 1) == (info["state"]["messages"], info["state"]["consumer_count"])
+            assert b"kept" in b"".join(peer.ask("$JS.API.CONSUMER.MSG.NEXT.S.C"))

@@ -18,6 +18,7 @@ from leafd.auth.jwt_claims import UserClaims
 from leafd.auth.operators import Operators, read_account, read_operators
 from leafd.auth.policy import Policy
 from leafd.auth.trust import Denied, Trust, TrustedAccount, bootstrap_account, check_times
+from leafd.config.bind import Loaded
 from leafd.config.schema.operator import Resolver
 from leafd.config.schema.server import ServerConfig
 from leafd.errors import ConfigError
@@ -70,6 +71,15 @@ def compile_operator(config: ServerConfig, numbers: Numbers, known: Operated | N
     )
     warnings = [f"account {name}: {note}" for name, notes in accounts.notes.items() for note in notes]
     return Operated(operators, accounts, _policy(trust), resolver, tuple(warnings))
+
+
+def check(loaded: Loaded) -> tuple[str, ...]:
+    """Warnings about a configuration's JWTs. Raises ConfigError, with the place."""
+    try:
+        return compile_operator(loaded.server, Numbers()).warnings
+    except ConfigError as error:
+        key = str(error).partition(":")[0].partition(" ")[0]
+        raise ConfigError(f"{loaded.place(key)}: {error}") from error
 
 
 def _resolver(config: ServerConfig, operators: Operators) -> Resolver:
