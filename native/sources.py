@@ -1,8 +1,8 @@
 """Tells meson.build which C files there are, so that adding one is no edit of the build file.
 
 Meson wants sources listed and has no wildcard, because a wildcard goes stale: ninja would not notice a new file. So
-this runs as a configure step whose depfile names the directories: a file that comes or goes changes its directory's
-time, and the next ninja configures anew.
+this runs as a configure step. Its depfile names the tests and what decides about what they link; a change of those
+configures anew. Meson (1.12) ignores directories there: after a file came or went, `touch native/sources.py` does it.
 
 Output, one row each:
     room|NAME|FILE FILE ...         the C files of a room

@@ -96,6 +96,7 @@ NATIVE_OWNER = "agent/leafd/native.py"
 BANNED_WORDS = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" + "XX")) + r")\b")
 # From the margin over at most a few lines to the brace; what holds ";" or "=" is a declaration or a table.
 C_FUNCTION = re.compile(r"^[A-Za-z_][^;{}=()]*?(\w+)\s*\([^;{}]*\)[^;{}=]*\{$", re.MULTILINE)
+C_STATIC = re.compile(r"^static (?:[\w ]*__attribute__\(\(\w+\)\) )?[^;{}=()]*?(\w+)\([^;{}]*\)\s*\{$", re.MULTILINE)
 C_COMMENT = re.compile(r"/\*.*?\*/|(?<!:)//[^\n]*", re.DOTALL)
 # A file by its name, with or without folders; what has a wildcard or a placeholder in it names no single file.
 FILE_NAME = re.compile(r"(?<![\w./*<>{}$-])[A-Za-z0-9_][\w./-]*\.(?:md|c|h|py)\b(?![\w*-]|\.\w)")
@@ -320,6 +321,18 @@ def function_lengths(tree: list[Source]) -> Iterator[Complaint]:
                 yield Complaint(source.path, number, f"{name} has {length} lines, {allowed} allowed")
 
 
+def c_static_names(tree: list[Source]) -> Iterator[Complaint]:
+    """A static function of a C file has a name of its own in the whole tree, so that a search finds it and its calls."""
+    first: dict[str, str] = {}
+    for source in tree:
+        if not (c_room(source) and source.path.endswith(".c")):
+            continue
+        for found in C_STATIC.finditer(source.text):
+            if first.setdefault(found[1], source.path) != source.path:
+                line = source.text.count("\n", 0, found.start()) + 1
+                yield Complaint(source.path, line, f"{first[found[1]]} has a {found[1]}, too: name it after its noun")
+
+
 def stale_ratchet(tree: list[Source]) -> Iterator[Complaint]:
     """The lists of what may be longer name nothing that is gone or has become short enough."""
     files = {source.path: source for source in tree}
@@ -415,6 +428,7 @@ RULES: list[Rule] = [
     room_lengths,
     c_columns,
     function_lengths,
+    c_static_names,
     stale_ratchet,
     banned_words,
     charters,

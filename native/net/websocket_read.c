@@ -248,7 +248,8 @@ static void end_frame(websocket_t *websocket) {
     websocket->compressed = false;
 }
 
-static size_t take_data(websocket_t *websocket, const uint8_t *in, size_t size, uint8_t *to, size_t room, size_t *got) {
+static size_t frame_data(websocket_t *websocket, const uint8_t *in, size_t size, uint8_t *to, size_t room,
+                         size_t *got) {
     size_t count;
     if (websocket->compressed) {
         count = take_compressed(websocket, in, size, to + *got, room - *got, got);
@@ -274,7 +275,7 @@ size_t websocket_frames(websocket_t *websocket, uint8_t *in, size_t size, uint8_
             used += take_control(websocket, in + used, size - used);
         } else {
             if (used == size || (websocket->in_payload && *got == room)) break;
-            used += websocket->in_payload ? take_data(websocket, in + used, size - used, to, room, got)
+            used += websocket->in_payload ? frame_data(websocket, in + used, size - used, to, room, got)
                                           : take_head(websocket, in + used, size - used);
         }
     }

@@ -114,7 +114,7 @@ static void peer_yield(plane_t *plane, peer_t *peer) {
 
 /* Work is counted where much of it is usual; operations may be costly in other ways. The clock is first read after some
  * of them, since most inputs are short. */
-static bool takes_long(const plane_t *plane, int64_t *start_ns) {
+static bool input_takes_long(const plane_t *plane, int64_t *start_ns) {
     if (!plane->threaded) {
         return false;
     }
@@ -151,7 +151,7 @@ static uint32_t admitted_input(plane_t *plane, peer_t *peer, bytes_t input) {
         }
         used += taken;
         if (LEAF_UNLIKELY(work_done(plane, steps) >= until
-                          || (until % INPUT_TIME_OPS == 0 && takes_long(plane, &start_ns)))) {
+                          || (until % INPUT_TIME_OPS == 0 && input_takes_long(plane, &start_ns)))) {
             peer_yield(plane, peer);
             break;
         }

@@ -105,12 +105,12 @@ static peer_t *slowest_reader(plane_t *plane) {
 
 /* Closing one gives little back when others wait for the same messages. So those of its kind that have nearly as much
  * waiting go with it, until there is room: looking for the next slowest anew each time would take long. */
-static void close_likes(plane_t *plane, const share_t *share, const buffer_t *buffer, uint64_t more, uint32_t kind,
+static void close_likes(plane_t *plane, const share_t *share, const buffer_t *buffer, uint64_t more, bool link,
                         uint64_t waiting) {
     for (peer_t *peer = plane->all_peers; peer != NULL && !share_has(share, more); peer = peer->next) {
         const outq_t *out = &peer->conn.out;
-        if (peer->kind == kind && peer->state != PEER_DOOMED && outq_pending(out) > waiting - waiting / LIKE_PART
-            && !outq_owns(out, buffer)) {
+        if (peer->protocol->link == link && peer->state != PEER_DOOMED
+            && outq_pending(out) > waiting - waiting / LIKE_PART && !outq_owns(out, buffer)) {
             peer_emit_failed(plane, peer, STATUS_FULL);
         }
     }
@@ -140,7 +140,7 @@ static bool make_output_room(void *context, const buffer_t *buffer, uint64_t mor
         }
         uint64_t waiting = outq_pending(&peer->conn.out);
         peer_emit_failed(plane, peer, STATUS_FULL);
-        close_likes(plane, share, buffer, more, peer->kind, waiting);
+        close_likes(plane, share, buffer, more, peer->protocol->link, waiting);
     }
     return true;
 }

@@ -15,7 +15,7 @@
 
 /* ---- target lists ------------------------------------------------------------------------------------------------ */
 
-static status_t list_add(trie_list_t *list, route_target_t *target) {
+static status_t trie_list_add(trie_list_t *list, route_target_t *target) {
     if (list->count == 0 && list->capacity == 0) {
         list->at = &list->one;
         list->capacity = 1;
@@ -38,7 +38,7 @@ static status_t list_add(trie_list_t *list, route_target_t *target) {
     return STATUS_OK;
 }
 
-static void list_drop(trie_list_t *list, route_target_t *target) {
+static void trie_list_drop(trie_list_t *list, route_target_t *target) {
     check(target->slot < list->count);
     check(list->at[target->slot] == target);
     route_target_t *last = list->at[--list->count];
@@ -53,7 +53,7 @@ static void trie_list_free(trie_list_t *list) {
 }
 
 /* A list that moves in memory has to point at its own inline slot again. */
-static void list_moved(trie_list_t *list) {
+static void trie_list_moved(trie_list_t *list) {
     if (list->capacity == 1) {
         list->at = &list->one;
     }
@@ -227,7 +227,7 @@ static trie_group_t *group_find(trie_node_t *node, bytes_t queue) {
 
 static void group_move(trie_group_t *to, trie_group_t *from) {
     *to = *from;
-    list_moved(&to->members);
+    trie_list_moved(&to->members);
     memset(from, 0, sizeof(*from));
 }
 
@@ -287,7 +287,7 @@ static void group_drop(trie_node_t *node, trie_group_t *group) {
 
 status_t trie_attach(trie_node_t *node, route_target_t *target, bytes_t queue) {
     if (queue.size == 0) {
-        return list_add(&node->plain, target);
+        return trie_list_add(&node->plain, target);
     }
     trie_group_t *group = group_find(node, queue);
     if (group == NULL) {
@@ -296,7 +296,7 @@ status_t trie_attach(trie_node_t *node, route_target_t *target, bytes_t queue) {
             return STATUS_NO_MEMORY;
         }
     }
-    status_t status = list_add(&group->members, target);
+    status_t status = trie_list_add(&group->members, target);
     if (group->members.count == 0) {
         group_drop(node, group);
     }
@@ -305,12 +305,12 @@ status_t trie_attach(trie_node_t *node, route_target_t *target, bytes_t queue) {
 
 void trie_detach(trie_node_t *node, route_target_t *target) {
     if (target->queue.size == 0) {
-        list_drop(&node->plain, target);
+        trie_list_drop(&node->plain, target);
         return;
     }
     trie_group_t *group = group_find(node, target->queue);
     check(group != NULL);
-    list_drop(&group->members, target);
+    trie_list_drop(&group->members, target);
     if (group->members.count == 0) {
         group_drop(node, group);
     }
@@ -361,7 +361,8 @@ status_t trie_find(trie_node_t *root, bytes_t subject, trie_found_t *found) {
     return find_below(root, tokens_of(subject), found);
 }
 
-static bool list_each(const trie_list_t *list, bool (*visit)(void *context, route_target_t *target), void *context) {
+static bool trie_list_each(const trie_list_t *list, bool (*visit)(void *context, route_target_t *target),
+                           void *context) {
     for (uint32_t i = 0; i < list->count; i++) {
         if (!visit(context, list->at[i])) {
             return false;
@@ -374,11 +375,11 @@ bool trie_each(trie_node_t *node, bool (*visit)(void *context, route_target_t *t
     if (node == NULL) {
         return true;
     }
-    if (!list_each(&node->plain, visit, context)) {
+    if (!trie_list_each(&node->plain, visit, context)) {
         return false;
     }
     for (uint32_t i = 0; i < node->group_capacity; i++) {
-        if (!list_each(&node->groups[i].members, visit, context)) {
+        if (!trie_list_each(&node->groups[i].members, visit, context)) {
             return false;
         }
     }
@@ -390,7 +391,7 @@ bool trie_each(trie_node_t *node, bool (*visit)(void *context, route_target_t *t
     return trie_each(node->star, visit, context) && trie_each(node->rest, visit, context);
 }
 
-static void list_check(const trie_node_t *node, const trie_list_t *list, bytes_t queue) {
+static void trie_list_check(const trie_node_t *node, const trie_list_t *list, bytes_t queue) {
     for (uint32_t i = 0; i < list->count; i++) {
         check(list->at[i]->slot == i);
         check(list->at[i]->node == node);
@@ -403,7 +404,7 @@ uint64_t trie_check(const trie_node_t *node) {
         return 0;
     }
     uint64_t count = node->plain.count;
-    list_check(node, &node->plain, BYTES_NONE);
+    trie_list_check(node, &node->plain, BYTES_NONE);
     uint32_t groups = 0;
     for (uint32_t i = 0; i < node->group_capacity; i++) {
         trie_group_t *group = &node->groups[i];
@@ -414,7 +415,7 @@ uint64_t trie_check(const trie_node_t *node) {
         groups++;
         check(group->members.count != 0);
         check(group_slot(node->groups, node->group_capacity, group->queue, group->hash) == group);
-        list_check(node, &group->members, group->queue);
+        trie_list_check(node, &group->members, group->queue);
         count += group->members.count;
     }
     check(groups == node->group_count);

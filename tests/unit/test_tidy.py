@@ -109,6 +109,16 @@ def test_large_room_is_found() -> None:
     assert 1 == len(list(tidy.room_lengths([*full, Source("native/base/b.h", "x\n")])))
 
 
+def test_static_function_of_two_files_is_found() -> None:
+    """Two files of C rooms may not both have a static function of one name; calls and tests do not count."""
+    function = f"{GOOD_C}static int take(void) {{\n    return 1;\n}}\n"
+    call = f"{GOOD_C}int other(void) {{\n    return take();\n}}\n"
+    tree = [Source("native/net/a.c", function), Source("native/net/b.c", call), Source("tests/native/a.c", function)]
+
+    assert [] == list(tidy.c_static_names(tree))
+    assert 1 == len(list(tidy.c_static_names([*tree, Source("native/wire/a.c", function)])))
+
+
 @pytest.mark.parametrize(("body", "count"), [(68, 0), (69, 1)])
 def test_long_function_is_found(body: int, count: int) -> None:
     """A function of 70 lines passes and one of 71 does not, in C and in Python."""
