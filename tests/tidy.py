@@ -322,7 +322,7 @@ def function_lengths(tree: list[Source]) -> Iterator[Complaint]:
 
 
 def c_static_names(tree: list[Source]) -> Iterator[Complaint]:
-    """A static function of a C file has a name of its own in the whole tree, so that a search finds it and its calls."""
+    """A static function of a C file has a name of its own in the whole tree: a search finds it and what calls it."""
     first: dict[str, str] = {}
     for source in tree:
         if not (c_room(source) and source.path.endswith(".c")):

@@ -215,7 +215,7 @@ static void a_session_is_taken_up_again(void) {
     stop(&second);
 }
 
-/* ---- what does not ------------------------------------------------------------------------------------------------- */
+/* ---- what does not ----------------------------------------------------------------------------------------------- */
 
 static void fails(tls_context_t *server, tls_context_t *client, const char *name, bool at_server, const char *why) {
     ends_t ends;
@@ -281,7 +281,7 @@ static void half_a_record_waits_without_a_seat(void) {
     stop(&ends);
 }
 
-/* ---- raw clients --------------------------------------------------------------------------------------------------- */
+/* ---- raw clients ------------------------------------------------------------------------------------------------- */
 
 static SSL *raw_client(SSL_CTX **context, int version, int fd) {
     *context = SSL_CTX_new(TLS_client_method());
@@ -341,7 +341,7 @@ static void updates_of_keys_that_nobody_reads_are_bounded(void) {
     stop(&ends);
 }
 
-/* ---- many ---------------------------------------------------------------------------------------------------------- */
+/* ---- many -------------------------------------------------------------------------------------------------------- */
 
 /* Clients that say hello and nothing more. */
 static void greet(ends_t *ends, tls_context_t *server, tls_context_t *client) {
