@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 11
+#define PLANE_ABI 12
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -211,6 +211,9 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * row: the exporter's subject, the local subject, and a byte for each wildcard of the local one: which of the
  * exporter's it stands for */
 #define COMMAND_IMPORTS 25
+/* account, extra = strings: where it is told what became of messages with traceparent ("" = nowhere); arg = percent of
+ * them, 0 = all */
+#define COMMAND_TRACES 26
 
 /* Commands: streams. target = stream id (given by Python, never reused while its data exists). */
 /* create, load or update: body = stream_config_t, extra = strings: name, definition (JSON, kept verbatim as the durable
@@ -294,6 +297,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define IMPORT_STREAM 1  /* what is published at the exporter's comes to the importer's subscriptions */
 #define IMPORT_SERVICE 2 /* what is published at the importer's comes to the exporter's subscriptions */
 
+#define IMPORT_TRACED 1 /* a flag: traces of messages go on at the other side */
+
 #define RESPONSE_SINGLETON 0 /* one answer */
 #define RESPONSE_STREAM 1    /* answers until an empty one */
 
@@ -341,6 +346,27 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* a client was refused something, for the log; target = connection, code = REFUSED_*, subject, reply = queue, payload =
  * sid, arg = bytes, arg2 = refusals before it that were not told */
 #define EVENT_REFUSED 13
+/* what became of a message with Nats-Trace-Dest; target = connection, code = its kind, account = its account, subject =
+ * the destination, reply = the message's subject, header = its header block, arg = its size, arg2 = the links that it
+ * went over, payload = records: u8 TRACE_*, u8 TRACE_FAULT_*, u8 kind, u8 0, u32 account, u64 connection, u64 wall ns,
+ * four u32 sizes, and the four texts */
+#define EVENT_MESSAGE_TRACE 15
+
+#define TRACE_INGRESS 1        /* text 4 = why it went nowhere */
+#define TRACE_EGRESS 2         /* texts: subscription, queue, hop */
+#define TRACE_MAPPING 3        /* text 1 = mapped to */
+#define TRACE_STREAM_EXPORT 4  /* account = importer, text 1 = its subject there */
+#define TRACE_SERVICE_IMPORT 5 /* account = exporter, texts: to, from */
+#define TRACE_JETSTREAM 6      /* texts: stream, subject, "", refusal; fault 1 = no interest */
+
+#define TRACE_FAULT_NONE 0
+#define TRACE_FAULT_NO_ECHO 1
+#define TRACE_FAULT_DENIED_OUT 2 /* over the link */
+#define TRACE_FAULT_DENIED_IN 3  /* by the subscriber's permissions */
+#define TRACE_FAULT_SUBSCRIPTION_CLOSED 4
+#define TRACE_FAULT_CLIENT_CLOSED 5
+#define TRACE_FAULT_ONLY_UNKNOWN 6 /* the other side knows no traces, and this one was only to be traced */
+#define TRACE_FAULT_UNKNOWN 7      /* it knows none */
 
 /* a handshake is over; target = connection, code = SECURED_*, arg = version (0x0303: TLS 1.2), arg2 = bytes of the
  * handshake on the wire, subject = cipher suite, payload = the peer's certificate, DER */

@@ -22,6 +22,7 @@ typedef struct conn_verdict {
 #define VERDICT_PROTOCOL_1 32
 #define VERDICT_SPOKE 64     /* leaf: the peer is our hub (we announce only own interest to it) */
 #define VERDICT_IMPLICIT 128 /* no CONNECT came (no_auth_user): the op that came first is run now */
+#define VERDICT_TRACES 256   /* leaf: the peer knows traces of messages */
 
 typedef struct secure {
     uint32_t context; /* its number */
@@ -47,7 +48,7 @@ typedef struct import_row {
     uint32_t account;  /* the exporter */
     uint32_t kind;     /* IMPORT_* */
     uint32_t response; /* services: RESPONSE_* */
-    uint32_t reserved;
+    uint32_t flags;    /* IMPORT_TRACED: traces go on behind it */
     int64_t threshold_ns; /* services: no answer for so long ends the way back; 0 = default */
 } import_row_t;
 

@@ -112,6 +112,7 @@ class VerdictFlag(IntFlag):
     PROTOCOL_1 = abi.VERDICT_PROTOCOL_1
     SPOKE = abi.VERDICT_SPOKE
     IMPLICIT = abi.VERDICT_IMPLICIT
+    TRACES = abi.VERDICT_TRACES
 
 
 class AccountFlag(IntFlag):

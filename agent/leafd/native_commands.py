@@ -30,6 +30,11 @@ def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
     return b"".join([pack(vars_of(row)) for row in rows])
 
 
+def _import_members(row: t.ImportRow) -> dict[str, int]:
+    flags = abi.IMPORT_TRACED if row.traced else 0
+    return {"account": row.exporter, "flags": flags} | vars_of(row, "kind", "response", "threshold_ns")
+
+
 def _lists(permissions: t.Permissions) -> dict[str, Any]:
     return {
         "publish_allow": permissions.publish_allow,
@@ -199,6 +204,10 @@ class Commands(ABC):
         """Makes or changes an account."""
         self._submit("ACCOUNT", account=account, arg=int(flags), strings={"name": name, "domain": domain})
 
+    def traces(self, account: int, destination: str, sampling: int) -> None:
+        """Where the account is told what became of messages with traceparent; empty: nowhere."""
+        self._submit("TRACES", account=account, arg=sampling, strings={"destination": destination})
+
     def set_mappings(self, account: int, mappings: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> None:
         """All mappings of an account, in place of those it had: each source with its destinations, and the share of a
         hundred that a draw must be below for it."""
@@ -210,10 +219,7 @@ class Commands(ABC):
     def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None:
         """What the account imports from now on, in place of what it imported before."""
         rows = tuple(rows)
-        body = b"".join(
-            encoded("import_row_t", {"account": row.exporter} | vars_of(row, "kind", "response", "threshold_ns"))
-            for row in rows
-        )
+        body = b"".join(encoded("import_row_t", _import_members(row)) for row in rows)
         texts = (text for row in rows for text in (row.subject, row.local, bytes(row.order)))
         self._submit("IMPORTS", account=account, body=body, strings={"rows": tuple(texts)})
 

@@ -153,6 +153,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "LEAF_ERR": t.LeafError,
     "LEAF_INFO": t.LeafInfo,
     "TRACE": t.Trace,
+    "MESSAGE_TRACE": t.MessageTrace,
     "CONSUMER_GONE": t.ConsumerGone,
     "REFUSED": t.Refused,
 }

@@ -108,6 +108,7 @@ class ImportRow:
     subject: str
     local: str
     order: tuple[int, ...]
+    traced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -580,6 +581,21 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageTrace:
+    """What became of a message that asked for it (monitor/traces.py reads the records)."""
+
+    connection: int
+    account: int
+    kind: int
+    size: int
+    hops: int
+    destination: str
+    subject: str
+    header: bytes
+    records: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerGone:
     """An ephemeral consumer passed its inactivity threshold and was removed."""
 
@@ -588,17 +604,6 @@ class ConsumerGone:
 
 
 Event = (
-    Opened
-    | Line
-    | Secured
-    | Closed
-    | Refused
-    | Message
-    | Advisory
-    | Ingest
-    | Alarm
-    | LeafError
-    | LeafInfo
-    | Trace
-    | ConsumerGone
-)
+    Opened | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo | Trace
+    | MessageTrace | ConsumerGone
+)  # fmt: skip

@@ -201,6 +201,11 @@ void command_account(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, status);
 }
 
+void command_traces(plane_t *plane, const plane_command_t *command, account_t *account) {
+    strings_t strings = strings_of(command);
+    command_done(plane, command, account_trace(account, strings_next(&strings), (uint32_t)command->arg));
+}
+
 void command_mapping(plane_t *plane, const plane_command_t *command, account_t *account) {
     command_done(plane, command, mappings_put(plane, account, strings_of(command)));
 }

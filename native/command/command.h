@@ -36,6 +36,7 @@ void command_upgrade(plane_t *plane, const plane_command_t *command, peer_t *pee
 void command_broadcast(plane_t *plane, const plane_command_t *command);
 void command_connections(plane_t *plane, const plane_command_t *command);
 void command_account(plane_t *plane, const plane_command_t *command);
+void command_traces(plane_t *plane, const plane_command_t *command, account_t *account);
 void command_mapping(plane_t *plane, const plane_command_t *command, account_t *account);
 void command_imports(plane_t *plane, const plane_command_t *command, account_t *account);
 void command_subscribe(plane_t *plane, const plane_command_t *command, account_t *account);

@@ -63,6 +63,7 @@ static const command_row_t command_rows[] = {
     PEER(SECURE,            command_secure,         BODY_OF(secure_t),            "before behind name"),
     PEER(UPGRADE,           command_upgrade,        BODY_BYTES,                   ""),
     PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),
+    ACCOUNT(TRACES,         command_traces,         BODY_NONE,                    "destination"),
     ACCOUNT(SUBSCRIBE,      command_subscribe,      BODY_NONE,                    "subject queue"),
     PLANE(UNSUBSCRIBE,      command_unsubscribe,    BODY_NONE,                    ""),
     ACCOUNT(PUBLISH,        command_publish,        BODY_BYTES,                   "subject reply header"),
@@ -110,6 +111,8 @@ static const plane_event_row_t event_rows[] = {
     EVENT(LEAF_ERR,      "connection=target text=payload:log untold=arg"),
     EVENT(LEAF_INFO,     "connection=target payload=payload:bytes"),
     EVENT(TRACE,         "connection=target text=payload:log"),
+    EVENT(MESSAGE_TRACE, "connection=target account=account kind=code size=arg hops=arg2 destination=subject"
+                         " subject=reply header=header:bytes records=payload:bytes"),
     EVENT(CONSUMER_GONE, "stream=target consumer=arg"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),

@@ -38,6 +38,7 @@
 #include "driver/stats.h"
 #include "plane/subscription.h"
 #include "plane/throttle.h"
+#include "plane/trace.h"
 #include "plane/web.h"
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -96,6 +97,7 @@ void core_close(plane_t *plane) {
         imports_free(plane, account);
     }
     replies_free(plane);
+    trace_free(plane);
     js_close(&plane->js);
     cursor = 0;
     for (account_t *account; (account = table_next(&plane->accounts, &cursor)) != NULL;) {

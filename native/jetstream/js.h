@@ -31,6 +31,7 @@
 #include "jetstream/job.h"
 #include "jetstream/stream.h"
 #include "store/store.h"
+#include "text/text.h"
 #include "wire/emit.h"
 
 #define STORE_FILE 0
@@ -97,6 +98,16 @@ void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_st
 
 /* shown: the subject that a client would see, where it is not the one that was routed; empty = the same. */
 void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t shown);
+/* What became of a message that is traced. refusal: why it was not stored; empty: it was, or would have been. */
+typedef struct js_traced {
+    text_t subject; /* that it is stored under */
+    text_t refusal;
+    bool no_interest;
+} js_traced_t;
+/* The same, and says so. only: nothing is stored, and nobody is answered; what only the store knows (limits,
+ * duplicates, expected sequences) is not looked at then. */
+void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bytes_t shown, bool only,
+                       js_traced_t *out);
 void js_direct(js_t *js, stream_t *stream, const message_t *message);
 void js_next(js_t *js, consumer_seat_t *seat, const message_t *message);
 void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message);

@@ -435,6 +435,16 @@ void js_roll(js_t *js, stream_t *stream, const taken_t *taken, bytes_t reply) {
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
+static void answer_taken(js_t *js, stream_t *stream, const message_t *message, const taken_t *taken) {
+    if (LEAF_UNLIKELY(taken->refusal.code != 0)) {
+        js_answer_refused(js, stream, message->reply, &taken->refusal);
+    } else if (LEAF_UNLIKELY(taken->appended.rolling != 0)) {
+        js_roll(js, stream, taken, (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
+    } else if (message->reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
+        answer_stored(js, stream, message->reply, taken->appended.seq, taken->appended.verdict == APPEND_DUPLICATE);
+    }
+}
+
 void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t shown) {
     message_t delivered;
     /* What a consumer delivers to this stream's subject keeps the one that it was stored under. */
@@ -449,11 +459,52 @@ void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t sh
     }
     taken_t taken;
     js_take(js, stream, message, &taken);
-    if (LEAF_UNLIKELY(taken.refusal.code != 0)) {
-        js_answer_refused(js, stream, message->reply, &taken.refusal);
-    } else if (LEAF_UNLIKELY(taken.appended.rolling != 0)) {
-        js_roll(js, stream, &taken, (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
-    } else if (message->reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
-        answer_stored(js, stream, message->reply, taken.appended.seq, taken.appended.verdict == APPEND_DUPLICATE);
+    answer_taken(js, stream, message, &taken);
+}
+
+static void note_refusal(text_t *out, const refusal_t *refusal) {
+    if (refusal != NULL && refusal->code != 0) {
+        text_add_literal(out, refusal->text);
+        text_add(out, refusal->detail);
     }
+}
+
+/* What can be said without the store. */
+static void look_only(js_t *js, stream_t *stream, const message_t *message, js_traced_t *out) {
+    const refusal_t *refusal = js_refused_outright(stream, message);
+    intake_t intake;
+    memset(&intake, 0, sizeof(intake));
+    if (refusal == NULL && message->header.size > HEADER_BYTES_MAX) {
+        refusal = &refused_header;
+    } else if (refusal == NULL) {
+        refusal = read_intake(js, stream, message, &intake);
+    }
+    note_refusal(&out->refusal, refusal);
+}
+
+void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bytes_t shown, bool only,
+                       js_traced_t *out) {
+    out->subject.size = 0;
+    out->refusal.size = 0;
+    bytes_t subject = shown.size != 0 ? shown : message->subject;
+    subject = js_stored_subject(js, stream, subject, &out->subject);
+    if (out->subject.size == 0) {
+        text_add(&out->subject, subject);
+    }
+    out->no_interest =
+        stream->config.retention == 1 && !consume_wanted(js->consume, stream->id, text_bytes(&out->subject));
+    if (only) {
+        look_only(js, stream, message, out);
+        return;
+    }
+    if (js_in_fast_batch(message->reply)) {
+        js_publish(js, stream, message, shown);
+        return;
+    }
+    message_t delivered = *message;
+    delivered.subject = shown.size != 0 ? shown : message->subject;
+    taken_t taken;
+    js_take(js, stream, &delivered, &taken);
+    note_refusal(&out->refusal, &taken.refusal);
+    answer_taken(js, stream, &delivered, &taken);
 }

@@ -83,7 +83,19 @@ status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, 
     return STATUS_OK;
 }
 
+status_t account_trace(account_t *account, bytes_t destination, uint32_t sampling) {
+    bytes_t own = BYTES_NONE;
+    if (!bytes_copy_all(&own, &destination, 1)) {
+        return STATUS_NO_MEMORY;
+    }
+    bytes_release(&account->trace);
+    account->trace = own;
+    account->trace_sampling = sampling;
+    return STATUS_OK;
+}
+
 void account_free(account_t *account) {
+    bytes_release(&account->trace);
     mappings_free(account->mappings);
     bytes_release(&account->name);
     bytes_release(&account->domain);

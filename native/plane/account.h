@@ -32,15 +32,18 @@ struct account {
     peer_t *leafs;
     uint32_t leaf_count;
     uint64_t client_count;
-    bool domain_announced; /* interest.c: links are told of the domain's subjects */
-    owed_t owed;           /* by its peers: pressure.c */
-    import_t *imports;     /* NULL for most */
-    sink_t replies;        /* in once somebody asked a service of its through an import */
+    bool domain_announced;   /* interest.c: links are told of the domain's subjects */
+    owed_t owed;             /* by its peers: pressure.c */
+    bytes_t trace;           /* where messages of outside traces are told of; empty: nowhere. Own copy */
+    uint32_t trace_sampling; /* percent of them; 0 = all */
+    import_t *imports;       /* NULL for most */
+    sink_t replies;          /* in once somebody asked a service of its through an import */
     uint8_t reply_prefix[REPLY_PREFIX_SIZE];
 };
 
 account_t *account_find(plane_t *plane, uint32_t id);
 LEAF_MUST_USE status_t account_put(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain);
+LEAF_MUST_USE status_t account_trace(account_t *account, bytes_t destination, uint32_t sampling);
 void account_free(account_t *account);
 
 #endif

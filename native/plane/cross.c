@@ -21,66 +21,79 @@
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "plane/target.h"
+#include "plane/trace.h"
 #include "route/route.h"
-#include "text/headers.h"
+#include "text/request_info.h"
 #include "text/rewrite.h"
 #include "text/text.h"
 #include "wire/op.h"
 
 #define LOOK_MAX 16u /* imports of one subject that are looked through */
 
-static const bytes_t request_info = {(const uint8_t *)"Nats-Request-Info", 17};
-
 /* ---- services ---------------------------------------------------------------------------------------------------- */
 
-static void add_json_string(text_t *text, bytes_t string) {
-    text_add_literal(text, "\"");
-    for (uint32_t i = 0; i < string.size; i++) {
-        uint8_t c = string.at[i];
-        if (c == '"' || c == '\\') {
-            text_add_literal(text, "\\");
-        }
-        text_add(text, c < 0x20 ? BYTES_LITERAL(" ") : bytes_of(&c, 1));
-    }
-    text_add_literal(text, "\"");
-}
-
-static bool is_request_info(bytes_t name) {
-    return bytes_equal(name, request_info);
-}
-
-/* The header block with who asks, instead of what somebody else may have written there. */
+/* The header block with who asks. */
 static status_t header_with_info(plane_t *plane, const publication_t *publication, const import_t *import,
                                  bytes_t *out) {
     buffer_t *buffer = &plane->crossing_headers[plane->crossing_depth - 1];
-    bytes_t header = publication->message.header, value;
-    buffer->size = 0;
-    status_t status = STATUS_OK;
-    if (header.size != 0 && headers_find(header, request_info, &value)) {
-        bool empty;
-        status = headers_copy_without(buffer, header, is_request_info, false, &empty);
-    } else if (header.size != 0) {
-        status = buffer_append(buffer, header.at, header.size);
-    }
-    if (status != STATUS_OK) {
-        return status;
-    }
-    text_t info = {0};
     const account_t *requester = publication->requester != NULL ? publication->requester : import->importer;
-    text_add_literal(&info, "{\"acc\":");
-    add_json_string(&info, requester->name);
-    if (requester != import->importer) {
-        text_add_literal(&info, ",\"svc\":");
-        add_json_string(&info, import->importer->name);
-    }
-    if (publication->origin != NULL && publication->origin->rtt_ns > 0) {
-        text_add_literal(&info, ",\"rtt\":");
-        text_add_number(&info, (uint64_t)publication->origin->rtt_ns);
-    }
-    text_add_literal(&info, "}");
-    status = headers_append(buffer, 0, request_info, text_bytes(&info));
+    request_info_t info = {.account = requester->name,
+                           .service = requester != import->importer ? import->importer->name : BYTES_NONE,
+                           .rtt_ns = publication->origin == NULL ? 0 : publication->origin->rtt_ns};
+    status_t status = request_info_header(buffer, publication->message.header, &info);
     *out = bytes_of(buffer->at, (uint32_t)buffer->size);
     return status;
+}
+
+static uint32_t publish_over(plane_t *plane, publication_t *crossing) {
+    return crossing->trace != NULL ? publish_traced(plane, crossing) : publish(plane, crossing);
+}
+
+/* Behind an import that is not for traces the message goes on without one; what was only to be traced does not. */
+static uint32_t publish_untraced(plane_t *plane, publication_t *crossing, bool muted) {
+    trace_t *trace = crossing->trace;
+    crossing->trace = NULL;
+    if (muted) {
+        bytes_t header = trace_muted_header(trace, crossing->message.header);
+        crossing->message.header = header.size != 0 ? header : crossing->message.header;
+    }
+    return trace->only ? 0 : publish(plane, crossing);
+}
+
+/* Whoever traces it at the other side tells that to a subject that leads back to where it was asked for. */
+static uint32_t publish_service(plane_t *plane, import_t *import, const publication_t *publication,
+                                publication_t *crossing) {
+    trace_t *trace = crossing->trace;
+    if (trace == NULL) {
+        return publish(plane, crossing);
+    }
+    trace_imported(plane, trace, import->exporter, publication->message.subject, crossing->message.subject);
+    if ((import->row.flags & IMPORT_TRACED) == 0) {
+        return publish_untraced(plane, crossing, true);
+    }
+    bytes_t before = trace->way, to = before.size != 0 ? before : trace->destination;
+    reply_t *reply = reply_new(plane, import, import->importer, import->exporter, to, publication->origin);
+    if (reply == NULL) {
+        return publish_untraced(plane, crossing, true);
+    }
+    uint8_t way[REPLY_SUBJECT_SIZE];
+    reply->response = RESPONSE_STREAM;
+    reply_subject(reply, way);
+    trace->way = bytes_of(way, REPLY_SUBJECT_SIZE);
+    buffer_t header;
+    buffer_init(&header, UINT64_C(1) << 32);
+    uint32_t taken = 0, hops = trace->hops;
+    if (trace_header_redirected(&header, crossing->message.header, trace->way) == STATUS_OK) {
+        crossing->message.header = bytes_of(header.at, (uint32_t)header.size);
+        taken = publish_traced(plane, crossing);
+    }
+    buffer_free(&header);
+    reply = trace->hops == hops ? reply_find(plane, import->exporter, trace->way) : NULL;
+    if (reply != NULL) {
+        reply_drop(plane, reply); /* it went over no link, so nobody else has anything to tell */
+    }
+    trace->way = before;
+    return taken;
 }
 
 /* Answers to acknowledgements would not find the consumer if they had another name. */
@@ -119,7 +132,7 @@ static uint32_t cross_service(plane_t *plane, import_t *import, const publicatio
         reply_subject(reply, back);
         crossing.message.reply = bytes_of(back, REPLY_SUBJECT_SIZE);
     }
-    uint32_t taken = publish(plane, &crossing);
+    uint32_t taken = publish_service(plane, import, publication, &crossing);
     reply_t *left =
         taken == 0 && renamed ? reply_find(plane, import->exporter, bytes_of(back, REPLY_SUBJECT_SIZE)) : NULL;
     if (left != NULL) {
@@ -154,7 +167,10 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
         reply_subject(further, back);
         crossing.message.reply = bytes_of(back, REPLY_SUBJECT_SIZE);
     }
-    uint32_t taken = publish(plane, &crossing);
+    if (crossing.trace != NULL) {
+        trace_imported(plane, crossing.trace, reply->requester, named, crossing.message.subject);
+    }
+    uint32_t taken = publish_over(plane, &crossing);
     reply = reply_find(plane, publication->account, named);
     if (reply == NULL) {
         return taken;
@@ -185,7 +201,18 @@ static uint32_t cross_stream(plane_t *plane, const import_t *import, const publi
     crossing.queues = queues;
     memcpy(queues, import->queues, import->queue_count * sizeof(*queues));
     crossing.flags = (publication->flags & PUBLICATION_DEFER) | PUBLICATION_FROM_LEAF | PUBLICATION_IMPORTED;
-    return publish(plane, &crossing);
+    if (crossing.trace != NULL) {
+        trace_exported(plane, crossing.trace, import->importer, crossing.message.subject);
+        if ((import->row.flags & IMPORT_TRACED) == 0) {
+            return publish_untraced(plane, &crossing, false) + publication->trace->only;
+        }
+        crossing.trace->import = import;
+    }
+    uint32_t taken = publish_over(plane, &crossing);
+    if (crossing.trace != NULL) {
+        crossing.trace->import = NULL;
+    }
+    return taken;
 }
 
 uint32_t cross(plane_t *plane, const publication_t *publication, const crossings_t *crossings) {

@@ -17,10 +17,11 @@
 #include "plane/publication.h"
 #include "plane/refused.h"
 #include "plane/subscription.h"
+#include "plane/trace.h"
 #include "route/route.h"
-#include "text/dry_run.h"
 #include "text/subject.h"
 #include "text/text.h"
+#include "text/trace_request.h"
 #include "wire/emit.h"
 #include "wire/op.h"
 
@@ -154,24 +155,79 @@ static void no_responders(plane_t *plane, peer_t *peer, account_t *account, byte
     }
 }
 
+static void unanswered(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject,
+                       uint32_t taken) {
+    if (taken == 0 && op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0
+        && (peer->flags & VERDICT_HEADERS) != 0) {
+        no_responders(plane, peer, account, subject, op->reply);
+    }
+}
+
+/* A message whose header may ask for a trace. */
+static __attribute__((noinline)) void publish_with_trace(plane_t *plane, peer_t *peer, account_t *account,
+                                                         const op_t *op, bytes_t subject) {
+    publication_t publication = {
+        .account = account,
+        .message = {.subject = subject, .reply = op->reply, .header = op->header, .payload = op->payload},
+        .origin = peer};
+    uint32_t taken = 0;
+    trace_t *trace;
+    switch (trace_begin(plane, peer, op, &trace, &publication.message.header)) {
+    case TRACE_DENIED: client_violation(plane, peer, REFUSED_PUBLISH, "Publish to", trace->destination); return;
+    case TRACE_SKIP: return;
+    case TRACE_ON:
+        publication.trace = trace;
+        if (!bytes_equal(op->subject, subject)) {
+            trace_mapped(plane, trace, subject);
+        }
+        taken = publish_traced(plane, &publication);
+        trace_end(plane, trace);
+        break;
+    case TRACE_NONE:
+    case TRACE_MUTED:
+    default: taken = publish(plane, &publication);
+    }
+    unanswered(plane, peer, account, op, subject, taken);
+}
+
+/* Of a message that may not go where it was to, its sender is told so in its trace, too. */
+static __attribute__((noinline)) void trace_not_published(plane_t *plane, peer_t *peer, const op_t *op,
+                                                          bytes_t subject) {
+    trace_t *trace;
+    bytes_t header;
+    if (trace_begin(plane, peer, op, &trace, &header) != TRACE_ON) {
+        return;
+    }
+    text_t why = {0};
+    text_add_literal(&why, "Permissions Violation for Publish to \"");
+    text_add_shown(&why, subject);
+    text_add_literal(&why, "\"");
+    trace_refused(plane, trace, text_shown(&why));
+    trace_end(plane, trace);
+}
+
+static inline bool may_be_traced(const account_t *account, const op_t *op) {
+    return LEAF_UNLIKELY(op->header.size != 0) && trace_request_likely(op->header, account->trace.size != 0);
+}
+
 /* subject: where the account's mappings and the domain's name send it; that one is judged. */
 static inline void publish_to(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
     if (!may_publish(plane, peer, op, subject)) {
+        if (may_be_traced(account, op)) {
+            trace_not_published(plane, peer, op, subject);
+        }
         return;
     }
     client_ok(plane, peer);
-    if (LEAF_UNLIKELY(op->header.size != 0) && is_dry_run(op->header)) {
+    if (LEAF_UNLIKELY(may_be_traced(account, op))) {
+        publish_with_trace(plane, peer, account, op, subject);
         return;
     }
     publication_t publication = {
         .account = account,
         .message = {.subject = subject, .reply = op->reply, .header = op->header, .payload = op->payload},
         .origin = peer};
-    uint32_t taken = publish(plane, &publication);
-    if (taken == 0 && op->reply.size != 0 && (peer->flags & VERDICT_NO_RESPONDERS) != 0
-        && (peer->flags & VERDICT_HEADERS) != 0) {
-        no_responders(plane, peer, account, subject, op->reply);
-    }
+    unanswered(plane, peer, account, op, subject, publish(plane, &publication));
 }
 
 static __attribute__((noinline)) void publish_mapped(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {

@@ -20,9 +20,10 @@
 #include "plane/pressure.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
-#include "text/dry_run.h"
+#include "plane/trace.h"
 #include "text/subject.h"
 #include "text/text.h"
+#include "text/trace_request.h"
 #include "wire/op.h"
 
 static event_entry_t *leaf_event(const peer_t *peer, uint32_t kind, const op_t *op) {
@@ -200,11 +201,29 @@ static void split_stored_subject(bytes_t reply, bytes_t *ack, bytes_t *stored) {
     }
 }
 
+/* A message whose header may ask for a trace. One with a destination that the link may not send to is dropped. */
+static __attribute__((noinline)) void take_in_traced(plane_t *plane, peer_t *peer, const op_t *op,
+                                                     publication_t *publication) {
+    trace_t *trace;
+    switch (trace_begin(plane, peer, op, &trace, &publication->message.header)) {
+    case TRACE_DENIED:
+    case TRACE_SKIP: return;
+    case TRACE_ON:
+        publication->trace = trace;
+        if (!bytes_equal(op->subject, publication->message.subject)) {
+            trace_mapped(plane, trace, publication->message.subject);
+        }
+        (void)publish_traced(plane, publication);
+        trace_end(plane, trace);
+        return;
+    case TRACE_NONE:
+    case TRACE_MUTED:
+    default: (void)publish(plane, publication);
+    }
+}
+
 /* subject: where it goes. */
 static inline void leaf_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
-    if (LEAF_UNLIKELY(op->header.size != 0) && is_dry_run(op->header)) {
-        return;
-    }
     publication_t publication = {.account = account,
                                  .message = {.subject = subject, .header = op->header, .payload = op->payload},
                                  .origin = peer,
@@ -212,6 +231,10 @@ static inline void leaf_take_in(plane_t *plane, peer_t *peer, account_t *account
                                  .queue_count = op->queue_count,
                                  .flags = PUBLICATION_FROM_LEAF};
     split_stored_subject(op->reply, &publication.message.reply, &publication.shown);
+    if (LEAF_UNLIKELY(op->header.size != 0) && trace_request_likely(op->header, account->trace.size != 0)) {
+        take_in_traced(plane, peer, op, &publication);
+        return;
+    }
     (void)publish(plane, &publication);
 }
 

@@ -10,7 +10,10 @@
 #include "plane/plane.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
+#include "plane/target.h"
 #include "plane/throttle.h"
+#include "plane/trace.h"
+#include "text/text.h"
 
 static void note_producer(plane_t *plane, const publication_t *publication, uint32_t which_store) {
     if (publication->origin != NULL) {
@@ -46,5 +49,31 @@ void inside_ingest(plane_t *plane, const sink_t *sink, const publication_t *publ
     ingest_frame(&plane->js, sink->object, &publication->message, publication->shown);
     if (feeds) {
         note_producer(plane, publication, which_store);
+    }
+}
+
+/* What is stored says that its trace is over: consumers deliver it later. */
+static void stream_traced(plane_t *plane, stream_t *stream, const publication_t *publication) {
+    trace_t *trace = publication->trace;
+    message_t message = publication->message;
+    bytes_t muted = trace->only ? BYTES_NONE : trace_muted_header(trace, message.header);
+    message.header = muted.size != 0 ? muted : message.header;
+    js_traced_t traced;
+    js_publish_traced(&plane->js, stream, &message, publication->shown, trace->only, &traced);
+    trace_stored(plane, trace, stream->name, text_bytes(&traced.subject), traced.no_interest,
+                 text_shown(&traced.refusal));
+    if (!trace->only) {
+        note_producer(plane, publication, stream->which_store);
+    }
+}
+
+void inside_traced(plane_t *plane, const sink_t *sink, const publication_t *publication) {
+    if (!sink->in) {
+        return; /* one before it may have ended it */
+    }
+    if (sink->target.kind == TARGET_STREAM) {
+        stream_traced(plane, sink->object, publication);
+    } else if (!publication->trace->only) {
+        traits_of(&sink->target)->take(plane, sink, publication);
     }
 }

@@ -37,6 +37,7 @@
 #include "plane/memory.h"
 #include "plane/output.h"
 
+typedef struct trace trace_t; /* trace.h */
 typedef struct peer peer_t;
 typedef struct subscription subscription_t;
 typedef struct replies replies_t; /* reply.c */
@@ -85,6 +86,7 @@ struct plane {
     plane_listener_t *listeners;
     uint64_t next_peer;
     uint64_t publication; /* counts routed messages */
+    trace_t *trace;       /* trace.c: kept for the next one */
     peer_t **leafs_hit;   /* scratch: leafs chosen by the message being routed */
     uint32_t leafs_hit_max;
     uint64_t random;

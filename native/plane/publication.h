@@ -18,6 +18,7 @@
 #include "wire/emit.h"
 
 typedef struct peer peer_t;
+typedef struct trace trace_t; /* trace.h */
 
 #define INTERNAL_TARGETS_MAX 64u
 
@@ -39,12 +40,16 @@ typedef struct publication {
     const bytes_t *queues;
     uint32_t queue_count;
     uint32_t flags;
+    trace_t *trace; /* NULL: nobody asked what becomes of it */
 } publication_t;
 
 /* Room for every link of an account: asked before a link joins. */
 LEAF_MUST_USE status_t publish_reserve_leafs(plane_t *plane, uint32_t count);
 /* Routes one message; returns how many targets took it (a leaf link counts as one). */
 uint32_t publish(plane_t *plane, publication_t *publication);
+/* The same, of a publication with a trace: what becomes of it is recorded, and nobody here gets one that is only
+ * traced. */
+uint32_t publish_traced(plane_t *plane, publication_t *publication);
 /* From inside: an ack, a reply, a status; its targets inside have it at the next tick. */
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
                         bytes_t payload);

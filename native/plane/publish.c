@@ -21,6 +21,7 @@
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/import.h"
+#include "plane/inside.h"
 #include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/permissions.h"
@@ -30,6 +31,7 @@
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "plane/target.h"
+#include "plane/trace.h"
 #include "route/route.h"
 #include "text/text.h"
 #include "wire/emit.h"
@@ -82,6 +84,23 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
         peer_emit_failed(plane, peer, status);
     }
     return true;
+}
+
+static bool deliver_client_traced(plane_t *plane, subscription_t *one, const publication_t *publication,
+                                  const message_t *shown) {
+    const peer_t *peer = one->peer;
+    uint32_t fault = TRACE_FAULT_NONE;
+    if (peer->state != PEER_ADMITTED) {
+        fault = TRACE_FAULT_CLIENT_CLOSED;
+    } else if ((one->flags & SUBSCRIPTION_DEAD) != 0) {
+        fault = TRACE_FAULT_SUBSCRIPTION_CLOSED;
+    } else if (peer == publication->origin && (peer->flags & VERDICT_ECHO) == 0) {
+        fault = TRACE_FAULT_NO_ECHO;
+    } else if ((one->flags & SUBSCRIPTION_FILTERED) != 0 && !permissions_deliver(peer->permissions, shown->subject)) {
+        fault = TRACE_FAULT_DENIED_IN;
+    }
+    trace_egress(plane, publication->trace, peer, one, fault, BYTES_NONE);
+    return fault == TRACE_FAULT_NONE && (publication->trace->only || deliver_client(plane, one, publication, shown));
 }
 
 /* The C side answers these itself; without a target of their own nobody does, and that is a 503. */
@@ -166,7 +185,35 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
     }
 }
 
+/* A trace goes on over the link, also one without delivery, if there is somebody who understands it. */
+static void leaf_send_traced(plane_t *plane, peer_t *peer, const publication_t *publication) {
+    trace_t *trace = publication->trace;
+    bool knows = (peer->flags & VERDICT_TRACES) != 0;
+    if (!knows && trace->only) {
+        trace_egress(plane, trace, peer, NULL, TRACE_FAULT_ONLY_UNKNOWN, BYTES_NONE);
+        return;
+    }
+    publication_t forwarded = *publication;
+    bytes_t hop = BYTES_NONE;
+    forwarded.message.header = trace_link_header(trace, publication->message.header, &hop);
+    if (forwarded.message.header.size == 0) {
+        return; /* no memory: as if the link were gone */
+    }
+    leaf_send(plane, peer, &forwarded);
+    trace_egress(plane, trace, peer, NULL, knows ? TRACE_FAULT_NONE : TRACE_FAULT_UNKNOWN, hop);
+}
+
+static void leaf_denied_traced(plane_t *plane, const peer_t *peer, const publication_t *publication) {
+    if (peer->state == PEER_ADMITTED && peer != publication->origin && peer->permissions != NULL
+        && !permissions_leaf_out(peer->permissions, publication->message.subject)) {
+        trace_egress(plane, publication->trace, peer, NULL, TRACE_FAULT_DENIED_OUT, BYTES_NONE);
+    }
+}
+
 /* ---- routing ----------------------------------------------------------------------------------------------------- */
+
+/* Routing exists twice: with records of a trace and without, so that a message without one pays nothing for them. */
+#define TWICE static inline __attribute__((always_inline))
 
 typedef struct routing {
     plane_t *plane;
@@ -183,18 +230,23 @@ static bool offer_crossing(routing_t *routing, const route_target_t *target, con
     return cross_note(routing->plane, routing->publication, target, queue, &routing->crossings) && queue != NULL;
 }
 
-static bool offer_local(routing_t *routing, route_target_t *target) {
+TWICE bool offer_local(routing_t *routing, route_target_t *target, const bool traced) {
     uint32_t flags = routing->publication->flags;
     if (LEAF_LIKELY(target->kind == TARGET_CLIENT)) {
         return (flags & PUBLICATION_INSIDE) == 0
-               && deliver_client(routing->plane, target->owner, routing->publication, &routing->shown);
+               && (traced ? deliver_client_traced(routing->plane, target->owner, routing->publication, &routing->shown)
+                          : deliver_client(routing->plane, target->owner, routing->publication, &routing->shown));
     }
     const target_traits_t *traits = traits_of(target);
     if (LEAF_UNLIKELY((flags & traits->withheld) != 0)) {
         return false;
     }
     switch ((target_order_t)traits->order) {
-    case ORDER_QUEUE: return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
+    case ORDER_QUEUE:
+        if (traced && routing->publication->trace->only) {
+            return true;
+        }
+        return deliver_control(routing->plane, target->owner, routing->publication, &routing->shown);
     case ORDER_CROSS: return offer_crossing(routing, target, NULL);
     case ORDER_INSIDE:
         if (routing->internals.count == INTERNAL_TARGETS_MAX) {
@@ -252,9 +304,10 @@ static bool offer_group_to_leafs(routing_t *routing, const route_group_t *group)
 }
 
 /* Members in importing accounts are as near as those here, unless they are behind a link there. */
-static bool offer_member(routing_t *routing, const route_group_t *group, route_target_t *target, bool behind_links) {
+TWICE bool offer_member(routing_t *routing, const route_group_t *group, route_target_t *target, bool behind_links,
+                        const bool traced) {
     if (LEAF_LIKELY(target->kind != TARGET_SHADOW)) {
-        return !behind_links && offer_local(routing, target);
+        return !behind_links && offer_local(routing, target, traced);
     }
     bool announced;
     peer_t *leaf;
@@ -262,11 +315,11 @@ static bool offer_member(routing_t *routing, const route_group_t *group, route_t
     return (leaf != NULL) == behind_links && offer_crossing(routing, target, &group->queue);
 }
 
-static void offer_group(routing_t *routing, const route_group_t *group) {
+TWICE void offer_group(routing_t *routing, const route_group_t *group, const bool traced) {
     uint32_t start = group->count > 1 ? random_below(&routing->plane->random, group->count) : 0;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t at = start + i < group->count ? start + i : start + i - group->count;
-        if (offer_member(routing, group, group->members[at], false)) {
+        if (offer_member(routing, group, group->members[at], false, traced)) {
             routing->taken++;
             return;
         }
@@ -275,7 +328,7 @@ static void offer_group(routing_t *routing, const route_group_t *group) {
         return;
     }
     for (uint32_t i = 0; i < group->count; i++) {
-        if (offer_member(routing, group, group->members[i], true)) {
+        if (offer_member(routing, group, group->members[i], true, traced)) {
             routing->taken++;
             return;
         }
@@ -295,7 +348,7 @@ status_t publish_reserve_leafs(plane_t *plane, uint32_t count) {
     return STATUS_OK;
 }
 
-static void route_to_all(routing_t *routing, account_t *account) {
+TWICE void route_to_all(routing_t *routing, account_t *account, const bool traced) {
     plane_t *plane = routing->plane;
     const publication_t *publication = routing->publication;
     const route_match_t *match = route_match(account->route, publication->message.subject);
@@ -309,21 +362,27 @@ static void route_to_all(routing_t *routing, account_t *account) {
     for (uint32_t i = 0; i < match->plain_count; i++) {
         route_target_t *target = match->plain[i];
         if (LEAF_LIKELY(target->kind != TARGET_LEAF)) {
-            routing->taken += offer_local(routing, target);
+            routing->taken += offer_local(routing, target, traced);
             continue;
         }
         subscription_t *one = target->owner;
         if ((one->flags & SUBSCRIPTION_DEAD) == 0 && leaf_takes(one->peer, publication)) {
             leaf_hit(plane, one->peer, NULL, &routing->leafs);
+        } else if (traced) {
+            leaf_denied_traced(plane, one->peer, publication);
         }
     }
     for (uint32_t i = 0; i < match->group_count; i++) {
         if (group_is_named(publication, match->groups[i].queue)) {
-            offer_group(routing, &match->groups[i]);
+            offer_group(routing, &match->groups[i], traced);
         }
     }
     for (uint32_t i = 0; i < routing->leafs; i++) {
-        leaf_send(plane, plane->leafs_hit[i], publication);
+        if (traced) {
+            leaf_send_traced(plane, plane->leafs_hit[i], publication);
+        } else {
+            leaf_send(plane, plane->leafs_hit[i], publication);
+        }
     }
     routing->taken += routing->leafs;
     if (LEAF_UNLIKELY(routing->crossings.any)) {
@@ -384,22 +443,35 @@ void publish_deferred(plane_t *plane) {
     }
 }
 
-uint32_t publish(plane_t *plane, publication_t *publication) {
-    account_t *account = publication->account;
-    routing_t routing;
-    routing.plane = plane;
-    routing.publication = publication;
-    routing.shown = publication->message;
-    routing.internals.count = 0;
-    routing.crossings.any = false;
-    routing.taken = 0;
-    routing.leafs = 0;
+static inline void routing_begin(routing_t *routing, plane_t *plane, publication_t *publication) {
+    routing->plane = plane;
+    routing->publication = publication;
+    routing->shown = publication->message;
+    routing->internals.count = 0;
+    routing->crossings.any = false;
+    routing->taken = 0;
+    routing->leafs = 0;
     if (publication->shown.size != 0) {
-        routing.shown.subject = publication->shown;
+        routing->shown.subject = publication->shown;
     }
+}
+
+uint32_t publish_traced(plane_t *plane, publication_t *publication) {
+    routing_t routing;
+    routing_begin(&routing, plane, publication);
+    route_to_all(&routing, publication->account, true);
+    for (uint32_t i = 0; i < routing.internals.count; i++) {
+        inside_traced(plane, routing.internals.at[i], publication);
+    }
+    return routing.taken;
+}
+
+uint32_t publish(plane_t *plane, publication_t *publication) {
+    routing_t routing;
+    routing_begin(&routing, plane, publication);
     uint64_t size = (uint64_t)publication->message.header.size + publication->message.payload.size;
-    shared_t *body = LEAF_LIKELY(size < BODY_SHARED_MIN) ? NULL : share_body(&routing, account);
-    route_to_all(&routing, account);
+    shared_t *body = LEAF_LIKELY(size < BODY_SHARED_MIN) ? NULL : share_body(&routing, publication->account);
+    route_to_all(&routing, publication->account, false);
     if (LEAF_UNLIKELY(body != NULL)) {
         publication->message.body = NULL;
         shared_release(body);

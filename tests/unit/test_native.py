@@ -154,18 +154,18 @@ def test_strings_are_packed_by_their_names() -> None:
     lists = {"publish_allow": ("a", "b"), "publish_deny": (), "subscribe_allow": ("c",), "subscribe_deny": ()}
     expected = [b"frame", b"a", b"b", b"", b"", b"c", b"", b""]
     assert joined(expected) == packed("RIGHTS", {"after_pong": b"frame", **lists})
-    for wrong in ({"name": "N"}, {"name": "N", "domains": "D"}, {"name": "N", "domain": "D", "more": "M"}):
+    queue = {"subject": "S", "queue": "Q"}
+    for wrong in ({"subject": "S"}, {"subject": "S", "queues": "Q"}, queue | {"more": "M"}):
         with pytest.raises(KeyError):
-            packed("ACCOUNT", wrong)
+            packed("SUBSCRIBE", wrong)
     with pytest.raises(TypeError):
-        packed("ACCOUNT", {"name": ("N",), "domain": "D"})
+        packed("SUBSCRIBE", {"subject": ("S",), "queue": "Q"})
     with pytest.raises(TypeError):
         packed("MAPPING", {"mappings": "m"})
 
 
 PASTED = ("COMMAND_", "EVENT_", "NEEDS_")  # the tables of command_table.c put these together from the rows' names
 ELSE = {
-    "RESPONSE_STREAM": "what is not RESPONSE_SINGLETON",
     "CLOSE_DUPLICATE": "C hands back what control closed for",
 }
 

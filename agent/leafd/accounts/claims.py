@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from leafd.accounts.activations import activated
-from leafd.accounts.graph import GLOBAL, SYSTEM, Account, Graph, Numbers, compile_import
+from leafd.accounts.graph import GLOBAL, SYSTEM, Account, Graph, Numbers, Tracing, compile_import
 from leafd.auth.jwt_claims import (
     NO_LIMIT,
     SERVICE,
@@ -150,6 +150,7 @@ class ClaimedAccounts:
             tuple(compile_import(one, self._numbers) for one in shared),
             claims.name,
             tuple((tier, _share(one)) for tier, one in sorted(body.limits.tiers.items())),
+            Tracing(body.trace.dest, body.trace.sampling),
         )
 
     def _imports(self, name: str, body: AccountBody) -> list[str]:
@@ -173,7 +174,7 @@ class ClaimedAccounts:
         if service:
             self._sharing.add_service(name, Import.made(service=origin, to=ours), origin)
         else:
-            self._sharing.add_stream(name, Import.made(stream=origin, to=ours), origin)
+            self._sharing.add_stream(name, Import.made(stream=origin, to=ours, allow_trace=one.allow_trace), origin)
 
     def _approve(self, exporter: str, export: Export, importer: str, subject: str | None) -> bool:
         """By the exporter's JWT: everybody, the account that the subject names, or who has an activation."""
@@ -193,6 +194,7 @@ def _export(claim: ExportClaim) -> Export:
         members["service"] = claim.subject
         members["response_type"] = _RESPONSES.get(claim.response_type, "singleton")
         members["response_threshold"] = claim.response_threshold or None
+        members["allow_trace"] = claim.allow_trace
     else:
         members["stream"] = claim.subject
     return Export.made(**members)

@@ -7,10 +7,10 @@ by; the rules of sharing are config/schema/sharing.py's.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Final
 
-from leafd.config.schema.accounts import AccountLimits
+from leafd.config.schema.accounts import AccountLimits, MessageTracing
 from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.mappings import Choices
 from leafd.config.schema.server import ServerConfig
@@ -32,6 +32,16 @@ class CompiledImport:
     order: tuple[int, ...]
     singleton: bool
     threshold_ns: int
+    traced: bool = False
+    """Traces of messages go on at the other side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Where the account is told what became of messages with traceparent, and of how many percent of them."""
+
+    dest: str = ""
+    sampling: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +59,7 @@ class Account:
     label: str = ""
     tiers: tuple[tuple[str, AccountJetStream], ...] = ()
     """Where JetStream's limits are by number of replicas: all of them. `jetstream` is then what holds here."""
+    trace: Tracing = field(default_factory=Tracing)
 
     @property
     def shown(self) -> str:
@@ -132,10 +143,15 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
                 share,
                 tuple(mappings.items()),
                 imports.get(name, ()),
+                trace=_tracing(configured.msg_trace if configured else None),
             )
         )
     by_name = {account.name: account for account in accounts}
     return Graph(by_name, {account.id: account for account in accounts}, system_name)
+
+
+def _tracing(configured: MessageTracing | None) -> Tracing:
+    return Tracing(configured.dest, configured.sampling) if configured is not None else Tracing()
 
 
 def _imports(server: ServerConfig, numbers: Numbers) -> dict[str, tuple[CompiledImport, ...]]:
@@ -155,6 +171,7 @@ def compile_import(one: Shared, numbers: Numbers) -> CompiledImport:
         one.names.order,
         one.export.response_type in (None, "singleton"),
         one.export.response_threshold or 0,
+        one.traced,
     )
 
 

@@ -168,6 +168,7 @@ class ExportClaim(Struct):
     response_type: str = wire(TEXT, "response_type")
     response_threshold: int = wire(DURATION, "response_threshold")
     account_token_position: int = wire(INT, "account_token_position")
+    allow_trace: bool = wire(FLAG, "allow_trace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ class ImportClaim(Struct):
     local_subject: str = wire(TEXT, "local_subject")
     type: str = wire(TEXT, "type")
     share: bool = wire(FLAG, "share")
+    allow_trace: bool = wire(FLAG, "allow_trace")
 
     @property
     def names(self) -> tuple[str, str]:
@@ -257,6 +259,16 @@ class AuthorizationClaim(Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class TraceClaim(Struct):
+    """Where traces that other systems ask for are told."""
+
+    go_name: ClassVar[str] = "MsgTrace"
+
+    dest: str = wire(TEXT, "dest")
+    sampling: int = wire(INT, "sampling")
+
+
+@dataclass(frozen=True, slots=True)
 class AccountBody(Struct):
     """The nats part of an account's JWT."""
 
@@ -275,6 +287,7 @@ class AccountBody(Struct):
         MapOf(ListOf(Nested(MappingClaim, pointer=False), "[]jwt.WeightedMapping"), "jwt.Mapping"), "mappings"
     )
     authorization: AuthorizationClaim = wire(Nested(AuthorizationClaim, pointer=False), "authorization")
+    trace: TraceClaim = wire(Nested(TraceClaim, pointer=False), "trace")
     description: str = wire(TEXT, "description")
     info_url: str = wire(TEXT, "info_url")
 

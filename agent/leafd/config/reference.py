@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from leafd.config.bind import inner_models
-from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount
+from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount, MessageTracing
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.config.schema.jetstream import AccountJetStream, JetStream, ServerLimits
 from leafd.config.schema.leafnodes import LeafAuthorization, LeafNodes, LeafRemote, LeafUser
@@ -45,6 +45,7 @@ BLOCKS: Final[tuple[tuple[str, type[Section]], ...]] = (
     ("accounts { NAME { } }", ConfiguredAccount),
     ("limits { } of an account", AccountLimits),
     ("jetstream { } of an account", AccountJetStream),
+    ("msg_trace { } of an account", MessageTracing),
     ("an element of exports [ ]", Export),
     ("an element of imports [ ]", Import),
     ("stream { } and service { } of an import", Origin),

@@ -328,8 +328,15 @@ class Server:
                 self.log.warning(event.text)
                 if self.jetstream is not None:
                     self.jetstream.alarm(event)
+            case t.MessageTrace():
+                self._tell_trace(event)
             case t.Trace():
                 self.log.trace(traced(event))
+
+    def _tell_trace(self, event: t.MessageTrace) -> None:
+        from leafd.monitor.traces import Traces
+
+        Traces(self.facts).tell(event)
 
     def adopt(self, compiled: Compiled, limits: t.Limits) -> None:
         """From here on the server is what a reload has made of it."""

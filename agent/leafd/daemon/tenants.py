@@ -35,6 +35,7 @@ class TenantPlane(Protocol):
     """What this room needs of native.Plane."""
 
     def account(self, account: int, name: str, domain: str, flags: int) -> None: ...
+    def traces(self, account: int, destination: str, sampling: int) -> None: ...
     def set_mappings(self, account: int, mappings: Iterable[tuple[str, Iterable[tuple[str, int]]]]) -> None: ...
     def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None: ...
     def subscribe(self, account: int, subject: str, handler: t.Handler, *, queue: str = "", flags: int = 0) -> int: ...
@@ -79,6 +80,7 @@ class Tenants:
         """Makes an account known, or what is new about it."""
         flags = t.AccountFlag(0) if account.jetstream is None else t.AccountFlag.JETSTREAM
         self._plane.account(account.id, account.name, self._domain, int(flags))
+        self._plane.traces(account.id, account.trace.dest, account.trace.sampling)
         self._plane.set_mappings(account.id, account.mappings)
         if self._jetstream is None:
             return
@@ -121,6 +123,7 @@ class Tenants:
                 one.subject,
                 one.local,
                 one.order,
+                one.traced,
             )
             for one in account.imports
         )

@@ -32,6 +32,8 @@ DELAY_VERSION_S: Final = 5.0
 DELAY_PERMISSION_S: Final = 30.0
 
 LEAF_PROTOCOL: Final = 3
+TRACE_PROTOCOL: Final = 2
+"""From which on a peer knows traces of messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class Bind:
     system: bool
     max_subscriptions: int = 0
     expires_wall_ns: int = 0
+    traces: bool = False
+    """The peer knows traces of messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,7 @@ class HubInfo(Struct):
     server_id: str = wire(TEXT, "server_id")
     server_name: str = wire(TEXT, "server_name")
     client_id: int = wire(UINT64, "client_id")
+    proto: int = wire(INT32, "proto")
     nonce: str = wire(TEXT, "nonce")
     cluster: str = wire(TEXT, "cluster")
     domain: str = wire(TEXT, "domain")
@@ -316,6 +321,7 @@ class Acceptor:
             system=login.system,
             max_subscriptions=login.max_subscriptions,
             expires_wall_ns=login.expires_wall_ns,
+            traces=connect.get("protocol", 0) >= TRACE_PROTOCOL,
         )
         return [Send(_frame("INFO", confirm)), bind]
 
@@ -445,6 +451,7 @@ class Solicitor:
             headers=bool(info.get("headers")),
             max_payload=max(info.get("max_payload", 0), 0) or identity.max_payload,
             system=remote.system,
+            traces=info.get("proto", 0) >= TRACE_PROTOCOL,
         )
 
 

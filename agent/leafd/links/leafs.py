@@ -368,6 +368,8 @@ class Leafs:
         flags = t.VerdictFlag.HEADERS if bind.headers else t.VerdictFlag(0)
         if bind.spoke:
             flags |= t.VerdictFlag.SPOKE
+        if bind.traces:
+            flags |= t.VerdictFlag.TRACES
         self._plane.admit_leaf(
             link.connection,
             bind.account,

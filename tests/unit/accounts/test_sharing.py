@@ -198,8 +198,6 @@ def test_not_circles() -> None:
 
 
 def test_what_is_ignored_is_said() -> None:
-    """Latency, sharing of details and tracing are named; nothing else is lost by them."""
-    loaded = load_text(
-        config("{service: s, latency: l, allow_trace: true}", "{service: {account: E, subject: s}, share: true}")
-    )
-    assert [text.split(" is ignored")[0].split()[-1] for text in loaded.warnings] == ["latency", "allow_trace", "share"]
+    """Latency and sharing of details are named; nothing else is lost by them."""
+    loaded = load_text(config("{service: s, latency: l}", "{service: {account: E, subject: s}, share: true}"))
+    assert [text.split(" is ignored")[0].split()[-1] for text in loaded.warnings] == ["latency", "share"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from leafd.config.schema.base import Number
+from leafd.config.schema.base import Number, Text
 from leafd.config.schema.jetstream import AccountJetStream, switch
 from leafd.config.schema.mappings import Mappings
-from leafd.config.schema.permissions import Permissions, User
+from leafd.config.schema.permissions import Permissions, User, is_subject
 from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.config.schema.sharing import Export, Import
 
@@ -32,6 +32,27 @@ class AccountLimits(Section):
     )
 
 
+def _tracing(value: object) -> object:
+    return {"dest": value} if isinstance(value, str) else value
+
+
+def _percent(value: object) -> object:
+    return int(value.removesuffix("%")) if isinstance(value, str) and value.removesuffix("%").isdigit() else value
+
+
+class MessageTracing(Section):
+    """Traces that other systems ask for (traceparent)."""
+
+    dest: Text = option("", "The subject that the traces are published to.", takes=Takes.LIVE)
+    sampling: Annotated[Number, Reader(_percent)] = option(
+        100, "How many percent of such messages are traced?", takes=Takes.LIVE, ge=1, le=100
+    )
+
+    def check(self) -> None:
+        if self.dest and (not is_subject(self.dest) or {"*", ">"} & set(self.dest.split("."))):
+            raise ValueError(f'Trace destination "{self.dest}" is not valid')
+
+
 class ConfiguredAccount(Section):
     """One account as it is configured: a name space of subjects and streams of its own."""
 
@@ -53,6 +74,10 @@ class ConfiguredAccount(Section):
         aliases=("maps",),
         takes=Takes.LIVE,
     )
-    trace_dest: Any = later("message tracing is not in this build", refuse=False)
-    msg_trace: Any = later("message tracing is not in this build", refuse=False, aliases=("message_trace",))
+    msg_trace: Annotated[MessageTracing | None, Reader(_tracing)] = option(
+        None,
+        "Where it is told what became of messages with a sampled traceparent: a subject, or { dest, sampling }.",
+        aliases=("trace_dest",),
+        takes=Takes.LIVE,
+    )
     nkey: Any = later("it has a meaning only in operator mode", refuse=False)

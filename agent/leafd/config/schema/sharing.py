@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Annotated, Any, Final, Literal
 
-from leafd.config.schema.base import Duration, Number, Strings, Text
+from leafd.config.schema.base import Duration, Flag, Number, Strings, Text
 from leafd.config.schema.section import Reader, Section, Takes, later, option
 from leafd.records import dataclass
 
@@ -65,13 +65,17 @@ class Export(Section):
         takes=Takes.LIVE,
     )
     latency: Any = later("the time that answers take is not measured in this build", refuse=False)
-    allow_trace: Any = later("message tracing is not in this build", refuse=False)
+    allow_trace: Flag = option(
+        False, "Of a service: do traces of messages (Nats-Trace-Dest) go on here?", takes=Takes.LIVE
+    )
 
     def check(self) -> None:
         if self.stream and self.service:
             raise ValueError(f'service "{self.service}" is detected, but there is a stream already: write two exports')
         if not self.service and (self.response_type is not None or self.response_threshold is not None):
             raise ValueError("response directive on non-service: only services have answers")
+        if not self.service and self.allow_trace:
+            raise ValueError("Detected allow_trace directive on non-service")
 
 
 class Origin(Section):
@@ -95,11 +99,15 @@ class Import(Section):
         "", "The name of the subject here, with $1, $2 for the wildcards of the original.", takes=Takes.LIVE
     )
     share: Any = later("a service is told the requester's account and round-trip time, no more", refuse=False)
-    allow_trace: Any = later("message tracing is not in this build", refuse=False)
+    allow_trace: Flag = option(
+        False, "Of a stream: do traces of messages (Nats-Trace-Dest) go on here?", takes=Takes.LIVE
+    )
 
     def check(self) -> None:
         if self.stream is not None and self.service is not None:
             raise ValueError("service is detected, but there is a stream already: write two imports")
+        if self.service is not None and self.allow_trace:
+            raise ValueError("Detected allow_trace directive on a non-stream")
         if self.stream is not None and self.prefix and self.to:
             raise ValueError("prefix and to exclude each other in a stream import: keep one")
 
@@ -188,6 +196,7 @@ class Shared:
     service: bool
     names: Names
     export: Export
+    traced: bool = False
 
 
 class SharingError(ValueError):
@@ -239,7 +248,7 @@ class Sharing:
         known = self.streams.get(importer, ())
         if any((was.exporter, was.names.subject) == (origin.account, origin.subject) for was in known):
             raise SharingError("stream import already exists")
-        self.streams[importer] = (*known, Shared(importer, origin.account, False, made, export))
+        self.streams[importer] = (*known, Shared(importer, origin.account, False, made, export, one.allow_trace))
 
     def add_service(self, importer: str, one: Import, origin: Origin) -> None:
         """One import of a service. Raises SharingError."""
@@ -254,7 +263,7 @@ class Sharing:
                     f'duplicate service import subject "{made.local}", previously used in import for account '
                     f'"{was.exporter}", subject "{was.names.subject}"'
                 )
-        self.services[importer] = (*known, Shared(importer, origin.account, True, made, export))
+        self.services[importer] = (*known, Shared(importer, origin.account, True, made, export, export.allow_trace))
 
     def _stream_circle(self, account: str, subject: str, visited: set[str]) -> None:
         if not any(one.stream and is_subset(subject, one.stream) for one in self.exports[account]):
