@@ -21,7 +21,7 @@
 #include "command/command.h"
 #include "plane/protocol.h"
 #include "plane/peer.h"
-#include "plane/permissions.h"
+#include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/refused.h"
 #include "plane/subscription.h"

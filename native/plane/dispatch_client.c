@@ -11,7 +11,7 @@
 #include "plane/protocol.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
-#include "plane/permissions.h"
+#include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/publication.h"

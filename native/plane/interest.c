@@ -28,7 +28,7 @@
 #include "plane/import.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
-#include "plane/permissions.h"
+#include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"

@@ -16,7 +16,7 @@
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/peer.h"
-#include "plane/permissions.h"
+#include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/protocol.h"

@@ -24,7 +24,7 @@
 #include "plane/inside.h"
 #include "plane/output.h"
 #include "plane/peer.h"
-#include "plane/permissions.h"
+#include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/protocol.h"

@@ -10,7 +10,7 @@
 #include "exchange/exchange.h"
 #include "plane/import.h"
 #include "plane/peer.h"
-#include "plane/permissions.h"
+#include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/protocol.h"

@@ -15,7 +15,7 @@
 #include "plane/protocol.h"
 #include "plane/interest.h"
 #include "plane/peer.h"
-#include "plane/permissions.h"
+#include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/publication.h"

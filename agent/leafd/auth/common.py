@@ -2,7 +2,7 @@
 configuration beside somebody with rights of the new one that they were not meant for.
 
 Pure, and exact but for the two cases that common_rights() names. What does not live here: who has which rights
-(policy.py), what the lists mean to a message (native/plane/permissions.c).
+(policy.py), what the lists mean to a message (native/route/permissions.c).
 """
 
 from __future__ import annotations

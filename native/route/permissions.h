@@ -1,7 +1,7 @@
 /* permissions.h: which subjects a connection may publish and subscribe to.
  */
-#ifndef LEAFD_PLANE_PERMISSIONS_H
-#define LEAFD_PLANE_PERMISSIONS_H
+#ifndef LEAFD_ROUTE_PERMISSIONS_H
+#define LEAFD_ROUTE_PERMISSIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "plane/permissions.h"
+#include "route/permissions.h"
 
 #include "base/bytes.h"
 #include "base/copies.h"
