@@ -7,7 +7,7 @@
  *
  *     peer.c       one connection's life                         leave.c       its end, in slices
  *     lines.c      input of protocols made of lines              dispatch_*.c  one function a protocol verb
- *     account.c    subscriptions of every kind
+ *     account.c    subscriptions of every kind                   trace.c       what became of one message
  *     publish.c    one message to all who want it                mapping.c     where it goes instead
  *     interest.c   what leaf links are told                      throttle.c    who waits while a store lags
  *     pressure.c   what each may ask of control                  memory.c      what all may take of memory
