@@ -86,6 +86,7 @@ from leafd.native_codes import (
 from leafd.native_codes import (
     WebFlag as WebFlag,
 )
+from leafd.native_traces import MessageTrace as MessageTrace
 from leafd.records import dataclass
 
 
@@ -578,21 +579,6 @@ class Trace:
 
     connection: int
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class MessageTrace:
-    """What became of a message that asked for it (monitor/traces.py reads the records)."""
-
-    connection: int
-    account: int
-    kind: int
-    size: int
-    hops: int
-    destination: str
-    subject: str
-    header: bytes
-    records: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,15 @@ by the plane. What does not live here: which message is traced, and where it wen
 
 from __future__ import annotations
 
-import struct
 import time
-from collections.abc import Iterator
 from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.gojson import dump
 from leafd.monitor.facts import Facts, stamp
 from leafd.native import abi
-from leafd.records import dataclass
+from leafd.native_traces import Record, records
 
-_HEAD: Final = struct.Struct("<BBBxIQq4I")
 _KINDS: Final = {abi.CONN_CLIENT: 0, abi.CONN_LEAF: 4}
 """The reference's numbers of kinds of connections."""
 _FAULTS: Final = {
@@ -36,33 +33,6 @@ _FAULTS: Final = {
 }
 _REFUSALS: Final = {"message size exceeds maximum allowed": "maximum payload exceeded"}
 """Of streams, where the reference has other words here than in its answers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One thing that happened to a message."""
-
-    type: int
-    fault: int
-    kind: int
-    account: int
-    connection: int
-    wall_ns: int
-    texts: tuple[str, str, str, str]
-
-
-def records(data: bytes) -> Iterator[Record]:
-    """The records of a trace."""
-    at = 0
-    while at + _HEAD.size <= len(data):
-        kind, fault, connection_kind, account, connection, wall_ns, *sizes = _HEAD.unpack_from(data, at)
-        at += _HEAD.size
-        texts = []
-        for size in sizes:
-            texts.append(data[at : at + size].decode("utf-8", "replace"))
-            at += size
-        first, second, third, fourth = texts
-        yield Record(kind, fault, connection_kind, account, connection, wall_ns, (first, second, third, fourth))
 
 
 def headers(block: bytes) -> dict[str, list[str]]:

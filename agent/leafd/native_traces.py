@@ -1,0 +1,56 @@
+"""The event of a message that asked what became of it, and its records as native/plane/trace.c writes them.
+
+What does not live here: how they are told (monitor/traces.py).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+
+from leafd.records import dataclass
+
+_HEAD: Final = struct.Struct("<BBBxIQq4I")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTrace:
+    """What became of a message that asked for it."""
+
+    connection: int
+    account: int
+    kind: int
+    size: int
+    hops: int
+    destination: str
+    subject: str
+    header: bytes
+    records: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One thing that happened to a message."""
+
+    type: int
+    fault: int
+    kind: int
+    account: int
+    connection: int
+    wall_ns: int
+    texts: tuple[str, str, str, str]
+
+
+def records(data: bytes) -> Iterator[Record]:
+    """The records of a trace."""
+    at = 0
+    while at + _HEAD.size <= len(data):
+        kind, fault, connection_kind, account, connection, wall_ns, *sizes = _HEAD.unpack_from(data, at)
+        at += _HEAD.size
+        texts = []
+        for size in sizes:
+            texts.append(data[at : at + size].decode("utf-8", "replace"))
+            at += size
+        first, second, third, fourth = texts
+        yield Record(kind, fault, connection_kind, account, connection, wall_ns, (first, second, third, fourth))
