@@ -359,6 +359,9 @@ class ServerConfig(Section):
         links = self.leafnodes.authorization if self.leafnodes else None
         if links is not None and (links.users or links.user or links.nkey):
             raise ValueError("leafnodes: its authorization cannot have users with an operator: they come from JWTs")
+        web = self.websocket
+        if web is not None and (web.authorization is not None or web.no_auth_user):
+            raise ValueError("websocket: it cannot have logins of its own with an operator: users come from JWTs")
         if self.no_auth_user:
             raise ValueError("no_auth_user is none of an operator's users: use default_sentinel")
         for name in (*self.resolver_pinned_accounts, *self.resolver_preload):
