@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests import servers
 from tests.bench.process import Process, api, running
+from tests.certificates import Authority
 
 Figures = dict[str, float]
 
@@ -88,7 +89,10 @@ def load_program() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="leafd-bench-load-"))
     program = folder / "load"
     sources = sorted(str(path) for path in (HERE / "load").glob("*.c"))
-    subprocess.run(["cc", "-D_GNU_SOURCE", "-std=gnu11", "-O2", "-o", str(program), *sources, "-lpthread"], check=True)
+    subprocess.run(
+        ["cc", "-D_GNU_SOURCE", "-std=gnu11", "-O2", "-o", str(program), *sources, "-lssl", "-lcrypto", "-lpthread"],
+        check=True,
+    )
     return program
 
 
@@ -169,6 +173,49 @@ def core(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Cal
 def request(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
     messages = 3_000 if quick else 30_000
     return fresh_each_time(variant, lambda process: load(process, "request", messages, size=SIZE))
+
+
+SECURE = """
+server_name: bench
+listen: "127.0.0.1:{{port}}"
+tls {{ cert_file: "{folder}/server.pem", key_file: "{folder}/server.key" }}
+"""
+
+
+@contextlib.contextmanager
+def secure(variant: Variant, measure: Callable[[Process, Path], Figures]) -> Iterator[Callable[[], Figures]]:
+    """A new server with TLS (a certificate with a P-256 key) for each measurement."""
+    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory:
+        folder, count = Path(directory), 0
+        authority = Authority(folder)
+        authority.issue("server")
+        configuration = SECURE.format(folder=folder)
+
+        def once() -> Figures:
+            nonlocal count
+            count += 1
+            with running(variant.kind, configuration, folder / str(count)) as process:
+                return measure(process, authority.certificate)
+
+        yield once
+
+
+def secure_core(
+    size: int, messages: int
+) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
+    def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+        count = messages // 10 if quick else messages
+        return secure(variant, lambda process, ca: load(process, "core", count, size=size, tls=ca))
+
+    return opened
+
+
+def handshakes(scenario: str) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
+    def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+        count = 300 if quick else 3_000
+        return secure(variant, lambda process, ca: load(process, scenario, count, tls=ca))
+
+    return opened
 
 
 def publish(
@@ -295,6 +342,7 @@ def start_full(variant: Variant, quick: bool) -> Iterator[Callable[[], Figures]]
         yield once
 
 
+SECURE_GOALS = (Goal("rate", "a second", 1.3), Goal("cpu_us", "us CPU each", 0.5, at_most=True))
 RATE_AND_CPU = (Goal("rate", "msgs/s", 1.7), Goal("cpu_us", "us CPU/msg", 0.25, at_most=True))
 
 ROWS = (
@@ -311,6 +359,34 @@ ROWS = (
         (LEAFD, DEFAULT),
         (Goal("p50_us", "us", 1.0, at_most=True),),
         request,
+    ),
+    Row(
+        "tls-128",
+        "core publish over TLS to one subscriber, 128 B",
+        (LEAFD, DEFAULT),
+        SECURE_GOALS,
+        secure_core(128, 2_000_000),
+    ),
+    Row(
+        "tls-16k",
+        "core publish over TLS to one subscriber, 16 KB",
+        (LEAFD, DEFAULT),
+        SECURE_GOALS,
+        secure_core(16_384, 200_000),
+    ),
+    Row(
+        "tls-handshake",
+        "TLS handshakes with login, one after the other",
+        (LEAFD, DEFAULT),
+        SECURE_GOALS,
+        handshakes("handshake"),
+    ),
+    Row(
+        "tls-resumed",
+        "TLS handshakes with login, sessions taken up again",
+        (LEAFD, DEFAULT),
+        SECURE_GOALS,
+        handshakes("resumed"),
     ),
     Row(
         "publish-500",

@@ -18,6 +18,8 @@
 #define PATIENCE_MS 30000
 #define WORDS_MAX 5
 
+const char *client_authority;
+
 _Noreturn void die(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -34,7 +36,7 @@ double seconds_now(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void wait_for(int fd, short events) {
+void client_wait(int fd, short events) {
     struct pollfd waiting = {.fd = fd, .events = events};
     int count = poll(&waiting, 1, PATIENCE_MS);
     if (count == 0) {
@@ -45,7 +47,21 @@ static void wait_for(int fd, short events) {
     }
 }
 
-void client_open(client_t *client, int port) {
+/* INFO, and not a byte of what is behind it. */
+static void read_info(int fd) {
+    char byte = 0;
+    while (byte != '\n') {
+        ssize_t size = recv(fd, &byte, 1, 0);
+        if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
+            die("no INFO");
+        }
+        if (size < 0) {
+            client_wait(fd, POLLIN);
+        }
+    }
+}
+
+void client_dial(client_t *client, int port) {
     *client = (client_t){.fd = socket(AF_INET, SOCK_STREAM, 0), .in = malloc(INPUT_SIZE), .out = malloc(OUTPUT_SIZE)};
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -58,6 +74,14 @@ void client_open(client_t *client, int port) {
     int on = 1;
     setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     fcntl(client->fd, F_SETFL, O_NONBLOCK);
+    read_info(client->fd);
+}
+
+void client_open(client_t *client, int port) {
+    client_dial(client, port);
+    if (client_authority != NULL) {
+        tls_begin(client, NULL);
+    }
     client_format(
         client, "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1,"
                 "\"lang\":\"c\",\"version\":\"1\",\"name\":\"load\"}\r\n");
@@ -65,6 +89,7 @@ void client_open(client_t *client, int port) {
 }
 
 void client_close(client_t *client) {
+    tls_end(client);
     close(client->fd);
     free(client->in);
     free(client->out);
@@ -98,7 +123,9 @@ void client_format(client_t *client, const char *format, ...) {
 
 bool client_flush(client_t *client) {
     while (client->out_at < client->out_end) {
-        ssize_t size = send(client->fd, client->out + client->out_at, client->out_end - client->out_at, MSG_NOSIGNAL);
+        const char *from = client->out + client->out_at;
+        size_t left = client->out_end - client->out_at;
+        ssize_t size = client->tls != NULL ? tls_write(client, from, left) : send(client->fd, from, left, MSG_NOSIGNAL);
         if (size < 0) {
             if (errno == EAGAIN || errno == EINTR) {
                 return false;
@@ -113,7 +140,7 @@ bool client_flush(client_t *client) {
 
 void client_flush_all(client_t *client) {
     while (!client_flush(client)) {
-        wait_for(client->fd, POLLOUT);
+        client_wait(client->fd, POLLOUT);
     }
 }
 
@@ -129,7 +156,9 @@ bool client_fill(client_t *client, bool wait) {
         die("a frame is larger than the input buffer");
     }
     for (;;) {
-        ssize_t size = recv(client->fd, client->in + client->in_end, INPUT_SIZE - client->in_end, 0);
+        char *to = client->in + client->in_end;
+        size_t room = INPUT_SIZE - client->in_end;
+        ssize_t size = client->tls != NULL ? tls_read(client, to, room) : recv(client->fd, to, room, 0);
         if (size > 0) {
             client->in_end += (size_t)size;
             return true;
@@ -143,7 +172,7 @@ bool client_fill(client_t *client, bool wait) {
         if (!wait) {
             return false;
         }
-        wait_for(client->fd, POLLIN);
+        client_wait(client->fd, POLLIN);
     }
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define INPUT_SIZE (4u << 20)
 #define OUTPUT_SIZE (1u << 22)
@@ -36,7 +37,11 @@ typedef struct client {
     size_t out_at;
     size_t out_end;
     unsigned pongs; /* how many came */
+    void *tls;      /* tls.c; NULL: plain text */
 } client_t;
+
+/* What all connections of this process use: NULL, plain text. */
+extern const char *client_authority;
 
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 double seconds_now(void);
@@ -47,6 +52,20 @@ void client_close(client_t *client);
 
 void client_put(client_t *client, const void *at, size_t size);
 void client_format(client_t *client, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* tls.c: over the socket of a client, which gets no plain text any more. session: an earlier one's to be taken up
+ * again, or NULL. */
+void tls_begin(client_t *client, void *session);
+/* Of a client whose handshake is over; for tls_begin, then tls_forget. */
+void *tls_session(client_t *client);
+void tls_forget(void *session);
+/* As recv and send. */
+ssize_t tls_read(client_t *client, void *to, size_t room);
+ssize_t tls_write(client_t *client, const void *from, size_t size);
+void tls_end(client_t *client);
+void client_wait(int fd, short events);
+
+/* Connects and waits for INFO, no more. */
+void client_dial(client_t *client, int port);
 /* Writes what it can; true: all is written. */
 bool client_flush(client_t *client);
 /* Writes everything, waiting as long as it takes. */

@@ -21,16 +21,24 @@ typedef struct scenario {
 } scenario_t;
 
 static const scenario_t scenarios[] = {
-    {"core", run_core}, {"request", run_request}, {"publish", run_publish}, {"push", run_push}, {"pull", run_pull},
+    {"core", run_core}, {"request", run_request},     {"publish", run_publish}, {"push", run_push},
+    {"pull", run_pull}, {"handshake", run_handshake}, {"resumed", run_resumed},
 };
 
 static const struct option names[] = {
-    {"port", required_argument, NULL, 'p'},      {"messages", required_argument, NULL, 'm'},
-    {"size", required_argument, NULL, 's'},      {"connections", required_argument, NULL, 'c'},
-    {"in-flight", required_argument, NULL, 'f'}, {"batch", required_argument, NULL, 'b'},
-    {"subject", required_argument, NULL, 'j'},   {"stream", required_argument, NULL, 't'},
-    {"consumer", required_argument, NULL, 'n'},  {"api-subject", required_argument, NULL, 'a'},
-    {"api-body", required_argument, NULL, 'y'},  {NULL, 0, NULL, 0},
+    {"port", required_argument, NULL, 'p'},
+    {"messages", required_argument, NULL, 'm'},
+    {"size", required_argument, NULL, 's'},
+    {"connections", required_argument, NULL, 'c'},
+    {"in-flight", required_argument, NULL, 'f'},
+    {"batch", required_argument, NULL, 'b'},
+    {"subject", required_argument, NULL, 'j'},
+    {"stream", required_argument, NULL, 't'},
+    {"consumer", required_argument, NULL, 'n'},
+    {"api-subject", required_argument, NULL, 'a'},
+    {"api-body", required_argument, NULL, 'y'},
+    {"tls", required_argument, NULL, 'l'},
+    {NULL, 0, NULL, 0},
 };
 
 static uint32_t small(const char *text) {
@@ -50,6 +58,7 @@ static void take(options_t *options, int name, const char *value) {
     case 'n': options->consumer = value; break;
     case 'a': options->api_subject = value; break;
     case 'y': options->api_body = value; break;
+    case 'l': client_authority = value; break;
     default: die("unknown option");
     }
 }
@@ -80,7 +89,7 @@ int main(int count, char **values) {
         die("payloads of more than %u bytes are not for this tool", OUTPUT_SIZE / 4);
     }
     if (optind + 1 != count || options.port == 0 || options.connections == 0 || options.in_flight == 0) {
-        die("usage: load core|request|publish|push|pull --port N [--messages N] [--size N] ...");
+        die("usage: load core|request|publish|push|pull|handshake|resumed --port N [--messages N] [--size N] ...");
     }
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
         if (strcmp(values[optind], scenarios[i].name) == 0) {

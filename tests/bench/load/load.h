@@ -35,5 +35,8 @@ result_t run_publish(const options_t *options);
 result_t run_push(const options_t *options);
 /* Reads a pull consumer in batches, every message acked. */
 result_t run_pull(const options_t *options);
+/* Connects, shakes hands, logs in, one connection after the other; the second one takes up the session before. */
+result_t run_handshake(const options_t *options);
+result_t run_resumed(const options_t *options);
 
 #endif
