@@ -278,6 +278,10 @@ static void tls_close(void *state, int fd) {
         }
         tls->desk->out.size = 0;
     }
+    if (tls->stage == STAGE_OPEN && tls->reason == NULL) {
+        /* A cut connection says no goodbye. Its session is good all the same, and OpenSSL would forget it. */
+        SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    }
     tls_list_leave(tls);
     SSL_free(tls->ssl);
     ERR_clear_error();

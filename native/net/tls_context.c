@@ -235,8 +235,9 @@ static status_t make_one(tls_context_t *context, const tls_material_t *material,
         return wrong(reason, "OpenSSL");
     }
     SSL_CTX_set_mode(one, SSL_MODE_RELEASE_BUFFERS);
+    /* A cut connection is no error that would cost its session: whole operations are the protocol's business. */
     SSL_CTX_set_options(one, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE
-                                 | SSL_OP_PRIORITIZE_CHACHA);
+                                 | SSL_OP_PRIORITIZE_CHACHA | SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_num_tickets(one, 1);
     SSL_CTX_set_timeout(one, SESSION_SECONDS);
     SSL_CTX_set_session_cache_mode(one,

@@ -13,6 +13,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -405,6 +406,70 @@ def test_a_link_s_handshake_may_come_first(kinds: tuple[str, str], files: Files)
     """handshake_first at both ends of a link: the hub says nothing in plain text."""
     with linked(kinds, files, "handshake_first: true", "handshake_first: true") as (hub, leaf):
         asyncio.run(crosses(leaf, hub))
+
+
+LOUD_LEAF = LEAF + "debug: true\n"
+
+
+@contextlib.contextmanager
+def between(port: int) -> Iterator[Cut]:
+    """A port in front of another one, whose connections can be cut."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        cut = Cut(listener.getsockname()[1], [])
+
+        def forward(source: socket.socket, target: socket.socket) -> None:
+            with contextlib.suppress(OSError):
+                while part := source.recv(65536):
+                    target.sendall(part)
+            cut.now()
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    near, _ = listener.accept()
+                    far = socket.create_connection(("127.0.0.1", port))
+                    cut.ends += [near, far]
+                    for pair in ((near, far), (far, near)):
+                        threading.Thread(target=forward, args=pair, daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield cut
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            cut.now()
+            for end in cut.ends:
+                end.close()
+
+
+@dataclass
+class Cut:
+    """Connections between two servers."""
+
+    port: int
+    ends: list[socket.socket]
+
+    def now(self) -> None:
+        for end in self.ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_link_that_comes_back_takes_up_its_session(files: Files) -> None:
+    """Certificates cross a metered link once: the second handshake has two thirds of the first one's bytes at most."""
+    own = {"ca": files.authority.certificate, "hub_more": "", "leaf_more": ""}
+    with servers.running(servers.LEAFD, HUB, cert=files.server.certificate, key=files.server.key, **own) as hub:
+        own |= {"cert": files.client.certificate, "key": files.client.key}
+        with (
+            between(hub.ports["leaf_port"]) as wire,
+            servers.running(servers.LEAFD, LOUD_LEAF, **own, hub_port=wire.port) as leaf,
+        ):
+            first = wait_for(leaf, "TLS handshake complete")
+            asyncio.run(crosses(leaf, hub))
+            wire.now()
+            second = wait_for(leaf, "a session taken up again")
+            full, resumed = (int(line.split(" bytes")[0].split()[-1]) for line in (first, second))
+            assert resumed < full * 2 / 3, (first, second)
 
 
 def test_a_hub_with_another_name_is_refused(files: Files) -> None:

@@ -195,16 +195,20 @@ static void the_end_is_seen_behind_the_last_byte(void) {
     stop(&ends);
 }
 
-static void a_session_is_taken_up_again(void) {
+static void taken_up_again(uint32_t server_flags) {
     ends_t first, second;
     tls_facts_t facts;
-    start(&first, false);
+    start_with(&first, tls_rig_context(&pem, server_flags, NULL, 0),
+               tls_rig_context(&pem, TLS_CLIENT | TLS_VERIFY, NULL, 0), TLS_RIG_NAME, false);
     shake(&first, SIZE_MAX);
     turn(&first, SIZE_MAX); /* the ticket comes behind the handshake */
     tls_facts(first.client.tls, &facts);
     CHECK(!facts.resumed && facts.version == 0x0304 && facts.certificate.size != 0);
     uint64_t full = facts.bytes_in + facts.bytes_out;
     tls_facts_free(&facts);
+    CHECK(shutdown(first.server.fd, SHUT_RDWR) == 0); /* the link is cut: nobody says goodbye */
+    receive(&first.client);
+    CHECK(first.client.closed);
     stop_end(&first.server);
     stop_end(&first.client);
     start_with(&second, first.server_context, first.client_context, TLS_RIG_NAME, false);
@@ -213,6 +217,11 @@ static void a_session_is_taken_up_again(void) {
     CHECK(facts.resumed && facts.bytes_in + facts.bytes_out < full);
     tls_facts_free(&facts);
     stop(&second);
+}
+
+static void a_session_is_taken_up_again(void) {
+    taken_up_again(0);
+    taken_up_again(TLS_VERIFY);
 }
 
 /* ---- what does not ----------------------------------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ def bring_tools() -> None:
 
 def make_root(root: Path, package: Path) -> None:
     """A minimal Debian with nothing but the package's dependencies and systemd, and the package installed in it."""
-    sh("mmdebstrap", "--variant=minbase", "--include=python3,systemd,liblmdb0,dbus", RELEASE, root)
+    sh("mmdebstrap", "--variant=minbase", "--include=python3,systemd,liblmdb0,libssl3,dbus", RELEASE, root)
     shutil.copy(package, root / "tmp" / package.name)
     sh("chroot", root, "dpkg", "--install", f"/tmp/{package.name}")
 

@@ -298,8 +298,10 @@ class Clients:
 
     def _secure(self, client: Client, info: dict[str, Any], how: t.Secure) -> None:
         """Its time to log in begins with the handshake's end."""
-        behind = {key: value for key, value in info.items() if key != "tls_available"} | {"tls_required": True}
-        self._plane.secure(client.connection, how, before=frame(info), behind=frame(behind))
+        behind = b""
+        if how.flags & t.SecureFlag.FIRST:
+            behind = frame({key: info[key] for key in info if key != "tls_available"} | {"tls_required": True})
+        self._plane.secure(client.connection, how, before=frame(info), behind=behind)
 
     def _secured(self, client: Client, event: t.Secured) -> None:
         if not event.flags & t.SecuredFlag.PLAIN:

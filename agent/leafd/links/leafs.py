@@ -243,7 +243,7 @@ class Leafs:
             case t.Line():
                 return self._line(event)
             case t.Secured() if event.connection in self._links:
-                self._links[event.connection].tls = event
+                self._secured(self._links[event.connection], event)
                 return True
             case t.Closed():
                 return self._closed(event)
@@ -252,6 +252,13 @@ class Leafs:
             case t.LeafInfo():
                 return event.connection in self._links
         return False
+
+    def _secured(self, link: Link, event: t.Secured) -> None:
+        link.tls = event
+        again = ", a session taken up again" if event.flags & t.SecuredFlag.RESUMED else ""
+        self._log.debug(
+            f"{link.peer} - lid:{link.connection} - TLS handshake complete: {event.cipher}, {event.size} bytes{again}"
+        )
 
     def _accepted(self, event: t.Opened) -> None:
         host, port, advertised = self._listen
