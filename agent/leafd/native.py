@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from leafd._native import ffi as _ffi
-from leafd._native import lib as _lib
+from leafd._native import ffi as _ffi, lib as _lib
 
 # cffi's module is untyped by nature; these two names are the whole untyped surface.
 ffi: Final[Any] = _ffi

@@ -21,8 +21,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.guard import Guard
-from leafd.native import abi as lib
-from leafd.native import command_rows, ffi, layout
+from leafd.native import abi as lib, command_rows, ffi, layout
 from leafd.native_commands import Commands, Completion
 from leafd.native_packing import (
     NO_STRINGS,

@@ -13,77 +13,29 @@ from dataclasses import field
 from leafd.native import layout
 from leafd.native_codes import (
     STATE_LISTED_MAX as STATE_LISTED_MAX,
-)
-from leafd.native_codes import (
     STATUS_NAMES as STATUS_NAMES,
-)
-from leafd.native_codes import (
     AccountFlag as AccountFlag,
-)
-from leafd.native_codes import (
     AdvisoryCode as AdvisoryCode,
-)
-from leafd.native_codes import (
     AlarmCode as AlarmCode,
-)
-from leafd.native_codes import (
     CloseReason as CloseReason,
-)
-from leafd.native_codes import (
     ConnKind as ConnKind,
-)
-from leafd.native_codes import (
     ConsumerFlag as ConsumerFlag,
-)
-from leafd.native_codes import (
     ImportKind as ImportKind,
-)
-from leafd.native_codes import (
     IngestCode as IngestCode,
-)
-from leafd.native_codes import (
     LineKind as LineKind,
-)
-from leafd.native_codes import (
     ListenFlag as ListenFlag,
-)
-from leafd.native_codes import (
     PublishFlag as PublishFlag,
-)
-from leafd.native_codes import (
     Query as Query,
-)
-from leafd.native_codes import (
     Record as Record,
-)
-from leafd.native_codes import (
     RefusedCode as RefusedCode,
-)
-from leafd.native_codes import (
     Response as Response,
-)
-from leafd.native_codes import (
     SecuredFlag as SecuredFlag,
-)
-from leafd.native_codes import (
     SecureFlag as SecureFlag,
-)
-from leafd.native_codes import (
     Status as Status,
-)
-from leafd.native_codes import (
     StreamFlag as StreamFlag,
-)
-from leafd.native_codes import (
     SubscribeFlag as SubscribeFlag,
-)
-from leafd.native_codes import (
     TlsFlag as TlsFlag,
-)
-from leafd.native_codes import (
     VerdictFlag as VerdictFlag,
-)
-from leafd.native_codes import (
     WebFlag as WebFlag,
 )
 from leafd.native_traces import MessageTrace as MessageTrace

@@ -8,8 +8,7 @@ from typing import Any
 
 import trio
 import trio.testing
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from leafd import native_types as t
 from leafd.accounts.graph import Numbers, compile_graph
 from leafd.auth.policy import compile_policy

@@ -29,8 +29,8 @@ from leafd.auth.jwt_claims import (
     Permissions,
     SigningKey,
     UserClaims,
+    UserLimits as Limits,
 )
-from leafd.auth.jwt_claims import UserLimits as Limits
 from leafd.auth.nkeys import verify
 from leafd.auth.scopes import ScopeError, filled_in, has_own_limits
 from leafd.config.schema.permissions import CONNECTION_TYPES

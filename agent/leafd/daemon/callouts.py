@@ -22,8 +22,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account
-from leafd.auth import callout as rules
-from leafd.auth import xkeys
+from leafd.auth import callout as rules, xkeys
 from leafd.auth.callout import CalloutError, Login, ServerKeys
 from leafd.auth.jwt_claims import UserClaims
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed

@@ -12,10 +12,8 @@ from string import ascii_letters, digits
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.gotime import ZERO_TIME, format_time, now_ns, plane_time
-from leafd.gotime import until as time_until
-from leafd.jetstream import consumer_rules as rules
-from leafd.jetstream import errors
+from leafd.gotime import ZERO_TIME, format_time, now_ns, plane_time, until as time_until
+from leafd.jetstream import consumer_rules as rules, errors
 from leafd.jetstream.catalogue import Consumer, Stream, consumer_definition
 from leafd.jetstream.consumer_create import wanted_consumer
 from leafd.jetstream.context import Context

@@ -9,8 +9,7 @@ from typing import Any
 
 from leafd import native_types as t
 from leafd.gojson import written
-from leafd.gotime import ZERO_TIME, now_ns
-from leafd.gotime import until as time_until
+from leafd.gotime import ZERO_TIME, now_ns, until as time_until
 from leafd.jetstream.catalogue import Consumer, Settings, Stream
 from leafd.jetstream.context import Context
 from leafd.jetstream.models.consumer import ConsumerInfo, SequenceInfo

@@ -21,8 +21,7 @@ import trio
 from leafd import native_types as t
 from leafd.gojson import dump
 from leafd.gotime import format_time, now_ns
-from leafd.jetstream import archive, errors, s2
-from leafd.jetstream import consumer_rules as rules
+from leafd.jetstream import archive, consumer_rules as rules, errors, s2
 from leafd.jetstream.account_limits import check_new_stream
 from leafd.jetstream.advisories import unique
 from leafd.jetstream.archive import ArchiveError

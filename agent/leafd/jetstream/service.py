@@ -23,9 +23,16 @@ from leafd import native_types as t
 from leafd.fair import FairQueue
 from leafd.gojson import dumped
 from leafd.guard import Guard
-from leafd.jetstream import account as _account_endpoints
-from leafd.jetstream import backup, consumers, errors, messages, restore, streams
-from leafd.jetstream import clustering as _clustering_endpoints
+from leafd.jetstream import (
+    account as _account_endpoints,
+    backup,
+    clustering as _clustering_endpoints,
+    consumers,
+    errors,
+    messages,
+    restore,
+    streams,
+)
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import (
     Aside,

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from leafd.accounts.claims import ClaimedAccounts, unknown
 from leafd.accounts.graph import Account, Numbers
 from leafd.auth.jwt import JwtError
 from leafd.auth.operators import read_account
 from leafd.auth.trust import TrustedAccount
 
-from tests.jwts import Account as Made
-from tests.jwts import Operator
+from tests.jwts import Account as Made, Operator
 
 
 def trusted(account: Made) -> TrustedAccount:

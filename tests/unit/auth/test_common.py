@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from leafd.auth.common import common_rights, intersection
 from leafd.auth.policy import Rights
 from leafd.config.schema.sharing import is_subset

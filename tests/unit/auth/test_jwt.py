@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from leafd.auth.jwt import TOKEN_MAX, JwtError, read
 from leafd.auth.jwt_claims import AccountClaims, Claims, OperatorClaims, UserClaims
 

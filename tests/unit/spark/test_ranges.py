@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from leafd.spark.ranges import Offset, Range, StreamState, admit, lost_before, resume, split
 
 MADE = "2026-11-21T05:59:01.264723709Z"

@@ -35,8 +35,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
 from leafd.spark.source import QUERY_ID_PROPERTY, register
 
