@@ -57,7 +57,9 @@ def remotes_of(
             deny_imports=one.deny_imports,
             deny_exports=one.deny_exports,
             sign=signer,
-            tls=one.tls is not None or any(urlsplit(url).scheme == "tls" for url in one.urls),
+            tls=one.tls is not None or any(urlsplit(url).scheme in ("tls", "wss") for url in one.urls),
+            ws_compression=one.ws_compression,
+            ws_no_masking=one.ws_no_masking,
             tls_first=one.tls is not None and one.tls.handshake_first[0],
             context=next(_CONTEXTS) if one.tls is not None else 0,
         )

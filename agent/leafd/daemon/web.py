@@ -16,9 +16,10 @@ from leafd.config.schema.websocket import WebSocket
 from leafd.daemon.client import Web
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.handshakes import WEB, secure_of
-from leafd.daemon.web_request import NoHttp, Refused, judge, read_head
+from leafd.daemon.web_request import Refused, judge
 from leafd.guard import Guard
 from leafd.records import dataclass
+from leafd.web_head import NoHttp, read_head
 
 if TYPE_CHECKING:
     from leafd.daemon.server import Server

@@ -2,14 +2,14 @@
 
     head of the request --read_request()--> Request --judge()--> Accepted (101, flags, cookies) | Refused (4xx)
 
-Texts and their order are the reference's. What does not live here: connections (web.py), frames (native/net).
+Texts and their order are the reference's. What does not live here: connections (web.py), reading heads
+(web_head.py), frames (native/net).
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,35 +17,10 @@ from urllib.parse import urlsplit
 from leafd import native_types as t
 from leafd.config.schema.websocket import WebSocket
 from leafd.records import dataclass
+from leafd.web_head import NO_TAKEOVER, Request, accept_key, offers_deflate
 
 LEAF_PATH: Final = "/leafnode"
-HEADERS_MAX: Final = 100
-DEFLATE: Final = "permessage-deflate"
-NO_TAKEOVER: Final = f"{DEFLATE}; server_no_context_takeover; client_no_context_takeover"
-_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _REASONS: Final = {400: "Bad Request", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed"}
-
-
-class NoHttp(ValueError):
-    """A head that is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A head, read: names of headers in small letters."""
-
-    first: tuple[str, str, str]
-    """Method, target, version; or version, status, reason."""
-    headers: dict[str, list[str]]
-
-    def header(self, name: str) -> str:
-        """The first of that name."""
-        return (self.headers.get(name) or [""])[0]
-
-    def has(self, name: str, value: str) -> bool:
-        """Whether the comma-separated header has a word."""
-        words = (word.strip(" \t").lower() for line in self.headers.get(name, ()) for word in line.split(","))
-        return value.lower() in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +51,6 @@ class Refused:
             f"Sec-Websocket-Version: 13\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n"
             f"Content-Length: {len(body)}\r\n\r\n{body}"
         ).encode()
-
-
-def read_head(head: bytes) -> Request:
-    """Raises NoHttp."""
-    lines = head.decode("latin-1").split("\r\n")
-    parts = lines[0].split(" ", 2)
-    if len(parts) < 2 or len(lines) > HEADERS_MAX:
-        raise NoHttp("this is no HTTP")
-    headers: dict[str, list[str]] = {}
-    for line in lines[1:]:
-        if not line:
-            break
-        name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip() or any(char <= " " for char in name):
-            raise NoHttp("a header is wrong")
-        headers.setdefault(name.lower(), []).append(value.strip(" \t"))
-    return Request((parts[0], parts[1], parts[2] if len(parts) > 2 else ""), headers)
-
-
-def accept_key(key: str) -> str:
-    """What proves that the other side has read the request."""
-    return base64.b64encode(hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()).decode()
 
 
 def judge(request: Request, block: WebSocket, *, secure: bool, leafs: bool) -> Accepted | Refused:
@@ -152,12 +105,6 @@ def _fault(request: Request, method: str) -> Refused | None:
     if not whole:
         return Refused(400, "invalid websocket key")
     return None if request.has("sec-websocket-version", "13") else Refused(400, "invalid version")
-
-
-def offers_deflate(request: Request) -> bool:
-    """Whether permessage-deflate is among the extensions."""
-    lines = request.headers.get("sec-websocket-extensions", ())
-    return any(DEFLATE == part.strip(" \t").lower() for line in lines for part in line.replace(";", ",").split(","))
 
 
 def _browser(agent: str) -> t.WebFlag:

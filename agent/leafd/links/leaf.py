@@ -353,6 +353,8 @@ class Remote:
     """Whether TLS is spoken, whatever the hub's INFO says ..."""
     tls_first: bool = False
     """... and before it says anything."""
+    ws_compression: bool = False
+    ws_no_masking: bool = False
     context: int = 0
     """The plane's number for how, 0: as without a tls block."""
 

@@ -16,7 +16,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 import trio
@@ -27,6 +27,9 @@ from leafd.links import leaf
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
+
+if TYPE_CHECKING:
+    from leafd.links.web import Asked
 
 DEFAULT_PORT: Final = 7422
 DEFAULT_TLS: Final = 3
@@ -51,7 +54,8 @@ class Log(Protocol):
 class LeafPlane(Protocol):
     """What this room needs of native.Plane."""
 
-    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool) -> int: ...
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool, web: bool) -> int: ...
+    def upgrade(self, connection: int, kind: t.ConnKind, flags: t.WebFlag, answer: bytes = ...) -> None: ...
     def secure(
         self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
     ) -> None: ...
@@ -84,6 +88,8 @@ class Link:
     last_error: str = ""
     host: str = ""
     """That we dialled."""
+    asked: Asked | None = None
+    """The request that a link over WebSocket began with."""
     tls: t.Secured | None = None
     """Its handshake, if it has TLS."""
     up: trio.Event = field(default_factory=trio.Event)
@@ -288,10 +294,28 @@ class Leafs:
         if isinstance(link.machine, leaf.Acceptor):
             self._act(link, link.machine.line(event.kind, event.payload, partial(self._authenticate, link)))
             return True
+        if event.kind == t.LineKind.HTTP:
+            self._agree(link, event.payload)
+            return True
         if event.kind == t.LineKind.ERR:
             link.last_error = event.payload.decode("utf-8", "replace")
         self._act(link, link.machine.line(event.kind, event.payload))
         return True
+
+    def _agree(self, link: Link, head: bytes) -> None:
+        """The hub has answered the request of a link over WebSocket."""
+        from leafd.links.web import agreed
+        from leafd.web_head import NoHttp
+
+        try:
+            if link.asked is None:
+                raise NoHttp("an answer to no request")
+            flags = agreed(link.asked, head)
+        except NoHttp as error:
+            link.last_error = str(error)
+            self._plane.close_connection(link.connection, "", t.CloseReason.PROTOCOL)
+        else:
+            self._plane.upgrade(link.connection, t.ConnKind.LEAF, flags)
 
     def judged(self, link: Link, login: leaf.Login | leaf.Refused | None) -> None:
         """The verdict on a login that was checked later; the link may be gone in the meantime."""
@@ -499,6 +523,13 @@ class Leafs:
 
     async def _dial(self, status: RemoteStatus, url: str) -> Link | None:
         host, port, user, password = split_url(url)
+        remote, parts = status.remote, urlsplit(url)
+        web: Asked | None = None
+        if parts.scheme in ("ws", "wss"):
+            from leafd.links.web import ask
+
+            web = ask(host, port, parts.path, compression=remote.ws_compression, no_masking=remote.ws_no_masking)
+        first = remote.tls if web is not None else remote.tls_first
         with trio.fail_after(DIAL_TIMEOUT_S):
             stream = await trio.open_tcp_stream(host, port)
         sock = stream.socket
@@ -508,13 +539,16 @@ class Leafs:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
         with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
-            if status.remote.tls_first and status.remote.context == 0 and self._need_default_tls is not None:
+            if first and remote.context == 0 and self._need_default_tls is not None:
                 await self._need_default_tls()
-            connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF, secure=status.remote.tls_first)
-        machine = leaf.Solicitor(self._identity, status.remote, user, password)
-        link = self._links[connection] = Link(connection, f"{host}:{port}", machine, status.remote, host=host)
-        if status.remote.tls_first:
+            connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF, secure=first, web=web is not None)
+        # Over WebSocket TLS, if any, comes before all else, whatever INFO says of it.
+        machine = leaf.Solicitor(self._identity, replace(remote, tls_first=True) if web else remote, user, password)
+        link = self._links[connection] = Link(connection, f"{host}:{port}", machine, remote, host=host, asked=web)
+        if first:
             self._secure(link, t.SecureFlag.FIRST)
+        if web is not None:
+            self._plane.send(connection, web.head)
         for event in self._early.pop(connection, []):
             self.handle(event)
         with trio.move_on_after(HANDSHAKE_TIMEOUT_S):

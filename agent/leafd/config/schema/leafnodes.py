@@ -12,7 +12,6 @@ from leafd.config.schema.tls import Tls
 
 DEFAULT_PORT: Final = 7422
 SCHEMES: Final = ("nats", "nats-leaf", "leaf", "tls", "ws", "wss")
-_NO_WS: Final = "WebSocket links are not in this build"
 _NO_S2: Final = "S2 compression is not in this build; links are uncompressed, which every peer accepts"
 
 
@@ -77,10 +76,16 @@ class LeafRemote(Section):
     )
     proxy: Any = later("dialling through an HTTP proxy is not in this build: the link would bypass it", refuse=True)
     compression: Annotated[Any, Reader(_off)] = later(_NO_S2, refuse=False)
-    ws_compression: Any = later(
-        _NO_WS, refuse=False, aliases=("ws_compress", "websocket_compress", "websocket_compression")
+    ws_compression: Flag = option(
+        False,
+        "Over ws:// and wss://: compress, if the hub does, too.",
+        aliases=("ws_compress", "websocket_compress", "websocket_compression"),
     )
-    ws_no_masking: Any = later(_NO_WS, refuse=False, aliases=("websocket_no_masking",))
+    ws_no_masking: Flag = option(
+        False,
+        "Over ws:// and wss://: send frames without masks, if the hub takes them.",
+        aliases=("websocket_no_masking",),
+    )
     jetstream_cluster_migrate: Any = later(
         "it matters only in a cluster, which this build does not have", refuse=False, aliases=("js_cluster_migrate",)
     )
@@ -92,12 +97,10 @@ class LeafRemote(Section):
                 raise ValueError(
                     f"{url!r} is no address of a leaf listener: write it like nats://user:password@host:{DEFAULT_PORT}"
                 )
-            if parts.scheme in ("wss", "ws"):
-                raise ValueError(
-                    f"{parts.scheme}:// links are not available in this build yet: use nats:// "
-                    f"where plain text is acceptable"
-                )
             _check_dialable(url, parts)
+        schemes = {urlsplit(url).scheme if "://" in url else "" for url in self.urls}
+        if schemes & {"ws", "wss"} and schemes - {"ws", "wss"}:
+            raise ValueError("urls has WebSocket and other addresses: a remote has either")
         if not self.urls and not self.disabled:
             raise ValueError("a remote needs url or urls")
 
