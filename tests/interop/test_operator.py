@@ -246,6 +246,20 @@ def test_pinned_accounts_and_the_sentinel(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_trusted_keys_stand_for_an_operator(kind: str) -> None:
+    """Public keys vouch for accounts without an operator's JWT, and accounts that another has signed are refused."""
+    operator = Operator()
+    account, system = operator.account("A"), operator.system
+    stranger = Operator("X")
+    accounts = ((one.public, one.token()) for one in (account, system))
+    preload = "\n".join(f"{name}: {token}" for name, token in accounts)
+    text = f"trusted_keys: [{operator.key.public}]\nsystem_account: {system.public}\nresolver: MEMORY\n"
+    with running(kind, f"{HEAD}{text}resolver_preload: {{\n{preload}\n}}\n") as server:
+        assert [] == Peer(server, account.user("u")).lines()
+        assert [VIOLATION, "closed"] == Peer(server, stranger.account("XA").user("x")).lines()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_who_am_i(kind: str) -> None:
     """A user is told its key, its account's key, and the names of both."""
     operator = Operator()
