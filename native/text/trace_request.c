@@ -27,7 +27,7 @@ bool trace_request_likely(bytes_t header, bool outside) {
     return memmem(header.at, header.size, own, sizeof(own) - 1) != NULL || (outside && has_parent(header));
 }
 
-static int hex(uint8_t c) {
+static int parent_hex_digit(uint8_t c) {
     return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
 }
 
@@ -40,7 +40,7 @@ static bool is_sampled(bytes_t value) {
     if (dashes != 3 || value.size < 3 || value.at[value.size - 3] != '-') {
         return false;
     }
-    int high = hex(value.at[value.size - 2]), low = hex(value.at[value.size - 1]);
+    int high = parent_hex_digit(value.at[value.size - 2]), low = parent_hex_digit(value.at[value.size - 1]);
     return high >= 0 && high < 8 && low >= 0 && (low & 1) != 0;
 }
 

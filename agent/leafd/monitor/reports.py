@@ -18,6 +18,7 @@ from leafd import native_types as t
 from leafd.auth.verdict import Called
 from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls
 from leafd.monitor import subscriptions
+from leafd.monitor.account_report import shared
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.jetstream_report import totals
 from leafd.monitor.rooms import ClientFacts, LinkFacts
@@ -387,6 +388,7 @@ async def account_info(facts: Facts, name: str) -> dict[str, Any] | None:
         "leafnode_connections": sum(link.account == name for link in facts.leafs.links()),
         "client_connections": facts.clients.count(account.id),
         "subscriptions": sum(row.subscriptions for row in rows),
+        **shared(facts, account),
         "name_tag": account.shown,
     }
     trusted = facts.accounts.trusted.get(name) if facts.accounts is not None else None
