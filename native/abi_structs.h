@@ -241,7 +241,7 @@ typedef struct plane_stats {
     uint64_t journal_bytes;
     uint64_t journal_syncs;
     uint64_t checkpoints;
-    uint64_t young_bytes; /* journaled, not yet checkpointed, held in memory */
+    uint64_t overlay_bytes; /* journaled, not yet checkpointed, held in memory */
     uint64_t corrupt_records;
     uint64_t events_dropped;
     uint64_t replayed_batches; /* at the last start */
@@ -249,7 +249,7 @@ typedef struct plane_stats {
     uint64_t tick_max_ns;      /* the plane's longest tick since the start */
     uint64_t tick_recent_ns;   /* and of the last minute or two */
     uint64_t disk_free;        /* bytes that the file system of the file streams has left, for anybody */
-    uint64_t disk_reserved;    /* of what is not: kept by the store for removals, acks and its journal's way home */
+    uint64_t disk_reserved;    /* of what is not: kept for removals, acks and the next checkpoint */
     uint64_t refusing;         /* publishers are refused: 1 file streams, 2 memory streams, 3 both */
     uint64_t ticks;            /* grows while the plane's thread lives; a command makes it tick */
     uint64_t journal_rounds;   /* grows while the journal's thread lives and has something to write */

@@ -374,7 +374,7 @@ class Stats:
     journal_bytes: int
     journal_syncs: int
     checkpoints: int
-    young_bytes: int
+    overlay_bytes: int
     corrupt_records: int
     events_dropped: int
     replayed_batches: int

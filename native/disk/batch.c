@@ -18,7 +18,7 @@ status_t batches_open(batches_t *batches, uint64_t size, uint32_t alignment, uin
                            .begin = position,
                            .end = position + BATCH_HEADER_SIZE,
                            .number = number};
-    int fd = memfd_create("leafd-young", MFD_CLOEXEC);
+    int fd = memfd_create("leafd-ring", MFD_CLOEXEC);
     if (fd < 0) {
         return STATUS_NO_MEMORY;
     }

@@ -1,7 +1,7 @@
-/* batch.h: the byte ring in which batches are built, journaled, kept while young, and given back. Knows positions and
- * ops; knows no file, no LMDB, no stream.
+/* batch.h: the byte ring in which batches are built, journaled, kept until they are checkpointed, and given back. Knows
+ * positions and ops; knows no file, no LMDB, no stream.
  *
- * One ring of memory is the whole of "young": the plane appends ops at its end, the journal thread writes sealed
+ * One ring of memory is the overlay's data: the plane appends ops at its end, the journal thread writes sealed
  * batches from it to the file, the keeper applies durable ones from it to LMDB, and a committed checkpoint gives its
  * bytes back. Positions are bytes since the store was made; they only grow, and position % size is the place in memory
  * and in the journal's file alike.

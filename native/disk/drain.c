@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "disk/young.h"
+#include "disk/memtable.h"
 
 #define ROW_STEP 64     /* entries of a removed range that count as one op of a piece */
 #define RANGES_MAX 1024 /* removed ranges that are looked at for a put; more only cost room */
@@ -17,7 +17,7 @@ typedef struct range {
 
 typedef struct work {
     drain_t *drain;
-    young_t newest; /* of each key, the last op among all durable ones */
+    memtable_t newest; /* of each key, the last op among all durable ones */
     range_t *ranges;
     uint32_t range_count;
     uint32_t done; /* in the open piece */
@@ -46,9 +46,9 @@ static status_t drain_note(void *context, const batch_op_t *op, uint64_t positio
         add_range(work, op, position);
         return STATUS_OK;
     }
-    status_t status = young_reserve(&work->newest, 1);
+    status_t status = memtable_reserve(&work->newest, 1);
     if (status == STATUS_OK) {
-        young_note(&work->newest, (store_db_t)op->db, op->key, position);
+        memtable_note(&work->newest, (store_db_t)op->db, op->key, position);
     }
     return status;
 }
@@ -56,7 +56,7 @@ static status_t drain_note(void *context, const batch_op_t *op, uint64_t positio
 static bool drain_op_stays(const work_t *work, const batch_op_t *op, uint64_t position) {
     batch_op_t last;
     uint64_t last_position;
-    if (young_find(&work->newest, (store_db_t)op->db, op->key, &last, &last_position) && last_position > position) {
+    if (memtable_find(&work->newest, (store_db_t)op->db, op->key, &last, &last_position) && last_position > position) {
         return false;
     }
     for (uint32_t i = 0; i < work->range_count; i++) {
@@ -159,9 +159,9 @@ status_t drain_run(drain_t *drain) {
     if (work.ranges == NULL) {
         return STATUS_NO_MEMORY;
     }
-    young_open(&work.newest, &drain->batches);
+    memtable_open(&work.newest, &drain->batches);
     status_t status = drain_apply(&work);
-    young_close(&work.newest);
+    memtable_close(&work.newest);
     free(work.ranges);
     return status;
 }

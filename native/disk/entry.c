@@ -26,7 +26,7 @@ uint32_t entry_size(const sealer_t *sealer, store_db_t db, bytes_t key, bytes_t 
     return text + value.size + sealer->overhead;
 }
 
-void entry_seal(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t key, bytes_t home, bytes_t value,
+void entry_seal(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value,
                 uint8_t *to) {
     if (has_text(db, key)) {
         bytes_t text = bytes_after(key, key_numbers(db, key));
@@ -34,32 +34,32 @@ void entry_seal(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes
         uint8_t *end = bytes_write(bytes_write(to + TEXT_SIZE, text), value);
         value = bytes_of(to, (uint32_t)(end - to));
     }
-    sealer->seal(sealer->context, side, (uint8_t)db, home, value, to);
+    sealer->seal(sealer->context, side, (uint8_t)db, lmdb, value, to);
 }
 
 /* The text in front of what was opened, as a whole key. */
-static bytes_t key_again(unsealed_t *unsealed, bytes_t home, uint32_t numbers, bytes_t text) {
+static bytes_t key_again(unsealed_t *unsealed, bytes_t lmdb, uint32_t numbers, bytes_t text) {
     uint8_t *at = unsealed_room(unsealed, numbers + text.size);
     if (at == NULL) {
         return BYTES_NONE;
     }
-    bytes_write(bytes_write(at, bytes_of(home.at, numbers)), text);
+    bytes_write(bytes_write(at, bytes_of(lmdb.at, numbers)), text);
     return bytes_of(at, numbers + text.size);
 }
 
-bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t home,
+bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t lmdb,
                    bytes_t sealed, bytes_t *key) {
-    bytes_t value = unsealed_value(unsealed, sealer, side, (uint8_t)db, home, sealed);
-    if (value.size == 0 || !has_text(db, home)) {
+    bytes_t value = unsealed_value(unsealed, sealer, side, (uint8_t)db, lmdb, sealed);
+    if (value.size == 0 || !has_text(db, lmdb)) {
         return value;
     }
-    uint32_t numbers = key_numbers(db, home);
+    uint32_t numbers = key_numbers(db, lmdb);
     uint32_t size = value.size >= TEXT_SIZE ? load_be16(value.at) : 0;
     if (value.size < TEXT_SIZE || size > value.size - TEXT_SIZE || size > KEY_MAX - numbers) {
         return BYTES_NONE;
     }
     if (key != NULL) {
-        bytes_t whole = key_again(unsealed, home, numbers, bytes_of(value.at + TEXT_SIZE, size));
+        bytes_t whole = key_again(unsealed, lmdb, numbers, bytes_of(value.at + TEXT_SIZE, size));
         if (whole.size == 0) {
             return BYTES_NONE;
         }

@@ -1,4 +1,4 @@
-/* entry.h: an entry of home as LMDB has it, when a sealer stands between. Pure functions on bytes; knows no LMDB.
+/* entry.h: an entry of LMDB as LMDB has it, when a sealer stands between. Pure functions on bytes; knows no LMDB.
  *
  *     the store's key and value                  in LMDB
  *     META                                       as they are
@@ -6,7 +6,7 @@
  *     numbers, text (HEADS, IDS, some RECORDS)   numbers, hidden 16; sealed under that: size of text 2, text, value
  *
  * "hidden" is the sealer's keyed hash of the text. So what is looked for by its whole key is found, a stream's entries
- * still stand together, and their order within the stream is that of the hash: home's order, not that of bytes.
+ * still stand together, and their order within the stream is that of the hash: LMDB's order, not that of bytes.
  */
 #ifndef LEAFD_DISK_ENTRY_H
 #define LEAFD_DISK_ENTRY_H
@@ -22,11 +22,11 @@ static inline bool entry_sealed(const sealer_t *sealer, store_db_t db) {
 bytes_t entry_key(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t key, store_key_t *room);
 /* key: the store's. */
 uint32_t entry_size(const sealer_t *sealer, store_db_t db, bytes_t key, bytes_t value);
-/* to: room for entry_size bytes. home: entry_key's. */
-void entry_seal(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t key, bytes_t home, bytes_t value,
+/* to: room for entry_size bytes. LMDB: entry_key's. */
+void entry_seal(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value,
                 uint8_t *to);
 /* The store's value, and its key unless NULL, from what LMDB has. What does not open: an empty value, LMDB's key. */
-bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t home,
+bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t lmdb,
                    bytes_t sealed, bytes_t *key);
 
 #endif

@@ -58,7 +58,7 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     if (env->read == NULL) {
         return STATUS_IO;
     }
-    key = env_home_key(env, db, key, &room);
+    key = env_stored_key(env, db, key, &room);
     MDB_val k = val_of(key);
     int code = mdb_get(env->read, env->dbs[index_in(env, &env->read_slots, db, key)], &k, &v);
     if (code == 0) {
@@ -70,7 +70,7 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     return env_translate(code);
 }
 
-bytes_t env_home_key(const env_t *env, store_db_t db, bytes_t key, store_key_t *room) {
+bytes_t env_stored_key(const env_t *env, store_db_t db, bytes_t key, store_key_t *room) {
     return LEAF_LIKELY(env->sealer == NULL) ? key : entry_key(env->sealer, SEALER_PLANE, db, key, room);
 }
 
@@ -200,12 +200,12 @@ status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
         return env_translate(mdb_cursor_put(cursor, &k, &v, 0));
     }
     store_key_t room;
-    bytes_t home = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
-    k = val_of(home);
+    bytes_t lmdb = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
+    k = val_of(lmdb);
     v.mv_size = entry_size(env->sealer, db, key, value);
     int code = mdb_cursor_put(cursor, &k, &v, MDB_RESERVE); /* LMDB shows where the value is to be written */
     if (code == 0) {
-        entry_seal(env->sealer, SEALER_KEEPER, db, key, home, value, v.mv_data);
+        entry_seal(env->sealer, SEALER_KEEPER, db, key, lmdb, value, v.mv_data);
     }
     return env_translate(code);
 }

@@ -46,14 +46,14 @@ void env_forget(env_t *env);
 LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key.
  * One cursor for each database, kept between calls. Messages: only those of the stream that key begins with are sure to
- * be found. The order is home's, and with a sealer that is not the order of keys with a text (entry.h): there `key` is
- * one as env_home_key gives it. An entry that does not open: an empty value, and its key is not known. */
+ * be found. The order is LMDB's, and with a sealer that is not the order of keys with a text (entry.h): there `key` is
+ * one as env_stored_key gives it. An entry that does not open: an empty value, and its key is not known. */
 LEAF_MUST_USE status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 
-/* A key as home orders it; in room, or the key itself. */
-bytes_t env_home_key(const env_t *env, store_db_t db, bytes_t key, store_key_t *room);
+/* A key as LMDB orders it; in room, or the key itself. */
+bytes_t env_stored_key(const env_t *env, store_db_t db, bytes_t key, store_key_t *room);
 /* Are texts in keys hidden? */
 bool env_hides(const env_t *env);
 

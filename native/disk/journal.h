@@ -14,7 +14,7 @@
  * processor for a batch (4 KiB: 35 us instead of 50, 100 KiB: 55 instead of 80), and no second copy of the journal in
  * memory.
  *
- * Replay walks from the position that home's "applied" record names. A batch is valid there when its header says that
+ * Replay walks from the position that LMDB's "applied" record names. A batch is valid there when its header says that
  * position and the next number, its chain is the crc of the batch before, and its crc holds: a torn tail fails the crc,
  * an old lap the position, a leftover of a tail that an earlier start has cut off the chain. At the first one that is
  * not valid salvage.c finds out whether it is the end or damage.

@@ -313,7 +313,8 @@ static void keeper_step(keeper_t *keeper) {
     }
 }
 
-/* Would home, closed, open again? On a file system that takes no writes any more it would not: reads go on as it is. */
+/* Would LMDB open again, once closed? On a file system that takes no writes any more it would not: reads go on as it
+ * is. */
 static bool keeper_can_mend(const keeper_t *keeper) {
     static const char *const names[] = {"data.mdb", "lock.mdb"};
     char path[4096];
@@ -327,7 +328,7 @@ static bool keeper_can_mend(const keeper_t *keeper) {
     return fd < 0 || fdatasync(fd) == 0;
 }
 
-/* LMDB has ended its work (env_broken): the plane, whose reads it serves, opens home again while this thread keeps out
+/* LMDB has ended its work (env_broken): the plane, whose reads it serves, opens LMDB again while this thread keeps out
  * of it. */
 static void keeper_park(keeper_t *keeper) {
     atomic_store_explicit(&keeper->parked, true, memory_order_release);
@@ -381,21 +382,21 @@ static void *keeper_main(void *context) {
 
 /* ---- plane ------------------------------------------------------------------------------------------------------- */
 
-status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_mark_t end) {
+status_t keeper_open(keeper_t *keeper, keeper_mark_t checkpoint, keeper_mark_t end) {
     keeper->chain = end.chain;
     keeper->number = end.number - 1;
-    keeper->applied = keeper->committed = home.position;
-    keeper->applied_number = keeper->committed_number = home.number - 1;
-    keeper->applied_chain = keeper->committed_chain = home.chain;
-    keeper->scarce = home.position != end.position;
+    keeper->applied = keeper->committed = checkpoint.position;
+    keeper->applied_number = keeper->committed_number = checkpoint.number - 1;
+    keeper->applied_chain = keeper->committed_chain = checkpoint.chain;
+    keeper->scarce = checkpoint.position != end.position;
     keeper->piece = DRAIN_PIECE;
-    keeper->removed = keeper->put = home.position;
+    keeper->removed = keeper->put = checkpoint.position;
     atomic_store(&keeper->sealed, end.position);
     atomic_store(&keeper->durable, end.position);
-    atomic_store(&keeper->handed, home.position);
-    atomic_store(&keeper->wanted, home.position);
-    atomic_store(&keeper->checkpointed, home.position);
-    atomic_store(&keeper->freed, home.position);
+    atomic_store(&keeper->handed, checkpoint.position);
+    atomic_store(&keeper->wanted, checkpoint.position);
+    atomic_store(&keeper->checkpointed, checkpoint.position);
+    atomic_store(&keeper->freed, checkpoint.position);
     atomic_store(&keeper->rewriting, UINT64_MAX);
     keeper->journal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     keeper->keeper_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -26,7 +26,7 @@ typedef struct keeper {
     const batches_t *batches; /* only its constant parts and sealed bytes are looked at */
     journal_t *journal;       /* NULL: memory store */
     env_t *env;
-    const char *directory; /* home's */
+    const char *directory; /* LMDB's */
     int64_t sync_interval_ns;
     uint64_t budget; /* LMDB's pages in use may come to so much */
     int journal_fd;  /* eventfds */
@@ -36,7 +36,7 @@ typedef struct keeper {
     _Atomic uint64_t sealed;
     _Atomic uint64_t handed;
     _Atomic uint64_t wanted;
-    _Atomic uint64_t freed; /* home has everything before it */
+    _Atomic uint64_t freed; /* LMDB has everything before it */
     _Atomic bool stop_journal;
     _Atomic bool stop_keeper;
     /* threads --> plane */
@@ -57,7 +57,7 @@ typedef struct keeper {
     _Atomic uint64_t disk_free;
     _Atomic uint64_t admits; /* bytes that publishers may hold in the ring */
     _Atomic int short_by;    /* space_short_t: what bounds them */
-    _Atomic bool parked;     /* home has to be opened again: the keeper keeps out of it until the plane clears this */
+    _Atomic bool parked;     /* LMDB has to be opened again: the keeper keeps out of it until the plane clears this */
     _Atomic uint64_t pieces; /* commits in the middle of a checkpoint: the plane has to renew its snapshot */
     /* journal thread's own */
     uint32_t chain;
@@ -72,7 +72,7 @@ typedef struct keeper {
     bool writing;
     bool scarce;      /* the last try found no room: the next checkpoint is a drain */
     uint32_t piece;   /* of that */
-    uint64_t removed; /* likewise: its removals before this position are in home */
+    uint64_t removed; /* likewise: its removals before this position are in LMDB */
     uint64_t put;     /* likewise: its puts */
     blocks_t blocks;  /* of LMDB's file */
     int64_t looked_at;
@@ -89,8 +89,8 @@ typedef struct keeper_mark {
     uint64_t number;
     uint32_t chain;
 } keeper_mark_t;
-/* end: of what is durable. home: of that, what is in home; the batches between are in the ring. */
-LEAF_MUST_USE status_t keeper_open(keeper_t *keeper, keeper_mark_t home, keeper_mark_t end);
+/* end: of what is durable. checkpoint: of that, what is in LMDB; the batches between are in the ring. */
+LEAF_MUST_USE status_t keeper_open(keeper_t *keeper, keeper_mark_t checkpoint, keeper_mark_t end);
 /* Lets the journal finish what is sealed and the keeper commit what is handed, then ends both. Gives up where the disk
  * refuses. */
 void keeper_close(keeper_t *keeper);
@@ -100,7 +100,7 @@ void *keeper_journal_main(void *keeper); /* the journal thread, writer.c */
 void keeper_wake_plane(keeper_t *keeper);
 void keeper_heard(keeper_t *keeper); /* the plane, before it looks at what the threads say */
 void keeper_seal(keeper_t *keeper, uint64_t position);
-/* The plane has opened home again, or could not. */
+/* The plane has opened LMDB again, or could not. */
 void keeper_unpark(keeper_t *keeper);
 void keeper_hand(keeper_t *keeper, uint64_t position, bool checkpoint);
 /* The plane is done with the memory before position. false: the journal thread may be reading it just now; ask
@@ -110,7 +110,7 @@ bool keeper_free(keeper_t *keeper, uint64_t position);
 /* Applies the ops of one batch inside the write transaction; commits in between when a removal is large. Used by replay
  * too. */
 LEAF_MUST_USE status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size);
-/* Notes in home how far it has come, and commits. */
+/* Notes in LMDB how far it has come, and commits. */
 LEAF_MUST_USE status_t keeper_commit(env_t *env, uint64_t position, uint64_t number, uint32_t chain);
 /* Reads that note, inside a write transaction. STATUS_NOT_FOUND: a new store. */
 LEAF_MUST_USE status_t keeper_noted(env_t *env, uint64_t *position, uint64_t *number, uint32_t *chain);

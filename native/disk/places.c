@@ -1,5 +1,5 @@
-/* places.c: the small containers of a stream's young part: places of messages by sequence, expiry times, newly born
- * subjects. They grow by doubling and are bounded by the ops that the byte ring can hold. */
+/* places.c: the small containers of a stream's part of the overlay: places of messages by sequence, expiry times,
+ * newly born subjects. They grow by doubling and are bounded by the ops that the byte ring can hold. */
 #include <stdlib.h>
 #include <string.h>
 

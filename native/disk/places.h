@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 
-/* A young message: where its op is. Sequences ascend; skipped ones have no entry. */
+/* A message in the overlay: where its op is. Sequences ascend; skipped ones have no entry. */
 typedef struct place {
     uint64_t seq;
     uint64_t position;
@@ -26,17 +26,18 @@ typedef struct places {
 typedef struct expiry {
     int64_t expires;
     uint64_t seq;      /* as in the key: perhaps with EXPIRY_SCHEDULE */
-    uint64_t position; /* of its op: behind what has gone home */
+    uint64_t position; /* of its op: behind what is checkpointed */
 } expiry_t;
 
-/* Young TTL messages and schedules, a binary heap by time; what has gone home is found there by key order. */
+/* TTL messages and schedules of the overlay, a binary heap by time; what is checkpointed is found there by key
+ * order. */
 typedef struct expiries {
     expiry_t *at;
     uint64_t count;
     uint64_t capacity;
 } expiries_t;
 
-/* Positions of young ops. */
+/* Positions of ops of the overlay. */
 typedef struct newcomers {
     uint64_t *at;
     uint64_t count;
@@ -44,8 +45,8 @@ typedef struct newcomers {
     uint64_t boundary; /* the first so many are covered by the running checkpoint */
 } newcomers_t;
 
-/* Young-born subjects: the message ops that brought them; some may be gone again. In runs, which walk.c sorts when it
- * needs them; no run goes across what a checkpoint covers and what it does not. */
+/* Subjects born in the overlay: the message ops that brought them; some may be gone again. In runs, which walk.c
+ * sorts when it needs them; no run goes across what a checkpoint covers and what it does not. */
 #define BIRTH_RUN 1024
 typedef struct run {
     uint64_t end; /* index behind its last; it begins where the one before ends */
@@ -66,7 +67,7 @@ void places_drop_below(places_t *places, uint64_t seq);
 /* Index of the first place at or above seq; == end when none. */
 uint64_t places_find(const places_t *places, uint64_t seq);
 place_t places_get(const places_t *places, uint64_t index);
-/* First young sequence, UINT64_MAX when there is none. */
+/* First sequence in the overlay, UINT64_MAX when there is none. */
 uint64_t places_first(const places_t *places);
 status_t expiries_push(expiries_t *expiries, expiry_t entry);
 void expiries_pop(expiries_t *expiries);

@@ -1,8 +1,8 @@
 /* space.h: how much a store may still take in, from what its files, its disk and its limit leave. Arithmetic only:
  * keeper.c looks and reserves, append.c refuses, and both threads' promise is this:
  *
- *     what lies in the ring can always go home: bytes in the ring * GROWTH + the reserve <= bytes reserved behind
- *     LMDB's last page
+ *     what lies in the ring can always be checkpointed:
+ *     bytes in the ring * GROWTH + the reserve <= bytes reserved behind LMDB's last page
  *
  * The reserve is what deletions, acknowledgements and consumer states need: LMDB copies each page that it changes, so
  * that removing takes new pages before it gives any back. While the disk has plenty, free bytes of the file system

@@ -37,7 +37,7 @@ typedef struct journal_state {
 } journal_state_t;
 
 /* After a refusal nobody knows which of the blocks since the last sync the disk has (a kernel that failed to write
- * pages back takes them for clean all the same): everything since then is written again, but for what home has
+ * pages back takes them for clean all the same): everything since then is written again, but for what LMDB has
  * meanwhile: its memory may be gone. */
 static void write_again(keeper_t *keeper, journal_state_t *state) {
     atomic_store(&keeper->rewriting, state->synced);

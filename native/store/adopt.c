@@ -1,6 +1,6 @@
-/* adopt.c: a start on a full disk. The journal's tail finds no room in home, so it stays in the ring, and what the
- * process before had in memory about it is made anew: notes in young, each stream's places, births and expiries. From
- * there on all is as in a running store whose keeper has no room: publishers are refused, the rest goes on, and a
+/* adopt.c: a start on a full disk. The journal's tail finds no room in LMDB, so it stays in the ring, and what the
+ * process before had in memory about it is made anew: notes in the overlay, each stream's places, births and expiries.
+ * From there on all is as in a running store whose keeper has no room: publishers are refused, the rest goes on, and a
  * checkpoint ends it.
  */
 #include <stdlib.h>
@@ -35,9 +35,9 @@ static bool is_prefix(const batch_op_t *op) {
 }
 
 static status_t adopt_note(store_t *store, const batch_op_t *op, uint64_t position) {
-    status_t status = young_reserve(&store->young, 1);
+    status_t status = memtable_reserve(&store->memtable, 1);
     if (status == STATUS_OK) {
-        young_note(&store->young, (store_db_t)op->db, op->key, position);
+        memtable_note(&store->memtable, (store_db_t)op->db, op->key, position);
     }
     return status;
 }
@@ -60,7 +60,7 @@ static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t positio
         status_t status = newcomers_push(&store->record_ops, position);
         return status == STATUS_OK ? adopt_note(store, op, position) : status;
     }
-    case DB_ID_ORDER: return STATUS_OK; /* only looked at in home */
+    case DB_ID_ORDER: return STATUS_OK; /* only looked at in LMDB */
     case DB_META:
     case DB_HEADS:
     case DB_IDS:
@@ -81,9 +81,9 @@ static status_t adopt_op(void *context, const batch_op_t *op, uint64_t position)
     if (!is_prefix(op)) {
         return STATUS_OK; /* a stream's first sequence, or what came up before: its state and its records say so */
     }
-    status_t status = young_reserve(&store->young, 1);
+    status_t status = memtable_reserve(&store->memtable, 1);
     if (status == STATUS_OK) {
-        young_note_prefix(&store->young, (store_db_t)op->db, op->key, position);
+        memtable_note_prefix(&store->memtable, (store_db_t)op->db, op->key, position);
     }
     return status;
 }
@@ -126,7 +126,7 @@ status_t adopt_stream(store_stream_t *stream) {
     adopted_t *adopted = &store->adopted;
     uint8_t prefix[4];
     store_be32(prefix, stream->id);
-    uint64_t hidden = young_covers(&store->young, DB_MESSAGES, bytes_of(prefix, 4));
+    uint64_t hidden = memtable_covers(&store->memtable, DB_MESSAGES, bytes_of(prefix, 4));
     uint64_t low = 0;
     uint64_t high = adopted->count;
     while (low < high) {
@@ -137,7 +137,7 @@ status_t adopt_stream(store_stream_t *stream) {
             high = middle;
         }
     }
-    stream->home_hidden_until = hidden;
+    stream->lmdb_hidden_until = hidden;
     stream->deletes[0] = adopted->deletes;
     for (; low < adopted->count && adopted->at[low].stream == stream->id; low++) {
         batch_op_t op;

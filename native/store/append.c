@@ -190,7 +190,7 @@ static void write_message(entry_t *entry) {
     if (head->count == 0) {
         head->first = entry->seq;
         stream->subjects++;
-        /* Without memory for the note the subject is not listed until it has gone home; nothing else needs it. */
+        /* Without memory for the note the subject is not listed until it is checkpointed; nothing else needs it. */
         (void)!births_push(&stream->births, position);
     }
     head->last = entry->seq;
@@ -204,7 +204,7 @@ void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq) {
     key_expiry(&key, stream->id, expires, seq);
     uint8_t *value = overlay_put(stream->store, DB_EXPIRY, key_bytes(&key), VALUE_CRC_SIZE, false, &position);
     value_seal(key_bytes(&key), value, VALUE_CRC_SIZE);
-    /* Without memory it comes up once it has gone home. */
+    /* Without memory it comes up once it is checkpointed. */
     (void)!expiries_push(&stream->expiries, (expiry_t){.expires = expires, .seq = seq, .position = position});
 }
 

@@ -2,8 +2,8 @@
  * grouped by the file that has them; more of those in overlay.h and message.h. Nobody outside native/store includes
  * this.
  *
- *   append, delete, purge, expire --> overlay (ops into the open batch, notes in young)
- *   read, count, subjects         --> overlay over home's snapshot
+ *   append, delete, purge, expire --> overlay (ops into the open batch, notes in the memtable)
+ *   read, count, subjects         --> overlay over LMDB's snapshot
  *   store_tick                    --> settle (streams and heads into the batch), seal, hand over, free
  */
 #ifndef LEAFD_STORE_CORE_H
@@ -20,7 +20,7 @@
 #include "disk/sealing.h"
 #include "disk/sizes.h"
 #include "store/store.h"
-#include "disk/young.h"
+#include "disk/memtable.h"
 
 #define STORE_ALARMS_MAX 64
 #define STORE_TOLD_MAX 64 /* a damaged message is alarmed once, not each time that it is asked for */
@@ -35,7 +35,7 @@
 /* about two milliseconds; the rest has its turn behind others' messages */
 #define LOOK_STEPS_SCHEDULE 16
 
-/* An op that was journaled by an earlier process and found no room in home at the start. */
+/* An op that was journaled by an earlier process and found no room in LMDB at the start. */
 typedef struct adoptee {
     uint32_t stream;
     uint8_t db;
@@ -88,20 +88,20 @@ struct store_stream {
     bool over_limit;      /* a limit was not fully enforced for lack of room: next tick */
     uint64_t flight_last; /* last_seq when that batch was sealed */
     uint64_t swept;       /* below this the batches so far have removed everything */
-    /* young */
-    /* position: home's entries are an earlier stream's of this id until it is checkpointed */
-    uint64_t home_hidden_until;
+    /* the overlay */
+    /* position: LMDB's entries are an earlier stream's of this id until it is checkpointed */
+    uint64_t lmdb_hidden_until;
     places_t places;
     uint64_t boundary;   /* messages below this are covered by the running checkpoint */
-    uint64_t deletes[2]; /* notes of deleted messages in young: current, previous */
+    uint64_t deletes[2]; /* notes of deleted messages in the overlay: current, previous */
     births_t births;
     /* background work */
     uint64_t aged; /* below this every message was looked at for max_age and is exempt or gone */
     expiries_t expiries;
-    int64_t expiry_done; /* home's expiry entries up to this (expires, seq) are done */
+    int64_t expiry_done; /* LMDB's expiry entries up to this (expires, seq) are done */
     uint64_t expiry_done_seq;
-    int64_t expiry_next;    /* home's next one on the age clock, INT64_MAX = none, 0 = not known */
-    uint64_t ids_done;      /* home's id order below this is done */
+    int64_t expiry_next;    /* LMDB's next one on the age clock, INT64_MAX = none, 0 = not known */
+    uint64_t ids_done;      /* LMDB's id order below this is done */
     int64_t ids_next;       /* the next id's end of window on the age clock, likewise */
     store_tally_t *tallies; /* counts that are to stay exact, see tally.c */
     bool purged_empty;      /* purged before it had a message: the reference then says first 1, not 0 */
@@ -124,7 +124,7 @@ struct store {
     batches_t batches;
     keeper_t keeper;
     bool keeper_open;
-    young_t young;
+    memtable_t memtable;
     adopted_t adopted;
     heads_t heads;
     clockwork_t clock;
@@ -149,9 +149,9 @@ struct store {
     int64_t now_mono;
     int64_t background_at;  /* mono ns of the next look at every stream */
     uint32_t looked;        /* where the next look begins */
-    newcomers_t record_ops; /* young ops on records, by position, for walking them in key order */
+    newcomers_t record_ops; /* ops of the overlay on records, by position, for walking them in key order */
     /* reads */
-    uint32_t cursor_stream; /* home's message cursor stands on this key, when cursor_seq != 0 */
+    uint32_t cursor_stream; /* LMDB's message cursor stands on this key, when cursor_seq != 0 */
     uint64_t cursor_seq;
     /* trouble */
     uint64_t admits;   /* bytes that publishers may hold in the ring */
@@ -160,7 +160,7 @@ struct store {
     uint64_t pieces;               /* of keeper's, for which the snapshot was renewed */
     bool space_trouble;
     bool io_trouble;
-    bool unreadable; /* home was closed and could not be opened again */
+    bool unreadable; /* LMDB was closed and could not be opened again */
     store_alarm_t alarms[STORE_ALARMS_MAX];
     uint32_t alarm_begin;
     uint32_t alarm_count;
@@ -181,8 +181,8 @@ status_t lists_reserve(store_t *store, uint32_t count);
 void list_remove(stream_list_t *list, const store_stream_t *stream);
 
 /* ---- adopt.c ----------------------------------------------------------------------------------------------------- */
-/* Makes the batches in [from, to), which lie in the ring, part of young: home had no room for them when the store was
- * opened. */
+/* Makes the batches in [from, to), which lie in the ring, part of the overlay: LMDB had no room for them when the
+ * store was opened. */
 LEAF_MUST_USE status_t adopt_batches(store_t *store, uint64_t from, uint64_t to);
 /* A stream's own part of that, when it is opened. */
 LEAF_MUST_USE status_t adopt_stream(store_stream_t *stream);

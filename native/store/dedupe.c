@@ -1,8 +1,8 @@
 /* dedupe.c: message ids and their window. An id counts for duplicate_window of elapsed time after its message, whatever
  * became of the message, and over restarts.
  *
- * A look goes to young, then home, and the age in the record decides; so removing old ids is only housekeeping. It
- * walks home's id order from the oldest and takes out an id when it still belongs to that sequence.
+ * A look goes to the overlay, then to LMDB, and the age in the record decides; so removing old ids is only
+ * housekeeping. It walks LMDB's id order from the oldest and takes out an id when it still belongs to that sequence.
  */
 #include "base/check.h"
 #include "store/core.h"
@@ -42,12 +42,12 @@ void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) 
     value_seal(key_bytes(&key), value, size);
 }
 
-/* Home's first entry of the id order behind what is done. */
+/* LMDB's first entry of the id order behind what is done. */
 static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id) {
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    if (stream->home_hidden_until != 0) {
+    if (stream->lmdb_hidden_until != 0) {
         return STATUS_NOT_FOUND;
     }
     key_message(&from, stream->id, stream->ids_done);

@@ -238,12 +238,12 @@ static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps
     return true;
 }
 
-/* Home's first expiry entry behind what is done. */
-static status_t home_expiry(store_stream_t *stream, int64_t *expires, uint64_t *seq) {
+/* LMDB's first expiry entry behind what is done. */
+static status_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint64_t *seq) {
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    if (stream->home_hidden_until != 0) {
+    if (stream->lmdb_hidden_until != 0) {
         return STATUS_NOT_FOUND;
     }
     key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq + 1);
@@ -276,7 +276,7 @@ static void steps_spend(uint32_t *steps, uint64_t seq) {
     *steps -= cost < *steps ? cost : *steps;
 }
 
-static bool expire_home(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
+static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     int64_t expires = INT64_MAX;
     uint64_t seq = 0;
     bool any = false;
@@ -284,7 +284,7 @@ static bool expire_home(store_stream_t *stream, int64_t age_now, uint32_t *steps
     store_key_t from;
     key_expiry(&from, stream->id, stream->expiry_done, stream->expiry_done_seq);
     for (; *steps > 0; steps_spend(steps, seq)) {
-        if (home_expiry(stream, &expires, &seq) != STATUS_OK) {
+        if (lmdb_expiry(stream, &expires, &seq) != STATUS_OK) {
             expires = INT64_MAX;
             break;
         }
@@ -321,7 +321,7 @@ bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
         steps_spend(steps, first.seq);
     }
     if (*steps > 0 && stream->expiry_next <= age_now) {
-        return expire_home(stream, age_now, steps) && room;
+        return expire_in_lmdb(stream, age_now, steps) && room;
     }
     return room;
 }

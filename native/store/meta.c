@@ -4,7 +4,7 @@
  *                                        a wrong key may stand where LMDB does not look for the right ones
  *     format or note destroyed           the start is refused. When the loss is accepted: the store's id is the
  *                                        journal's, and the note becomes the beginning of the unbroken row of batches
- *                                        that ends with the journal's newest. Home is further than that; batches may be
+ *                                        that ends with the journal's newest. LMDB is further than that; batches may be
  *                                        applied again. Without such a row the journal is set aside.
  *     use of the journal, clock          the start does without
  */

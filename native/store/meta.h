@@ -1,4 +1,4 @@
-/* meta.h: the few records of home that a start depends on (META of keys.h), and what becomes of a start when one is
+/* meta.h: the few records of LMDB that a start depends on (META of keys.h), and what becomes of a start when one is
  * damaged. Only the files of a start include it.
  */
 #ifndef LEAFD_STORE_META_H
@@ -16,12 +16,12 @@ typedef enum meta_record {
 } meta_record_t;
 
 typedef struct meta {
-    bool empty; /* there is not one record: home is new */
+    bool empty; /* there is not one record: LMDB is new */
     bool has[META_COUNT];
     bool strange; /* there are others, which may be one of these once */
 } meta_t;
 
-/* Looks at all of them before anything else of home is used. One with a wrong bit is put right and alarmed. */
+/* Looks at all of them before anything else of LMDB is used. One with a wrong bit is put right and alarmed. */
 LEAF_MUST_USE status_t meta_look(opening_t *opening, meta_t *meta);
 /* Without format or note: refuses, or, when the loss is accepted, writes them anew from what the journal says. */
 LEAF_MUST_USE status_t meta_replace(opening_t *opening, const meta_t *meta);

@@ -97,8 +97,7 @@ static status_t new_format(opening_t *opening) {
     if (status == STATUS_OK) {
         status = keeper_commit(env, RECOVER_FIRST_POSITION, 0, 0);
         if (!opening->store->options.memory) {
-            directory_sync(
-                opening->store->directory); /* home's name before there is a journal that says it belongs to it */
+            directory_sync(opening->store->directory); /* so that LMDB has its file before a journal says so */
         }
     }
     return status == STATUS_OK || status == STATUS_INVALID
@@ -181,8 +180,8 @@ static status_t replay_room(opening_t *opening, status_t status) {
     return status;
 }
 
-/* Applies a batch of the journal. A disk that is full leaves it, and all that follow, in the ring: they are young then,
- * as they were before the process ended, and the keeper takes them home when there is room. */
+/* Applies a batch of the journal. A disk that is full leaves it, and all that follow, in the ring: they belong to
+ * the overlay then, as they were before the process ended, and the keeper applies them when there is room. */
 static status_t replay_batch(opening_t *opening, uint32_t size) {
     store_t *store = opening->store;
     status_t status = STATUS_OK;
@@ -231,7 +230,7 @@ static bool misses_unreadable(opening_t *opening) {
 
 static status_t opening_replay(opening_t *opening) {
     store_t *store = opening->store;
-    opening->home =
+    opening->checkpoint =
         (keeper_mark_t){.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
     opening->reason[0] = 0;
     status_t status = replay_tail(opening);
@@ -246,7 +245,7 @@ static status_t opening_replay(opening_t *opening) {
         return STATUS_OK;
     }
     if (status == STATUS_OK) {
-        batches_trim(&store->batches, opening->home.position, opening->home.position + store->batches.size);
+        batches_trim(&store->batches, opening->checkpoint.position, opening->checkpoint.position + store->batches.size);
         return recover_keep(opening);
     }
     if (opening->writing) {
@@ -264,7 +263,7 @@ static void load_clock(store_t *store) {
     clockwork_open(&store->clock, boot);
     bytes_t key = BYTES_LITERAL("clock");
     bytes_t value = BYTES_NONE;
-    if (overlay_young(store, DB_META, key, &value) == STATUS_OK && value.size == CLOCK_RECORD_SIZE) {
+    if (overlay_find(store, DB_META, key, &value) == STATUS_OK && value.size == CLOCK_RECORD_SIZE) {
         clockwork_load(&store->clock, value.at);
     } else if (env_get(store->env, DB_META, key, &value) == STATUS_OK
                && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE && value_sound(key, value)) {
@@ -272,9 +271,9 @@ static void load_clock(store_t *store) {
     }
 }
 
-static status_t open_home(opening_t *opening) {
+static status_t open_lmdb(opening_t *opening) {
     store_t *store = opening->store;
-    status_t status = recover_home(opening);
+    status_t status = recover_lmdb(opening);
     if (status != STATUS_OK) {
         return status;
     }
@@ -285,7 +284,7 @@ static status_t open_home(opening_t *opening) {
     }
     status = suspect_look(opening);
     if (status == STATUS_OK) { /* data.mdb may have been set aside */
-        status = recover_home(opening);
+        status = recover_lmdb(opening);
     }
     if (status != STATUS_OK) {
         return status;
@@ -323,7 +322,7 @@ static status_t open_journal(opening_t *opening) {
     return status;
 }
 
-/* From here on home says that there is a journal, which may hold what home does not. */
+/* From here on LMDB says that there is a journal, which may hold what LMDB does not. */
 static status_t note_use(opening_t *opening) {
     store_t *store = opening->store;
     journal_use_t use = store->options.sync_interval_ns == 0 ? USE_SYNCED : USE_AT_INTERVALS;
@@ -349,14 +348,14 @@ static status_t opening_start(opening_t *opening) {
     batches_restart(&store->batches, opening->position, opening->number + 1);
     store->durable = store->flight_number = store->first_batch = opening->number;
     store->flight_end = store->handed = opening->position;
-    young_open(&store->young, &store->batches);
+    memtable_open(&store->memtable, &store->batches);
     keeper_mark_t end = {.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
-    keeper_mark_t home = opening->no_room ? opening->home : end;
+    keeper_mark_t checkpoint = opening->no_room ? opening->checkpoint : end;
     status_t status = heads_open(&store->heads, store->options.heads_max);
     if (status == STATUS_OK && opening->no_room) {
-        store->batches.freed = store->handed = home.position;
+        store->batches.freed = store->handed = checkpoint.position;
         store->pending_since = 0;
-        status = adopt_batches(store, home.position, end.position);
+        status = adopt_batches(store, checkpoint.position, end.position);
     }
     if (status == STATUS_OK) {
         status = env_renew(store->env);
@@ -371,7 +370,7 @@ static status_t opening_start(opening_t *opening) {
                                .directory = store->directory,
                                .sync_interval_ns = store->options.sync_interval_ns,
                                .budget = store->sizes.budget};
-    status = keeper_open(&store->keeper, home, end);
+    status = keeper_open(&store->keeper, checkpoint, end);
     store->admits = atomic_load(&store->keeper.admits);
     store->resident = sizes_ring_within(store->batches.size, store->options.ring_max);
     append_measure_room(store);
@@ -391,7 +390,7 @@ static void store_free(store_t *store) {
     suspect_unwatch(store);
     journal_close(&store->journal);
     batches_close(&store->batches);
-    young_close(&store->young);
+    memtable_close(&store->memtable);
     if (store->heads.buckets != NULL) {
         heads_close(&store->heads);
     }
@@ -436,7 +435,7 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
         status = lock_directory(&opening);
     }
     if (status == STATUS_OK) {
-        status = open_home(&opening);
+        status = open_lmdb(&opening);
     }
     if (status == STATUS_OK) {
         status = open_journal(&opening);

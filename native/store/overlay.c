@@ -1,5 +1,5 @@
-/* overlay.c: ops into the open batch with their notes in young, reads through young into home, and the alarms that
- * reads raise.
+/* overlay.c: ops into the open batch with their notes in the memtable, reads through the overlay into LMDB, and the
+ * alarms that reads raise.
  *
  * Every writer asks overlay_fits first, with all it may need; after a yes nothing in here can fail, so no change is
  * left half done.
@@ -20,7 +20,7 @@ bool overlay_fits(store_t *store, uint64_t need) {
     /* Also for what closing the batch writes: that may not fail. Not for all of `need`: most of it is a message's own
      * bytes, or room that is left to others, and makes no notes. */
     uint64_t notes = NOTES_FOR_ONE_CALL + store->batches.promised / NOTE_BYTES_MIN;
-    if (young_reserve(&store->young, notes) != STATUS_OK) {
+    if (memtable_reserve(&store->memtable, notes) != STATUS_OK) {
         return false;
     }
     return batch_fits(&store->batches, need);
@@ -30,7 +30,7 @@ uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_
     uint64_t at;
     uint8_t *value = batch_op(&store->batches, OP_PUT, db, key, value_size, &at);
     if (note) {
-        young_note(&store->young, db, key, at);
+        memtable_note(&store->memtable, db, key, at);
     }
     if (position != NULL) {
         *position = at;
@@ -42,7 +42,7 @@ void overlay_delete(store_t *store, store_db_t db, bytes_t key, bool note) {
     uint64_t position;
     batch_op(&store->batches, OP_DELETE, db, key, 0, &position);
     if (note) {
-        young_note(&store->young, db, key, position);
+        memtable_note(&store->memtable, db, key, position);
     }
 }
 
@@ -67,17 +67,17 @@ void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix) {
     check(end.size > 0);
     end.at[end.size - 1]++;
     uint64_t position = delete_range(store, db, prefix, key_bytes(&end));
-    young_note_prefix(&store->young, db, prefix, position);
+    memtable_note_prefix(&store->memtable, db, prefix, position);
 }
 
-status_t overlay_young(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
+status_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
     batch_op_t op;
     uint64_t position;
     uint64_t covered = 0;
-    if ((store->young.prefix_sizes[0] | store->young.prefix_sizes[1]) != 0) {
-        covered = young_covers(&store->young, db, key);
+    if ((store->memtable.prefix_sizes[0] | store->memtable.prefix_sizes[1]) != 0) {
+        covered = memtable_covers(&store->memtable, db, key);
     }
-    if (!young_find(&store->young, db, key, &op, &position) || position < covered) {
+    if (!memtable_find(&store->memtable, db, key, &op, &position) || position < covered) {
         return covered != 0 ? STATUS_NOT_FOUND : STATUS_AGAIN;
     }
     if (op.kind != OP_PUT) {
@@ -88,7 +88,7 @@ status_t overlay_young(store_t *store, store_db_t db, bytes_t key, bytes_t *valu
 }
 
 status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
-    status_t status = overlay_young(store, db, key, value);
+    status_t status = overlay_find(store, db, key, value);
     if (status != STATUS_AGAIN) {
         return status;
     }

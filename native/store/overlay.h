@@ -1,12 +1,12 @@
-/* overlay.h: the open batch, and reads that look through what is journaled and not in LMDB yet ("young") into LMDB
- * ("home"). Nobody outside native/store includes this.
+/* overlay.h: the overlay: what is journaled and not in LMDB yet, the open batch included. Writes go into the batch,
+ * reads look through the overlay into LMDB. Nobody outside native/store includes this.
  */
 #ifndef LEAFD_STORE_OVERLAY_H
 #define LEAFD_STORE_OVERLAY_H
 
 #include "store/core.h"
 
-/* Room in the batch for `need` bytes, and in young's table for a few notes. */
+/* Room in the batch for `need` bytes, and in the overlay's table for a few notes. */
 bool overlay_fits(store_t *store, uint64_t need);
 uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, bool note, uint64_t *position);
 void overlay_delete(store_t *store, store_db_t db, bytes_t key, bool note);
@@ -14,8 +14,8 @@ void overlay_delete_range(store_t *store, store_db_t db, bytes_t from, bytes_t t
 void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix);
 /* The value without its crc. STATUS_CORRUPT: counted and alarmed. */
 status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
-/* Young's word on a key alone: STATUS_OK with value, STATUS_NOT_FOUND: removed, STATUS_AGAIN: ask home. */
-status_t overlay_young(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
+/* The overlay's word on a key alone: STATUS_OK with value, STATUS_NOT_FOUND: removed, STATUS_AGAIN: ask LMDB. */
+status_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
 void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what);

@@ -1,9 +1,10 @@
 /* read.c: messages by sequence: one, the next, the one before, the one before on its subject; by time; what is deleted.
- * Young first, then home through the one kept cursor. Does not change anything; subjects.c has what goes by subject.
+ * The overlay first, then LMDB through the one kept cursor. Does not change anything; subjects.c has what goes by
+ * subject.
  *
- *     sequences   first_seq ............ young's first ............ last_seq
- *                 |---- home (cursor) ---|---- places -> ops ------|
- *                 deletions out of the middle: notes in young for both parts, GONE links in home
+ *     sequences   first_seq ............ the overlay's first ............ last_seq
+ *                 |---- LMDB (cursor) ---|---- places -> ops ------|
+ *                 deletions out of the middle: notes in the overlay for both parts, GONE links in LMDB
  */
 #include "base/check.h"
 #include "text/subject.h"
@@ -11,15 +12,15 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
-/* Young's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */
+/* The overlay's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */
 static status_t found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key, found_t *found) {
     batch_op_t op;
     uint64_t position;
     if (stream->deletes[0] + stream->deletes[1] == 0
-        || !young_find(&stream->store->young, DB_MESSAGES, key, &op, &position)) {
+        || !memtable_find(&stream->store->memtable, DB_MESSAGES, key, &op, &position)) {
         return STATUS_AGAIN;
     }
-    if (position < stream->home_hidden_until) {
+    if (position < stream->lmdb_hidden_until) {
         return STATUS_AGAIN; /* of an earlier stream with this id */
     }
     if (op.kind != OP_PUT || !message_read(op.value, &found->message)) {
@@ -42,7 +43,7 @@ static bool is_link(bytes_t key, bytes_t value) {
     return value.size > VALUE_CRC_SIZE && (value.at[VALUE_CRC_SIZE] & MESSAGE_GONE) != 0 && value_sound(key, value);
 }
 
-static void take_young(store_stream_t *stream, place_t place, found_t *found) {
+static void take_from_overlay(store_stream_t *stream, place_t place, found_t *found) {
     batch_op_t op;
     op_read(&stream->store->batches, place.position, &op);
     found->seq = place.seq;
@@ -71,10 +72,10 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t
         if (place.seq != seq) {
             return STATUS_NOT_FOUND;
         }
-        take_young(stream, place, found);
+        take_from_overlay(stream, place, found);
         return STATUS_OK;
     }
-    if (stream->home_hidden_until != 0) {
+    if (stream->lmdb_hidden_until != 0) {
         return STATUS_NOT_FOUND;
     }
     bytes_t value = BYTES_NONE;
@@ -82,8 +83,8 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, found_t
     return status == STATUS_OK ? found_take(found, seq, key_bytes(&key), value, verify) : status;
 }
 
-/* Puts the cursor on the first home message of the stream at or above from. */
-static status_t message_home_step(store_stream_t *stream, uint64_t from, uint64_t *seq, bytes_t *key, bytes_t *value) {
+/* Puts the cursor on the first LMDB message of the stream at or above from. */
+static status_t message_lmdb_step(store_stream_t *stream, uint64_t from, uint64_t *seq, bytes_t *key, bytes_t *value) {
     store_t *store = stream->store;
     status_t status;
     store_key_t wanted;
@@ -106,8 +107,8 @@ static status_t message_home_step(store_stream_t *stream, uint64_t from, uint64_
     return STATUS_OK;
 }
 
-static status_t next_home(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
-                          found_t *found) {
+static status_t next_in_lmdb(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
+                             found_t *found) {
     while (*from <= upto) {
         uint64_t seq = 0;
         bytes_t key = BYTES_NONE;
@@ -116,7 +117,7 @@ static status_t next_home(store_stream_t *stream, uint64_t *from, uint64_t upto,
             return STATUS_AGAIN;
         }
         --*budget;
-        status_t status = message_home_step(stream, *from, &seq, &key, &value);
+        status_t status = message_lmdb_step(stream, *from, &seq, &key, &value);
         if (status != STATUS_OK) {
             return status;
         }
@@ -136,7 +137,8 @@ static status_t next_home(store_stream_t *stream, uint64_t *from, uint64_t upto,
     return STATUS_NOT_FOUND;
 }
 
-static status_t next_young(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t *budget, found_t *found) {
+static status_t next_in_overlay(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t *budget,
+                                found_t *found) {
     for (uint64_t i = places_find(&stream->places, *from); i < stream->places.end; i++) {
         place_t place = places_get(&stream->places, i);
         if (place.seq > upto) {
@@ -150,7 +152,7 @@ static status_t next_young(store_stream_t *stream, uint64_t *from, uint64_t upto
         store_key_t key;
         key_message(&key, stream->id, place.seq);
         if (found_deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
-            take_young(stream, place, found);
+            take_from_overlay(stream, place, found);
             return STATUS_OK;
         }
     }
@@ -164,14 +166,15 @@ status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto
     if (*from > upto || stream->messages == 0) {
         return STATUS_NOT_FOUND;
     }
-    uint64_t young = places_first(&stream->places);
-    if (*from < young && stream->home_hidden_until == 0) {
-        status_t status = next_home(stream, from, upto < young ? upto : young - 1, verify, budget, found);
+    uint64_t overlay_from = places_first(&stream->places);
+    if (*from < overlay_from && stream->lmdb_hidden_until == 0) {
+        status_t status =
+            next_in_lmdb(stream, from, upto < overlay_from ? upto : overlay_from - 1, verify, budget, found);
         if (status != STATUS_NOT_FOUND) {
             return status;
         }
     }
-    return next_young(stream, from, upto, budget, found);
+    return next_in_overlay(stream, from, upto, budget, found);
 }
 
 status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool verify, found_t *found) {
@@ -183,7 +186,7 @@ status_t message_next(store_stream_t *stream, uint64_t from, uint64_t upto, bool
     return status;
 }
 
-static status_t back_home(store_stream_t *stream, uint64_t upto, found_t *found) {
+static status_t back_in_lmdb(store_stream_t *stream, uint64_t upto, found_t *found) {
     store_t *store = stream->store;
     while (upto >= stream->first_seq && upto > 0) {
         store_key_t wanted;
@@ -213,8 +216,8 @@ static status_t back_home(store_stream_t *stream, uint64_t upto, found_t *found)
 
 status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
     upto = upto > stream->last_seq ? stream->last_seq : upto;
-    uint64_t young = places_first(&stream->places);
-    if (upto >= young) {
+    uint64_t overlay_from = places_first(&stream->places);
+    if (upto >= overlay_from) {
         uint64_t i = places_find(&stream->places, upto);
         if (i == stream->places.end || places_get(&stream->places, i).seq > upto) {
             i--;
@@ -227,16 +230,16 @@ status_t message_back(store_stream_t *stream, uint64_t upto, found_t *found) {
             store_key_t key;
             key_message(&key, stream->id, place.seq);
             if (found_deleted(stream, place.seq, key_bytes(&key), found) == STATUS_AGAIN) {
-                take_young(stream, place, found);
+                take_from_overlay(stream, place, found);
                 return STATUS_OK;
             }
             if (i == stream->places.begin) {
                 break;
             }
         }
-        upto = young - 1;
+        upto = overlay_from - 1;
     }
-    return stream->home_hidden_until != 0 ? STATUS_NOT_FOUND : back_home(stream, upto, found);
+    return stream->lmdb_hidden_until != 0 ? STATUS_NOT_FOUND : back_in_lmdb(stream, upto, found);
 }
 
 status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, found_t *found) {

@@ -73,7 +73,7 @@ status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *v
     return overlay_get(store, DB_RECORDS, key_bytes(&full), value);
 }
 
-/* ---- in key order: home's cursor merged with young's puts -------------------------------------------------------- */
+/* ---- in key order: LMDB's cursor merged with the overlay's puts -------------------------------------------------- */
 
 static int compare_slices(const void *a, const void *b) {
     return bytes_compare(*(const bytes_t *)a, *(const bytes_t *)b);
@@ -83,13 +83,13 @@ typedef struct merge {
     store_t *store;
     bytes_t prefix; /* with the kind */
     bytes_t after;  /* with the kind */
-    bytes_t *young;
-    uint64_t young_count;
-    uint64_t young_room;
-    uint64_t young_at;
-    bool hidden; /* home's keys are among young's */
-    bool home_open;
-    bytes_t home;
+    bytes_t *recent;
+    uint64_t recent_count;
+    uint64_t recent_room;
+    uint64_t recent_at;
+    bool hidden; /* LMDB's keys are among the overlay's */
+    bool lmdb_open;
+    bytes_t lmdb;
 } merge_t;
 
 static bool merge_inside(const merge_t *merge, bytes_t key) {
@@ -100,14 +100,15 @@ static status_t merge_gather_one(merge_t *merge, bytes_t key) {
     if (!merge_inside(merge, key)) {
         return STATUS_OK;
     }
-    status_t status = array_reserve(&merge->young, &merge->young_room, merge->young_count + 1, 64, sizeof key);
+    status_t status = array_reserve(&merge->recent, &merge->recent_room, merge->recent_count + 1, 64, sizeof key);
     if (status == STATUS_OK) {
-        merge->young[merge->young_count++] = key;
+        merge->recent[merge->recent_count++] = key;
     }
     return status;
 }
 
-/* Where home hides texts its order is its own: its keys are put in order with young's. There are few such records. */
+/* Where LMDB hides texts its order is its own: its keys are put in order with the overlay's. There are few such
+ * records. */
 static status_t merge_gather_hidden(merge_t *merge) {
     bytes_t kind = bytes_of(merge->prefix.at, 1);
     bytes_t key = BYTES_NONE;
@@ -132,25 +133,25 @@ static status_t merge_gather(merge_t *merge) {
         op_read(&merge->store->batches, ops->at[i], &op);
         status = merge_gather_one(merge, op.key);
     }
-    if (status == STATUS_OK && merge->young_count > 1) {
-        qsort(merge->young, merge->young_count, sizeof *merge->young, compare_slices);
+    if (status == STATUS_OK && merge->recent_count > 1) {
+        qsort(merge->recent, merge->recent_count, sizeof *merge->recent, compare_slices);
     }
     return status;
 }
 
-static void merge_home_take(merge_t *merge, status_t status, bytes_t key) {
-    merge->home_open = status == STATUS_OK && bytes_starts(key, merge->prefix);
-    merge->home = key;
+static void merge_lmdb_take(merge_t *merge, status_t status, bytes_t key) {
+    merge->lmdb_open = status == STATUS_OK && bytes_starts(key, merge->prefix);
+    merge->lmdb = key;
 }
 
-static void merge_home_step(merge_t *merge) {
+static void merge_lmdb_step(merge_t *merge) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     status_t status = env_next(merge->store->env, DB_RECORDS, BYTES_NONE, &key, &value);
-    merge_home_take(merge, status, key);
+    merge_lmdb_take(merge, status, key);
 }
 
-static void home_begin(merge_t *merge) {
+static void lmdb_begin(merge_t *merge) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     if (merge->hidden) {
@@ -158,24 +159,24 @@ static void home_begin(merge_t *merge) {
     }
     bytes_t from = bytes_compare(merge->after, merge->prefix) > 0 ? merge->after : merge->prefix;
     status_t status = env_seek(merge->store->env, DB_RECORDS, from, &key, &value);
-    merge_home_take(merge, status, key);
-    if (merge->home_open && bytes_compare(key, merge->after) <= 0) {
-        merge_home_step(merge);
+    merge_lmdb_take(merge, status, key);
+    if (merge->lmdb_open && bytes_compare(key, merge->after) <= 0) {
+        merge_lmdb_step(merge);
     }
 }
 
 static bool merge_next(merge_t *merge, bytes_t *key) {
-    bool young = merge->young_at < merge->young_count;
-    if (!young && !merge->home_open) {
+    bool recent = merge->recent_at < merge->recent_count;
+    if (!recent && !merge->lmdb_open) {
         return false;
     }
-    int order = !young ? 1 : !merge->home_open ? -1 : bytes_compare(merge->young[merge->young_at], merge->home);
-    *key = order <= 0 ? merge->young[merge->young_at] : merge->home;
-    while (merge->young_at < merge->young_count && bytes_equal(merge->young[merge->young_at], *key)) {
-        merge->young_at++;
+    int order = !recent ? 1 : !merge->lmdb_open ? -1 : bytes_compare(merge->recent[merge->recent_at], merge->lmdb);
+    *key = order <= 0 ? merge->recent[merge->recent_at] : merge->lmdb;
+    while (merge->recent_at < merge->recent_count && bytes_equal(merge->recent[merge->recent_at], *key)) {
+        merge->recent_at++;
     }
     if (order >= 0) {
-        merge_home_step(merge);
+        merge_lmdb_step(merge);
     }
     return true;
 }
@@ -195,10 +196,10 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
     merge_t merge = {.store = store, .prefix = key_bytes(&full_prefix), .after = behind, .hidden = hidden};
     status_t status = merge_gather(&merge);
     if (status != STATUS_OK) {
-        free(merge.young);
+        free(merge.recent);
         return status;
     }
-    home_begin(&merge);
+    lmdb_begin(&merge);
     bytes_t key;
     while (merge_next(&merge, &key)) {
         bytes_t value = BYTES_NONE;
@@ -208,6 +209,6 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
         }
         /* One that fails its checksum is alarmed and left out; the others are served. */
     }
-    free(merge.young);
+    free(merge.recent);
     return STATUS_OK;
 }

@@ -1,10 +1,10 @@
-/* recover.c: at the start, a journal that is missing, not sound, or not the one that home's note speaks of.
+/* recover.c: at the start, a journal that is missing, not sound, or not the one that LMDB's note speaks of.
  *
- * Home notes how far batches were applied ("applied", keeper.c) and how the journal was used ("journal", here). From
+ * LMDB notes how far batches were applied ("applied", keeper.c) and how the journal was used ("journal", here). From
  * both follows what a lost journal may have held:
  *
  *     note at the first batch, never used    nothing: the store was being made when power failed       make it
- *     closed in order, at the note           nothing: home has it all                                  make it, with a
+ *     closed in order, at the note           nothing: LMDB has it all                                  make it, with a
  *                                                                                                      warning
  *     anything else                          what was acknowledged since the last checkpoint           refuse
  *
@@ -77,7 +77,7 @@ status_t recover_use_note(env_t *env, journal_use_t use, uint64_t position) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static bool home_file_exists(const opening_t *opening, const char *name) {
+static bool lmdb_file_exists(const opening_t *opening, const char *name) {
     char path[STORE_PATH_MAX];
     struct stat stat_;
     return store_path(opening->store, name, path) && stat(path, &stat_) == 0;
@@ -117,7 +117,7 @@ static status_t set_aside(opening_t *opening, char name[NAME_SIZE]) {
     struct tm at;
     time_t now = time(NULL);
     name[0] = 0;
-    if (!home_file_exists(opening, "journal")) {
+    if (!lmdb_file_exists(opening, "journal")) {
         return STATUS_OK;
     }
     make_place(opening);
@@ -157,25 +157,25 @@ bool recover_unfinished(const char *directory) {
     }
     struct stat stat_;
     bool unfinished = false;
-    bool young = fstat(fd, &stat_) == 0 && stat_.st_size <= UNFINISHED_MAX;
+    bool small = fstat(fd, &stat_) == 0 && stat_.st_size <= UNFINISHED_MAX;
     for (off_t page = 0; page < 2; page++) {
         ssize_t got = pread(fd, head, sizeof head, page * (off_t)sysconf(_SC_PAGESIZE));
         unfinished |= got >= 0 && (got < (ssize_t)sizeof head || memcmp(head, zeros, sizeof head) == 0);
     }
     close(fd);
-    return unfinished && young;
+    return unfinished && small;
 }
 
-static bool home_exists(const opening_t *opening) {
+static bool lmdb_exists(const opening_t *opening) {
     char path[STORE_PATH_MAX];
     struct stat stat_;
     return store_path(opening->store, "data.mdb", path) && stat(path, &stat_) == 0 && stat_.st_size > 0;
 }
 
-status_t recover_home(opening_t *opening) {
+status_t recover_lmdb(opening_t *opening) {
     char name[NAME_SIZE];
-    opening->accepted = home_file_exists(opening, accept_name);
-    if (opening->store->options.memory || home_exists(opening) || !journal_exists(opening->store->directory)) {
+    opening->accepted = lmdb_file_exists(opening, accept_name);
+    if (opening->store->options.memory || lmdb_exists(opening) || !journal_exists(opening->store->directory)) {
         return STATUS_OK;
     }
     if (!opening->accepted) {
@@ -221,7 +221,7 @@ static status_t make_anew(opening_t *opening, const char *why) {
     return status;
 }
 
-/* A first block that is blank or damaged is of this store's journal when a batch in the file continues home's note. */
+/* A first block that is blank or damaged is of this store's journal when a batch in the file continues LMDB's note. */
 static bool journal_recognized(opening_t *opening, journal_found_t found) {
     bool headless = found == JOURNAL_BLANK || found == JOURNAL_STRANGE || found == JOURNAL_HEADLESS
                     || found == JOURNAL_UNREADABLE || found == JOURNAL_NEWER;
@@ -307,7 +307,7 @@ static void say_damage(opening_t *opening, const char *kept) {
                 (unsigned long long)damage->repaired, (unsigned long long)damage->lost, as, kept);
 }
 
-/* Home has everything now, so that it can do without the file for a moment. */
+/* LMDB has everything now, so that it can do without the file for a moment. */
 status_t recover_keep(opening_t *opening) {
     store_t *store = opening->store;
     uint64_t size = store->journal.size;

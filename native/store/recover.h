@@ -1,5 +1,5 @@
 /* recover.h: what a start shares between its files: open.c goes through the steps, recover.c decides about a journal
- * that is not as home expects it. Only these two include it.
+ * that is not as LMDB expects it. Only these two include it.
  */
 #ifndef LEAFD_STORE_RECOVER_H
 #define LEAFD_STORE_RECOVER_H
@@ -14,7 +14,7 @@ typedef enum journal_use {
     USE_UNKNOWN = 0,      /* no record: an older leafd's store, or one whose journal never came to be */
     USE_SYNCED = 1,       /* in use, since `use_position` every batch on disk before it is acknowledged */
     USE_AT_INTERVALS = 2, /* in use, with a sync interval */
-    USE_CLOSED = 3,       /* closed in order: home has everything before `use_position` */
+    USE_CLOSED = 3,       /* closed in order: LMDB has everything before `use_position` */
 } journal_use_t;
 
 /* What was found wrong in the journal's tail. */
@@ -32,7 +32,7 @@ typedef struct opening {
     char *reason;
     size_t reason_size;
     uint8_t store_id[STORE_ID_SIZE];
-    /* home's note: what was applied; replay moves them on */
+    /* LMDB's note: what was applied; replay moves them on */
     uint64_t position;
     uint64_t number;
     uint32_t chain;
@@ -42,10 +42,10 @@ typedef struct opening {
     uint64_t use_position;
     bool accepted;   /* the operator's word that a loss is accepted, see recover.c */
     bool unfinished; /* behind replay's end something was begun that is not whole */
-    bool distrusted; /* the journal that is there is not this home's: it is set aside */
+    bool distrusted; /* the journal that is there is not this LMDB's: it is set aside */
     bool made;       /* the journal, by this start */
-    /* the note as it was before replay; all that home has, when it had no room for the rest (no_room) */
-    keeper_mark_t home;
+    /* the note as it was before replay; all that LMDB has, when it had no room for the rest (no_room) */
+    keeper_mark_t checkpoint;
     bool no_room;
 } opening_t;
 
@@ -63,8 +63,8 @@ LEAF_MUST_USE status_t recover_use_note(env_t *env, journal_use_t use, uint64_t 
 /* There is a file of LMDB's in directory, but power failed while it was made: LMDB writes both its first pages unsynced
  * and refuses a file that lacks one of them. Nothing was ever committed to it. */
 bool recover_unfinished(const char *directory);
-/* Before home is opened: refuses one that is gone where its journal is left. */
-LEAF_MUST_USE status_t recover_home(opening_t *opening);
+/* Before LMDB is opened: refuses one that is gone where its journal is left. */
+LEAF_MUST_USE status_t recover_lmdb(opening_t *opening);
 /* Opens the journal, makes it, or refuses. */
 LEAF_MUST_USE status_t recover_journal(opening_t *opening);
 /* After a replay that found damage: says so, and keeps the damaged file; the store goes on with a new one. */

@@ -52,8 +52,8 @@ typedef struct survey {
     uint32_t end_chain;
     bool end_known;
     bool interesting;
-    bool home_is_older;
-    bool last_known;   /* the batch that home's note speaks of is there */
+    bool lmdb_is_older;
+    bool last_known;   /* the batch that LMDB's note speaks of is there */
     uint8_t *unsealed; /* with a sealer: the batch that was opened last, in plain */
     uint64_t newest;   /* number, of those before the note */
     /* the walk */
@@ -125,9 +125,10 @@ static void look_at_block(survey_t *survey, uint64_t position) {
         return;
     }
     survey->interesting |= header.position >= survey->position;
-    if (header.position < opening->home.position && header.number < opening->home.number) {
+    if (header.position < opening->checkpoint.position && header.number < opening->checkpoint.number) {
         survey->newest = header.number > survey->newest ? header.number : survey->newest;
-        survey->last_known |= header.number + 1 == opening->home.number && header.crc == opening->home.chain;
+        survey->last_known |=
+            header.number + 1 == opening->checkpoint.number && header.crc == opening->checkpoint.chain;
     }
 }
 
@@ -193,7 +194,7 @@ static void survey_prove(survey_t *survey) {
                    && header.position % survey->batches->size == at % survey->batches->size
                    && batch_crc(block, sealed_size(survey, header.size)) == header.crc
                    && survey_witnessed(survey, at, header.size, &durable)) {
-            survey->home_is_older = true;
+            survey->lmdb_is_older = true;
         }
     }
 }
@@ -447,7 +448,7 @@ static status_t journal_distrust(opening_t *opening, const char *what) {
  * its sync may be missing after a power cut, so only those count that were written since every batch is synced.) */
 static bool is_older_copy(const survey_t *survey) {
     const opening_t *opening = survey->opening;
-    return opening->position == opening->home.position && survey->proven <= opening->position
+    return opening->position == opening->checkpoint.position && survey->proven <= opening->position
            && opening->use == USE_SYNCED && opening->position > opening->use_position && opening->number > 0
            && survey->store->journal.origin != opening->position && !survey->last_known;
 }
@@ -464,7 +465,7 @@ static status_t salvage_survey(survey_t *survey) {
     if (status == STATUS_OK && survey->interesting) {
         survey_prove(survey);
     }
-    if (status == STATUS_OK && survey->home_is_older) {
+    if (status == STATUS_OK && survey->lmdb_is_older) {
         return journal_distrust(opening, "data.mdb is older than its journal");
     }
     if (status == STATUS_OK && is_older_copy(survey)) {
@@ -474,7 +475,7 @@ static status_t salvage_survey(survey_t *survey) {
         note_damage(survey, 1);
     }
     if (status == STATUS_OK && opening->no_room) {
-        /* what is damaged can only be put right at home */
+        /* what is damaged can only be put right in LMDB */
         return survey->proven > opening->position ? STATUS_NO_SPACE : STATUS_OK;
     }
     if (status == STATUS_OK && survey->interesting) {
@@ -494,13 +495,13 @@ status_t salvage_tail(opening_t *opening) {
     survey_t survey = {.opening = opening,
                        .store = store,
                        .batches = &store->batches,
-                       .limit = opening->home.position + store->batches.size,
+                       .limit = opening->checkpoint.position + store->batches.size,
                        .proven = opening->position,
                        .position = opening->position,
                        .number = opening->number + 1,
                        .chain = opening->chain,
                        .chain_known = true};
-    /* Home has it all, the journal is new, or its end is known: the ring need not be read. */
+    /* LMDB has it all, the journal is new, or its end is known: the ring need not be read. */
     if ((opening->use == USE_CLOSED && opening->use_position == opening->position) || opening->made
         || ended_here(&survey)) {
         return STATUS_OK;

@@ -1,5 +1,5 @@
 /* salvage.h: between salvage.c, which finds out what a damaged journal still proves, and rebuild.c, which brings it
- * into home. */
+ * into LMDB. */
 #ifndef LEAFD_STORE_SALVAGE_H
 #define LEAFD_STORE_SALVAGE_H
 

@@ -72,7 +72,7 @@ status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, mo
     if (status != STATUS_OK || (found.message.flags & MESSAGE_SCHEDULE) == 0) {
         return status == STATUS_OK ? STATUS_NOT_FOUND : status;
     }
-    check(young_reserve(&stream->store->young, 4) == STATUS_OK);
+    check(memtable_reserve(&stream->store->memtable, 4) == STATUS_OK);
     schedule_forget(stream, seq); /* the room was promised before the hook was called */
     /* Later than now in any case: who asks again and again for what has passed does not hold up the tick. */
     schedule_write(stream, seq, due_ts > now.wall_ns ? due_ts : now.wall_ns + 1, now.wall_ns);
@@ -93,7 +93,7 @@ bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
     stream->store->batches.promised += 2 * SCHEDULE_NEED;
     bool done = hooks->due(hooks->due_context, stream, seq, due_ts);
     stream->store->batches.promised -= 2 * SCHEDULE_NEED;
-    check(young_reserve(&stream->store->young, 4) == STATUS_OK);
+    check(memtable_reserve(&stream->store->memtable, 4) == STATUS_OK);
     int64_t meant_ts = due_ts;
     if (record_read(stream, seq, &set, &due_ts) && set == due) {
         schedule_forget(stream, seq); /* that was all */

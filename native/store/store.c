@@ -1,6 +1,6 @@
 /* store.c: the pipeline. One store_tick: what came back from the journal and the keeper, background work, then the open
- * batch is closed and handed over when the journal is idle; when enough is young, a checkpoint is begun at that batch's
- * end.
+ * batch is closed and handed over when the journal is idle; when enough waits for it, a checkpoint is begun at that
+ * batch's end.
  *
  * store_open and store_close are in open.c.
  */
@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "disk/space.h"
 
-#define CHECKPOINT_NS (5 * NS_PER_SECOND) /* the oldest young batch waits no longer */
+#define CHECKPOINT_NS (5 * NS_PER_SECOND) /* the oldest batch in the overlay waits no longer */
 /* a checkpoint begins when the ring is 1/8 full: CPU and rate are the same from 1/3 to 1/24, and replay after a kill is
  * the shorter the earlier */
 #define CHECKPOINT_PART 8
@@ -133,8 +133,8 @@ static void take_pieces(store_t *store) {
     }
 }
 
-/* Home takes no more writes since one of them failed, and is likely to take them when it was opened again. Between two
- * ticks nobody holds anything of it. The memtable has all that home may lack. */
+/* LMDB takes no more writes since one of them failed, and is likely to take them when it was opened again. Between two
+ * ticks nobody holds anything of it. The memtable has all that LMDB may lack. */
 static void take_parked(store_t *store) {
     if (!atomic_load_explicit(&store->keeper.parked, memory_order_acquire)) {
         return;
@@ -155,7 +155,7 @@ static void take_checkpoint(store_t *store) {
         return;
     }
     if (env_renew(store->env) != STATUS_OK) {
-        return; /* the old snapshot with all of young over it stays right; the next tick tries again */
+        return; /* the old snapshot with all of the overlay over it stays right; the next tick tries again */
     }
     store->cursor_seq = 0;
     store->batches.freed = store->boundary;
@@ -163,7 +163,7 @@ static void take_checkpoint(store_t *store) {
         ring_give_back(store);
     }
     adopted_drop(store);
-    young_drop(&store->young);
+    memtable_drop(&store->memtable);
     newcomers_drop(&store->record_ops);
     for (uint32_t i = 0; i < store->streams.count; i++) {
         stream_drop(store->streams.at[i]);
@@ -271,7 +271,7 @@ static void begin_checkpoint(store_t *store) {
     store->boundary = store->batches.begin;
     store->boundary_sent = false;
     store->pending_since = INT64_MAX;
-    young_rotate(&store->young);
+    memtable_rotate(&store->memtable);
     store->record_ops.boundary = store->record_ops.count;
     for (uint32_t i = 0; i < store->streams.count; i++) {
         stream_rotate(store->streams.at[i]);
@@ -397,7 +397,7 @@ void store_stats(const store_t *store, plane_stats_t *stats) {
         stats->journal_waiting += atomic_load_explicit(&keeper->sealed, memory_order_relaxed) - durable;
     }
     stats->checkpoints += atomic_load_explicit(&keeper->checkpoints, memory_order_relaxed);
-    stats->young_bytes += batches_used(&store->batches);
+    stats->overlay_bytes += batches_used(&store->batches);
     stats->corrupt_records += store->corrupt;
     stats->events_dropped += store->alarms_dropped;
     stats->replayed_batches += store->replayed;

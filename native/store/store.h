@@ -3,12 +3,13 @@
  *
  * Theory. The plane thread calls everything here; the store owns two threads of its own (journal, keeper), reached by
  * rings. Each change goes into the OPEN BATCH as key/value effects and is visible to reads of this thread at once (the
- * young overlay), but "durable" and visible to consumers only when its batch has come back from the journal:
+ * overlay), but "durable" and visible to consumers only when its batch has come back from the journal:
  *
  *      append, delete, record_put ...          open batch N
  *      store_tick                              journal idle? batch N --> journal thread (one write, one fdatasync)
  *      store_tick (later)                      N durable: store_durable() == N, store_advanced_next() names streams
- *      keeper thread                           applies durable batches to LMDB, commits at a checkpoint, young shrinks
+ *      keeper thread                           applies durable batches to LMDB; its commit is a checkpoint, which takes
+ *                                              them out of the overlay
  *
  * What waits for durability (acks, API replies) is kept by plane/ under the batch number that store_batch() gave at the
  * time of the change. The store sends nothing to anybody.

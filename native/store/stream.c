@@ -84,7 +84,7 @@ bool stream_settle(store_stream_t *stream) {
     }
     store_key_t key;
     stream_state_key(&key, stream->id);
-    check(young_reserve(&store->young, 2) == STATUS_OK);
+    check(memtable_reserve(&store->memtable, 2) == STATUS_OK);
     uint8_t *value =
         overlay_put(store, DB_RECORDS, key_bytes(&key), STATE_FIXED_SIZE + stream->last_id_size, true, NULL);
     (void)stream_state_write(stream, key_bytes(&key), value);
@@ -105,8 +105,8 @@ void stream_drop(store_stream_t *stream) {
     stream->deletes[1] = 0;
     stream->expiry_next = 0;
     stream->ids_next = 0;
-    if (stream->home_hidden_until != 0 && stream->home_hidden_until < stream->store->batches.freed) {
-        stream->home_hidden_until = 0;
+    if (stream->lmdb_hidden_until != 0 && stream->lmdb_hidden_until < stream->store->batches.freed) {
+        stream->lmdb_hidden_until = 0;
     }
 }
 
@@ -172,7 +172,7 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
         store_be32(prefix, id);
         stream->first_seq = config->first_seq > 1 ? config->first_seq : 1;
         stream->last_seq = stream->first_seq - 1;
-        stream->home_hidden_until = young_covers(&store->young, DB_MESSAGES, bytes_of(prefix, 4));
+        stream->lmdb_hidden_until = memtable_covers(&store->memtable, DB_MESSAGES, bytes_of(prefix, 4));
         stream_touch(stream);
     }
     stream->swept = stream->first_seq;

@@ -1,4 +1,4 @@
-/* subjects.c: what goes by subject: heads read through cache, young and home; the newest message of a subject or
+/* subjects.c: what goes by subject: heads read through cache, overlay and LMDB; the newest message of a subject or
  * pattern. Heads change in append.c and limits.c through head_change. All subjects in order: walk.c; counts: tally.c.
  */
 #include "base/check.h"
@@ -13,7 +13,7 @@ static uint64_t head_promise(bytes_t subject) {
     return op_size(4 + (subject.size < KEY_TEXT_MAX ? subject.size : KEY_TEXT_MAX), head_size(subject));
 }
 
-/* From young or home. A head that fails its checksum is alarmed and taken as absent. */
+/* From the overlay or LMDB. A head that fails its checksum is alarmed and taken as absent. */
 static bool head_load(store_stream_t *stream, bytes_t subject, head_t *head) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
@@ -86,7 +86,7 @@ void heads_settle(store_t *store) {
         store->batches.promised -= head_promise(subject);
         store_key_t key;
         key_text(&key, entry->stream, subject);
-        check(young_reserve(&store->young, 2) == STATUS_OK);
+        check(memtable_reserve(&store->memtable, 2) == STATUS_OK);
         if (entry->head.count == 0) {
             overlay_delete(store, DB_HEADS, key_bytes(&key), true);
             heads_remove(&store->heads, entry);

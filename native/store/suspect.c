@@ -27,7 +27,7 @@
 
 #define LOOK_ALWAYS (UINT64_C(32) << 20) /* bytes that are read in some milliseconds */
 
-static const char home_name[] = "data.mdb";
+static const char lmdb_name[] = "data.mdb";
 static const char mark_name[] = "data.mdb.suspect";
 
 static void make_mark(const char *path) {
@@ -95,9 +95,9 @@ void suspect_unwatch(const store_t *store) {
 
 /* ---- a start ----------------------------------------------------------------------------------------------------- */
 
-static status_t accept_loss(opening_t *opening, const char *home, const char *mark, const char *what) {
+static status_t accept_loss(opening_t *opening, const char *lmdb, const char *mark, const char *what) {
     char kept[STORE_PATH_MAX];
-    if (!store_path(opening->store, "data.mdb.damaged", kept) || rename(home, kept) != 0) {
+    if (!store_path(opening->store, "data.mdb.damaged", kept) || rename(lmdb, kept) != 0) {
         return opening_fail(opening, STATUS_IO, "cannot set data.mdb aside in", errno);
     }
     (void)unlink(mark);
@@ -111,19 +111,19 @@ static status_t accept_loss(opening_t *opening, const char *home, const char *ma
 
 status_t suspect_look(opening_t *opening) {
     store_t *store = opening->store;
-    char home[STORE_PATH_MAX];
+    char lmdb[STORE_PATH_MAX];
     char mark[STORE_PATH_MAX];
     char what[256];
     struct stat file;
-    if (store->options.memory || !store_path(store, home_name, home) || !store_path(store, mark_name, mark)
-        || stat(home, &file) != 0 || file.st_size == 0) {
+    if (store->options.memory || !store_path(store, lmdb_name, lmdb) || !store_path(store, mark_name, mark)
+        || stat(lmdb, &file) != 0 || file.st_size == 0) {
         return STATUS_OK;
     }
-    bool suspect = access(mark, F_OK) == 0 || pages_cut_short(home);
+    bool suspect = access(mark, F_OK) == 0 || pages_cut_short(lmdb);
     if (!suspect && (uint64_t)file.st_size > LOOK_ALWAYS) {
         return STATUS_OK;
     }
-    status_t status = pages_check(home, what, sizeof what);
+    status_t status = pages_check(lmdb, what, sizeof what);
     if (status == STATUS_OK) {
         (void)unlink(mark);
         return STATUS_OK;
@@ -132,7 +132,7 @@ status_t suspect_look(opening_t *opening) {
         return STATUS_OK; /* opening it says why */
     }
     if (suspect && opening->accepted) {
-        return accept_loss(opening, home, mark, what);
+        return accept_loss(opening, lmdb, mark, what);
     }
     if (suspect) {
         snprintf(opening->reason, opening->reason_size,

@@ -6,7 +6,7 @@
 
 #include "store/recover.h"
 
-/* Before home is opened. Damage is alarmed; where it has ended a process already, or would, the start is refused. */
+/* Before LMDB is opened. Damage is alarmed; where it has ended a process already, or would, the start is refused. */
 LEAF_MUST_USE status_t suspect_look(opening_t *opening);
 /* LMDB itself complains: the next start looks before it opens. */
 void suspect_mark(const store_t *store);

@@ -1,16 +1,16 @@
 /* walk.c: the subjects of a stream in order, in slices that may lie ticks apart.
  *
- *     home's heads by cursor ------------------+
+ *     LMDB's heads by cursor ------------------+
  *     run of newcomers, sorted ----------------+--> merge --> examined one by one --> visit, when it matches and lives
  *     run of newcomers, sorted ----------------+
  *
  * Between two slices there is only `after`: the place in the order of the last subject that was examined. Subjects born
- * young and subjects in home are one set at any moment (a checkpoint moves some from the runs into home), so what lies
- * behind `after` is always complete: a subject that lives through the whole walk is visited exactly once, with its
- * numbers at that moment. What is born or dies meanwhile behind `after` is seen, what does so before it is not; who
- * needs the sum of one moment (tally.c) asks walk_passed.
+ * in the overlay and subjects in LMDB are one set at any moment (a checkpoint moves some from the runs into LMDB), so
+ * what lies behind `after` is always complete: a subject that lives through the whole walk is visited exactly once,
+ * with its numbers at that moment. What is born or dies meanwhile behind `after` is seen, what does so before it is
+ * not; who needs the sum of one moment (tally.c) asks walk_passed.
  *
- * The order is that of home's keys: bytes, and for subjects too long for a key their cut form; in a sealed store the
+ * The order is that of LMDB's keys: bytes, and for subjects too long for a key their cut form; in a sealed store the
  * hash that hides the subject (entry.h), and the walk sees all heads of the stream. Newcomers are sorted by runs of
  * BIRTH_RUN, when a walk first needs them, so that neither a publish nor a slice pays for more than a few runs.
  */
@@ -40,7 +40,7 @@ typedef struct branch {
 struct store_walk {
     store_stream_t *stream;
     bytes_t pattern; /* own, behind the struct */
-    bytes_t prefix;  /* every match begins with it; short enough for a key; none where home hides subjects */
+    bytes_t prefix;  /* every match begins with it; short enough for a key; none where LMDB hides subjects */
     bool all;
     bool literal;
     bool over;
@@ -50,11 +50,11 @@ struct store_walk {
     branch_t *branches; /* a binary heap by rank */
     uint32_t branch_count;
     uint32_t branch_capacity;
-    bool home_open; /* the cursor stands on `home_key` */
-    bytes_t home_key;
-    bytes_t home_value;
-    rank_t home_rank;
-    head_t home_head;
+    bool lmdb_open; /* the cursor stands on `lmdb_key` */
+    bytes_t lmdb_key;
+    bytes_t lmdb_value;
+    rank_t lmdb_rank;
+    head_t lmdb_head;
 };
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
@@ -65,14 +65,14 @@ static rank_t rank_of(const store_stream_t *stream, bytes_t subject) {
         store_key_t plain;
         store_key_t room;
         key_text(&plain, stream->id, subject);
-        bytes_t home = env_home_key(stream->store->env, DB_HEADS, key_bytes(&plain), &room);
-        rank.hidden = home.size == 4 + SEALER_HIDDEN_SIZE;
-        memcpy(rank.hash, home.at + 4, rank.hidden ? sizeof rank.hash : 0);
+        bytes_t stored = env_stored_key(stream->store->env, DB_HEADS, key_bytes(&plain), &room);
+        rank.hidden = stored.size == 4 + SEALER_HIDDEN_SIZE;
+        memcpy(rank.hash, stored.at + 4, rank.hidden ? sizeof rank.hash : 0);
     }
     return rank;
 }
 
-/* The bytes that home's key has of it behind the stream. */
+/* The bytes that LMDB's key has of it behind the stream. */
 static bytes_t order_of(const rank_t *rank, store_key_t *room) {
     if (rank->hidden) {
         return bytes_of(rank->hash, sizeof rank->hash);
@@ -258,34 +258,34 @@ static status_t open_branches(store_walk_t *walk) {
     return STATUS_OK;
 }
 
-/* ---- home -------------------------------------------------------------------------------------------------------- */
+/* ---- LMDB -------------------------------------------------------------------------------------------------------- */
 
 /* Takes in what the cursor stands on; what cannot be read as a head is stepped over. */
-static void walk_home_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
-    walk->home_open = false;
+static void walk_lmdb_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
+    walk->lmdb_open = false;
     while (status == STATUS_OK && key.size >= 4 && load_be32(key.at) == walk->stream->id) {
         bytes_t subject;
-        if (head_read(key, value, &subject, &walk->home_head)) {
-            walk->home_rank = rank_of(walk->stream, subject);
-            walk->home_open = bytes_starts(subject, walk->prefix);
-            walk->home_key = key;
-            walk->home_value = value;
+        if (head_read(key, value, &subject, &walk->lmdb_head)) {
+            walk->lmdb_rank = rank_of(walk->stream, subject);
+            walk->lmdb_open = bytes_starts(subject, walk->prefix);
+            walk->lmdb_key = key;
+            walk->lmdb_value = value;
             return;
         }
         status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
     }
 }
 
-static void home_next(store_walk_t *walk) {
+static void lmdb_next(store_walk_t *walk) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     status_t status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
-    walk_home_take(walk, status, key, value);
+    walk_lmdb_take(walk, status, key, value);
 }
 
-static void home_open(store_walk_t *walk) {
-    walk->home_open = false;
-    if (walk->stream->home_hidden_until != 0) {
+static void lmdb_open(store_walk_t *walk) {
+    walk->lmdb_open = false;
+    if (walk->stream->lmdb_hidden_until != 0) {
         return;
     }
     bytes_t from = walk->moved ? bytes_of(walk->after, walk->after_size) : walk->prefix;
@@ -297,15 +297,15 @@ static void home_open(store_walk_t *walk) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     status_t status = env_seek(walk->stream->store->env, DB_HEADS, key_bytes(&wanted), &key, &value);
-    walk_home_take(walk, status, key, value);
-    while (walk->home_open && !lies_ahead(walk, &walk->home_rank)) {
-        home_next(walk);
+    walk_lmdb_take(walk, status, key, value);
+    while (walk->lmdb_open && !lies_ahead(walk, &walk->lmdb_rank)) {
+        lmdb_next(walk);
     }
 }
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
-static bool walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool from_home, head_t *head) {
+static bool walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool from_lmdb, head_t *head) {
     store_stream_t *stream = walk->stream;
     bytes_t value = BYTES_NONE;
     const head_entry_t *entry = heads_find(&stream->store->heads, stream->id, subject, heads_hash(stream->id, subject));
@@ -313,9 +313,9 @@ static bool walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool f
         *head = entry->head;
         return head->count > 0;
     }
-    if (from_home && overlay_young(stream->store, DB_HEADS, walk->home_key, &value) == STATUS_AGAIN
-        && value_sound(walk->home_key, walk->home_value)) {
-        *head = walk->home_head;
+    if (from_lmdb && overlay_find(stream->store, DB_HEADS, walk->lmdb_key, &value) == STATUS_AGAIN
+        && value_sound(walk->lmdb_key, walk->lmdb_value)) {
+        *head = walk->lmdb_head;
         return head->count > 0;
     }
     return head_peek(stream, subject, head);
@@ -323,19 +323,19 @@ static bool walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool f
 
 /* The next one in the order, off the heap and the cursor. false: there is none. */
 static bool walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head_t *head) {
-    bool young = walk->branch_count > 0;
-    if (!young && !walk->home_open) {
+    bool in_overlay = walk->branch_count > 0;
+    if (!in_overlay && !walk->lmdb_open) {
         return false;
     }
-    int order = !young ? 1 : !walk->home_open ? -1 : rank_compare(&walk->branches[0].rank, &walk->home_rank);
-    *rank = order <= 0 ? walk->branches[0].rank : walk->home_rank;
+    int order = !in_overlay ? 1 : !walk->lmdb_open ? -1 : rank_compare(&walk->branches[0].rank, &walk->lmdb_rank);
+    *rank = order <= 0 ? walk->branches[0].rank : walk->lmdb_rank;
     bool wanted = walk->all || subject_matches(rank->subject, walk->pattern);
     *alive = wanted && walk_subject_lives(walk, rank->subject, order >= 0, head);
     while (walk->branch_count > 0 && bytes_equal(walk->branches[0].rank.subject, rank->subject)) {
         branch_next(walk);
     }
     if (order >= 0) {
-        home_next(walk);
+        lmdb_next(walk);
     }
     return true;
 }
@@ -359,7 +359,7 @@ status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t vi
     if (status != STATUS_OK) {
         return status;
     }
-    home_open(walk);
+    lmdb_open(walk);
     rank_t rank = {0};
     bool alive;
     for (uint32_t examined = 0; examined < budget; examined++) {

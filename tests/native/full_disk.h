@@ -42,7 +42,7 @@ static inline void full_disk(full_disk_t mode) {
 
 #define FULL_DISK_REAL(result, name, ...) ((result (*)(__VA_ARGS__))(uintptr_t)dlsym(RTLD_NEXT, name))
 
-static bool full_disk_home(int fd) {
+static bool full_disk_lmdb(int fd) {
     char link[32];
     char path[256];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -54,7 +54,7 @@ static bool full_disk_home(int fd) {
 static bool full_disk_refuses(int fd, int64_t end) {
     int mode = atomic_load(&full_disk_mode);
     struct stat file;
-    if (mode == FULL_OFF || !full_disk_home(fd) || fstat(fd, &file) != 0) {
+    if (mode == FULL_OFF || !full_disk_lmdb(fd) || fstat(fd, &file) != 0) {
         return false;
     }
     int64_t unseen = -1;
@@ -97,7 +97,7 @@ int full_disk_fallocate(int fd, int mode, long offset, long size) {
         return -1;
     }
     int status = FULL_DISK_REAL(int, "fallocate64", int, int, int64_t, int64_t)(fd, mode, offset, size);
-    if (status == 0 && full_disk_home(fd) && offset + size > atomic_load(&full_disk_reserved)) {
+    if (status == 0 && full_disk_lmdb(fd) && offset + size > atomic_load(&full_disk_reserved)) {
         atomic_store(&full_disk_reserved, offset + size);
     }
     return status;

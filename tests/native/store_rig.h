@@ -213,7 +213,7 @@ static inline void rig_sync(rig_t *rig) {
     FAIL("the batch does not become durable");
 }
 
-/* Lets time pass until a checkpoint has gone home, so that reads come from LMDB. */
+/* Lets time pass until a checkpoint has committed, so that reads come from LMDB. */
 static inline void rig_checkpoint(rig_t *rig) {
     rig_sync(rig);
     rig_pass(rig, 6 * NS_PER_SECOND);
@@ -222,7 +222,7 @@ static inline void rig_checkpoint(rig_t *rig) {
         plane_stats_t stats = {0};
         store_tick(rig->store, rig->now);
         store_stats(rig->store, &stats);
-        if (stats.young_bytes < 4096) {
+        if (stats.overlay_bytes < 4096) {
             return;
         }
         usleep(200);

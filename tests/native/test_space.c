@@ -23,7 +23,7 @@ static void plenty(void) {
     CHECK(space_wanted(&space) <= 32 * MIB);
 }
 
-static void ring_always_goes_home(void) {
+static void ring_always_is_checkpointed(void) {
     for (uint64_t disk = 0; disk <= 600; disk += 7) {
         for (uint64_t ahead = 0; ahead <= 200; ahead += 3) {
             space_t space = healthy();
@@ -45,7 +45,7 @@ static void full(void) {
     space.ahead = space_reserve(&space);
     CHECK_EQ_U64(0, space_admits(&space, &by));
     CHECK_EQ_U64(SPACE_DISK, by);
-    space.free_pages = 100 * MIB; /* a purge went home */
+    space.free_pages = 100 * MIB; /* a purge was checkpointed */
     CHECK(space_admits(&space, &by) > SPACE_RESUME);
     CHECK_EQ_U64(SPACE_ENOUGH, by);
 }
@@ -69,7 +69,7 @@ static void limit(void) {
 int main(void) {
     RUN("a disk with plenty bounds nothing and little is reserved", plenty);
     RUN("what the ring may hold fits behind the pages in use, with the reserve, for any free space",
-        ring_always_goes_home);
+        ring_always_is_checkpointed);
     RUN("a full disk admits nothing, and free pages admit again", full);
     RUN("the limit and the map bound as the disk does", limit);
     return TEST_RESULT();

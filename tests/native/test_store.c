@@ -65,7 +65,7 @@ static void survives_close(void) {
 static void survives_kill(void) {
     all_of_a_message(true, false);
 }
-static void survives_kill_from_home(void) {
+static void survives_kill_from_lmdb(void) {
     all_of_a_message(true, true);
 }
 
@@ -181,7 +181,7 @@ static void deadline_is_told(void) {
     rig_close(&rig);
 }
 
-static void message_ttl(bool home) {
+static void message_ttl(bool lmdb) {
     open_rig();
     stream_config_t config = rig_config();
     config.max_age_ns = 100 * NS_PER_SECOND;
@@ -192,7 +192,7 @@ static void message_ttl(bool home) {
     store_append(stream, &append, rig.now);
     append.expires_ts = 0;
     store_append(stream, &append, rig.now);
-    if (home) {
+    if (lmdb) {
         rig_checkpoint(&rig);
         rig_reopen(&rig);
         stream = rig_stream(&rig, 1, config);
@@ -211,10 +211,10 @@ static void message_ttl(bool home) {
     rig_close(&rig);
 }
 
-static void ttl_young(void) {
+static void ttl_in_overlay(void) {
     message_ttl(false);
 }
-static void ttl_home(void) {
+static void ttl_in_lmdb(void) {
     message_ttl(true);
 }
 
@@ -366,14 +366,14 @@ int main(void) {
     RUN("a message is visible when its batch is durable, not before", visible_when_durable);
     RUN("a message is whole after an orderly restart", survives_close);
     RUN("a message is whole after a kill", survives_kill);
-    RUN("a message is whole after a kill behind a checkpoint", survives_kill_from_home);
+    RUN("a message is whole after a kill behind a checkpoint", survives_kill_from_lmdb);
     RUN("what was not handed over is not there after a kill, and its sequence is free", unsynced_is_not_there);
     RUN("twenty kills in a row lose and double nothing", replay_goes_on_over_crashes);
     RUN("the journal's circle can be lapped many times", journal_laps);
     RUN("max_age counts elapsed time, whatever the wall clock does", ages_on_elapsed_time);
     RUN("sleeping until the told deadline expires messages in time", deadline_is_told);
-    RUN("a message's own expiry is kept while young, and 'never' is exempt from max_age", ttl_young);
-    RUN("a message's own expiry is kept at home, and 'never' is exempt from max_age", ttl_home);
+    RUN("a message's own expiry is kept in the overlay, and 'never' is exempt from max_age", ttl_in_overlay);
+    RUN("a message's own expiry is kept in LMDB, and 'never' is exempt from max_age", ttl_in_lmdb);
     RUN("a mirror keeps sequences and stamps, gaps are deleted ones", mirror_keeps_sequences);
     RUN("a skipped message takes a sequence and its id", skipped_take_a_sequence);
     RUN("a stream begins at first_seq", first_sequence);

@@ -30,7 +30,7 @@ static bool has_alarm(uint32_t code) {
 
 /* ---- flipped bits ------------------------------------------------------------------------------------------------ */
 
-static int open_home(void) {
+static int open_lmdb(void) {
     char path[160];
     snprintf(path, sizeof path, "%s/data.mdb", rig.directory);
     int fd = open(path, O_RDWR);
@@ -39,7 +39,7 @@ static int open_home(void) {
 }
 
 /* Where in LMDB's file these bytes are, last copy (older ones are on freed pages). */
-static off_t find_in_home(int fd, const char *needle) {
+static off_t find_in_lmdb(int fd, const char *needle) {
     static uint8_t file[8 << 20];
     ssize_t size = pread(fd, file, sizeof file, 0);
     off_t at = -1;
@@ -89,8 +89,8 @@ static void check_second_is_contained(void) {
 
 static void flipped_message(void) {
     fill_three();
-    int fd = open_home();
-    off_t payload = find_in_home(fd, "THE-DAMAGED-ONE");
+    int fd = open_lmdb();
+    off_t payload = find_in_lmdb(fd, "THE-DAMAGED-ONE");
     off_t value = payload - 5 - MESSAGE_FIXED_SIZE;
     for (off_t at = value; at < payload + 15; at++) {
         uint8_t mask = (uint8_t)(1u << (at % 8));
@@ -110,8 +110,8 @@ static void flipped_message(void) {
 
 static void damaged_can_leave(void) {
     fill_three();
-    int fd = open_home();
-    flip(fd, find_in_home(fd, "THE-DAMAGED-ONE"), 1);
+    int fd = open_lmdb();
+    flip(fd, find_in_lmdb(fd, "THE-DAMAGED-ONE"), 1);
     close(fd);
     rig_start(&rig);
     stream_config_t config = rig_config();
@@ -126,8 +126,8 @@ static void damaged_can_leave(void) {
 
 static void flipped_head(void) {
     fill_three();
-    int fd = open_home();
-    off_t key = find_in_home(fd, "\x01"
+    int fd = open_lmdb();
+    off_t key = find_in_lmdb(fd, "\x01"
                                  "dam.b"); /* stream id's last byte, subject: the key of the head */
     flip(fd, key + 6 + 10, 4);
     close(fd);
@@ -149,8 +149,8 @@ static void flipped_record(void) {
     CHECK_EQ_I64(STATUS_OK, store_record_put(rig.store, RECORD_CONTROL, text("k2"), text("RECORD-TWO")));
     rig_checkpoint(&rig);
     store_close(rig.store);
-    int fd = open_home();
-    flip(fd, find_in_home(fd, "RECORD-ONE"), 1);
+    int fd = open_lmdb();
+    flip(fd, find_in_lmdb(fd, "RECORD-ONE"), 1);
     close(fd);
     rig_start(&rig);
     bytes_t value;

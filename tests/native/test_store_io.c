@@ -113,8 +113,8 @@ static void journal_fails(void) {
     }
 }
 
-/* Home takes nothing for a while, longer than one try. */
-static void home_fails(void) {
+/* LMDB takes nothing for a while, longer than one try. */
+static void lmdb_fails(void) {
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         for (int call = FAIL_WRITE; call <= FAIL_SYNC; call++) {
             begin();
@@ -143,7 +143,7 @@ static void home_fails(void) {
 }
 
 /* Each call of a checkpoint in turn is the one that fails, once. */
-static void home_fails_once(int calls) {
+static void lmdb_fails_once(int calls) {
     bool reached = true;
     for (unsigned n = 1; reached; n++) {
         begin();
@@ -163,16 +163,16 @@ static void home_fails_once(int calls) {
 }
 
 static void each_write_of_a_checkpoint(void) {
-    home_fails_once(FAIL_WRITE);
+    lmdb_fails_once(FAIL_WRITE);
 }
 
 static void each_sync_of_a_checkpoint(void) {
-    home_fails_once(FAIL_SYNC);
+    lmdb_fails_once(FAIL_SYNC);
 }
 
 /* ---- opened again ------------------------------------------------------------------------------------------------ */
 
-/* Home was closed and does not open: it is not read, and it comes back by itself. */
+/* LMDB was closed and does not open: it is not read, and it comes back by itself. */
 static void cannot_be_opened_again(void) {
     struct rlimit usual;
     stored_message_t message;
@@ -215,12 +215,12 @@ static void begin_killed(void) {
 
 static void block_of_the_journal(void) {
     static uint8_t journal[JOURNAL_START + (1 << 20)];
-    static uint8_t home[4 << 20];
+    static uint8_t lmdb[4 << 20];
     unsigned refused = 0;
     unsigned needless = 0;
     begin_killed();
     CHECK_EQ_U64(sizeof journal, rig_read_at(&rig, "journal", journal, sizeof journal, 0));
-    size_t home_size = rig_read_at(&rig, "data.mdb", home, sizeof home, 0);
+    size_t lmdb_size = rig_read_at(&rig, "data.mdb", lmdb, sizeof lmdb, 0);
     for (int64_t at = JOURNAL_START; at < 60 * 4096; at += 4096) {
         char reason[RIG_REASON];
         failing_disk(
@@ -236,7 +236,7 @@ static void block_of_the_journal(void) {
             rig_remove_directory(rig.directory);
             CHECK_EQ_I64(0, mkdir(rig.directory, 0700));
             rig_write_at(&rig, "journal", journal, sizeof journal, 0);
-            rig_write_at(&rig, "data.mdb", home, home_size, 0);
+            rig_write_at(&rig, "data.mdb", lmdb, lmdb_size, 0);
         } else {
             refused++;
             CHECK(strstr(reason, "cannot be read") != NULL && strstr(reason, "accept-loss") != NULL);
@@ -296,7 +296,7 @@ static void first_block_of_the_journal(void) {
 }
 
 /* LMDB's map ends the process over it, with a mark; no start after that ends the same way. */
-static void page_of_home(void) {
+static void page_of_lmdb(void) {
     begin();
     rig_kill(&rig);
     rig_write_at(&rig, "data.mdb.suspect", "", 0, 0);
@@ -314,15 +314,15 @@ int main(void) {
     RUN("while the journal's disk fails publishers are refused and all else is read; it goes on by itself, with "
         "nothing lost",
         journal_fails);
-    RUN("while home's disk fails deletions go on; publishing resumes by itself, with nothing lost", home_fails);
+    RUN("while LMDB's disk fails deletions go on; publishing resumes by itself, with nothing lost", lmdb_fails);
     RUN("whichever write of a checkpoint fails, the store goes on by itself", each_write_of_a_checkpoint);
     RUN("whichever sync of a checkpoint fails, the store goes on by itself", each_sync_of_a_checkpoint);
-    RUN("home that does not open again is not read; it is served again by itself", cannot_be_opened_again);
+    RUN("LMDB that does not open again is not read; it is served again by itself", cannot_be_opened_again);
     RUN("a block of the journal that cannot be read refuses the start where it is missed, and only there",
         block_of_the_journal);
     RUN("an accepted loss of such a block loses what was in it, and says so", accepted_block);
     RUN("a first block of the journal that cannot be read is written anew, with nothing lost",
         first_block_of_the_journal);
-    RUN("a page of home that cannot be read refuses the start after an end by a signal", page_of_home);
+    RUN("a page of LMDB that cannot be read refuses the start after an end by a signal", page_of_lmdb);
     return TEST_RESULT();
 }

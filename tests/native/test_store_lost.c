@@ -24,7 +24,7 @@ static void begin(void) {
     rig_checkpoint(&rig);
 }
 
-/* EARLIER messages at home, LATER in the journal, and killed. */
+/* EARLIER messages in LMDB, LATER in the journal, and killed. */
 static void begin_killed(void) {
     begin();
     store_stream_t *stream = NULL;
@@ -164,7 +164,7 @@ static void cut_short_and_accepted(void) {
     rig_close(&rig);
 }
 
-static void home_missing(void) {
+static void lmdb_missing(void) {
     begin_killed();
     rig_move(&rig, "data.mdb", "elsewhere");
     rig_refused(&rig, "data.mdb");
@@ -176,12 +176,12 @@ static void home_missing(void) {
     rig_close(&rig);
 }
 
-static void home_zeroed(void) {
+static void lmdb_zeroed(void) {
     static const uint8_t zeros[16384];
     begin_killed();
     rig_move(&rig, "journal", "elsewhere");
     rig_write_at(&rig, "data.mdb", zeros, sizeof zeros, 0);
-    rig_truncate(&rig, "data.mdb", 4 << 20); /* it was no young one */
+    rig_truncate(&rig, "data.mdb", 4 << 20); /* it had been there for a while */
     rig_refused(&rig, "LMDB");
     rig_close(&rig);
 }
@@ -224,8 +224,8 @@ int main(void) {
     RUN("another store's journal is refused", of_another_store);
     RUN("a journal that lost its end is refused", cut_short);
     RUN("of a journal that lost its end an accepted loss takes what is left", cut_short_and_accepted);
-    RUN("a journal without its data.mdb is no new store", home_missing);
-    RUN("a data.mdb of zeros is no new store", home_zeroed);
+    RUN("a journal without its data.mdb is no new store", lmdb_missing);
+    RUN("a data.mdb of zeros is no new store", lmdb_zeroed);
     RUN("LMDB's lock file may be anything", lock_files);
     RUN("at most two damaged journals are kept", few_are_kept);
     return TEST_RESULT();

@@ -59,7 +59,7 @@ static void last_one_leaves_a_marker(void) {
     rig_close(&rig);
 }
 
-static void from_home_and_over_a_kill(void) {
+static void from_lmdb_and_over_a_kill(void) {
     store_stream_t *stream = start(markers_config());
     append_t append = {.subject = text("a"), .expires_ts = rig.now.wall_ns + 60 * NS_PER_SECOND};
     store_append(stream, &append, rig.now);
@@ -151,7 +151,7 @@ static void without_the_setting(void) {
 int main(void) {
     RUN("the last message of a subject leaves a marker when its time is up, the marker leaves none",
         last_one_leaves_a_marker);
-    RUN("a marker is made of what went home, and outlives a kill", from_home_and_over_a_kill);
+    RUN("a marker is made of what was checkpointed, and outlives a kill", from_lmdb_and_over_a_kill);
     RUN("max_age leaves markers as a message's own time does", max_age_too);
     RUN("what says that something was deleted leaves no marker, nor does a deletion", deletions_leave_none);
     RUN("a full stream that discards new messages still takes a marker in its message's place", full_stream);

@@ -13,8 +13,8 @@ static const char *const names[] = {"format", "applied", "journal", "clock"};
 #define NAMES (sizeof names / sizeof *names)
 
 static rig_t rig;
-static uint8_t home[4 << 20];
-static size_t home_size;
+static uint8_t lmdb[4 << 20];
+static size_t lmdb_size;
 static uint8_t journal[JOURNAL_START + (1 << 20)];
 static uint8_t record[64]; /* key and value, as they stand in the file */
 static size_t key_size;
@@ -27,7 +27,7 @@ static void put(store_stream_t *stream, uint64_t count) {
     }
 }
 
-/* Killed, with messages at home and in the journal. */
+/* Killed, with messages in LMDB and in the journal. */
 static void begin(void) {
     rig = (rig_t){.in_memory = true};
     rig_open(&rig);
@@ -37,21 +37,21 @@ static void begin(void) {
     rig_start(&rig);
     put(rig_stream(&rig, 1, rig_config()), LATER);
     rig_kill(&rig);
-    home_size = rig_read_at(&rig, "data.mdb", home, sizeof home, 0);
+    lmdb_size = rig_read_at(&rig, "data.mdb", lmdb, sizeof lmdb, 0);
     CHECK_EQ_U64(sizeof journal, rig_read_at(&rig, "journal", journal, sizeof journal, 0));
 }
 
-/* The files as the kill left them, but for home. */
+/* The files as the kill left them, but for LMDB. */
 static void restore(const uint8_t *bytes) {
     rig_remove_directory(rig.directory);
     CHECK_EQ_I64(0, mkdir(rig.directory, 0700));
-    rig_write_at(&rig, "data.mdb", bytes, home_size, 0);
+    rig_write_at(&rig, "data.mdb", bytes, lmdb_size, 0);
     rig_write_at(&rig, "journal", journal, sizeof journal, 0);
 }
 
 static void look_up(const char *name) {
     char reason[256];
-    restore(home);
+    restore(lmdb);
     env_t *env;
     bytes_t value;
     CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
@@ -66,11 +66,11 @@ static void look_up(const char *name) {
 
 /* These bytes of the record are wrong, wherever it stands (older copies are on pages that are free). */
 static void damage(size_t from, size_t to, uint8_t mask) {
-    static uint8_t bad[sizeof home];
+    static uint8_t bad[sizeof lmdb];
     unsigned found = 0;
-    memcpy(bad, home, home_size);
-    for (size_t at = 0; at + record_size <= home_size; at++) {
-        if (memcmp(home + at, record, record_size) == 0) {
+    memcpy(bad, lmdb, lmdb_size);
+    for (size_t at = 0; at + record_size <= lmdb_size; at++) {
+        if (memcmp(lmdb + at, record, record_size) == 0) {
             found++;
             for (size_t i = from; i < to; i++) {
                 bad[at + i] ^= mask;

@@ -12,8 +12,8 @@ static rig_t rig;
 static store_stream_t *stream;
 static uint8_t pristine[JOURNAL_START + (4 << 20)]; /* the journal as the kill left it */
 static size_t journal_size;
-static uint8_t home[8 << 20];
-static size_t home_size;
+static uint8_t lmdb[8 << 20];
+static size_t lmdb_size;
 
 static void put(const char *subject, uint64_t i) {
     char id[32];
@@ -28,7 +28,7 @@ static void put(const char *subject, uint64_t i) {
 static void take_files(void) {
     rig_kill(&rig);
     CHECK(rig_read_at(&rig, "journal", pristine, sizeof pristine, 0) > 0);
-    home_size = rig_read_at(&rig, "data.mdb", home, sizeof home, 0);
+    lmdb_size = rig_read_at(&rig, "data.mdb", lmdb, sizeof lmdb, 0);
 }
 
 static void begin_in(uint64_t ring) {
@@ -51,7 +51,7 @@ static void start_with(const uint8_t *journal) {
     rig_remove_directory(rig.directory);
     CHECK_EQ_I64(0, mkdir(rig.directory, 0700));
     rig_write_at(&rig, "journal", journal, journal_size, 0);
-    rig_write_at(&rig, "data.mdb", home, home_size, 0);
+    rig_write_at(&rig, "data.mdb", lmdb, lmdb_size, 0);
     rig_start(&rig);
     stream = rig_stream(&rig, 1, rig_config());
 }
@@ -261,7 +261,7 @@ static void every_flip(void) {
     CHECK_EQ_U64(0, alarms());
     store_close(rig.store);
     memcpy(journal, pristine, sizeof journal);
-    uint64_t needed = count - 7; /* the ones before are at home */
+    uint64_t needed = count - 7; /* the ones before are in LMDB */
     const char *every = getenv("LEAFD_EVERY_BIT");
     for (uint64_t batch = needed; batch < count; batch++) {
         for (size_t bit = 0; bit < sizes[batch] * 8; bit += test_stride()) {
@@ -375,8 +375,8 @@ static void older_journal(void) {
     rig_close(&rig);
 }
 
-static void older_home(void) {
-    static uint8_t old[sizeof home];
+static void older_lmdb(void) {
+    static uint8_t old[sizeof lmdb];
     begin();
     size_t old_size = rig_read_at(&rig, "data.mdb", old, sizeof old, 0);
     for (uint64_t i = EARLIER + 1; i <= 400; i++) { /* more than once around */
@@ -436,7 +436,7 @@ int main(void) {
     RUN("a moment after the last batch its loss is noticed, too", last_batch);
     RUN("a last write that is not whole is told, too: nobody can say whether power cut it short", unfinished_write);
     RUN("an older copy of the journal is refused", older_journal);
-    RUN("an older copy of data.mdb is refused when the journal has gone on without it", older_home);
+    RUN("an older copy of data.mdb is refused when the journal has gone on without it", older_lmdb);
     RUN("batches in a payload are no batches", forged);
     return TEST_RESULT();
 }

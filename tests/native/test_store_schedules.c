@@ -101,7 +101,7 @@ static void deadline_is_told(void) {
     rig_close(&rig);
 }
 
-/* Far more often than there are checkpoints: entries of an old time come up again from home, and must be passed over.
+/* Far more often than there are checkpoints: entries of an old time come up again from LMDB, and must be passed over.
  */
 static void again_and_again(void) {
     store_stream_t *stream = start();
@@ -146,7 +146,7 @@ static void over_kills(void) {
     pass(S);
     CHECK_EQ_U64(2, heard.count);
     rig_checkpoint(&rig);
-    stream = restart();      /* from home */
+    stream = restart();      /* from LMDB */
     rig_pass(&rig, 100 * S); /* down for long: once */
     pass(S);
     CHECK_EQ_U64(3, heard.count);

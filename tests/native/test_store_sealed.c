@@ -154,7 +154,7 @@ static void a_batch_destroyed(void) {
 }
 
 int main(void) {
-    RUN("with a sealer neither payloads nor headers are on the disk in plain, in the journal or at home",
+    RUN("with a sealer neither payloads nor headers are on the disk in plain, in the journal or in LMDB",
         nothing_plain);
     RUN("a sealed store is refused without its sealer, in one clear line, and opens with it", wants_its_sealer);
     RUN("a store that is not sealed is refused with a sealer, in one clear line", plain_wants_none);

@@ -257,17 +257,18 @@ static void small_index(void) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
     CHECK_EQ_I64(APPEND_STORED, rig_put(&rig, stream, "a", payload).verdict);
-    CHECK(rig.store->young.current.capacity * sizeof(young_slot_t) < sizeof payload);
+    CHECK(rig.store->memtable.current.capacity * sizeof(memtable_slot_t) < sizeof payload);
     rig_close(&rig);
 }
 
 int main(void) {
-    RUN("records are read in order through young and home", records_merge);
+    RUN("records are read in order through the overlay and LMDB", records_merge);
     RUN("a removed stream leaves nothing behind, even for its own id", removed_stream_leaves_nothing);
     RUN("subjects longer than a key are told apart", long_subjects);
     RUN("more subjects than the cache holds keep their heads", many_subjects);
     RUN("streams come and go side by side, over checkpoints and kills", streams_side_by_side);
     RUN("a large purge goes in steps and is whole after a kill", large_purge);
-    RUN("a message costs the index of what is young its own entries, not room for what is not there", small_index);
+    RUN("a message costs the index of what is in the overlay its own entries, not room for what is not there",
+        small_index);
     return TEST_RESULT();
 }

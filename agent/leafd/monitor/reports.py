@@ -206,7 +206,7 @@ def _plane(stats: t.Stats) -> dict[str, float]:
 def _store(stats: t.Stats) -> dict[str, Any]:
     """Counters of the store, which the reference has no fields for."""
     names = (
-        "disk_bytes", "journal_batches", "journal_bytes", "journal_syncs", "checkpoints", "young_bytes",
+        "disk_bytes", "journal_batches", "journal_bytes", "journal_syncs", "checkpoints", "overlay_bytes",
         "corrupt_records", "replayed_batches", "events_dropped", "disk_free", "disk_reserved",
     )  # fmt: skip
     return {name: getattr(stats, name) for name in names} | {"refusing": stats.refused_storage()}
