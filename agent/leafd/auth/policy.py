@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
-from leafd.auth.xkeys import PREFIX_CURVE
 from leafd.config.schema.leafnodes import LeafAuthorization
 from leafd.config.schema.permissions import Permissions, Subjects, User
 from leafd.config.schema.server import ServerConfig
@@ -128,6 +127,8 @@ def compile_callout(server: ServerConfig) -> Callout | None:
     found = server.authorization.auth_callout if server.authorization else None
     if found is None:
         return None
+    from leafd.auth.xkeys import PREFIX_CURVE  # here: most configurations have no such service
+
     for name, key, prefix in (("issuer", found.issuer, PREFIX_ACCOUNT), ("xkey", found.xkey, PREFIX_CURVE)):
         if key and not is_public_key(key, prefix):
             raise ConfigError(f"auth_callout {name}: the checksum of {key!r} is wrong: was it copied whole?")
