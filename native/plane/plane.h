@@ -91,6 +91,7 @@ struct plane {
     uint32_t leafs_hit_max;
     uint64_t random;
 
+    uint32_t late_left;    /* handshakes that may be given up in this turn */
     tls_desk_t *tls;       /* NULL until the first context of TLS came */
     table_t tls_contexts;  /* number > tls_context_t */
     websocket_desk_t *web; /* NULL until the first WebSocket */

@@ -10,6 +10,7 @@
 #include "plane/secure.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/copies.h"
 #include "exchange/exchange.h"
 #include "base/table.h"
@@ -154,8 +155,16 @@ bytes_t secure_reason(const peer_t *peer) {
     return peer->tls == NULL ? BYTES_NONE : tls_reason(peer->tls);
 }
 
+/* Thousands may be late at once: so many end in a turn, the others in the next ones. */
+#define LATE_MAX 128u
+
 void secure_chores(plane_t *plane, peer_t *peer) {
-    if (peer->secure_until_ns != 0 && plane->now.mono_ns >= peer->secure_until_ns) {
+    if (plane->now.mono_ns >= peer->secure_until_ns) {
+        if (plane->late_left == 0) {
+            plane->next_chores_ns = plane->now.mono_ns + NS_PER_MS;
+            return;
+        }
+        plane->late_left--;
         tls_give_up(peer->tls);
     }
     secure_look(plane, peer); /* another may have taken its place */
@@ -167,6 +176,7 @@ void secure_turn(plane_t *plane) {
     if (plane->tls == NULL) {
         return;
     }
+    plane->late_left = LATE_MAX;
     tls_desk_turn(plane->tls, plane->now.mono_ns);
     for (peer_t *peer; (peer = tls_desk_overdue(plane->tls)) != NULL;) {
         peer_flush(plane, peer);
