@@ -277,7 +277,7 @@ def name_text(name: Name, *, all_types: bool = False) -> str:
     for part in name:
         for kind, value in part:
             if kind not in found:
-                others.append(f"{kind}=#{_go_der(value).hex()}")
+                others.append(f"{kind}={_escaped(value)}")
             elif kind in _SINGLE:
                 found[kind] = [value] if value else []
             else:
@@ -301,14 +301,3 @@ def _escaped(value: str) -> str:
         shown.append(f"\\{char}" if special else char)
         at += len(char.encode())
     return "".join(shown)
-
-
-def _go_der(value: str) -> bytes:
-    printable = re.fullmatch(r"[A-Za-z0-9 '()+,\-./:=?]*", value) is not None
-    data = value.encode()
-    if len(data) < 0x80:
-        size = bytes([len(data)])
-    else:
-        digits = len(data).to_bytes(4, "big").lstrip(b"\0")
-        size = bytes([0x80 | len(digits)]) + digits
-    return bytes([0x13 if printable else 0x0C]) + size + data

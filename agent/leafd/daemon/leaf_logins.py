@@ -18,6 +18,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy
 from leafd.auth.verdict import LEAF_TYPE, Refusal, Verdict, identify, judge_again, takes_time
+from leafd.daemon.client import shown_by
 from leafd.daemon.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT, CallOut
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
@@ -26,6 +27,7 @@ from leafd.links.leaf import Later, Login, Refused
 from leafd.links.leafs import Link, LinkStatus
 from leafd.records import dataclass
 
+CERTIFICATE: Final = "\0certificate"
 LEAF_GUESSES: Final = "leafs"
 
 
@@ -101,8 +103,11 @@ class LeafLogins:
         """The verdict on a CONNECT. Later: `links.judged` will be told."""
         if self._nursery is None:
             return None
-        if not takes_time(connect, self._terms.policy) and self._terms.policy.callout is None:
-            login = self._login(identify(connect, nonce, self._terms.policy, LEAF_TYPE))
+        shown = shown_by(link.tls) if link.tls is not None else None
+        if shown is not None:
+            connect[CERTIFICATE] = shown  # no field that the wire could bring: a reload judges by it, too
+        if not takes_time(connect, self._terms.policy, shown) and self._terms.policy.callout is None:
+            login = self._login(identify(connect, nonce, self._terms.policy, LEAF_TYPE, shown))
             if self._stays(connect, login, link.peer):
                 return login
         self._nursery.start_soon(self._authenticate_slowly, link, connect, nonce)
@@ -115,8 +120,8 @@ class LeafLogins:
         while policy is not self._terms.policy and not gone():
             # Judged again when a reload has changed who is who meanwhile.
             policy = self._terms.policy
-            judge = partial(identify, connect, nonce, policy, LEAF_TYPE, host=address)
-            if takes_time(connect, policy):
+            judge = partial(identify, connect, nonce, policy, LEAF_TYPE, connect.get(CERTIFICATE), host=address)
+            if takes_time(connect, policy, connect.get(CERTIFICATE)):
                 checks = self._guesses if policy.trust is None else self._proofs
                 verdict = await checks.check(LEAF_GUESSES, address, name, judge, lambda: not gone())
                 if isinstance(verdict, Refusal) and verdict.unknown and self.look_up is not None:
@@ -168,7 +173,15 @@ class LeafLogins:
         places: dict[str, int] = {}
 
         def judge(connect: dict[str, Any], login: Login, peer: str) -> Login | Refused | None:
-            verdict = judge_again(connect, before, coming.policy, LEAF_TYPE, proof=login.proof, host=_host(peer))
+            verdict = judge_again(
+                connect,
+                before,
+                coming.policy,
+                LEAF_TYPE,
+                connect.get(CERTIFICATE),
+                proof=login.proof,
+                host=_host(peer),
+            )
             account = _account_of(verdict, coming.graph)
             if isinstance(verdict, Refusal) and login.proof is not None:
                 return Refused(verdict.text)
@@ -191,9 +204,8 @@ class LeafLogins:
         if self._coming is None:
             return True
         proof = login.proof if isinstance(login, Login) else None
-        verdict = judge_again(
-            connect, self._terms.policy, self._coming.policy, LEAF_TYPE, proof=proof, host=_host(peer)
-        )
+        shown, before, coming = connect.get(CERTIFICATE), self._terms.policy, self._coming.policy
+        verdict = judge_again(connect, before, coming, LEAF_TYPE, shown, proof=proof, host=_host(peer))
         account = _account_of(verdict, self._coming.graph)
         if isinstance(verdict, Refusal) or account is None or login is None:
             return False

@@ -17,13 +17,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import trio
 
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import leaf
+from leafd.links.addresses import DEFAULT_PORT, certificate_name, split_url
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
@@ -31,7 +32,6 @@ from leafd.turns import Pause
 if TYPE_CHECKING:
     from leafd.links.web import Asked
 
-DEFAULT_PORT: Final = 7422
 DEFAULT_TLS: Final = 3
 """The plane's context of TLS for hubs of whose TLS the configuration says nothing (daemon/handshakes.py)."""
 DIAL_TIMEOUT_S: Final = 5.0
@@ -576,32 +576,3 @@ def _advice(why: str) -> str:
 async def _first_of(event: trio.Event, scope: trio.CancelScope) -> None:
     await event.wait()
     scope.cancel()
-
-
-def split_url(url: str) -> tuple[str, int, str, str]:
-    """nats-leaf://user:pass@host:port -> (host, port, user, password); a missing port is the leaf port."""
-    parts = urlsplit(url if "://" in url else f"nats-leaf://{url}")
-    return (
-        parts.hostname or "localhost",
-        parts.port or DEFAULT_PORT,
-        unquote(parts.username or ""),
-        unquote(parts.password or ""),
-    )
-
-
-def certificate_name(host: str, urls: Iterable[str]) -> str:
-    """Whose certificate a hub has to show: the host that was dialled; for an address the first name among the remote's
-    hosts, if it has one, since certificates are rarely made out to addresses."""
-    if not _is_address(host):
-        return host
-    return next((name for name in (split_url(url)[0] for url in urls) if not _is_address(name)), host)
-
-
-def _is_address(host: str) -> bool:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host)
-        except OSError:
-            continue
-        return True
-    return False

@@ -15,8 +15,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.auth.verdict import Called
+from leafd.auth.verdict import WEB_TYPE, Called
 from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls
+from leafd.config.schema.websocket import WebSocket
 from leafd.monitor import subscriptions
 from leafd.monitor.account_report import shared
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
@@ -102,7 +103,7 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
         "gateway": {},
         "leaf": _leaf_block(facts),
         "mqtt": {},
-        "websocket": {},
+        "websocket": _web_block(config.websocket),
         "jetstream": await totals(facts, facts.jetstream) if facts.jetstream is not None else {},
         "tls_timeout": _tls_timeout(config.tls),
         "write_deadline": config.write_deadline,
@@ -146,6 +147,28 @@ def _not_after(tls: Tls | None) -> dict[str, Any]:
     if tls is None or not tls.material.pairs:
         return {}
     return {"tls_cert_not_after": stamp(tls.material.pairs[0].certificate.not_after_s * SECOND)}
+
+
+def _web_block(web: WebSocket | None) -> dict[str, Any]:
+    address = web.address() if web is not None else None
+    if web is None or address is None:
+        return {}
+    block: dict[str, Any] = {"host": address[0], "port": address[1]}
+    own = web.authorization.timeout if web.authorization is not None else 0
+    others: dict[str, Any] = {
+        "advertise": web.advertise,
+        "handshake_timeout": web.handshake_timeout if "handshake_timeout" in web.given else 0,
+        "no_auth_user": web.no_auth_user,
+        "jwt_cookie": web.jwt_cookie,
+        "auth_timeout": own / SECOND,
+        "no_tls": web.no_tls,
+        "tls_map": web.tls is not None and web.tls.verify_and_map,
+        "tls_pinned_certs": list(web.tls.pinned_certs) if web.tls is not None else [],
+        "same_origin": web.same_origin,
+        "allowed_origins": list(web.allowed_origins),
+        "compression": web.compression,
+    }
+    return block | {name: value for name, value in others.items() if value} | _not_after(web.tls)
 
 
 def _leaf_block(facts: Facts) -> dict[str, Any]:
@@ -259,7 +282,9 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
 
 
 def _connection(row: t.ConnectionRow, client: ClientFacts, account: str, auth: bool) -> dict[str, Any]:
-    found = {"cid": row.connection, "kind": "Client", "type": "nats"} | _figures(row, client.peer, client.opened_ns)
+    way = "websocket" if client.kind == WEB_TYPE else "nats"
+    found = {"cid": row.connection, "kind": "Client", "type": way} | _figures(row, client.peer, client.opened_ns)
+    found |= _handshake(client.tls, auth)
     for name in ("name", "lang", "version"):
         if client.connect.get(name):
             found[name] = client.connect[name]
@@ -267,6 +292,29 @@ def _connection(row: t.ConnectionRow, client: ClientFacts, account: str, auth: b
         found |= {"authorized_user": client.user, "account": account} | _jwt(client)
         found["name_tag"] = client.account.shown if client.account is not None else account
     return found
+
+
+def _handshake(tls: t.Secured | None, auth: bool) -> dict[str, Any]:
+    """What TLS was agreed upon, and who showed which certificate."""
+    if tls is None:
+        return {}
+    found: dict[str, Any] = {"tls_version": "1.3" if tls.version >= 0x0304 else "1.2", "tls_cipher_suite": tls.cipher}
+    if not auth or not tls.certificate:
+        return found
+    from hashlib import sha256
+
+    from leafd.certificates import Malformed, name_text, read_certificate
+
+    try:
+        shown = read_certificate(tls.certificate)
+    except Malformed:
+        return found
+    certificate = {
+        "subject": name_text(shown.subject, all_types=True),
+        "spki_sha256": sha256(shown.public_key).hexdigest(),
+        "cert_sha256": sha256(tls.certificate).hexdigest(),
+    }
+    return found | {"tls_peer_certs": [certificate]}
 
 
 def _jwt(client: ClientFacts) -> dict[str, Any]:

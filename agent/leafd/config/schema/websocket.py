@@ -31,7 +31,7 @@ class WebSocket(Section):
     port: Number = option(0, "The port alone. 0: there is none. -1: any free port.", ge=-1, le=65535)
     advertise: Text = option("", "The address that clients are told to come back to.", takes=Takes.LIVE)
     no_tls: Flag = option(False, "Serve ws:// in place of wss://: passwords and tokens can be read on the way.")
-    tls: Tls | None = option(None, "The certificate for wss://.")
+    tls: Tls | None = option(None, "The certificate for wss://.", takes=Takes.LIVE)
     same_origin: Flag = option(False, "Take pages of this very host and port only.", takes=Takes.LIVE)
     allowed_origins: Strings = option(
         (),
