@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 import os
 import socket
 import ssl
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import nats
@@ -33,6 +35,13 @@ accounts { A { users: [
 ] } }
 """
 SIZES = (0, 10, 126, 5000, 70_000, 900_000)
+
+
+@pytest.fixture(autouse=True)
+def sessions_left_open() -> Iterator[None]:
+    """They are garbage at the end of the test that made them, whose warnings are ignored, and not of a later one."""
+    yield
+    gc.collect()
 
 
 async def exchange(url: str, **options: object) -> None:

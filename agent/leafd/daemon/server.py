@@ -300,6 +300,9 @@ class Server:
         """After a reload: who comes from now on gets TLS, or not, as the configuration of today says."""
         if self.sockets.leaf is not None:
             self.plane.listen(LEAF_LISTENER, 0, t.ConnKind.LEAF, secure=self._hold_leafs())
+        web = self.config.websocket
+        if self.webs is not None and web is not None:
+            self.plane.listen(WEB_LISTENER, 0, t.ConnKind.CLIENT, secure=web.tls is not None, web=True)
         secure = self.compiled.client_terms.secure
         self.plane.listen(CLIENT_LISTENER, 0, t.ConnKind.CLIENT, secure=secure is not None)
 
