@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import gc
 import json
 import os
 import socket
 import ssl
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import nats
 import nats.errors
 import pytest
+from nats.aio.client import Client
 
 from tests import servers
 from tests.certificates import Authority
@@ -37,16 +36,14 @@ accounts { A { users: [
 SIZES = (0, 10, 126, 5000, 70_000, 900_000)
 
 
-@pytest.fixture(autouse=True)
-def sessions_left_open() -> Iterator[None]:
-    """They are garbage at the end of the test that made them, whose warnings are ignored, and not of a later one."""
-    yield
-    gc.collect()
-
-
 async def exchange(url: str, **options: object) -> None:
     """Messages of all sizes come back."""
-    client = await nats.connect(url, allow_reconnect=False, connect_timeout=10, max_reconnect_attempts=1, **options)
+    client = Client()
+    try:
+        await client.connect(url, allow_reconnect=False, connect_timeout=10, max_reconnect_attempts=1, **options)
+    except Exception:
+        await client._transport._client.close()  # nats-py leaves it open
+        raise
     heard = await client.subscribe("x.>")
     for size in SIZES:
         await client.publish("x.y", os.urandom(size // 2) + bytes(size - size // 2))
