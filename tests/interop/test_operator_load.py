@@ -48,6 +48,13 @@ def large(operator: Operator, accounts: list[Account], directory: Path) -> Itera
         yield server
 
 
+def admitted(server: Server, account: Account) -> Peer:
+    """A client of an account, logged in."""
+    peer = Peer(server, account.user("u"))
+    assert [] == peer.lines()
+    return peer
+
+
 def longest_turn_ms(server: Server) -> tuple[float, Any]:
     url = f"http://127.0.0.1:{server.ports['http_port']}/varz"
     with urllib.request.urlopen(url, timeout=10) as answer:
@@ -64,11 +71,9 @@ def test_a_new_jwt_among_many_accounts_holds_nobody(tmp_path: Path) -> None:
         one.imported(before.export("svc.>"), "svc.a", local_subject="theirs.a")
     with large(operator, accounts, tmp_path) as server:
         system = Peer(server, operator.system.user("s"))
-        clients = [Peer(server, accounts[number % ACCOUNTS].user("u")) for number in range(CLIENTS)]
-        assert all(client.lines() == [] for client in clients)
+        clients = [admitted(server, accounts[number % ACCOUNTS]) for number in range(CLIENTS)]
         crowd = accounts[-1]
-        more = [Peer(server, crowd.user("c")) for _ in range(CLIENTS)]
-        assert all(client.lines() == [] for client in more)
+        more = [admitted(server, crowd) for _ in range(CLIENTS)]
         for number in range(3):
             crowd.nats["mappings"] = {f"m{number}": [{"subject": "n"}]}
             crowd.nats["default_permissions"] = {"pub": {"deny": [f"x.{number}"]}}

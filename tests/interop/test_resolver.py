@@ -57,7 +57,7 @@ def push(peer: Peer, account: Account, **outer: Any) -> Any:
 
 def deletion(operator: Operator, *accounts: Account, signer: Key | None = None) -> str:
     key = signer or operator.key
-    body = {"type": "generic", "version": 2, "accounts": [one.public for one in accounts]}
+    body = {"accounts": [one.public for one in accounts]}  # nsc names no type
     return encode({"sub": key.public, "nats": body}, key)
 
 

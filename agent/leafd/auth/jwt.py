@@ -106,7 +106,8 @@ def _claims(struct: type[_Claims], text: bytes) -> _Claims:
         raise JwtError(f"claims: {error}") from None
     if claims.version > VERSION_MAX:
         raise JwtError(f"nats.version is {claims.version}, newer than this build knows ({VERSION_MAX})")
-    if claims.declared != struct.kind:
+    # nsc's requests to delete accounts do not say what they are; nothing else is read as such a request.
+    if claims.declared != struct.kind and (claims.declared or struct.kind != "generic"):
         raise JwtError(f"nats.type is {claims.declared[:20]!r}, where a JWT of type {struct.kind!r} is expected")
     try:
         public_key(claims.sub, *_SUBJECTS.get(struct.kind, _ANY))
