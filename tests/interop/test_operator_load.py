@@ -71,7 +71,8 @@ def test_a_new_jwt_among_many_accounts_holds_nobody(tmp_path: Path) -> None:
         one.imported(before.export("svc.>"), "svc.a", local_subject="theirs.a")
     with large(operator, accounts, tmp_path) as server:
         system = Peer(server, operator.system.user("s"))
-        clients = [admitted(server, accounts[number % ACCOUNTS]) for number in range(CLIENTS)]
+        clients = [Peer(server, accounts[number % ACCOUNTS].user("u")) for number in range(CLIENTS)]
+        assert [] == [line for client in clients for line in client.lines()]
         crowd = accounts[-1]
         more = [admitted(server, crowd) for _ in range(CLIENTS)]
         for number in range(3):

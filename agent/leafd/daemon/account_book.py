@@ -24,7 +24,7 @@ import trio
 
 from leafd.accounts.activations import activation
 from leafd.accounts.claims import ClaimedAccounts, unknown
-from leafd.accounts.graph import common, compare
+from leafd.accounts.graph import Account, common, compare
 from leafd.auth.jwt import JwtError
 from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
 from leafd.auth.operators import read_account, read_deletion
@@ -34,6 +34,7 @@ from leafd.daemon.compiled import SECOND
 from leafd.daemon.operator import Operated
 from leafd.daemon.takeover import Plan, take_over
 from leafd.quoting import printable
+from leafd.turns import Pause
 
 if TYPE_CHECKING:
     from leafd.daemon.server import Server
@@ -45,6 +46,8 @@ MISSING_S: Final = 1.0
 """How long an account that was not found is not looked for again."""
 LIGHT_MAX: Final = 500
 """Accounts that are less work than this are taken in at once, others by the path of a reload: well below a turn."""
+BATCH_MAX: Final = 64
+"""Accounts that the resolver is asked for at a time."""
 EXPORTERS_MAX: Final = 256
 """Accounts that one look-up may bring along, because they are imported of."""
 AGAIN_S: Final = 5.0
@@ -62,6 +65,8 @@ class AccountBook:
         self._worker = trio.CapacityLimiter(1)
         self._looking: dict[str, trio.Event] = {}
         self._asking = 0
+        self._batch: dict[str, trio.Event] = {}
+        self._resolving = False
         self._missing: OrderedDict[str, float] = OrderedDict()
         self._ends: list[tuple[int, str]] = []
         self.ask_others: Callable[[str], Awaitable[str]] | None = None
@@ -192,38 +197,92 @@ class AccountBook:
 
     async def _look_up(self, name: str) -> bool:
         known = self.accounts.trusted.get(name)
-        found = await self._found(name)
+        await self._resolve(name)
+        now = self.accounts.trusted.get(name)
+        if now is not None and (known is None or now.token != known.token):
+            return True
+        found = await self._of_others(name)
         if found is None or (known is not None and found.token == known.token):
             return False
-        wanted, more = [found], list(unknown([found], self.accounts.trusted))
-        while more and len(wanted) <= EXPORTERS_MAX:
-            one = await self._found(more.pop())
-            if one is not None:
-                wanted.append(one)
-                names = {one.claims.sub for one in wanted} | set(more)
-                more += [name for name in unknown([one], self.accounts.trusted) if name not in names]
         async with self._server.changing:
-            if known is None and self.accounts.weight(wanted) <= LIGHT_MAX:
-                await self._put(wanted)
-            else:
-                await self._replace(wanted)
+            await self._take_in([found])
         return True
 
-    async def _found(self, name: str) -> TrustedAccount | None:
+    async def _resolve(self, name: str) -> None:
+        """Has the resolver asked for an account. Whoever comes first asks for all that are waited for by then: many
+        logins after a start cost one change of threads together, not several each."""
+        done = self._batch.setdefault(name, trio.Event())
+        if self._resolving:
+            await done.wait()
+            return
+        self._resolving = True
         try:
-            found = await self.aside(partial(self._resolved, name))
-        except ResolverError as error:
-            self._server.log.warning(f"Account {name} was not found: {error}")
-            found = None
-        if found is None and self.ask_others is not None and self._asking < LOOKUPS_MAX:
-            self._asking += 1
+            while self._batch:
+                most = 1 if self._configured.type == "url" else BATCH_MAX
+                names = list(self._batch)[:most]
+                events = [self._batch.pop(one) for one in names]
+                try:
+                    with self._server.guard.around("looking up accounts"):
+                        await self._resolve_all(names)
+                finally:
+                    for event in events:
+                        event.set()
+        finally:
+            self._resolving = False
+
+    async def _resolve_all(self, names: list[str]) -> None:
+        found, faults = await self.aside(partial(self._resolved_all, names))
+        for fault in faults:
+            self._server.log.warning(printable(fault, 500))
+        if found:
+            async with self._server.changing:
+                await self._take_in(found)
+
+    def _resolved_all(self, names: list[str]) -> tuple[list[TrustedAccount], list[str]]:
+        """These accounts and those that they import of, as far as they are known to the resolver, and what went wrong.
+        Blocks."""
+        found: dict[str, TrustedAccount] = {}
+        faults: list[str] = []
+        wanted, most = list(names), len(names) + EXPORTERS_MAX
+        seen = set(names)
+        while wanted and len(found) < most:
+            name = wanted.pop()
             try:
-                token = await self.ask_others(name) if self.resolver.keeps else ""
-            finally:
-                self._asking -= 1
-            if token:
-                found = await self.aside(partial(self._kept, name, token))
-        return found
+                one = self._resolved(name)
+            except ResolverError as error:
+                faults.append(f"Account {name} was not found: {error}")
+                continue
+            if one is not None:
+                found[name] = one
+                more = [exporter for exporter in unknown([one], self.accounts.trusted) if exporter not in seen]
+                seen.update(more)
+                wanted += more
+        return list(found.values()), faults
+
+    async def _of_others(self, name: str) -> TrustedAccount | None:
+        """An account that another server of the system account has."""
+        if self.ask_others is None or not self.resolver.keeps or self._asking >= LOOKUPS_MAX:
+            return None
+        self._asking += 1
+        try:
+            token = await self.ask_others(name)
+        finally:
+            self._asking -= 1
+        return await self.aside(partial(self._kept, name, token)) if token else None
+
+    async def _take_in(self, found: Iterable[TrustedAccount]) -> None:
+        """Accounts that were looked up; for those who hold `changing`."""
+        light, heavy = [], []
+        for one in found:
+            known = self.accounts.trusted.get(one.claims.sub)
+            if known is None and self.accounts.weight([one]) <= LIGHT_MAX:
+                light.append(one)
+            elif known is None or known.token != one.token:
+                heavy.append(one)
+        if light:
+            await self._put(light)
+        if heavy:
+            await self._replace(heavy)
 
     def _kept(self, name: str, token: str) -> TrustedAccount | None:
         found = self._checked(name, token)
@@ -231,15 +290,18 @@ class AccountBook:
             self.resolver.save(name, found.token, found.claims.iat)
         return found
 
-    async def _put(self, found: Iterable[TrustedAccount]) -> None:
+    async def _put(self, found: list[TrustedAccount]) -> None:
         """Accounts that were not known: nobody loses anything by them."""
-        trusted = [one for one in found if one.claims.sub not in self.accounts.trusted]
-        await self.aside(partial(self._watch, trusted))
-        changed = self.accounts.put(trusted)
-        for one in trusted:
+        await self.aside(partial(self._watch, found))
+        pause = Pause()
+        changed: dict[str, Account] = {}
+        for one in found:
+            await pause()
+            changed |= {account.name: account for account in self.accounts.put([one])}
+        for one in found:
             for note in self.accounts.notes.get(one.claims.sub, ()):
                 self._server.log.warning(printable(f"account {one.claims.sub}: {note}", 500))
-        await self._server.tenants.make_known(changed)
+        await self._server.tenants.make_known(tuple(changed.values()))
         for callback in self._server.on_reload:
             await callback()
 
