@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from tests.bench.process import Process, api
+from tests.bench.process import Process, api, running
 from tests.bench.rows import (
     ALWAYS,
     DEFAULT,
@@ -45,13 +47,13 @@ Opened = Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[]
 class NatsBench:
     """`nats bench` against one server."""
 
-    def __init__(self, program: str, process: Process) -> None:
+    def __init__(self, program: str, process: Process, *, web: bool = False) -> None:
         self._program = program
         self._process = process
+        self._url = f"ws://127.0.0.1:{process.server.ports['web_port']}" if web else f"nats://127.0.0.1:{process.port}"
 
     def words(self, *words: object) -> list[str]:
-        server = f"nats://127.0.0.1:{self._process.port}"
-        return [self._program, "--server", server, "bench", *(str(word) for word in words), "--no-progress"]
+        return [self._program, "--server", self._url, "bench", *(str(word) for word in words), "--no-progress"]
 
     def run(self, messages: int, *words: object) -> Figures:
         """One benchmark to its end: rate and latency as it says, and the server's processor time for it."""
@@ -103,6 +105,26 @@ def fresh(program: str, messages: int, measure: Callable[[NatsBench, int], Figur
     return opened
 
 
+def web_publish(program: str, messages: int) -> Opened:
+    """Over WebSocket, to nobody."""
+    text = 'server_name: bench\nlisten: "127.0.0.1:{port}"\nwebsocket { port: {web_port}, no_tls: true }\n'
+
+    @contextlib.contextmanager
+    def opened(variant: Variant, quick: bool) -> Iterator[Callable[[], Figures]]:
+        count, number = messages // 10 if quick else messages, 0
+        with tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory:
+
+            def once() -> Figures:
+                nonlocal number
+                number += 1
+                with running(variant.kind, text, Path(directory) / str(number)) as process:
+                    return NatsBench(program, process, web=True).run(count, "pub", SUBJECT, "--size", SIZE)
+
+            yield once
+
+    return opened
+
+
 def publish(program: str, clients: int, in_flight: int, messages: int, messages_always: int) -> Opened:
     def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
         count = messages_always if variant.sync_always else messages
@@ -147,6 +169,14 @@ def cli_rows(program: str) -> tuple[Row, ...]:
     in_flight = "JetStream publish, 1 client, 500 in flight"
     return (
         row("core", "core publish to one subscriber", DEFAULT, fresh(program, 2_000_000, core), *core_goals),
+        row(
+            "websocket",
+            "core publish over WebSocket",
+            DEFAULT,
+            web_publish(program, 2_000_000),
+            Goal("cpu_us", "us CPU/msg", 0.5, at_most=True),
+            Goal("rate", "msgs/s", 1.3),
+        ),
         row(
             "request",
             "request and reply, median latency",
