@@ -45,10 +45,10 @@ typedef struct tls_settings {
 #define TLS_VERIFY 2 /* the peer has to show a certificate that we trust */
 
 typedef struct import_row {
-    uint32_t account;  /* the exporter */
-    uint32_t kind;     /* IMPORT_* */
-    uint32_t response; /* services: RESPONSE_* */
-    uint32_t flags;    /* IMPORT_TRACED: traces go on behind it */
+    uint32_t account;     /* the exporter */
+    uint32_t kind;        /* IMPORT_* */
+    uint32_t response;    /* services: RESPONSE_* */
+    uint32_t flags;       /* IMPORT_TRACED: traces go on behind it */
     int64_t threshold_ns; /* services: no answer for so long ends the way back; 0 = default */
 } import_row_t;
 

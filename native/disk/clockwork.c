@@ -1,5 +1,6 @@
 /* clockwork.c: see clockwork.h. Pure but for clockwork_boot: moments and records in, ages out. */
 #include "disk/clockwork.h"
+#include "base/hex.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -54,10 +55,6 @@ int64_t clockwork_advance(clockwork_t *clock, moment_t now) {
     return step;
 }
 
-static int hex(uint8_t c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 void clockwork_boot(uint8_t out[BOOT_ID_SIZE]) {
     uint8_t text[64];
     memset(out, 0, BOOT_ID_SIZE);
@@ -68,7 +65,7 @@ void clockwork_boot(uint8_t out[BOOT_ID_SIZE]) {
     }
     uint32_t digits = 0;
     for (ssize_t i = 0; i < size && digits < 2 * BOOT_ID_SIZE; i++) {
-        int digit = hex(text[i]);
+        int digit = hex_digit(text[i]);
         if (digit >= 0) {
             out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | digit);
             digits++;

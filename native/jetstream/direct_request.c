@@ -2,6 +2,7 @@
 #include "jetstream/direct_request.h"
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "jetstream/direct_request.h"
 #include "text/json.h"
 #include "text/time_text.h"
@@ -9,9 +10,7 @@
 static uint32_t json_hex4(const uint8_t *at) {
     uint32_t value = 0;
     for (uint32_t i = 0; i < 4; i++) {
-        uint8_t c = at[i];
-        uint32_t digit = c <= '9' ? (uint32_t)(c - '0') : (uint32_t)((c | 0x20) - 'a' + 10);
-        value = value * 16 + (digit & 15);
+        value = value * 16 + ((uint32_t)hex_digit(at[i]) & 15);
     }
     return value;
 }

@@ -1,5 +1,6 @@
 /* json.c: see json.h. */
 #include "text/json.h"
+#include "base/hex.h"
 #include "text/decimal.h"
 
 #include <stdio.h>
@@ -60,10 +61,6 @@ static void reader_skip_white(reader_t *reader) {
     }
 }
 
-static bool is_hex(uint8_t c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 static bool read_escape(reader_t *reader) {
     const uint8_t *start = reader->at++;
     if (reader->at >= reader->end) return fail_at_end(reader);
@@ -71,7 +68,7 @@ static bool read_escape(reader_t *reader) {
     if (*reader->at == 'u') {
         for (reader->at++; size < 6; size++, reader->at++) {
             if (reader->at >= reader->end) return fail_at_end(reader);
-            if (!is_hex(*reader->at)) break;
+            if (hex_digit(*reader->at) < 0) break;
         }
         if (size == 6) return true;
         size = reader->end - start < 6 ? (int)(reader->end - start) : 6;

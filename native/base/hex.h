@@ -1,0 +1,12 @@
+/* hex.h: a hexadecimal digit as a number. */
+#ifndef LEAFD_BASE_HEX_H
+#define LEAFD_BASE_HEX_H
+
+#include <stdint.h>
+
+/* Of either case; -1: it is none. */
+static inline int hex_digit(uint8_t c) {
+    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+}
+
+#endif
