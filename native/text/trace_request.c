@@ -28,13 +28,6 @@ bool trace_request_likely(bytes_t header, bool outside) {
     return memmem(header.at, header.size, own, sizeof(own) - 1) != NULL || (outside && has_parent(header));
 }
 
-<<<<<<< HEAD
-static int parent_hex_digit(uint8_t c) {
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
-
-=======
->>>>>>> 2065f03 (Base: hex.h, one reading of a hexadecimal digit in place of four)
 /* version-trace-parent-flags: the last bit of the flags. As the reference reads them: as a signed number. */
 static bool is_sampled(bytes_t value) {
     uint32_t dashes = 0;
@@ -44,11 +37,7 @@ static bool is_sampled(bytes_t value) {
     if (dashes != 3 || value.size < 3 || value.at[value.size - 3] != '-') {
         return false;
     }
-<<<<<<< HEAD
-    int high = parent_hex_digit(value.at[value.size - 2]), low = parent_hex_digit(value.at[value.size - 1]);
-=======
     int high = hex_digit(value.at[value.size - 2]), low = hex_digit(value.at[value.size - 1]);
->>>>>>> 2065f03 (Base: hex.h, one reading of a hexadecimal digit in place of four)
     return high >= 0 && high < 8 && low >= 0 && (low & 1) != 0;
 }
 
