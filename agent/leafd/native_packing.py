@@ -26,10 +26,19 @@ NO_STRINGS: Final[Strings] = {}
 # ---- keys
 
 
+class StoreKeys:
+    """plane_keys_t: what the store is encrypted with. Says nothing of the keys when it is printed."""
+
+    __slots__ = ("cipher", "key", "previous")
+
+    def __init__(self, key: bytes, cipher: int, previous: bytes = b"") -> None:
+        self.key, self.cipher, self.previous = key, cipher, previous
+
+
 class PackedKeys:
     """plane_keys_t and what it points to, until it is cleansed."""
 
-    def __init__(self, keys: t.StoreKeys) -> None:
+    def __init__(self, keys: StoreKeys) -> None:
         self._held = [ffi.new("uint8_t[]", text) for text in (keys.key, keys.previous)]
         key, previous = self._held
         self.cell = ffi.new("plane_keys_t *", (key, previous, len(keys.key), len(keys.previous), keys.cipher))

@@ -26,6 +26,7 @@ from leafd.native_commands import Commands, Completion
 from leafd.native_packing import (
     NO_STRINGS,
     PackedKeys,
+    StoreKeys,
     Strings,
     body_of,
     how_many,
@@ -69,7 +70,7 @@ class Plane(Commands):
         directory: Path | None,
         memory_directory: Path | None,
         guard: Guard | None = None,
-        keys: t.StoreKeys | None = None,
+        keys: StoreKeys | None = None,
     ) -> Plane:
         """Opens the store and makes the rings. Raises PlaneError with a text for the operator."""
         if lib.plane_abi() != PLANE_ABI:

@@ -84,15 +84,6 @@ class Limits:
     trace: int = 0
 
 
-class StoreKeys:
-    """plane_keys_t: what the store is encrypted with. Says nothing of the keys when it is printed."""
-
-    __slots__ = ("cipher", "key", "previous")
-
-    def __init__(self, key: bytes, cipher: int, previous: bytes = b"") -> None:
-        self.key, self.cipher, self.previous = key, cipher, previous
-
-
 @dataclass(frozen=True, slots=True)
 class Secure:
     """secure_t: how a connection gets TLS. context: its number."""

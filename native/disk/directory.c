@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,4 +51,31 @@ int directory_make(const char *path) {
 void directory_sync(const char *path) {
     sync_names(path);
     sync_parent(path);
+}
+
+int directory_lock(const char *path, char holder[32]) {
+    char name[PATH_MAX_SIZE];
+    int length = snprintf(name, sizeof name, "%s/lock", path);
+    holder[0] = 0;
+    errno = ENAMETOOLONG;
+    int fd = length > 0 && (size_t)length < sizeof name ? open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd < 0) {
+        return -1;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        ssize_t size = pread(fd, holder, 31, 0);
+        holder[size > 0 ? size : 0] = 0;
+        if (holder[0] == 0) {
+            memcpy(holder, "(unknown)", sizeof "(unknown)");
+        }
+        close(fd);
+        return -1;
+    }
+    char text[32];
+    int size = snprintf(text, sizeof text, "%ld", (long)getpid());
+    /* Without the number the lock holds all the same. */
+    if (ftruncate(fd, 0) == 0) {
+        (void)!pwrite(fd, text, (size_t)size, 0);
+    }
+    return fd;
 }

@@ -47,9 +47,8 @@ static bytes_t key_again(unsealed_t *unsealed, bytes_t lmdb, uint32_t numbers, b
     return bytes_of(at, numbers + text.size);
 }
 
-bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t lmdb,
-                   bytes_t sealed, bytes_t *key) {
-    bytes_t value = unsealed_value(unsealed, sealer, side, (uint8_t)db, lmdb, sealed);
+/* Takes the text off a value that was opened. */
+static bytes_t without_text(unsealed_t *unsealed, store_db_t db, bytes_t lmdb, bytes_t value, bytes_t *key) {
     if (value.size == 0 || !has_text(db, lmdb)) {
         return value;
     }
@@ -66,4 +65,28 @@ bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t s
         *key = whole;
     }
     return bytes_after(value, TEXT_SIZE + size);
+}
+
+bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t lmdb,
+                   bytes_t sealed, bytes_t *key) {
+    bytes_t value = unsealed_value(unsealed, sealer, side, (uint8_t)db, lmdb, sealed);
+    return without_text(unsealed, db, lmdb, value, key);
+}
+
+bytes_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_t db, bytes_t lmdb, bytes_t sealed,
+                         bytes_t *key) {
+    *key = lmdb;
+    if (unsealed_by(unsealed, sealer, SEALER_KEEPER, (uint8_t)db, lmdb, sealed).size > 0) {
+        return BYTES_NONE;
+    }
+    if (sealer->older != NULL) {
+        bytes_t value = unsealed_by(unsealed, sealer->older, SEALER_KEEPER, (uint8_t)db, lmdb, sealed);
+        return without_text(unsealed, db, lmdb, value, key);
+    }
+    uint8_t *copy = sealer->older_plain && value_sound(lmdb, sealed) ? unsealed_room(unsealed, sealed.size) : NULL;
+    if (copy == NULL) {
+        return BYTES_NONE; /* damaged: whoever reads it is told */
+    }
+    memcpy(copy, sealed.at, sealed.size);
+    return bytes_of(copy, sealed.size);
 }

@@ -28,5 +28,9 @@ void entry_seal(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes
 /* The store's value, and its key unless NULL, from what LMDB has. What does not open: an empty value, LMDB's key. */
 bytes_t entry_open(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t lmdb,
                    bytes_t sealed, bytes_t *key);
+/* Was it sealed before a change of key? Then the store's key and value as entry_open gives them; else an empty value.
+ */
+bytes_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_t db, bytes_t lmdb, bytes_t sealed,
+                         bytes_t *key);
 
 #endif

@@ -278,6 +278,54 @@ status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found) 
     return env_translate(code);
 }
 
+/* Seals one entry anew when it has to be. LMDB's bytes are not to be used any more afterwards. */
+static status_t reseal_one(env_t *env, store_db_t db, bytes_t lmdb, bytes_t sealed) {
+    bytes_t key = BYTES_NONE;
+    unsealed_forget(&env->written_value);
+    bytes_t value = entry_open_older(&env->written_value, env->sealer, db, lmdb, sealed, &key);
+    if (value.size == 0) {
+        return STATUS_OK;
+    }
+    store_key_t room;
+    bytes_t now = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
+    if (!bytes_equal(now, lmdb)) {
+        MDB_val k = val_of(lmdb);
+        int code = mdb_del(env->write, env->dbs[index_in(env, &env->write_slots, db, lmdb)], &k, NULL);
+        if (code != 0) {
+            return env_translate(code);
+        }
+    }
+    return env_write_put(env, db, key, value);
+}
+
+status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_t limit) {
+    if (index >= DB_COUNT + env->opened) {
+        return STATUS_NOT_FOUND;
+    }
+    store_db_t db = index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
+    for (uint32_t done = 0; done < limit; done++) {
+        MDB_cursor *cursor = NULL;
+        status_t status = writer(env, index, &cursor);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        MDB_val k = val_of(key_bytes(from));
+        MDB_val v;
+        int code = mdb_cursor_get(cursor, &k, &v, from->size > 0 ? MDB_SET_RANGE : MDB_FIRST);
+        if (code != 0 || k.mv_size > KEY_MAX) {
+            return code == MDB_NOTFOUND || code == 0 ? STATUS_OK : env_translate(code);
+        }
+        from->size = (uint32_t)k.mv_size;
+        memcpy(from->at, k.mv_data, k.mv_size);
+        status = reseal_one(env, db, key_bytes(from), bytes_from(v));
+        if (status != STATUS_OK) {
+            return status;
+        }
+        from->at[from->size++] = 0; /* the least key behind it */
+    }
+    return STATUS_AGAIN;
+}
+
 /* LMDB frees a write transaction's cursors itself only in part; they are closed before its end, as its manual asks. */
 static void close_writers(env_t *env) {
     for (uint32_t index = 0; index < DB_COUNT + env->opened; index++) {

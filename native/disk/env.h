@@ -69,6 +69,10 @@ LEAF_MUST_USE status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t
 LEAF_MUST_USE status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first key at or after key; valid until the next write. */
 LEAF_MUST_USE status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found);
+/* A change of key: seals with the sealer of now what is still sealed with the older one, or not at all, among at most
+ * `limit` entries of a database from *from on (empty: from the first). STATUS_AGAIN: there are more, from *from on;
+ * STATUS_NOT_FOUND: there is no such database. Databases are counted: those of keys.h, then those of streams. */
+LEAF_MUST_USE status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_t limit);
 LEAF_MUST_USE status_t env_write_commit(env_t *env);
 void env_write_abort(env_t *env);
 void env_usage(env_t *env, env_usage_t *usage);

@@ -5,6 +5,7 @@
  * that is done.
  */
 #include "disk/keeper.h"
+#include "disk/sealing.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -18,6 +19,7 @@
 #include "disk/space.h"
 #include "disk/waiting.h"
 
+#define SEAL_MS 5 /* between two slices of a change of key */
 #define DELETE_STEP 50000
 /* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
 #define RETRY_MS_MAX 1000
@@ -353,6 +355,21 @@ static int next_look(keeper_t *keeper) {
     return (int)(left / 1000000) + 1;
 }
 
+/* Goes on with a change of key between two transactions. The plane renews its snapshot, or LMDB keeps every page that
+ * was changed. false: there is nothing more to do for now. */
+static bool keeper_seals_anew(keeper_t *keeper) {
+    if (keeper->sealing == NULL || keeper->writing) {
+        return false;
+    }
+    status_t status = sealing_step(keeper->sealing, keeper->env);
+    if (status == STATUS_OK) {
+        keeper->sealing = NULL;
+    }
+    atomic_fetch_add_explicit(&keeper->pieces, 1, memory_order_release);
+    keeper_wake_plane(keeper);
+    return status == STATUS_AGAIN;
+}
+
 static void *keeper_main(void *context) {
     (void)pthread_setname_np(pthread_self(), "leafd-keeper");
     keeper_t *keeper = context;
@@ -373,7 +390,7 @@ static void *keeper_main(void *context) {
             retry_ms = keeper_longer(retry_ms);
         } else {
             retry_ms = RETRY_MS;
-            thread_sleep(keeper->keeper_fd, look_ms);
+            thread_sleep(keeper->keeper_fd, keeper_seals_anew(keeper) ? SEAL_MS : look_ms);
         }
     }
     fall_back(keeper);

@@ -70,11 +70,12 @@ typedef struct keeper {
     uint64_t committed_number;
     uint32_t committed_chain;
     bool writing;
-    bool scarce;      /* the last try found no room: the next checkpoint is a drain */
-    uint32_t piece;   /* of that */
-    uint64_t removed; /* likewise: its removals before this position are in LMDB */
-    uint64_t put;     /* likewise: its puts */
-    blocks_t blocks;  /* of LMDB's file */
+    struct sealing *sealing; /* a change of key to go on with, NULL: none */
+    bool scarce;             /* the last try found no room: the next checkpoint is a drain */
+    uint32_t piece;          /* of that */
+    uint64_t removed;        /* likewise: its removals before this position are in LMDB */
+    uint64_t put;            /* likewise: its puts */
+    blocks_t blocks;         /* of LMDB's file */
     int64_t looked_at;
     int64_t gave_back_at;
     pthread_t journal_thread;

@@ -31,13 +31,22 @@ uint8_t *unsealed_room(unsealed_t *unsealed, size_t size) {
     return at;
 }
 
-bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
-                       bytes_t value) {
+bytes_t unsealed_by(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
+                    bytes_t value) {
     uint8_t *to = value.size >= sealer->overhead ? unsealed_room(unsealed, value.size) : NULL;
     if (to == NULL || !sealer->open(sealer->context, side, place, key, value, to)) {
         return BYTES_NONE;
     }
     return bytes_of(to, value.size - sealer->overhead);
+}
+
+bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
+                       bytes_t value) {
+    bytes_t plain = unsealed_by(unsealed, sealer, side, place, key, value);
+    if (plain.size == 0 && sealer->older != NULL) {
+        plain = unsealed_by(unsealed, sealer->older, side, place, key, value);
+    }
+    return plain.size == 0 && sealer->older_plain ? value : plain;
 }
 
 void unsealed_forget(unsealed_t *unsealed) {

@@ -51,6 +51,9 @@ typedef struct sealer {
     /* What stands for a text where it cannot be sealed because it is looked for: a keyed hash of it. */
     void (*hide)(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t text,
                  uint8_t hidden[SEALER_HIDDEN_SIZE]);
+    /* While a change of key goes on: what does not open may be sealed with this, or not at all. */
+    const struct sealer *older;
+    bool older_plain;
 } sealer_t;
 
 static inline uint32_t sealer_overhead(const sealer_t *sealer) {
@@ -67,6 +70,10 @@ typedef struct unsealed {
 /* Room for size bytes; NULL: no memory. */
 uint8_t *unsealed_room(unsealed_t *unsealed, size_t size);
 /* The value in plain. Empty where it does not open, or where there is no memory for it. */
+bytes_t unsealed_by(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
+                    bytes_t value);
+/* The same, by what is older where this does not open it. What was not sealed at all comes out as it is: its checksum
+ * says whether it was. */
 bytes_t unsealed_value(unsealed_t *unsealed, const sealer_t *sealer, sealer_side_t side, uint8_t place, bytes_t key,
                        bytes_t value);
 void unsealed_forget(unsealed_t *unsealed);

@@ -1,13 +1,16 @@
 /* sealing.c: see sealing.h.
  *
- * Record META "key": crc 4, version 1, cipher 1, check 16 (cipher_check). The keys themselves are nowhere on the disk:
- * they follow from what the operator gave and the store's id, which the journal's first block has, too.
+ * Record META "key": crc 4, version 1, state 1, cipher 1, older cipher 1 (0: none), check 16, older check 16
+ * (cipher_check). The keys themselves are nowhere on the disk: they follow from what the operator gave and the store's
+ * id, which the journal's first block has, too.
  */
 #include "disk/sealing.h"
 
 #include <stdio.h>
 
 #define RECORD_VERSION 1
+#define SLICE 512 /* entries sealed anew in one transaction while others wait */
+#define SLICE_AT_START 4096
 
 static bytes_t record_name(void) {
     return BYTES_LITERAL(SEALING_RECORD);
@@ -20,46 +23,148 @@ static status_t refuse(char *why, size_t why_size, status_t status, const char *
 
 static void take_effect(sealing_t *sealing, env_t *env) {
     if (sealing->cipher != NULL) {
-        sealing->sealer = cipher_sealer(sealing->cipher);
+        sealing->both = *cipher_sealer(sealing->cipher);
+        if (sealing->state != SEALING_DONE) {
+            sealing->both.older = sealing->older != NULL ? cipher_sealer(sealing->older) : NULL;
+            sealing->both.older_plain = sealing->older == NULL;
+        }
+        sealing->sealer = &sealing->both;
     }
     env_seal(env, sealing->sealer);
 }
 
-static status_t put_record(const sealing_t *sealing, env_t *env, uint32_t kind) {
-    uint8_t value[SEALING_RECORD_SIZE];
-    value[VALUE_CRC_SIZE] = RECORD_VERSION;
-    value[VALUE_CRC_SIZE + 1] = (uint8_t)kind;
-    cipher_check(sealing->cipher, value + VALUE_CRC_SIZE + 2);
+static status_t put_record(const sealing_t *sealing, env_t *env, sealing_state_t state) {
+    uint8_t value[SEALING_RECORD_SIZE] = {0};
+    uint8_t *at = value + VALUE_CRC_SIZE;
+    at[0] = RECORD_VERSION;
+    at[1] = (uint8_t)state;
+    at[2] = (uint8_t)sealing->kind;
+    cipher_check(sealing->cipher, at + 4);
+    if (state != SEALING_DONE && sealing->older != NULL) {
+        at[3] = (uint8_t)sealing->older_kind;
+        cipher_check(sealing->older, at + 4 + SEALER_HIDDEN_SIZE);
+    }
     value_seal(record_name(), value, sizeof value);
     return env_write_put(env, DB_META, record_name(), bytes_of(value, sizeof value));
 }
 
-static status_t make_cipher(sealing_t *sealing, uint32_t kind, const uint8_t *id, char *why, size_t why_size) {
+static status_t make_cipher(uint32_t kind, const uint8_t *key, uint32_t size, const uint8_t *id, cipher_t **cipher,
+                            char *why, size_t why_size) {
     char text[160] = "";
-    bytes_t key = bytes_of(sealing->keys->key, sealing->keys->key_size);
-    status_t status = cipher_open(kind, key, id, &sealing->cipher, text, sizeof text);
+    status_t status = cipher_open(kind, bytes_of(key, size), id, cipher, text, sizeof text);
     if (status != STATUS_OK) {
         snprintf(why, why_size, "cannot be encrypted: %s", text);
     }
     return status;
 }
 
+static status_t make_newer(sealing_t *sealing, uint32_t kind, const uint8_t *id, char *why, size_t why_size) {
+    const plane_keys_t *keys = sealing->keys;
+    cipher_close(sealing->cipher);
+    sealing->kind = kind;
+    return make_cipher(kind, keys->key, keys->key_size, id, &sealing->cipher, why, why_size);
+}
+
+/* The one of both keys that this check was made with, as *cipher; NULL: neither. */
+static status_t find_cipher(const plane_keys_t *keys, uint32_t kind, const uint8_t *check, const uint8_t *id,
+                            cipher_t **cipher, char *why, size_t why_size) {
+    const uint8_t *at[] = {keys->key, keys->previous};
+    uint32_t sizes[] = {keys->key_size, keys->previous_size};
+    uint8_t is[SEALER_HIDDEN_SIZE];
+    status_t status = STATUS_OK;
+    *cipher = NULL;
+    for (unsigned i = 0; status == STATUS_OK && i < 2; i++) {
+        if (sizes[i] == 0) {
+            continue;
+        }
+        status = make_cipher(kind, at[i], sizes[i], id, cipher, why, why_size);
+        if (status == STATUS_OK) {
+            cipher_check(*cipher, is);
+            if (memcmp(is, check, sizeof is) == 0) {
+                return STATUS_OK;
+            }
+            cipher_close(*cipher);
+            *cipher = NULL;
+        }
+    }
+    return status;
+}
+
+static bool is_key(const cipher_t *cipher, const uint8_t *check) {
+    uint8_t is[SEALER_HIDDEN_SIZE];
+    cipher_check(cipher, is);
+    return memcmp(is, check, sizeof is) == 0;
+}
+
 status_t sealing_begin(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], char *why, size_t why_size) {
     status_t status = STATUS_OK;
     if (sealing->keys != NULL) {
-        status = make_cipher(sealing, sealing->keys->cipher, id, why, why_size);
+        status = make_newer(sealing, sealing->keys->cipher, id, why, why_size);
         if (status == STATUS_OK) {
-            status = put_record(sealing, env, sealing->keys->cipher);
+            status = put_record(sealing, env, SEALING_DONE);
         }
     }
     take_effect(sealing, env);
     return status;
 }
 
-/* The key is the one that the record speaks of? */
-static status_t compare(sealing_t *sealing, env_t *env, const uint8_t *id, char *why, size_t why_size) {
+static const char other_key[] =
+    "is encrypted with another key than the one given, and was not touched; give its own key, "
+    "as prev_key where it is to be changed, or another store_dir";
+
+/* All is sealed with one key: the one that was given, or the one before it. */
+static status_t resume_whole(sealing_t *sealing, env_t *env, const uint8_t *record, const uint8_t *id, char *why,
+                             size_t why_size) {
+    const plane_keys_t *keys = sealing->keys;
+    cipher_t *found = NULL;
+    status_t status = find_cipher(keys, record[2], record + 4, id, &found, why, why_size);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (found == NULL) {
+        return refuse(why, why_size, STATUS_INVALID, other_key);
+    }
+    status = make_newer(sealing, keys->cipher, id, why, why_size);
+    if (status == STATUS_OK && record[2] == sealing->kind && is_key(sealing->cipher, record + 4)) {
+        cipher_close(found);
+        take_effect(sealing, env);
+        return STATUS_OK;
+    }
+    sealing->older = found;
+    sealing->older_kind = record[2];
+    sealing->change = true;
+    sealing->sealer = cipher_sealer(found); /* until sealing_change */
+    env_seal(env, sealing->sealer);
+    return status;
+}
+
+/* A change of key was not at its end. */
+static status_t resume_change(sealing_t *sealing, env_t *env, const uint8_t *record, const uint8_t *id, char *why,
+                              size_t why_size) {
+    status_t status = make_newer(sealing, record[2], id, why, why_size);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!is_key(sealing->cipher, record + 4)) {
+        return refuse(why, why_size, STATUS_INVALID, other_key);
+    }
+    if (record[3] != 0) {
+        const uint8_t *check = record + 4 + SEALER_HIDDEN_SIZE;
+        status = find_cipher(sealing->keys, record[3], check, id, &sealing->older, why, why_size);
+        sealing->older_kind = record[3];
+        if (status == STATUS_OK && sealing->older == NULL) {
+            return refuse(why, why_size, STATUS_INVALID,
+                          "was stopped in the middle of a change of key; give the key before it as prev_key as well");
+        }
+    }
+    sealing->state = record[1] == SEALING_TEXTS ? SEALING_TEXTS : SEALING_VALUES;
+    take_effect(sealing, env);
+    return status;
+}
+
+static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id, char *why, size_t why_size) {
     bytes_t value = BYTES_NONE;
-    uint8_t is[SEALER_HIDDEN_SIZE];
+    uint8_t record[SEALING_RECORD_SIZE - VALUE_CRC_SIZE];
     status_t status = env_write_get(env, DB_META, record_name(), &value);
     if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
         return refuse(why, why_size, status, "cannot be read");
@@ -67,41 +172,112 @@ static status_t compare(sealing_t *sealing, env_t *env, const uint8_t *id, char 
     if (status == STATUS_NOT_FOUND || value.size != SEALING_RECORD_SIZE || !value_sound(record_name(), value)) {
         return refuse(why, why_size, STATUS_CORRUPT, "is encrypted, and the record that tells its key is damaged");
     }
-    if (value.at[VALUE_CRC_SIZE] != RECORD_VERSION) {
+    memcpy(record, value.at + VALUE_CRC_SIZE, sizeof record);
+    if (record[0] != RECORD_VERSION) {
         return refuse(why, why_size, STATUS_VERSION,
                       "was encrypted by a newer leafd; run that version or give another store_dir");
     }
-    status = make_cipher(sealing, value.at[VALUE_CRC_SIZE + 1], id, why, why_size);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    cipher_check(sealing->cipher, is);
-    return memcmp(is, value.at + VALUE_CRC_SIZE + 2, sizeof is) == 0
-               ? STATUS_OK
-               : refuse(why, why_size, STATUS_INVALID,
-                        "is encrypted with another key than the one given, and was not touched; give its own key or "
-                        "another store_dir");
+    return record[1] == SEALING_DONE ? resume_whole(sealing, env, record, id, why, why_size)
+                                     : resume_change(sealing, env, record, id, why, why_size);
 }
 
 status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed, char *why,
                         size_t why_size) {
-    bool wanted = sealing->keys != NULL || sealing->sealer != NULL;
-    if (sealed && !wanted) {
-        return refuse(why, why_size, STATUS_INVALID,
-                      "is encrypted; give its key (key in the jetstream block) or another store_dir");
-    }
-    if (!sealed && wanted) {
-        return refuse(why, why_size, STATUS_INVALID,
-                      "is not encrypted, but a key is given; remove the key or give another store_dir");
-    }
-    status_t status = sealing->keys != NULL ? compare(sealing, env, id, why, why_size) : STATUS_OK;
-    if (status == STATUS_OK) {
+    if (sealing->keys == NULL) {
+        bool wanted = sealing->sealer != NULL;
+        if (sealed != wanted) {
+            return refuse(why, why_size, STATUS_INVALID,
+                          sealed ? "is encrypted; give its key (key in the jetstream block) or another store_dir"
+                                 : "is not encrypted, but a sealer is given");
+        }
         take_effect(sealing, env);
+        return STATUS_OK;
+    }
+    if (sealed) {
+        return resume_sealed(sealing, env, id, why, why_size);
+    }
+    sealing->change = true; /* from no key */
+    return make_newer(sealing, sealing->keys->cipher, id, why, why_size);
+}
+
+/* ---- the change -------------------------------------------------------------------------------------------------- */
+
+status_t sealing_change(sealing_t *sealing, env_t *env) {
+    sealing->state = SEALING_TEXTS;
+    sealing->change = false;
+    status_t status = put_record(sealing, env, SEALING_TEXTS);
+    take_effect(sealing, env);
+    return status;
+}
+
+/* A transaction of its own. STATUS_AGAIN: some of it is done. */
+static status_t slice(sealing_t *sealing, env_t *env, uint32_t index, uint32_t limit) {
+    status_t status = env_write_begin(env);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status_t result = env_write_reseal(env, index, &sealing->from, limit);
+    if (result != STATUS_OK && result != STATUS_AGAIN) {
+        env_write_abort(env);
+        return result;
+    }
+    status = env_write_commit(env);
+    return status == STATUS_OK ? result : status;
+}
+
+static status_t end_state(sealing_t *sealing, env_t *env, sealing_state_t state) {
+    status_t status = env_write_begin(env);
+    if (status == STATUS_OK) {
+        status = put_record(sealing, env, state);
+        if (status != STATUS_OK) {
+            env_write_abort(env);
+            return status;
+        }
+        status = env_write_commit(env);
+    }
+    if (status == STATUS_OK) {
+        sealing->state = state;
     }
     return status;
 }
 
+status_t sealing_texts(sealing_t *sealing, env_t *env) {
+    static const store_db_t texts[] = {DB_RECORDS, DB_HEADS, DB_IDS};
+    if (sealing->state != SEALING_TEXTS) {
+        return STATUS_OK;
+    }
+    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+        status_t status;
+        sealing->from.size = 0;
+        do {
+            status = slice(sealing, env, texts[i], SLICE_AT_START);
+        } while (status == STATUS_AGAIN);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    sealing->from.size = 0;
+    return end_state(sealing, env, SEALING_VALUES);
+}
+
+status_t sealing_step(sealing_t *sealing, env_t *env) {
+    if (sealing->state != SEALING_VALUES) {
+        return STATUS_OK;
+    }
+    if (sealing->index == DB_META) {
+        sealing->index++;
+    }
+    status_t status = slice(sealing, env, sealing->index, SLICE);
+    if (status == STATUS_OK) { /* the next database */
+        sealing->index++;
+        sealing->from.size = 0;
+        return STATUS_AGAIN;
+    }
+    return status == STATUS_NOT_FOUND ? end_state(sealing, env, SEALING_DONE) : status;
+}
+
 void sealing_close(sealing_t *sealing) {
     cipher_close(sealing->cipher);
-    sealing->cipher = NULL;
+    cipher_close(sealing->older);
+    sealing->cipher = sealing->older = NULL;
 }

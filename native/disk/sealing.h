@@ -1,5 +1,13 @@
-/* sealing.h: encryption at rest of one store: which key it is encrypted with, and whether that is the one that was
- * given. Knows META's record "key" and the ciphers; knows no journal, no stream.
+/* sealing.h: encryption at rest of one store: which key it is encrypted with, whether that is the one that was given,
+ * and the change from one key to another, or from none. Knows META's record "key", the ciphers and env.h; no journal,
+ * no stream.
+ *
+ *     start: key, and the one before       replay by the older one; then, in one transaction, the record names both;
+ *                                          entries with a text in the key are sealed anew before anybody reads
+ *     running                              the keeper seals the others anew, some at a time; reads try both
+ *     all are                              the record names the new one alone
+ *
+ * A kill in between: the next start goes on where the record says, and needs both keys until the end.
  */
 #ifndef LEAFD_DISK_SEALING_H
 #define LEAFD_DISK_SEALING_H
@@ -10,12 +18,27 @@
 #include "disk/env.h"
 
 #define SEALING_RECORD "key"
-#define SEALING_RECORD_SIZE (VALUE_CRC_SIZE + 2 + SEALER_HIDDEN_SIZE)
+#define SEALING_RECORD_SIZE (VALUE_CRC_SIZE + 4 + 2 * SEALER_HIDDEN_SIZE)
+
+typedef enum sealing_state {
+    SEALING_DONE = 0, /* all is sealed with one key */
+    SEALING_TEXTS,    /* entries with a text in the key are sealed anew, nobody reads */
+    SEALING_VALUES,   /* the others are, while the store is in use */
+} sealing_state_t;
 
 typedef struct sealing {
     const plane_keys_t *keys; /* NULL: none. The caller's, until the store is open */
     const sealer_t *sealer;   /* NULL: nothing is sealed. Of the cipher, or of tests */
     cipher_t *cipher;
+    cipher_t *older; /* NULL while a change goes on: nothing was sealed */
+    sealer_t both;
+    uint32_t kind;
+    uint32_t older_kind; /* 0: none */
+    sealing_state_t state;
+    bool change; /* is to begin: sealing_change */
+    /* keeper */
+    uint32_t index;
+    store_key_t from;
 } sealing_t;
 
 /* These are given the store's id, in a write transaction of env, whose entries are sealed from then on. On failure
@@ -28,6 +51,13 @@ LEAF_MUST_USE status_t sealing_begin(sealing_t *sealing, env_t *env, const uint8
  * store's. */
 LEAF_MUST_USE status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed,
                                       char *why, size_t why_size);
+
+/* The journal has nothing any more that LMDB has not: from here on the new key seals. In a write transaction. */
+LEAF_MUST_USE status_t sealing_change(sealing_t *sealing, env_t *env);
+/* Before anybody reads; transactions of its own. */
+LEAF_MUST_USE status_t sealing_texts(sealing_t *sealing, env_t *env);
+/* The keeper, between its own transactions. STATUS_AGAIN: there is more to do. */
+LEAF_MUST_USE status_t sealing_step(sealing_t *sealing, env_t *env);
 void sealing_close(sealing_t *sealing);
 
 #endif

@@ -232,11 +232,10 @@ static status_t unseal_again(opening_t *opening, bool owned, bool keyed) {
                             "both places that tell the id of an encrypted store are damaged in", 0);
     }
     status_t status = env_write_begin(store->env);
-    if (status != STATUS_OK) {
-        return opening_fail(opening, status, "cannot read the store in", 0);
+    if (status == STATUS_OK) {
+        status = meta_unseal(opening, false, keyed || (store->sealing.keys == NULL && store->sealing.sealer != NULL));
+        env_write_abort(store->env);
     }
-    status = meta_unseal(opening, false, keyed || (store->sealing.keys == NULL && store->sealing.sealer != NULL));
-    env_write_abort(store->env);
     return status;
 }
 

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -41,29 +40,18 @@ static status_t make_directory(opening_t *opening) {
 
 static status_t lock_directory(opening_t *opening) {
     store_t *store = opening->store;
-    char path[STORE_PATH_MAX];
-    if (!store_path(store, "lock", path)) {
-        return opening_fail(opening, STATUS_INVALID, "the store directory's name is too long:", 0);
-    }
-    store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (store->lock_fd < 0) {
-        return opening_fail(opening, STATUS_IO, "cannot open the lock file in", errno);
-    }
-    char text[32] = {0};
-    if (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        ssize_t size = pread(store->lock_fd, text, sizeof text - 1, 0);
-        text[size > 0 ? size : 0] = 0;
-        snprintf(opening->reason, opening->reason_size,
-                 "the store in %s is in use by process %s; stop that one or give this one another store_dir",
-                 store->directory, text[0] != 0 ? text : "(unknown)");
-        return STATUS_IN_USE;
-    }
-    int size = snprintf(text, sizeof text, "%ld", (long)getpid());
-    /* The number is only for people; without it the lock holds all the same. */
-    if (ftruncate(store->lock_fd, 0) != 0 || pwrite(store->lock_fd, text, (size_t)size, 0) != size) {
+    char holder[32];
+    store->lock_fd = directory_lock(store->directory, holder);
+    if (store->lock_fd >= 0) {
         return STATUS_OK;
     }
-    return STATUS_OK;
+    if (holder[0] == 0) {
+        return opening_fail(opening, STATUS_IO, "cannot open the lock file in", errno);
+    }
+    snprintf(opening->reason, opening->reason_size,
+             "the store in %s is in use by process %s; stop that one or give this one another store_dir",
+             store->directory, holder);
+    return STATUS_IN_USE;
 }
 
 static void empty_directory(const store_t *store) {
@@ -298,6 +286,27 @@ static status_t open_lmdb(opening_t *opening) {
     return status == STATUS_OK ? opening_identify(opening) : status;
 }
 
+static status_t change_key(opening_t *opening) {
+    store_t *store = opening->store;
+    status_t status = STATUS_OK;
+    if (store->sealing.change) { /* the journal is made anew: it may not keep what was not encrypted */
+        status = opening->no_room ? STATUS_NO_SPACE : recover_remake(opening, store->journal.size);
+        if (status == STATUS_OK) {
+            status = env_write_begin(store->env);
+        }
+        if (status == STATUS_OK) {
+            status = sealing_change(&store->sealing, store->env);
+            status = status == STATUS_OK ? meta_put_format(store->env, opening->store_id, true) : status;
+            status = status == STATUS_OK ? env_write_commit(store->env) : status;
+            env_write_abort(store->env);
+        }
+        store->options.sealer = store->journal.sealer = store->sealing.sealer;
+        batches_reserve(&store->batches, sealer_overhead(store->options.sealer));
+    }
+    status = status == STATUS_OK ? sealing_texts(&store->sealing, store->env) : status;
+    return status == STATUS_OK ? status : opening_fail(opening, status, "cannot change the key of the store in", 0);
+}
+
 static status_t open_journal(opening_t *opening) {
     store_t *store = opening->store;
     uint64_t ring = store->sizes.ring;
@@ -318,6 +327,7 @@ static status_t open_journal(opening_t *opening) {
         batches_reserve(&store->batches, sealer_overhead(store->options.sealer));
         batches_witness(&store->batches, opening->store_id);
         status = opening_replay(opening);
+        status = status == STATUS_OK ? change_key(opening) : status;
     }
     return status;
 }
@@ -368,6 +378,7 @@ static status_t opening_start(opening_t *opening) {
                                .journal = store->options.memory ? NULL : &store->journal,
                                .env = store->env,
                                .directory = store->directory,
+                               .sealing = store->sealing.state != SEALING_DONE ? &store->sealing : NULL,
                                .sync_interval_ns = store->options.sync_interval_ns,
                                .budget = store->sizes.budget};
     status = keeper_open(&store->keeper, checkpoint, end);

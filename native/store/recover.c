@@ -307,6 +307,17 @@ static void say_damage(opening_t *opening, const char *kept) {
                 (unsigned long long)damage->repaired, (unsigned long long)damage->lost, as, kept);
 }
 
+status_t recover_remake(opening_t *opening, uint64_t size) {
+    store_t *store = opening->store;
+    status_t status = recover_use_note(store->env, USE_CLOSED, opening->position);
+    opening->use = USE_UNKNOWN; /* note_use writes it again */
+    opening->made = true;
+    journal_close(&store->journal);
+    return status != STATUS_OK ? status
+                               : journal_make(&store->journal, store->directory, size, opening->store_id,
+                                              opening->position, opening->reason, opening->reason_size);
+}
+
 /* LMDB has everything now, so that it can do without the file for a moment. */
 status_t recover_keep(opening_t *opening) {
     store_t *store = opening->store;

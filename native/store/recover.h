@@ -69,6 +69,8 @@ LEAF_MUST_USE status_t recover_lmdb(opening_t *opening);
 LEAF_MUST_USE status_t recover_journal(opening_t *opening);
 /* After a replay that found damage: says so, and keeps the damaged file; the store goes on with a new one. */
 LEAF_MUST_USE status_t recover_keep(opening_t *opening);
+/* The journal of that size anew, over what is there: LMDB has everything. */
+LEAF_MUST_USE status_t recover_remake(opening_t *opening, uint64_t size);
 /* A refusal that the operator can lift; returns status. */
 status_t recover_refuse(opening_t *opening, status_t status, const char *what);
 /* The start has succeeded: an acceptance is used up. */

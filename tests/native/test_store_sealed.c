@@ -153,6 +153,128 @@ static void a_batch_destroyed(void) {
     flipped_batch(true);
 }
 
+/* ---- a change of key --------------------------------------------------------------------------------------------- */
+
+#define CHANGED 3000
+
+static const plane_keys_t first_key = {.key = (const uint8_t *)"first", .key_size = 5, .cipher = CIPHER_AES};
+static const plane_keys_t other_key = {.key = (const uint8_t *)"other", .key_size = 5, .cipher = CIPHER_CHACHA};
+static const plane_keys_t other_after_first = {.key = (const uint8_t *)"other",
+                                               .key_size = 5,
+                                               .previous = (const uint8_t *)"first",
+                                               .previous_size = 5,
+                                               .cipher = CIPHER_CHACHA};
+
+static void put_numbered(uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i < to; i++) {
+        char subject[32];
+        char id[32];
+        snprintf(subject, sizeof subject, "change.%u", i);
+        snprintf(id, sizeof id, "id-%u", i);
+        append_t append = {.subject = text(subject), .payload = text(subject), .msg_id = text(id)};
+        CHECK_EQ_I64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
+    }
+}
+
+static void expect_numbered(uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        char subject[32];
+        char id[32];
+        snprintf(subject, sizeof subject, "change.%u", i);
+        snprintf(id, sizeof id, "id-%u", i);
+        stored_message_t got;
+        CHECK_EQ_I64(STATUS_OK, store_read(stream, i + 1, &got));
+        CHECK(bytes_equal(text(subject), got.payload));
+        CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text(subject), UINT64_MAX, &got));
+        CHECK_EQ_U64(i + 1, got.seq);
+        append_t append = {.subject = text(subject), .payload = text("again"), .msg_id = text(id)};
+        CHECK_EQ_I64(APPEND_DUPLICATE, store_append(stream, &append, rig.now).verdict);
+    }
+}
+
+static void start_with(const plane_keys_t *keys) {
+    test_keys_given = keys;
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+}
+
+/* From `before` (NULL: no key) to `after`, with kills in the middle, and then `alone` is enough. */
+static void change_key(const plane_keys_t *before, const plane_keys_t *after, const plane_keys_t *alone) {
+    static char reason[RIG_REASON];
+    CHECK_EQ_I64(0, unsetenv("LEAFD_TEST_SEALED"));
+    test_keys_given = before;
+    rig = (rig_t){.in_memory = true, .options = {.journal_size = 32 << 20}};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    put_numbered(0, CHANGED - 500);
+    rig_checkpoint(&rig);
+    put_numbered(CHANGED - 500, CHANGED);
+    rig_sync(&rig);
+    rig_kill(&rig); /* the journal has a tail */
+    test_keys_given = after;
+    for (int kill = 0; kill < 3; kill++) {
+        start_with(after);
+        expect_numbered(CHANGED + (uint32_t)kill);
+        put_numbered(CHANGED + (uint32_t)kill, CHANGED + (uint32_t)kill + 1);
+        rig_sync(&rig);
+        rig_kill(&rig);
+    }
+    status_t status;
+    int64_t until = 0;
+    do {
+        CHECK(rig_patient(&until));
+        start_with(after);
+        for (int tick = 0; tick < 20; tick++) { /* no time passes: message ids go on counting */
+            store_tick(rig.store, rig.now);
+            usleep(50000);
+        }
+        expect_numbered(CHANGED + 3);
+        store_close(rig.store);
+        test_keys_given = alone;
+        status = rig_try(&rig, reason);
+    } while (status != STATUS_OK);
+    stream = rig_stream(&rig, 1, rig_config());
+    expect_numbered(CHANGED + 3);
+    store_close(rig.store);
+    rig.store = NULL;
+    if (before != NULL) {
+        test_keys_given = before;
+        rig_refused(&rig, "another key");
+    }
+    test_keys_given = NULL;
+    rig_close(&rig);
+}
+
+static void from_no_key(void) {
+    change_key(NULL, &first_key, &first_key);
+}
+
+static void from_another_key(void) {
+    change_key(&first_key, &other_after_first, &other_key);
+}
+
+static void the_middle_wants_both(void) {
+    CHECK_EQ_I64(0, unsetenv("LEAFD_TEST_SEALED"));
+    test_keys_given = &first_key;
+    rig = (rig_t){.in_memory = true, .options = {.journal_size = 32 << 20}};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    for (uint32_t i = 0; i < 20; i++) {
+        put_numbered(i * CHANGED, (i + 1) * CHANGED);
+        rig_sync(&rig);
+    }
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    start_with(&other_after_first);
+    rig_kill(&rig);
+    test_keys_given = &other_key;
+    rig_refused(&rig, "middle of a change");
+    start_with(&other_after_first);
+    expect_numbered(1000);
+    test_keys_given = NULL;
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("with a sealer neither payloads nor headers are on the disk in plain, in the journal or in LMDB",
         nothing_plain);
@@ -161,5 +283,9 @@ int main(void) {
     RUN("a flipped bit in a sealed value is never served, and is alarmed", flipped_value);
     RUN("one wrong bit in a sealed batch is put right at the start", one_wrong_bit);
     RUN("a sealed batch that is destroyed is lost alone, and named", a_batch_destroyed);
+    RUN("a store without a key that is given one is encrypted while it is in use, whatever kills it", from_no_key);
+    RUN("a change of key and cipher goes on while the store is in use, whatever kills it; then the new key is enough",
+        from_another_key);
+    RUN("in the middle of a change both keys are wanted, in one clear line", the_middle_wants_both);
     return TEST_RESULT();
 }

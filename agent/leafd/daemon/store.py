@@ -17,7 +17,8 @@ from leafd.daemon.descriptors import connections_for
 from leafd.daemon.memory import machine_bytes, memory_limit
 from leafd.errors import StartError
 from leafd.native_codes import Cipher
-from leafd.native_types import Limits, PlaneError, Status, StoreKeys
+from leafd.native_packing import StoreKeys
+from leafd.native_types import Limits, PlaneError, Status
 
 _SHARE: Final = 0.75
 _SHARED_MEMORY: Final = Path("/dev/shm")
