@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 12
+#define PLANE_ABI 13
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -426,7 +426,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define MEMORY_EXCHANGE 6
 #define MEMORY_HELD 7
 #define MEMORY_CONTROL 8
-#define MEMORY_SHARES 9
+#define MEMORY_CONSUMERS 9
+#define MEMORY_SHARES 10
 /* How many bytes one of them is with that limit. */
 uint64_t plane_memory_share(uint64_t limit, uint32_t share);
 

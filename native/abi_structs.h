@@ -254,6 +254,14 @@ typedef struct plane_stats {
     uint64_t ticks;            /* grows while the plane's thread lives; a command makes it tick */
     uint64_t journal_rounds;   /* grows while the journal's thread lives and has something to write */
     uint64_t journal_waiting;  /* bytes that it has been given and has not put on disk */
-    uint64_t memory_output;    /* bytes taken of the shares of MEMORY_* */
+    uint64_t memory_ring;      /* bytes taken of the shares of MEMORY_* */
+    uint64_t memory_memory_ring;
+    uint64_t memory_overlay;
+    uint64_t memory_keeper;
+    uint64_t memory_output;
     uint64_t memory_input;
+    uint64_t memory_exchange;
+    uint64_t memory_held;
+    uint64_t memory_control;
+    uint64_t memory_consumers;
 } plane_stats_t;

@@ -39,9 +39,20 @@ from leafd.native_packing import (
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
 
-PLANE_ABI: Final = 12
+PLANE_ABI: Final = 13
 """The abi.h that this code was written for: an extension of another version is refused."""
-_MEMORY_COUNTED: Final = ("output", "input")
+_MEMORY_SHARES: Final = (
+    "ring",
+    "memory_ring",
+    "overlay",
+    "keeper",
+    "output",
+    "input",
+    "exchange",
+    "held",
+    "control",
+    "consumers",
+)
 _EVENTS_AT_ONCE: Final = 256
 _UNSENT_MAX: Final = 1 << 16
 _RECORD_VALUE_MAX: Final = 1 << 20
@@ -157,7 +168,7 @@ class Plane(Commands):
                 "share": self.memory_share(name),
                 "used": getattr(stats, f"memory_{name}"),
             }
-            for name in _MEMORY_COUNTED
+            for name in _MEMORY_SHARES
         }
 
     # ---- contexts of TLS: pure, takes milliseconds, for any thread

@@ -378,8 +378,16 @@ class Stats:
     ticks: int
     journal_rounds: int
     journal_waiting: int
+    memory_ring: int
+    memory_memory_ring: int
+    memory_overlay: int
+    memory_keeper: int
     memory_output: int
     memory_input: int
+    memory_exchange: int
+    memory_held: int
+    memory_control: int
+    memory_consumers: int
 
     def refused_storage(self) -> list[str]:
         """Which stores refuse publishers, for lack of room or because writing fails."""

@@ -15,10 +15,11 @@ static uint64_t consumer_key(uint32_t stream_id, uint32_t consumer_id) {
     return (uint64_t)stream_id << 32 | consumer_id;
 }
 
-consume_t *consume_new(const consume_out_t *out) {
+consume_t *consume_new(const consume_out_t *out, share_t *memory) {
     consume_t *consume = calloc(1, sizeof *consume);
     if (!consume) return NULL;
     consume->out = *out;
+    consume->memory = memory;
     uintptr_t place = (uintptr_t)consume;
     consume->random = hash_bytes(&place, sizeof place) | 1;
     buffer_init(&consume->header, 64 << 20);

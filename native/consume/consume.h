@@ -15,6 +15,7 @@
 
 #include "base/abi_types.h"
 #include "base/clock.h"
+#include "base/share.h"
 #include "store/store.h"
 
 typedef struct consume consume_t;
@@ -51,7 +52,9 @@ typedef struct consume_out {
     void (*gone)(void *context, uint32_t stream, uint32_t consumer);
 } consume_out_t;
 
-consume_t *consume_new(const consume_out_t *out); /* NULL: no memory */
+/* memory: of pull requests that wait and of deliveries that are not acknowledged, the caller's as long as it lives.
+ * When it is full, each consumer may have a few of either and no more. NULL: no memory. */
+consume_t *consume_new(const consume_out_t *out, share_t *memory);
 void consume_free(consume_t *consume);
 /* The store's hooks that keep the counts exact; plane/ registers them. */
 store_hooks_t consume_store_hooks(consume_t *consume);

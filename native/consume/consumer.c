@@ -86,7 +86,7 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
     consume->now = now;
     consumer_t *consumer = calloc(1, sizeof *consumer);
     if (!consumer) return STATUS_NO_MEMORY;
-    pending_init(&consumer->pending);
+    pending_init(&consumer->pending, consume->memory);
     consumer->expiry_due_ns = consumer->requests.due_ns = consumer->settle_due_ns = NEVER;
     consumer->push.heartbeat_due_ns = NEVER;
     consumer->next_sequence = 1;

@@ -133,7 +133,7 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
     out->deliveries = 1;
     if (consumer_acks(consumer)) {
         if (most > 0 && pending->count >= (uint32_t)most) return FOUND_STALLED;
-        if (pending->count + pending->exhausted >= PENDING_MAX) return FOUND_STALLED;
+        if (pending_is_full(pending)) return FOUND_STALLED;
     }
     uint64_t visible = store_stream_visible(consumer->stream);
     selection_t *selection = &consumer->selection;

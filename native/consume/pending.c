@@ -10,16 +10,29 @@
 #define KEEP_ROWS 4096
 #define QUEUE_SLACK 1024 /* stale entries that the queue may hold beyond its live ones before they are removed */
 
-void pending_init(pending_t *pending) {
+void pending_init(pending_t *pending, share_t *memory) {
     memset(pending, 0, sizeof *pending);
+    pending->memory = memory;
     pending->free = pending->head = pending->tail = pending->unsettled = PENDING_NONE;
 }
 
+static uint64_t rows_size(uint64_t rows) {
+    return rows * (sizeof(pending_row_t) + 2 * sizeof(uint32_t));
+}
+
+bool pending_is_full(const pending_t *pending) {
+    uint32_t rows = pending->row_capacity;
+    if (pending->count + pending->exhausted < rows) return false;
+    return rows >= PENDING_MAX
+           || (rows >= PENDING_FEW && pending->memory && !share_has(pending->memory, rows_size(rows)));
+}
+
 void pending_free(pending_t *pending) {
+    if (pending->memory) pending->memory->used -= rows_size(pending->row_capacity);
     free(pending->rows);
     free(pending->slots);
     free(pending->queue);
-    pending_init(pending);
+    pending_init(pending, pending->memory);
 }
 
 void pending_clear(pending_t *pending) {
@@ -83,6 +96,7 @@ static status_t rows_grow(pending_t *pending) {
     pending->slots = slots;
     pending->slot_capacity = rows * 2;
     pending->rows = larger;
+    if (pending->memory) pending->memory->used += rows_size(rows - pending->row_capacity);
     pending->row_capacity = rows;
     for (uint32_t row = 0; row < pending->rows_used; row++) {
         if (!(larger[row].flags & PENDING_FREE)) slots_insert(pending, row);

@@ -17,8 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/share.h"
 #include "base/status.h"
 
+#define PENDING_FEW 256u                /* rows that a consumer may always have */
 #define PENDING_MAX (UINT32_C(1) << 24) /* rows of one consumer; delivery of new messages stops there */
 #define PENDING_NONE UINT32_MAX
 
@@ -37,6 +39,7 @@ typedef struct pending_row {
 } pending_row_t;
 
 typedef struct pending {
+    share_t *memory;
     pending_row_t *rows;
     uint32_t *slots;
     uint32_t row_capacity, rows_used; /* rows[0..rows_used) were in use at some time */
@@ -52,8 +55,11 @@ typedef struct pending {
     uint32_t queued; /* rows in the queue, without stale entries */
 } pending_t;
 
-void pending_init(pending_t *pending);
+void pending_init(pending_t *pending, share_t *memory); /* memory: where rows are counted; NULL: nowhere */
 void pending_free(pending_t *pending);
+/* No further row can be had, or it would take memory that there is not: delivery of new messages waits. Stored rows are
+ * loaded all the same. */
+bool pending_is_full(const pending_t *pending);
 void pending_clear(pending_t *pending); /* empties, keeps the memory */
 void pending_trim(pending_t *pending);  /* when it is empty: gives much memory back */
 

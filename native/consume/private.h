@@ -126,6 +126,7 @@ typedef struct line {
 
 struct consume {
     consume_out_t out;
+    share_t *memory;
     table_t groups, consumers; /* by stream id; by stream and consumer id */
     group_t *last_group;       /* the stream of the last hook call */
     consumer_t **heap;

@@ -9,6 +9,9 @@
 #include "text/json.h"
 #include "consume/private.h"
 
+#define WAITING_FEW 16u     /* that wait at a consumer, also while there is no memory for more */
+#define REQUEST_BYTES 8192u /* more than one takes */
+
 /* ---- statuses ---------------------------------------------------------------------------------------------------- */
 
 static void send_status(consumer_t *consumer, bytes_t to, const char *text, const char *rest) {
@@ -89,12 +92,17 @@ static int64_t request_share(const request_t *request) {
     return left < WANTED_MAX ? left : WANTED_MAX;
 }
 
+static uint64_t size_of(uint32_t reply_size) {
+    return sizeof(request_t) + reply_size;
+}
+
 static void request_discard(consumer_t *consumer, request_t *request) {
     line_leave(&consumer->requests, request);
     consumer->requests.count--;
     consumer->requests.wanted -= request_share(request);
     if (request->no_wait) consumer->requests.no_wait--;
     consumer->active_ns = consumer->consume->now.mono_ns;
+    consumer->consume->memory->used -= size_of(request->reply_size);
     free(request);
 }
 
@@ -401,12 +409,15 @@ static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, byte
 static bool line_full(consumer_t *consumer) {
     uint32_t most = DEFAULT_MAX_WAITING;
     if (consumer->setup.config.max_waiting > 0) most = (uint32_t)consumer->setup.config.max_waiting;
+    if (consumer->requests.count >= WAITING_FEW && !share_has(consumer->consume->memory, REQUEST_BYTES)) {
+        most = WAITING_FEW;
+    }
     if (consumer->requests.count >= most) pull_drop_without_interest(consumer);
     return consumer->requests.count >= most;
 }
 
 static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
-    request_t *request = malloc(sizeof *request + reply.size);
+    request_t *request = malloc(size_of(reply.size));
     if (!request) {
         request_refuse(consumer, reply,
                        "409 Exceeded MaxWaiting"); /* the client asks again later, as it does for that one */
@@ -422,6 +433,7 @@ static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t 
                     .heartbeat_due_ns = asked->heartbeat_ns > 0 ? time_after(now_ns, asked->heartbeat_ns) : NEVER,
                     .reply_size = reply.size};
     memcpy(request->reply, reply.at, reply.size);
+    consumer->consume->memory->used += size_of(reply.size);
     line_append(&consumer->requests, request);
     consumer->requests.count++;
     consumer->requests.wanted += request_share(request);

@@ -184,30 +184,37 @@ static status_t index_for_put(env_t *env, store_db_t db, bytes_t key, uint32_t *
     return env_translate(code);
 }
 
+changed_t *env_changed(env_t *env) {
+    return &env->changed;
+}
+
 status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     MDB_cursor *cursor = NULL;
     uint32_t index = 0;
     status_t status = index_for_put(env, db, key, &index);
-    if (status == STATUS_OK) {
-        status = writer(env, index, &cursor);
+    if (status != STATUS_OK || (status = writer(env, index, &cursor)) != STATUS_OK) {
+        return status;
     }
+    MDB_val v = val_of(value);
+    bool sealed = LEAF_UNLIKELY(entry_sealed(env->sealer, db));
+    store_key_t room;
+    bytes_t lmdb = key;
+    if (sealed) {
+        lmdb = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
+        v.mv_size = entry_size(env->sealer, db, key, value);
+    }
+    MDB_val k = val_of(lmdb);
+    status = env_translate(mdb_cursor_put(cursor, &k, &v, MDB_RESERVE)); /* shows where the value is to be written */
     if (status != STATUS_OK) {
         return status;
     }
-    MDB_val k = val_of(key);
-    MDB_val v = val_of(value);
-    if (LEAF_LIKELY(!entry_sealed(env->sealer, db))) {
-        return env_translate(mdb_cursor_put(cursor, &k, &v, 0));
-    }
-    store_key_t room;
-    bytes_t lmdb = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
-    k = val_of(lmdb);
-    v.mv_size = entry_size(env->sealer, db, key, value);
-    int code = mdb_cursor_put(cursor, &k, &v, MDB_RESERVE); /* LMDB shows where the value is to be written */
-    if (code == 0) {
+    changed_note(&env->changed, v.mv_data, v.mv_size);
+    if (sealed) {
         entry_seal(env->sealer, SEALER_KEEPER, db, key, lmdb, value, v.mv_data);
+    } else {
+        (void)bytes_write(v.mv_data, value);
     }
-    return env_translate(code);
+    return STATUS_OK;
 }
 
 status_t env_write_delete(env_t *env, store_db_t db, bytes_t key) {
@@ -338,6 +345,7 @@ static void close_writers(env_t *env) {
 
 status_t env_write_commit(env_t *env) {
     close_writers(env);
+    changed_forget(&env->changed);
     int code = mdb_txn_commit(env->write);
     env->write = NULL;
     if (code == 0) {
@@ -353,6 +361,7 @@ void env_write_abort(env_t *env) {
         return;
     }
     close_writers(env);
+    changed_forget(&env->changed);
     mdb_txn_abort(env->write);
     env->write = NULL;
     env_forget_opened(env);

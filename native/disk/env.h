@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
+#include "disk/changed.h"
 #include "disk/keys.h"
 #include "disk/sealer.h"
 
@@ -73,6 +74,7 @@ LEAF_MUST_USE status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, by
  * `limit` entries of a database from *from on (empty: from the first). STATUS_AGAIN: there are more, from *from on;
  * STATUS_NOT_FOUND: there is no such database. Databases are counted: those of keys.h, then those of streams. */
 LEAF_MUST_USE status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_t limit);
+changed_t *env_changed(env_t *env); /* by the open transaction; its bound is set before the keeper begins */
 LEAF_MUST_USE status_t env_write_commit(env_t *env);
 void env_write_abort(env_t *env);
 void env_usage(env_t *env, env_usage_t *usage);

@@ -45,7 +45,8 @@ struct env {
     MDB_cursor *writers[DBS_MAX];
     slots_t write_slots;
     unsealed_t written_value; /* the last one that was read */
-    uint32_t opened;          /* slots in use, those of the open transaction included */
+    changed_t changed;
+    uint32_t opened; /* slots in use, those of the open transaction included */
 };
 
 /* LMDB's codes as ours. */

@@ -3,6 +3,10 @@
  * A removal of more than DELETE_STEP entries is committed in steps. That is safe in the middle of a batch: readers stay
  * on the snapshot of the last checkpoint, and after a crash the whole batch is applied again, which changes nothing
  * that is done.
+ *
+ * LMDB keeps a changed page in memory until the commit, and where subjects or ids come in any order each message
+ * changes a few of its own. When these are more than there is memory for, the keeper commits behind a batch, with the
+ * note of how far it came, as a checkpoint does; the plane hears of checkpoints only, and stays on its snapshot.
  */
 #include "disk/keeper.h"
 #include "disk/sealing.h"
@@ -119,6 +123,17 @@ status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size) {
     return STATUS_OK;
 }
 
+static status_t commit_between(keeper_t *keeper) {
+    status_t status = keeper_commit(keeper->env, keeper->applied, keeper->applied_number, keeper->applied_chain);
+    keeper->writing = false;
+    if (status == STATUS_OK) {
+        keeper->committed = keeper->applied;
+        keeper->committed_number = keeper->applied_number;
+        keeper->committed_chain = keeper->applied_chain;
+    }
+    return status;
+}
+
 static status_t apply_handed(keeper_t *keeper) {
     uint64_t handed = atomic_load_explicit(&keeper->handed, memory_order_acquire);
     while (keeper->applied < handed) {
@@ -134,12 +149,16 @@ static status_t apply_handed(keeper_t *keeper) {
         check(batch_header_read(batch, &header));
         check(header.position == keeper->applied);
         status_t status = keeper_apply(keeper->env, batch, header.size);
+        atomic_store_explicit(&keeper->changed, changed_bytes(env_changed(keeper->env)), memory_order_relaxed);
         if (status != STATUS_OK) {
             return status;
         }
         keeper->applied += batch_padded(keeper->batches, header.size);
         keeper->applied_number = header.number;
         keeper->applied_chain = header.crc;
+        if (changed_full(env_changed(keeper->env)) && (status = commit_between(keeper)) != STATUS_OK) {
+            return status;
+        }
         handed = atomic_load_explicit(&keeper->handed, memory_order_acquire);
     }
     return STATUS_OK;
@@ -210,8 +229,8 @@ static void committed_upto(keeper_t *keeper, uint64_t position, uint64_t number,
 }
 
 static status_t keeper_checkpoint(keeper_t *keeper) {
-    status_t status = keeper_commit(keeper->env, keeper->applied, keeper->applied_number, keeper->applied_chain);
-    keeper->writing = false;
+    status_t status = keeper->writing ? commit_between(keeper) : STATUS_OK; /* not: it is committed already */
+    atomic_store_explicit(&keeper->changed, 0, memory_order_relaxed);
     if (status == STATUS_OK) {
         committed_upto(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);
     }
@@ -287,9 +306,11 @@ static void keeper_give_back(keeper_t *keeper) {
 static status_t keeper_try(keeper_t *keeper, bool *due) {
     status_t status = keeper->scarce ? STATUS_OK : apply_handed(keeper);
     uint64_t wanted = atomic_load_explicit(&keeper->wanted, memory_order_acquire);
-    *due = status == STATUS_OK && wanted > keeper->committed && (keeper->scarce || keeper->applied >= wanted);
+    uint64_t told = atomic_load_explicit(&keeper->checkpointed, memory_order_relaxed);
+    *due = status == STATUS_OK && wanted > told && (keeper->scarce || keeper->applied >= wanted);
     if (*due) {
-        status = keeper->scarce ? keeper_drain(keeper, wanted) : keeper_checkpoint(keeper);
+        status =
+            keeper->scarce && keeper->committed < wanted ? keeper_drain(keeper, wanted) : keeper_checkpoint(keeper);
         keeper_give_back(keeper);
     }
     return status;

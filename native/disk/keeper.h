@@ -61,7 +61,8 @@ typedef struct keeper {
     _Atomic uint64_t pieces; /* commits in the middle of a checkpoint: the plane has to renew its snapshot */
     /* journal thread's own */
     uint32_t chain;
-    uint64_t number; /* of the last batch */
+    uint64_t number;          /* of the last batch */
+    _Atomic uint64_t changed; /* env_changed, at the last batch */
     /* keeper thread's own */
     uint64_t applied;
     uint64_t applied_number;

@@ -30,6 +30,10 @@ void stats_publish(plane_t *plane) {
     plane_stats_t stats = plane->stats;
     stats.events_dropped = plane->exchange.dropped;
     js_stats(&plane->js, &stats);
+    stats.memory_exchange = atomic_load_explicit(&plane->exchange.command_bytes, memory_order_relaxed)
+                            + atomic_load_explicit(&plane->exchange.event_bytes, memory_order_relaxed);
+    stats.memory_consumers = plane->js.consumers.used;
+    stats.memory_control = plane->exchange.owed.bytes;
     uint64_t words[sizeof(stats) / sizeof(uint64_t)];
     memcpy(words, &stats, sizeof(words));
     for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

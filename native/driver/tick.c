@@ -52,7 +52,9 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     for (uint32_t i = 0; i < CROSSING_DEPTH_MAX; i++) {
         buffer_init(&plane->crossing_headers[i], UINT64_C(1) << 32);
     }
-    status_t status = exchange_open(&plane->exchange, memory_share(limits->memory_limit, MEMORY_EXCHANGE) / 3);
+    /* What waits in control is there a second time in Python's own form. */
+    status_t status = exchange_open(&plane->exchange, memory_share(limits->memory_limit, MEMORY_EXCHANGE) / 2,
+                                    memory_share(limits->memory_limit, MEMORY_CONTROL) / 2);
     if (status != STATUS_OK) {
         snprintf(reason, PLANE_REASON_SIZE, "no memory or descriptors for the rings between control and plane");
         return status;
@@ -66,6 +68,9 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
     plane->js.ring_max[STORE_FILE] = memory_share(most, MEMORY_RING);
     plane->js.ring_max[STORE_MEMORY] = memory_share(most, MEMORY_MEMORY_RING);
     plane->js.heads_max = memory_share(most, MEMORY_OVERLAY) / 4;
+    plane->js.changed_max[STORE_FILE] = memory_share(most, MEMORY_KEEPER) / 4 * 3;
+    plane->js.changed_max[STORE_MEMORY] = memory_share(most, MEMORY_KEEPER) / 4;
+    plane->js.consumers = (share_t){.limit = memory_share(most, MEMORY_CONSUMERS)};
     plane->js.held_max = memory_share(most, MEMORY_HELD) / 2;
     plane->js.random = random_next(&plane->random);
     status = js_open(&plane->js, directory, memory_directory, reason);

@@ -6,8 +6,12 @@
 
 #include "base/check.h"
 
-status_t exchange_open(exchange_t *exchange, uint64_t bytes_max) {
-    *exchange = (exchange_t){.bytes_max = bytes_max != 0 && bytes_max < EXCHANGE_BYTES ? bytes_max : EXCHANGE_BYTES};
+static uint64_t bound_of(uint64_t bytes) {
+    return bytes != 0 && bytes < EXCHANGE_BYTES ? bytes : EXCHANGE_BYTES;
+}
+
+status_t exchange_open(exchange_t *exchange, uint64_t bytes_max, uint64_t owed_max) {
+    *exchange = (exchange_t){.bytes_max = bound_of(bytes_max), .owed_max = bound_of(owed_max)};
     exchange->commands = ring_new(EXCHANGE_COMMANDS);
     exchange->events = ring_new(EXCHANGE_EVENTS);
     exchange->messages = exchange->events == NULL ? NULL : ring_new_beside(EXCHANGE_MESSAGES, exchange->events);
@@ -199,7 +203,7 @@ bool event_crowded(const exchange_t *exchange) {
 }
 
 bool event_room(const exchange_t *exchange) {
-    return exchange->owed.messages < EXCHANGE_MESSAGES && exchange->owed.bytes < exchange->bytes_max;
+    return exchange->owed.messages < EXCHANGE_MESSAGES && exchange->owed.bytes < exchange->owed_max;
 }
 
 static uint32_t take_place(exchange_t *exchange) {

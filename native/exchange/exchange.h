@@ -65,7 +65,8 @@ typedef struct exchange {
     ring_t *commands;
     ring_t *events;
     ring_t *messages;
-    uint64_t bytes_max; /* of each kind */
+    uint64_t bytes_max; /* of commands, and of events */
+    uint64_t owed_max;  /* of messages that control is not done with */
     _Atomic uint64_t command_bytes;
     _Atomic uint64_t event_bytes;
     _Atomic uint64_t repaid; /* tokens that control wrote into repaid_tokens, ever */
@@ -86,8 +87,9 @@ typedef struct exchange {
     event_entry_t *polled_last;
 } exchange_t;
 
-/* bytes_max: of what each kind has waiting; 0 = EXCHANGE_BYTES. One alone may be larger. */
-LEAF_MUST_USE status_t exchange_open(exchange_t *exchange, uint64_t bytes_max);
+/* bytes_max: of the commands, and of the events, that wait; owed_max: of the messages that control is not done with.
+ * 0 = EXCHANGE_BYTES. One alone may be larger. */
+LEAF_MUST_USE status_t exchange_open(exchange_t *exchange, uint64_t bytes_max, uint64_t owed_max);
 void exchange_close(exchange_t *exchange);
 
 int32_t exchange_submit(exchange_t *exchange, const plane_command_t *commands, uint32_t count);

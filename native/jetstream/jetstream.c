@@ -31,6 +31,7 @@ static status_t store_start(js_t *js, uint32_t which, const char *directory, cha
                                .ring_max = js->ring_max[which],
                                .message_max = limits->max_payload + HEADER_BYTES_MAX,
                                .heads_max = js->heads_max,
+                               .changed_max = js->changed_max[which],
                                .sync_interval_ns = limits->sync_interval_ns,
                                .memory = which == STORE_MEMORY,
                                .keys = js->keys};
@@ -52,7 +53,7 @@ status_t js_open(js_t *js, const char *directory, const char *memory_directory, 
         return STATUS_OK;
     }
     consume_out_t out = js_consume_out(js);
-    js->consume = consume_new(&out);
+    js->consume = consume_new(&out, &js->consumers);
     if (js->consume == NULL) {
         snprintf(reason, PLANE_REASON_SIZE, "no memory for consumers");
         return STATUS_NO_MEMORY;
@@ -203,7 +204,15 @@ bool js_batch_waits(const js_t *js) {
     return batch_waits(js->stores[STORE_FILE]) || batch_waits(js->stores[STORE_MEMORY]);
 }
 
+static void count_overlay(js_t *js) {
+    js->overlay_bytes = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        js->overlay_bytes += js->stores[i] != NULL ? store_overlay_bytes(js->stores[i]) : 0;
+    }
+}
+
 void js_chores(js_t *js) {
+    count_overlay(js);
     ingest_chores(js);
     js_fast_chores(js);
 }
@@ -221,12 +230,14 @@ int64_t js_next_deadline(const js_t *js) {
 
 void js_stats(js_t *js, plane_stats_t *stats) {
     stats->streams = js->streams.count;
+    stats->memory_overlay = js->overlay_bytes;
     if (js->consume != NULL) {
         stats->consumers = consume_count(js->consume);
     }
     for (uint32_t i = 0; i < 2; i++) {
         if (js->stores[i] != NULL) {
             store_stats(js->stores[i], stats);
+            stats->memory_held += js->held[i].bytes;
         }
     }
 }

@@ -28,19 +28,20 @@
 #define MIB (UINT64_C(1) << 20)
 
 typedef enum parts {
-    PARTS_RING = 20,
-    PARTS_MEMORY_RING = 6,
-    PARTS_OVERLAY = 8,
-    PARTS_KEEPER = 4,
+    PARTS_RING = 18,
+    PARTS_MEMORY_RING = 4,
+    PARTS_OVERLAY = 9,
+    PARTS_KEEPER = 6,
     PARTS_OUTPUT = 10,
     PARTS_INPUT = 6,
-    PARTS_EXCHANGE = 4,
+    PARTS_EXCHANGE = 2,
     PARTS_HELD = 2,
     PARTS_CONTROL = 4,
+    PARTS_CONSUMERS = 3,
 } parts_t;
 
 _Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT
-                       + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL
+                       + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL + PARTS_CONSUMERS
                    <= WHOLE,
                "the shares come to the limit at most");
 
@@ -56,10 +57,10 @@ static const struct {
     [MEMORY_KEEPER] = {PARTS_KEEPER, UINT64_MAX}, /* pages of LMDB that a checkpoint changes */
     [MEMORY_OUTPUT] = {PARTS_OUTPUT, UINT64_MAX},
     [MEMORY_INPUT] = {PARTS_INPUT, UINT64_MAX},
-    /* commands, events and messages between C and Python */
-    [MEMORY_EXCHANGE] = {PARTS_EXCHANGE, 192 * MIB},
-    [MEMORY_HELD] = {PARTS_HELD, UINT64_MAX},     /* answers that wait for the disk */
-    [MEMORY_CONTROL] = {PARTS_CONTROL, 64 * MIB}, /* API requests that wait in Python */
+    [MEMORY_EXCHANGE] = {PARTS_EXCHANGE, 64 * MIB},     /* commands and events between C and Python */
+    [MEMORY_HELD] = {PARTS_HELD, UINT64_MAX},           /* answers that wait for the disk */
+    [MEMORY_CONTROL] = {PARTS_CONTROL, 64 * MIB},       /* messages to Python that it is not done with */
+    [MEMORY_CONSUMERS] = {PARTS_CONSUMERS, UINT64_MAX}, /* pull requests that wait, deliveries without an ack */
 };
 
 #define OUTPUT_SMALL (64u * 1024u) /* what a client that reads may have waiting */

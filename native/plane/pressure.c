@@ -50,9 +50,9 @@ static bool owed_reaches(const owed_t *owed, uint64_t messages, uint64_t bytes) 
 /* share: 1 = does it owe all of its credit, 2 = half of it. */
 static bool peer_owes(const plane_t *plane, const peer_t *peer, uint32_t share) {
     const credit_t *credit = peer->protocol->credit;
-    if (owed_reaches(&plane->exchange.owed, ALL_MANY / share, plane->exchange.bytes_max / 2 / share)
+    if (owed_reaches(&plane->exchange.owed, ALL_MANY / share, plane->exchange.owed_max / 2 / share)
         || (peer->account != NULL
-            && owed_reaches(&peer->account->owed, ACCOUNT_MANY / share, plane->exchange.bytes_max / 4 / share))) {
+            && owed_reaches(&peer->account->owed, ACCOUNT_MANY / share, plane->exchange.owed_max / 4 / share))) {
         return peer->owed.messages >= credit->crowded;
     }
     return owed_reaches(&peer->owed, credit->messages / share, credit->bytes / share);
@@ -108,7 +108,7 @@ static void settle_all(plane_t *plane) {
 
 static bool leaves_room(const plane_t *plane, const owed_t *owed) {
     const owed_t *all = &plane->exchange.owed;
-    return owed->messages < EXCHANGE_MESSAGES - all->messages && owed->bytes + all->bytes < plane->exchange.bytes_max;
+    return owed->messages < EXCHANGE_MESSAGES - all->messages && owed->bytes + all->bytes < plane->exchange.owed_max;
 }
 
 static bool control_room(const plane_t *plane, const peer_t *peer) {

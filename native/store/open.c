@@ -283,7 +283,11 @@ static status_t open_lmdb(opening_t *opening) {
     if (status == STATUS_CORRUPT) {
         suspect_mark(store);
     }
-    return status == STATUS_OK ? opening_identify(opening) : status;
+    if (status == STATUS_OK) {
+        env_changed(store->env)->max = store->options.changed_max;
+        status = opening_identify(opening);
+    }
+    return status;
 }
 
 static status_t change_key(opening_t *opening) {

@@ -45,6 +45,7 @@ typedef struct store_options {
     uint64_t ring_max;           /* memory of the batches' ring; a new journal is no larger. 0 = no bound */
     uint64_t message_max;        /* store_room says that there is room for one so large */
     uint64_t heads_max;          /* memory of the cache of subject heads, 0 = no bound */
+    uint64_t changed_max;        /* memory of LMDB's pages that a checkpoint changes, 0 = no bound */
     int64_t sync_interval_ns;    /* 0 = durable before acknowledged */
     bool memory;                 /* environment on tmpfs, no journal, no sync, emptied at open */
     const plane_keys_t *keys;    /* NULL = not encrypted; only store_open looks. A memory store is not */
@@ -96,6 +97,8 @@ typedef struct store_alarm {
 /* false: none left. Bounded; when it overflows the newest are counted in stats, not kept. */
 bool store_alarm_next(store_t *store, store_alarm_t *alarm);
 
+/* Memory of the indexes of what no checkpoint has yet, and of cached heads; looks at each stream. */
+uint64_t store_overlay_bytes(const store_t *store);
 void store_stats(const store_t *store, plane_stats_t *stats); /* fills in the store's members, adds to what is there */
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */

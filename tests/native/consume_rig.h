@@ -26,6 +26,7 @@ typedef struct rig {
     store_t *store;
     store_stream_t *stream;
     consume_t *consume;
+    share_t memory;
     moment_t now;
     char *lines[RIG_LINES_MAX];
     uint32_t line_count, line_next;
@@ -128,7 +129,8 @@ HELPER void rig_consume_start(void) {
                          .exact_interest = rig_interest,
                          .advise = rig_advise,
                          .gone = rig_gone};
-    rig.consume = consume_new(&out);
+    rig.memory = (share_t){.limit = UINT64_MAX};
+    rig.consume = consume_new(&out, &rig.memory);
     check(rig.consume);
     store_set_hooks(rig.store, consume_store_hooks(rig.consume));
 }

@@ -153,11 +153,12 @@ static inline js_rig_t *js_rig_open(void) {
                      .exchange = &rig->exchange,
                      .limits = &rig->limits,
                      .now = &rig->now,
+                     .consumers = {.limit = UINT64_MAX},
                      .held_max = UINT64_MAX};
     snprintf(rig->directory, sizeof(rig->directory), "/tmp/leafd-test-XXXXXX");
     CHECK(mkdtemp(rig->directory) != NULL);
     char reason[PLANE_REASON_SIZE] = "";
-    CHECK_EQ_I64(STATUS_OK, exchange_open(&rig->exchange, 16 << 20));
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&rig->exchange, 16 << 20, 16 << 20));
     CHECK_EQ_I64(STATUS_OK, js_open(&rig->js, rig->directory, NULL, reason));
     return rig;
 }

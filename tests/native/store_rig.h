@@ -115,6 +115,7 @@ static inline status_t rig_try(rig_t *rig, char reason[RIG_REASON]) {
     rig->options.directory = rig->directory;
     rig->options.sealer = test_sealer();
     rig->options.keys = test_keys();
+    rig->options.changed_max = 512 << 10; /* large checkpoints commit in between */
     return store_open(&rig->options, &rig->store, reason, RIG_REASON);
 }
 

@@ -116,7 +116,7 @@ static void step(uint64_t *next_seq) {
 static void duel(void) {
     for (uint64_t round = 1; round <= 20; round++) {
         seed = round;
-        pending_init(&pending);
+        pending_init(&pending, NULL);
         model_count = model_queue_count = 0;
         uint64_t next_seq = 0;
         for (int i = 0; i < 6000; i++) {
@@ -132,7 +132,7 @@ static void duel(void) {
 }
 
 static void queue_is_first_in_first_out(void) {
-    pending_init(&pending);
+    pending_init(&pending, NULL);
     uint32_t rows[100];
     for (uint32_t i = 0; i < 100; i++) CHECK_EQ_I64(STATUS_OK, pending_add(&pending, i + 1, i + 1, 0, 1, &rows[i]));
     for (uint32_t i = 100; i-- > 0;) CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, rows[i]));
@@ -150,7 +150,7 @@ static void queue_is_first_in_first_out(void) {
 }
 
 static void queue_stays_small(void) {
-    pending_init(&pending);
+    pending_init(&pending, NULL);
     uint32_t first, row;
     CHECK_EQ_I64(STATUS_OK, pending_add(&pending, 1, 1, 0, 1, &first));
     CHECK_EQ_I64(STATUS_OK, pending_queue(&pending, first));
@@ -166,7 +166,7 @@ static void queue_stays_small(void) {
 }
 
 static void million(void) {
-    pending_init(&pending);
+    pending_init(&pending, NULL);
     uint32_t row;
     for (uint64_t seq = 1; seq <= 1000000; seq++)
         CHECK_EQ_I64(STATUS_OK, pending_add(&pending, seq * 3, seq, 0, 1, &row));

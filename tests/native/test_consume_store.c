@@ -10,6 +10,7 @@
 
 static rig_t rig;
 static consume_t *consume;
+static share_t memory = {.limit = UINT64_MAX};
 static store_stream_t *stream;
 static stream_config_t config;
 static consumer_setup_t setup;
@@ -65,7 +66,7 @@ static void attach(bool loading) {
                                       .exact_interest = interest,
                                       .advise = advise,
                                       .gone = gone};
-    consume = consume_new(&out);
+    consume = consume_new(&out, &memory);
     CHECK(consume != NULL);
     store_set_hooks(rig.store, consume_store_hooks(consume));
     CHECK_EQ_I64(STATUS_OK, store_stream_open(rig.store, STREAM_ID, &config, rig.now, &stream));

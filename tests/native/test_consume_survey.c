@@ -12,6 +12,7 @@
 
 static rig_t rig;
 static consume_t *consume;
+static share_t memory = {.limit = UINT64_MAX};
 static store_stream_t *stream;
 static consumer_t *consumer;
 static uint64_t last_seq, start_seq;
@@ -94,7 +95,7 @@ static void begin(uint8_t policy, const filters_t filters) {
     for (uint32_t i = 0; i < SUBJECTS; i++) publish((uint32_t)(i * UINT64_C(7919) % SUBJECTS));
     for (uint32_t i = 0; i < 3000; i++) publish(i * 3);
     rig_sync(&rig);
-    consume = consume_new(&out);
+    consume = consume_new(&out, &memory);
     store_set_hooks(rig.store, consume_store_hooks(consume));
     consumer_setup_t setup = setup_of(policy, filters);
     start_seq = last_seq;
@@ -200,7 +201,7 @@ static void goes_in_the_middle(void) {
                                       .exact_interest = interest,
                                       .advise = advise,
                                       .gone = gone};
-    consume = consume_new(&out);
+    consume = consume_new(&out, &memory);
     store_set_hooks(rig.store, consume_store_hooks(consume));
     stream = rig_stream(&rig, 1, rig_config());
     consumer_setup_t setup = setup_of(DELIVER_LAST_PER_SUBJECT, (filters_t){0});

@@ -38,7 +38,7 @@ static void *plane_side(void *argument) {
 
 static void every_command_is_answered(void) {
     exchange_t exchange;
-    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0));
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0, 0));
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, plane_side, &exchange) == 0);
     static uint8_t body[100];
@@ -73,7 +73,7 @@ static event_entry_t *event_of(uint32_t kind) {
 
 static void messages_may_go_completions_never(void) {
     exchange_t exchange;
-    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0));
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0, 0));
     uint64_t taken = 0;
     for (uint32_t i = 0; i < 2 * EXCHANGE_MESSAGES; i++) {
         taken += event_offer(&exchange, event_of(EVENT_MESSAGE), 1, 1);
@@ -114,7 +114,7 @@ static void messages_may_go_completions_never(void) {
 
 static void connections_come_first(void) {
     exchange_t exchange;
-    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0));
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0, 0));
     for (uint32_t i = 0; i < 100; i++) {
         CHECK(event_offer(&exchange, event_of(EVENT_MESSAGE), 1, 1));
     }
@@ -135,7 +135,7 @@ static void connections_come_first(void) {
 /* Each debt is paid once and by its own token, in whatever order; what is no token of ours pays nothing. */
 static void paid_in_any_order(void) {
     exchange_t exchange;
-    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0));
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0, 0));
     static uint64_t tokens[1000];
     plane_event_t event;
     exchange_debt_t debt;
@@ -175,7 +175,7 @@ static void released_is_paid(void) {
     exchange_t exchange;
     exchange_debt_t debt;
     plane_event_t event;
-    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0));
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0, 0));
     CHECK(event_offer(&exchange, event_of(EVENT_ADVISORY), 5, 6));
     CHECK_EQ_U64(1, exchange_poll(&exchange, &event, 1));
     CHECK_EQ_U64(0, event.token);
@@ -188,7 +188,7 @@ static void released_is_paid(void) {
 
 static void too_many_command_bytes(void) {
     exchange_t exchange;
-    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0));
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0, 0));
     uint32_t size = EXCHANGE_BYTES / 2;
     uint8_t *body = calloc(1, size);
     CHECK(body != NULL);
