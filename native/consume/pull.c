@@ -92,7 +92,7 @@ static int64_t request_share(const request_t *request) {
     return left < WANTED_MAX ? left : WANTED_MAX;
 }
 
-static uint64_t size_of(uint32_t reply_size) {
+static uint64_t request_size(uint32_t reply_size) {
     return sizeof(request_t) + reply_size;
 }
 
@@ -102,7 +102,7 @@ static void request_discard(consumer_t *consumer, request_t *request) {
     consumer->requests.wanted -= request_share(request);
     if (request->no_wait) consumer->requests.no_wait--;
     consumer->active_ns = consumer->consume->now.mono_ns;
-    consumer->consume->memory->used -= size_of(request->reply_size);
+    consumer->consume->memory->used -= request_size(request->reply_size);
     free(request);
 }
 
@@ -417,7 +417,7 @@ static bool line_full(consumer_t *consumer) {
 }
 
 static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
-    request_t *request = malloc(size_of(reply.size));
+    request_t *request = malloc(request_size(reply.size));
     if (!request) {
         request_refuse(consumer, reply,
                        "409 Exceeded MaxWaiting"); /* the client asks again later, as it does for that one */
@@ -433,7 +433,7 @@ static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t 
                     .heartbeat_due_ns = asked->heartbeat_ns > 0 ? time_after(now_ns, asked->heartbeat_ns) : NEVER,
                     .reply_size = reply.size};
     memcpy(request->reply, reply.at, reply.size);
-    consumer->consume->memory->used += size_of(reply.size);
+    consumer->consume->memory->used += request_size(reply.size);
     line_append(&consumer->requests, request);
     consumer->requests.count++;
     consumer->requests.wanted += request_share(request);
