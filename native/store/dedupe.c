@@ -5,7 +5,6 @@
  * housekeeping. It walks LMDB's id order from the oldest and takes out an id when it still belongs to that sequence.
  */
 #include "base/check.h"
-#include "store/core.h"
 #include "store/overlay.h"
 
 uint64_t dedupe_need(bytes_t id) {

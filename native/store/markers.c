@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 #include "base/check.h"
-#include "store/core.h"
 #include "store/message.h"
 #include "store/overlay.h"
 

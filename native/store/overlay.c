@@ -10,7 +10,6 @@
 
 #include "base/array.h"
 #include "base/check.h"
-#include "store/core.h"
 #include "store/overlay.h"
 
 #define NOTES_FOR_ONE_CALL 16

@@ -2,7 +2,6 @@
  * goes on where the one before stopped. */
 #include "base/check.h"
 #include "text/subject.h"
-#include "store/core.h"
 #include "store/message.h"
 #include "store/overlay.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/array.h"
 #include "base/check.h"
-#include "store/core.h"
 #include "store/overlay.h"
 #include "store/record.h"
 

@@ -8,7 +8,6 @@
  * gone, or has been given another time) is passed over when it comes up, so that replacing a time costs no search.
  */
 #include "base/check.h"
-#include "store/core.h"
 #include "store/message.h"
 #include "store/overlay.h"
 

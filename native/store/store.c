@@ -4,7 +4,6 @@
  *
  * store_open and store_close are in open.c.
  */
-#include "store/core.h"
 #include "store/message.h"
 #include "store/overlay.h"
 

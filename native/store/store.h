@@ -31,7 +31,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "store/filters.h"
+#include "text/filters.h"
 
 typedef struct store store_t;
 typedef struct store_stream store_stream_t;

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/crc.h"
-#include "store/core.h"
 #include "store/message.h"
 #include "store/overlay.h"
 #include "store/record.h"

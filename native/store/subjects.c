@@ -3,7 +3,6 @@
  */
 #include "base/check.h"
 #include "text/subject.h"
-#include "store/core.h"
 #include "store/message.h"
 #include "store/overlay.h"
 

@@ -21,7 +21,6 @@
 #include "text/subject_set.h"
 #include "text/text.h"
 #include "text/tokens.h"
-#include "store/core.h"
 #include "store/message.h"
 
 #define CHAIN_COST 4       /* a step back on a chain costs about so many steps forward */

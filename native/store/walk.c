@@ -18,7 +18,6 @@
 
 #include "base/check.h"
 #include "text/subject.h"
-#include "store/core.h"
 #include "store/overlay.h"
 #include "text/tokens.h"
 

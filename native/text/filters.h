@@ -1,6 +1,6 @@
 /* filters.h: which of a stream's subjects somebody wants. What a pattern means is text/subject.h's. */
-#ifndef LEAFD_STORE_FILTERS_H
-#define LEAFD_STORE_FILTERS_H
+#ifndef LEAFD_TEXT_FILTERS_H
+#define LEAFD_TEXT_FILTERS_H
 
 #include "text/subject_set.h"
 
