@@ -60,4 +60,8 @@ void heads_remove(heads_t *heads, head_entry_t *entry); /* not a dirty one */
 /* Forgets all of a stream; dirty ones as well. */
 void heads_forget(heads_t *heads, uint32_t stream);
 
+static inline uint64_t heads_bytes(const heads_t *heads) {
+    return heads->count * sizeof(head_entry_t);
+}
+
 #endif

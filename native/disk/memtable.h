@@ -54,4 +54,8 @@ uint64_t memtable_covers(const memtable_t *memtable, store_db_t db, bytes_t key)
 void memtable_rotate(memtable_t *memtable);
 void memtable_drop(memtable_t *memtable);
 
+static inline uint64_t memtable_bytes(const memtable_t *memtable) {
+    return (memtable->current.capacity + memtable->previous.capacity) * sizeof(memtable_slot_t);
+}
+
 #endif

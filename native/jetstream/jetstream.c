@@ -204,15 +204,7 @@ bool js_batch_waits(const js_t *js) {
     return batch_waits(js->stores[STORE_FILE]) || batch_waits(js->stores[STORE_MEMORY]);
 }
 
-static void count_overlay(js_t *js) {
-    js->overlay_bytes = 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        js->overlay_bytes += js->stores[i] != NULL ? store_overlay_bytes(js->stores[i]) : 0;
-    }
-}
-
 void js_chores(js_t *js) {
-    count_overlay(js);
     ingest_chores(js);
     js_fast_chores(js);
 }
@@ -230,7 +222,6 @@ int64_t js_next_deadline(const js_t *js) {
 
 void js_stats(js_t *js, plane_stats_t *stats) {
     stats->streams = js->streams.count;
-    stats->memory_overlay = js->overlay_bytes;
     if (js->consume != NULL) {
         stats->consumers = consume_count(js->consume);
     }

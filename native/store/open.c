@@ -262,9 +262,7 @@ static void load_clock(store_t *store) {
 static status_t open_lmdb(opening_t *opening) {
     store_t *store = opening->store;
     status_t status = recover_lmdb(opening);
-    if (status != STATUS_OK) {
-        return status;
-    }
+    if (status != STATUS_OK) return status;
     /* A memory store begins empty. So does one that power failed on while it was made: the journal comes last, and
      * nothing was acknowledged without one. */
     if (store->options.memory || (!journal_exists(store->directory) && recover_unfinished(store->directory))) {
@@ -274,20 +272,16 @@ static status_t open_lmdb(opening_t *opening) {
     if (status == STATUS_OK) { /* data.mdb may have been set aside */
         status = recover_lmdb(opening);
     }
-    if (status != STATUS_OK) {
-        return status;
-    }
+    if (status != STATUS_OK) return status;
     suspect_watch(store);
     status = env_open(store->directory, store->sizes.map, store->options.memory, &store->env, opening->reason,
                       opening->reason_size);
     if (status == STATUS_CORRUPT) {
         suspect_mark(store);
     }
-    if (status == STATUS_OK) {
-        env_changed(store->env)->max = store->options.changed_max;
-        status = opening_identify(opening);
-    }
-    return status;
+    if (status != STATUS_OK) return status;
+    env_changed(store->env)->max = store->options.changed_max;
+    return opening_identify(opening);
 }
 
 static status_t change_key(opening_t *opening) {

@@ -373,19 +373,6 @@ void store_set_hooks(store_t *store, store_hooks_t hooks) {
     store->hooks = hooks;
 }
 
-uint64_t store_overlay_bytes(const store_t *store) {
-    uint64_t bytes = (store->memtable.current.capacity + store->memtable.previous.capacity) * sizeof(memtable_slot_t)
-                     + store->heads.count * sizeof(head_entry_t)
-                     + store->record_ops.capacity * sizeof(*store->record_ops.at);
-    for (uint32_t i = 0; i < store->streams.count; i++) {
-        const store_stream_t *stream = store->streams.at[i];
-        bytes += stream->places.capacity * sizeof(place_t) + stream->expiries.capacity * sizeof(expiry_t)
-                 + stream->births.list.capacity * sizeof(*stream->births.list.at)
-                 + stream->births.run_capacity * sizeof(run_t);
-    }
-    return bytes;
-}
-
 void store_stats(const store_t *store, plane_stats_t *stats) {
     const keeper_t *keeper = &store->keeper;
     stats->streams += store->streams.count;
@@ -411,6 +398,7 @@ void store_stats(const store_t *store, plane_stats_t *stats) {
     stats->checkpoints += atomic_load_explicit(&keeper->checkpoints, memory_order_relaxed);
     stats->overlay_bytes += batches_used(&store->batches);
     *(store->options.memory ? &stats->memory_memory_ring : &stats->memory_ring) += batches_used(&store->batches);
+    stats->memory_overlay += memtable_bytes(&store->memtable) + heads_bytes(&store->heads);
     stats->memory_keeper += atomic_load_explicit(&keeper->changed, memory_order_relaxed);
     stats->corrupt_records += store->corrupt;
     stats->events_dropped += store->alarms_dropped;

@@ -96,9 +96,6 @@ typedef struct store_alarm {
 } store_alarm_t;
 /* false: none left. Bounded; when it overflows the newest are counted in stats, not kept. */
 bool store_alarm_next(store_t *store, store_alarm_t *alarm);
-
-/* Memory of the indexes of what no checkpoint has yet, and of cached heads; looks at each stream. */
-uint64_t store_overlay_bytes(const store_t *store);
 void store_stats(const store_t *store, plane_stats_t *stats); /* fills in the store's members, adds to what is there */
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
