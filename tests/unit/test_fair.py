@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import trio
+import trio.testing
 from leafd.fair import LEAST, FairQueue
 
 WAITING_MAX = 1000
@@ -92,12 +93,12 @@ def at_work(requests: FairQueue[str]) -> list[str]:
 
     async def main() -> list[str]:
         found: list[str] = []
-        with trio.move_on_after(0.05):
+        with trio.move_on_after(1):
             while True:
                 found.append(await requests.take())
         return found
 
-    return trio.run(main)
+    return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def test_a_connection_has_only_its_share_at_work() -> None:
