@@ -44,7 +44,8 @@
     X(EVP_sha256)                                                                                                      \
     X(HMAC)
 
-#define MEMBER(name) __typeof__(&name) name;
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration's name */
+#define MEMBER(name) __typeof__(&(name)) name;
 typedef struct libcrypto {
     LIBCRYPTO(MEMBER)
     bool loaded;

@@ -350,7 +350,8 @@ tls_t *tls_new(tls_desk_t *desk, tls_context_t *context, const tls_wish_t *wish)
         free(tls);
         return NULL;
     }
-    *tls = (tls_t){.desk = desk,
+    *tls = (tls_t){.stage = STAGE_SAYING,
+                   .desk = desk,
                    .context = context,
                    .flags = wish->flags,
                    .before = own[0],

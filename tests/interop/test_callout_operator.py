@@ -19,7 +19,7 @@ from leafd.auth.jwt_write import write
 from leafd.auth.nkeys import PREFIX_ACCOUNT, PREFIX_OPERATOR, PREFIX_USER, new_seed
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nkeys import from_seed
+from nkeys import from_seed  # type: ignore[import-untyped]
 
 from tests import servers
 from tests.interop.callout_service import CURVE, Answer, Request, public, read, response, user

@@ -156,8 +156,8 @@ class Stage:
         context = self.clients["a"].jetstream()
         await context.add_stream(name="S", subjects=["s.>"], max_msg_size=100)
         await context.add_stream(name="I", subjects=["i.>"], retention="interest")
-        for client in self.clients.values():
-            await client.flush()
+        for connected in self.clients.values():
+            await connected.flush()
         await self._linked()
 
     async def _linked(self) -> None:

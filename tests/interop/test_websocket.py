@@ -11,6 +11,7 @@ import ssl
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any, cast
 
 import nats
 import nats.errors
@@ -36,13 +37,13 @@ accounts { A { users: [
 SIZES = (0, 10, 126, 5000, 70_000, 900_000)
 
 
-async def exchange(url: str, **options: object) -> None:
+async def exchange(url: str, **options: Any) -> None:
     """Messages of all sizes come back."""
     client = Client()
     try:
         await client.connect(url, allow_reconnect=False, connect_timeout=10, max_reconnect_attempts=1, **options)
     except Exception:
-        await client._transport._client.close()  # nats-py leaves it open
+        await cast(Any, client._transport)._client.close()  # nats-py leaves it open
         raise
     heard = await client.subscribe("x.>")
     for size in SIZES:

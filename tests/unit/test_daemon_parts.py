@@ -18,6 +18,7 @@ import trio.testing
 from leafd import native_types as t
 from leafd.config.bind import load_text
 from leafd.config.schema.server import ServerConfig
+from leafd.config.schema.tls import Tls
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.descriptors import LEAST, RESERVED, connections_for
 from leafd.daemon.expiry import Expiry
@@ -233,7 +234,7 @@ def test_expiring_certificates_are_named_once_a_day(tmp_path: Path) -> None:
 
     def config(name: str) -> ServerConfig:
         issued = authority.issue(name, times=("20200101000000Z", "20210101000000Z"))
-        return ServerConfig(tls={"cert_file": str(issued.certificate), "key_file": str(issued.key)})
+        return ServerConfig(tls=Tls(cert_file=str(issued.certificate), key_file=str(issued.key)))
 
     configs = [config("one")]
     began = 0.0

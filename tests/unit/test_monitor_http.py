@@ -14,6 +14,7 @@ from typing import Any, cast
 import trio
 import trio.testing
 from leafd.config.schema.server import ServerConfig
+from leafd.config.schema.tls import Tls
 from leafd.guard import Guard
 from leafd.monitor.http import Seats, _date, _escaped, serve
 
@@ -97,9 +98,7 @@ def test_https_takes_new_certificates(tmp_path: Path) -> None:
         first, second = (authority.issue(name) for name in ("first", "second"))
 
         def config(issued: Issued) -> ServerConfig:
-            return ServerConfig(
-                https_port=port, tls={"cert_file": str(issued.certificate), "key_file": str(issued.key)}
-            )
+            return ServerConfig(https_port=port, tls=Tls(cert_file=str(issued.certificate), key_file=str(issued.key)))
 
         facts = cast(Any, SimpleNamespace(config=config(first), http_requests={}, guard=Guard()))
         async with trio.open_nursery() as nursery:

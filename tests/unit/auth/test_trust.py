@@ -65,7 +65,9 @@ def test_without_a_jwt_nobody_is(world: World) -> None:
     """Users and passwords are no logins with an operator, nor is a JWT without a signature of the nonce."""
     user = world.a.user("u")
     for connect in ({}, {"user": "u", "pass": "p"}, {"nkey": user.key.public, "sig": "x"}, {"jwt": user.token}):
-        assert "Authorization Violation" == judge_client(connect, NONCE, world.policy()).text
+        refused = judge_client(connect, NONCE, world.policy())
+        assert isinstance(refused, Refusal)
+        assert "Authorization Violation" == refused.text
     assert "not signed by the user's key" in why(world.judge(user, sig=world.a.user("v").connect(NONCE)["sig"]))
     assert "not signed by the user's key" in why(judge_client(user.connect("n2"), NONCE, world.policy()))
 

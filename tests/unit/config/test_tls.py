@@ -238,9 +238,9 @@ def test_a_block_becomes_what_the_plane_takes(folder: Path, monkeypatch: pytest.
         cert_file="server.pem",
         key_file="server.key",
         verify_and_map=True,
-        cipher_suites=["TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"],
-        curve_preferences=["CurveP256", "X25519"],
-        pinned_certs=["AB" * 32],
+        cipher_suites=("TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
+        curve_preferences=("CurveP256", "X25519"),
+        pinned_certs=("AB" * 32,),
         handshake_first="auto",
         connection_rate_limit=7,
     )
