@@ -1,6 +1,6 @@
 /* fuzz_tls.c: what a stranger may send before and in a handshake: the first byte chooses how the server begins and how
  * the rest is cut, the rest is what comes. */
-#include "../native/tls_rig.h"
+#include "tls_rig.h"
 
 #include "fuzz_input.h"
 

@@ -188,7 +188,8 @@ def test_megabytes_to_fifty_clients_that_read(server: servers.Server) -> None:
             for thread in threads:
                 thread.join()
 
-        assert {expected} == set(heard.values()), server.log[-1000:]
+        # The server may have asked for a sign of life, once.
+        assert {count - expected for count in heard.values()} <= {0, len(b"PING\r\n")}, server.log[-1000:]
         assert watch.most < LIMIT + BASE
 
 

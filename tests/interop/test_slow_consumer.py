@@ -81,4 +81,5 @@ def test_others_get_everything(server: servers.Server) -> None:
                 while received < sent * delivered:
                     received += len(reader.recv(1 << 20))
 
-        assert 20_000 * delivered == received
+        # The server may have asked for a sign of life, once.
+        assert received - 20_000 * delivered in (0, len(b"PING\r\n"))

@@ -177,7 +177,7 @@ static void room_is_left(void) {
 static void room_is_left_in_bytes(void) {
     plane_t *plane = open_asked();
     peer_t *one = client_of(plane, 1), *two = client_of(plane, 2);
-    uint64_t most = EXCHANGE_BYTES >> 20;
+    uint64_t most = plane->exchange.owed_max >> 20;
     CHECK_EQ_U64(most / 2, offered(plane, one, EXCHANGE_MESSAGES, 1 << 20));
     CHECK_EQ_U64(most / 4, offered(plane, two, EXCHANGE_MESSAGES, 1 << 20));
     rig_close(plane);
