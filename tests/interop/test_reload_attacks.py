@@ -41,7 +41,10 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
         lambda text: text + 'leafnodes { remotes: [ { url: "nats://127.0.0.1:1", credentials: "none.creds" } ] }',
         "server.conf:9:24: credentials file none.creds cannot be read",
     ),
-    "a certificate": (lambda text: text + 'tls { cert_file: "none.pem" }', "server.conf:9:7: cert_file: needs a key_file"),
+    "a certificate": (
+        lambda text: text + 'tls { cert_file: "none.pem" }',
+        "server.conf:9:7: cert_file: needs a key_file",
+    ),
     "an account that is not there": (
         lambda text: text.replace("B {", "B { imports: [{stream: {account: C, subject: x}}], "),
         '"C" account not defined for stream import',
