@@ -13,6 +13,9 @@
 
 #define RECORD_SIZE (VALUE_CRC_SIZE + 16)
 #define RETRY_NS NS_PER_SECOND
+/* When a time that has passed is due: consumers that have kept up get the schedule before it is gone. nats-server's
+ * timer takes 250 ms at least. */
+#define SOON_NS (100 * NS_PER_MS)
 
 static void record_key(store_key_t *key, const store_stream_t *stream, uint64_t seq) {
     uint8_t at[12];
@@ -46,7 +49,8 @@ static void write_at(store_stream_t *stream, uint64_t seq, int64_t due, int64_t 
 
 void schedule_write(store_stream_t *stream, uint64_t seq, int64_t due_ts, int64_t wall_now) {
     int64_t due;
-    if (__builtin_add_overflow(stream->store->clock.age, due_ts > wall_now ? due_ts - wall_now : 0, &due)) {
+    int64_t after = due_ts > wall_now + SOON_NS ? due_ts - wall_now : SOON_NS;
+    if (__builtin_add_overflow(stream->store->clock.age, after, &due)) {
         due = INT64_MAX;
     }
     write_at(stream, seq, due, due_ts);

@@ -35,7 +35,9 @@ class Plane:
     def send(self, connection: int, frame: bytes) -> None:
         self.sent.setdefault(connection, []).append(frame)
 
-    def secure(self, connection: int, how: t.Secure, *, before: bytes, behind: bytes) -> None:
+    def secure(
+        self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
+    ) -> None:
         raise AssertionError("TLS is tested with the real plane: interop/test_tls.py")
 
     def close_connection(self, connection: int, text: str = "", reason: int = 0) -> None:
