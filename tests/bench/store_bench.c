@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "store/append.h"
 #include "store/store.h"
 
 #define STREAMS_MAX 64

@@ -65,9 +65,8 @@ def response(request: Request, jwt: str = "", error: str = "", **parts: Any) -> 
 
 
 @contextlib.asynccontextmanager
-async def serving(server: servers.Server, judge: Callable[[Request], Answer]) -> AsyncIterator[list[Msg]]:
-    """The service, logged in as the user auth. Yields the requests as they came; None is no answer at all."""
-    client: Client = await nats.connect(server.url, user="auth", password="auth", allow_reconnect=False)
+async def judging(client: Client, judge: Callable[[Request], Answer]) -> AsyncIterator[list[Msg]]:
+    """The service, on a connection that ends with it. Yields the requests as they came; None is no answer at all."""
     asked: list[Msg] = []
 
     async def answer(message: Msg) -> None:
@@ -85,6 +84,14 @@ async def serving(server: servers.Server, judge: Callable[[Request], Answer]) ->
         yield asked
     finally:
         await client.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(server: servers.Server, judge: Callable[[Request], Answer]) -> AsyncIterator[list[Msg]]:
+    """The service, logged in as the user auth."""
+    client: Client = await nats.connect(server.url, user="auth", password="auth", allow_reconnect=False)
+    async with judging(client, judge) as asked:
+        yield asked
 
 
 async def talk(port: int, connect: Request, lines: bytes = b"PING\r\n", end: bytes = b"PONG\r\n") -> bytes:

@@ -22,7 +22,7 @@ from nats.aio.msg import Msg
 from nkeys import from_seed  # type: ignore[import-untyped]
 
 from tests import servers
-from tests.interop.callout_service import CURVE, Answer, Request, public, read, response, user
+from tests.interop.callout_service import CURVE, Answer, Request, judging, public, read, response, user
 from tests.interop.test_callout import VIOLATION, play
 
 OPERATOR = new_seed(PREFIX_OPERATOR)
@@ -93,23 +93,8 @@ async def serving(server: servers.Server, judge: Callable[[Request], Answer]) ->
         signature_cb=lambda nonce: base64.b64encode(pair.sign(nonce.encode())),
         allow_reconnect=False,
     )
-    asked: list[Msg] = []
-
-    async def answer(message: Msg) -> None:
-        asked.append(message)
-        data = message.data
-        if message.headers:
-            data = xkeys.unseal(CURVE, message.headers["Nats-Server-Xkey"], data)
-        answer = judge(read(data.decode()))
-        if answer is not None:
-            await message.respond(answer if isinstance(answer, bytes) else answer.encode())
-
-    await client.subscribe("$SYS.REQ.USER.AUTH", cb=answer)
-    await client.flush()
-    try:
+    async with judging(client, judge) as asked:
         yield asked
-    finally:
-        await client.close()
 
 
 async def talk(server: servers.Server, jwt: str, seed: str = "", lines: bytes = b"PING\r\n", **connect: Any) -> bytes:
