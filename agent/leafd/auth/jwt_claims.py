@@ -146,15 +146,6 @@ class SigningKey(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Latency(Struct):
-    """Where a service's latency is reported."""
-
-    go_name: ClassVar[str] = "ServiceLatency"
-
-    results: str = wire(TEXT, "results")
-
-
-@dataclass(frozen=True, slots=True)
 class ExportClaim(Struct):
     """A subject that other accounts may import. response_threshold in ns."""
 
