@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-SLOW_S: Final = 0.004
+SLOW_S: Final = 0.002
 
 
 @contextmanager
