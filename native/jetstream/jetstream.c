@@ -18,6 +18,7 @@
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
+#include "recovery/open.h"
 #include "store/commit.h"
 #include "store/store.h"
 

@@ -52,13 +52,6 @@ typedef struct store_options {
     const struct sealer *sealer; /* for tests, in place of keys; the caller's, until store_close */
 } store_options_t;
 
-/* Opens or makes a store and replays the journal's valid tail. On failure *out is NULL and reason (size reason_size)
- * says what is wrong, where, and what to do: STATUS_IN_USE, STATUS_VERSION, STATUS_CORRUPT, STATUS_IO, STATUS_NO_SPACE,
- * STATUS_NO_MEMORY. */
-LEAF_MUST_USE status_t store_open(const store_options_t *options, store_t **out, char *reason, size_t reason_size);
-/* Makes everything durable, checkpoints, ends the threads, frees. NULL is fine. */
-void store_close(store_t *store);
-
 /* Called by the store, on the plane thread, inside append/delete/purge/expire: consumers keep exact counts with it. */
 typedef struct store_hooks {
     void *context;

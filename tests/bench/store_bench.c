@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "recovery/open.h"
 #include "store/append.h"
 #include "store/store.h"
 

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "recovery/open.h"
 #include "store/append.h"
 #include "store/record.h"
 #include "store/store.h"

@@ -1,9 +1,9 @@
 /* salvage.h: between salvage.c, which finds out what a damaged journal still proves, and rebuild.c, which brings it
  * into LMDB. */
-#ifndef LEAFD_STORE_SALVAGE_H
-#define LEAFD_STORE_SALVAGE_H
+#ifndef LEAFD_RECOVERY_SALVAGE_H
+#define LEAFD_RECOVERY_SALVAGE_H
 
-#include "store/recover.h"
+#include "recovery/recover.h"
 
 /* Behind replay's end: damage is told from a torn tail, repaired where one bit is wrong, and what is proven behind it
  * is applied. In the write transaction, which it begins when replay has not. Moves opening's position on;

@@ -8,7 +8,7 @@
  *                                        applied again. Without such a row the journal is set aside.
  *     use of the journal, clock          the start does without
  */
-#include "store/meta.h"
+#include "recovery/meta.h"
 #include "store/overlay.h"
 
 #include <errno.h>

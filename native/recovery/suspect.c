@@ -14,7 +14,7 @@
  * served.
  */
 #include "store/overlay.h"
-#include "store/suspect.h"
+#include "recovery/suspect.h"
 
 #include <errno.h>
 #include <fcntl.h>

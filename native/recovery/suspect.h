@@ -1,10 +1,10 @@
 /* suspect.h: a data.mdb that may be damaged in its structure: what makes it suspect, and what a start does about it.
  * Only the files of a start include it.
  */
-#ifndef LEAFD_STORE_SUSPECT_H
-#define LEAFD_STORE_SUSPECT_H
+#ifndef LEAFD_RECOVERY_SUSPECT_H
+#define LEAFD_RECOVERY_SUSPECT_H
 
-#include "store/recover.h"
+#include "recovery/recover.h"
 
 /* Before LMDB is opened. Damage is alarmed; where it has ended a process already, or would, the start is refused. */
 LEAF_MUST_USE status_t suspect_look(opening_t *opening);

@@ -1,10 +1,10 @@
 /* meta.h: the few records of LMDB that a start depends on (META of keys.h), and what becomes of a start when one is
  * damaged. Only the files of a start include it.
  */
-#ifndef LEAFD_STORE_META_H
-#define LEAFD_STORE_META_H
+#ifndef LEAFD_RECOVERY_META_H
+#define LEAFD_RECOVERY_META_H
 
-#include "store/recover.h"
+#include "recovery/recover.h"
 
 typedef enum meta_record {
     META_FORMAT = 0,

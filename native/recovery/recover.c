@@ -15,7 +15,7 @@
  * without what is lost and removes the file. What was there is kept as journal.damaged-TIME, at most KEPT_MAX of them.
  */
 #include "store/overlay.h"
-#include "store/recover.h"
+#include "recovery/recover.h"
 
 #include <dirent.h>
 #include <errno.h>

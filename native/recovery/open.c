@@ -14,10 +14,10 @@
 #include "base/check.h"
 #include "disk/directory.h"
 #include "store/message.h"
-#include "store/meta.h"
+#include "recovery/meta.h"
 #include "store/overlay.h"
-#include "store/salvage.h"
-#include "store/suspect.h"
+#include "recovery/salvage.h"
+#include "recovery/suspect.h"
 
 #define MEMORY_ALIGNMENT 64
 

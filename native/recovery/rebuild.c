@@ -20,7 +20,7 @@
 #include "base/array.h"
 #include "base/check.h"
 #include "store/overlay.h"
-#include "store/salvage.h"
+#include "recovery/salvage.h"
 
 #define STREAM_ALARMS_MAX 40 /* leaves room in the queue for others */
 

@@ -30,7 +30,7 @@
  * Not told apart without a witness: journals that an older leafd wrote.
  */
 #include "store/overlay.h"
-#include "store/salvage.h"
+#include "recovery/salvage.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* recover.h: what a start shares between its files: open.c goes through the steps, recover.c decides about a journal
  * that is not as LMDB expects it. Only these two include it.
  */
-#ifndef LEAFD_STORE_RECOVER_H
-#define LEAFD_STORE_RECOVER_H
+#ifndef LEAFD_RECOVERY_RECOVER_H
+#define LEAFD_RECOVERY_RECOVER_H
 
 #include "store/core.h"
 
