@@ -113,6 +113,8 @@ FOREIGN_NAMES = {
 }
 # Folders that names of files are given from, beside the file's own.
 NAMED_FROM = ("", "native/", "agent/", "agent/leafd/", "tests/")
+# What the charter of a room's private header says.
+PRIVATE = re.compile(r"Nobody outside ((?:native/\w+(?: and )?)+) includes this")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 
@@ -195,6 +197,20 @@ def c_includes(tree: list[Source]) -> Iterator[Complaint]:
             room = target.split("/")[0]
             if source.room in C_ROOMS and room in C_ROOMS and room not in C_ROOMS[source.room] | {source.room}:
                 yield Complaint(source.path, number, f"{source.room}/ must not include {room}/")
+
+
+def private_headers(tree: list[Source]) -> Iterator[Complaint]:
+    """A header that says "Nobody outside native/ROOM includes this" is included by nobody else, tests apart."""
+    allowed = {}
+    for source in filter(is_c, tree):
+        found = PRIVATE.search(re.sub(r"\n \* ", " ", source.text.partition("*/")[0]))
+        if found:
+            allowed[source.path.removeprefix("native/")] = set(re.findall(r"native/(\w+)", found[1]))
+    for source in filter(c_room, tree):
+        for number, line in enumerate(source.lines, 1):
+            include = INCLUDE.match(line)
+            if include and source.room not in allowed.get(include[2], {source.room}):
+                yield Complaint(source.path, number, f"{include[2]} says that {source.room}/ does not include it")
 
 
 def imported(source: Source) -> Iterator[tuple[int, str]]:
@@ -426,6 +442,7 @@ def named_files(tree: list[Source]) -> Iterator[Complaint]:
 
 RULES: list[Rule] = [
     c_includes,
+    private_headers,
     python_imports,
     file_lengths,
     room_lengths,

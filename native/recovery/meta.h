@@ -1,5 +1,5 @@
 /* meta.h: the few records of LMDB that a start depends on (META of keys.h), and what becomes of a start when one is
- * damaged. Only the files of a start include it.
+ * damaged. Nobody outside native/recovery includes this.
  */
 #ifndef LEAFD_RECOVERY_META_H
 #define LEAFD_RECOVERY_META_H

@@ -1,9 +1,11 @@
-/* open.c: a store's beginning and end: directory, lock, format, environment, replay, threads; and the one line that
- * says why not.
+/* open.c: see open.h. A start goes through directory, lock, format, environment, replay, threads; and says in one line
+ * why not.
  *
  * Record META "format": format 4, store id 16. The journal carries the same id, so one is never replayed into another
  * store.
  */
+#include "recovery/open.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,11 +15,11 @@
 
 #include "base/check.h"
 #include "disk/directory.h"
-#include "store/message.h"
 #include "recovery/meta.h"
-#include "store/overlay.h"
 #include "recovery/salvage.h"
 #include "recovery/suspect.h"
+#include "store/life.h"
+#include "store/overlay.h"
 
 #define MEMORY_ALIGNMENT 64
 
@@ -245,20 +247,6 @@ static status_t opening_replay(opening_t *opening) {
     return opening->reason[0] != 0 ? status : opening_fail(opening, status, what, 0);
 }
 
-static void load_clock(store_t *store) {
-    uint8_t boot[BOOT_ID_SIZE];
-    clockwork_boot(boot);
-    clockwork_open(&store->clock, boot);
-    bytes_t key = BYTES_LITERAL("clock");
-    bytes_t value = BYTES_NONE;
-    if (overlay_find(store, DB_META, key, &value) == STATUS_OK && value.size == CLOCK_RECORD_SIZE) {
-        clockwork_load(&store->clock, value.at);
-    } else if (env_get(store->env, DB_META, key, &value) == STATUS_OK
-               && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE && value_sound(key, value)) {
-        clockwork_load(&store->clock, value.at + VALUE_CRC_SIZE);
-    }
-}
-
 static status_t open_lmdb(opening_t *opening) {
     store_t *store = opening->store;
     status_t status = recover_lmdb(opening);
@@ -353,91 +341,30 @@ static status_t note_use(opening_t *opening) {
 
 static status_t opening_start(opening_t *opening) {
     store_t *store = opening->store;
-    batches_restart(&store->batches, opening->position, opening->number + 1);
-    store->durable = store->flight_number = store->first_batch = opening->number;
-    store->flight_end = store->handed = opening->position;
-    memtable_open(&store->memtable, &store->batches);
     keeper_mark_t end = {.position = opening->position, .number = opening->number + 1, .chain = opening->chain};
     keeper_mark_t checkpoint = opening->no_room ? opening->checkpoint : end;
-    status_t status = heads_open(&store->heads, store->options.heads_max);
-    if (status == STATUS_OK && opening->no_room) {
-        store->batches.freed = store->handed = checkpoint.position;
-        store->pending_since = 0;
-        status = adopt_batches(store, checkpoint.position, end.position);
-    }
-    if (status == STATUS_OK) {
-        status = env_renew(store->env);
-    }
+    status_t status = store_load(store, checkpoint, end);
     if (status != STATUS_OK) {
         return opening_fail(opening, status, "cannot read the store in", 0);
     }
-    load_clock(store);
-    store->keeper = (keeper_t){.batches = &store->batches,
-                               .journal = store->options.memory ? NULL : &store->journal,
-                               .env = store->env,
-                               .directory = store->directory,
-                               .sealing = store->sealing.state != SEALING_DONE ? &store->sealing : NULL,
-                               .sync_interval_ns = store->options.sync_interval_ns,
-                               .budget = store->sizes.budget};
-    status = keeper_open(&store->keeper, checkpoint, end);
-    store->admits = atomic_load(&store->keeper.admits);
-    store->resident = sizes_ring_within(store->batches.size, store->options.ring_max);
-    append_measure_room(store);
-    store->keeper_open = status == STATUS_OK;
+    status = store_run(store, checkpoint, end);
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot start the threads of", 0);
 }
 
-static void store_free(store_t *store) {
-    if (store->keeper_open) {
-        keeper_close(&store->keeper);
-    }
-    for (uint32_t i = 0; i < store->streams.count; i++) {
-        stream_release(store->streams.at[i]);
-    }
+static void opening_end(store_t *store) {
     env_close(store->env);
-    sealing_close(&store->sealing);
+    store->env = NULL;
     suspect_unwatch(store);
-    journal_close(&store->journal);
-    batches_close(&store->batches);
-    memtable_close(&store->memtable);
-    if (store->heads.buckets != NULL) {
-        heads_close(&store->heads);
-    }
-    adopted_free(store);
-    free(store->record_ops.at);
-    free(store->streams.at);
-    free(store->touched.at);
-    free(store->flying.at);
-    free(store->advanced.at);
-    if (store->lock_fd >= 0) {
-        close(store->lock_fd);
-    }
-    free(store->directory);
-    free(store);
+    store_free(store);
 }
 
 status_t store_open(const store_options_t *options, store_t **out, char *reason, size_t reason_size) {
     *out = NULL;
     snprintf(reason, reason_size, "no memory for the store in %s", options->directory);
-    store_t *store = calloc(1, sizeof *store);
+    store_t *store = store_new(options);
     if (store == NULL) {
         return STATUS_NO_MEMORY;
     }
-    store->options = *options;
-    if (!options->memory) {
-        store->sealing = (sealing_t){.keys = options->keys, .sealer = options->sealer};
-    }
-    store->lock_fd = -1;
-    store->journal.fd = -1;
-    store->pending_since = INT64_MAX;
-    store->directory = strdup(options->directory);
-    if (store->directory == NULL) {
-        free(store);
-        return STATUS_NO_MEMORY;
-    }
-    store->options.directory = store->directory;
-    store->sizes = sizes_choose(options->max_bytes, options->journal_size, options->memory, sizeof(void *));
-    store->sizes.ring = sizes_ring_within(store->sizes.ring, options->ring_max);
     opening_t opening = {.store = store, .reason = reason, .reason_size = reason_size};
     status_t status = make_directory(&opening);
     if (status == STATUS_OK) {
@@ -459,7 +386,7 @@ status_t store_open(const store_options_t *options, store_t **out, char *reason,
         suspect_mark(store);
     }
     if (status != STATUS_OK) {
-        store_free(store);
+        opening_end(store);
         return status;
     }
     store->options.keys = store->sealing.keys = NULL;
@@ -473,15 +400,9 @@ void store_close(store_t *store) {
     if (store == NULL) {
         return;
     }
-    if (!store_batch_empty(store)) {
-        store->flying.count = 0; /* nobody will ask what became visible */
-        store_seal(store);
-    }
-    keeper_close(&store->keeper);
-    store->keeper_open = false;
-    if (!store->options.memory && store->keeper.committed == atomic_load(&store->keeper.sealed)) {
+    if (store_end(store) && !store->options.memory) {
         /* Without this word the store counts as killed, which only makes the next start more careful. */
         (void)!recover_use_note(store->env, USE_CLOSED, store->keeper.committed);
     }
-    store_free(store);
+    opening_end(store);
 }

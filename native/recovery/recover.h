@@ -1,5 +1,5 @@
 /* recover.h: what a start shares between its files: open.c goes through the steps, recover.c decides about a journal
- * that is not as LMDB expects it. Only these two include it.
+ * that is not as LMDB expects it. Nobody outside native/recovery includes this.
  */
 #ifndef LEAFD_RECOVERY_RECOVER_H
 #define LEAFD_RECOVERY_RECOVER_H

@@ -1,5 +1,5 @@
 /* salvage.h: between salvage.c, which finds out what a damaged journal still proves, and rebuild.c, which brings it
- * into LMDB. */
+ * into LMDB. Nobody outside native/recovery includes this. */
 #ifndef LEAFD_RECOVERY_SALVAGE_H
 #define LEAFD_RECOVERY_SALVAGE_H
 

@@ -1,5 +1,5 @@
 /* suspect.h: a data.mdb that may be damaged in its structure: what makes it suspect, and what a start does about it.
- * Only the files of a start include it.
+ * Nobody outside native/recovery includes this.
  */
 #ifndef LEAFD_RECOVERY_SUSPECT_H
 #define LEAFD_RECOVERY_SUSPECT_H

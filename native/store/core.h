@@ -1,6 +1,6 @@
 /* core.h: what the store's own files share: the two structs behind store.h's handles, and each file's inner functions,
- * grouped by the file that has them; more of those in overlay.h and message.h. Nobody outside native/store includes
- * this.
+ * grouped by the file that has them; more of those in overlay.h, message.h and life.h. Nobody outside native/store and
+ * native/recovery includes this: a start fills in what the directory holds.
  *
  *   append, delete, purge, expire --> overlay (ops into the open batch, notes in the memtable)
  *   read, count, subjects         --> overlay over LMDB's snapshot
@@ -123,7 +123,6 @@ struct store {
     journal_t journal;
     batches_t batches;
     keeper_t keeper;
-    bool keeper_open;
     memtable_t memtable;
     adopted_t adopted;
     heads_t heads;

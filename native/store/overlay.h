@@ -1,5 +1,6 @@
 /* overlay.h: the overlay: what is journaled and not in LMDB yet, the open batch included. Writes go into the batch,
- * reads look through the overlay into LMDB. Nobody outside native/store includes this.
+ * reads look through the overlay into LMDB. Nobody outside native/store and native/recovery
+ * includes this, the latter for store_alarm.
  */
 #ifndef LEAFD_STORE_OVERLAY_H
 #define LEAFD_STORE_OVERLAY_H

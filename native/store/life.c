@@ -1,0 +1,114 @@
+/* life.c: see life.h. What the files hold is brought in order before that, by native/recovery. */
+#include "store/life.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "store/message.h"
+#include "store/overlay.h"
+
+store_t *store_new(const store_options_t *options) {
+    store_t *store = calloc(1, sizeof *store);
+    if (store == NULL) {
+        return NULL;
+    }
+    store->options = *options;
+    if (!options->memory) {
+        store->sealing = (sealing_t){.keys = options->keys, .sealer = options->sealer};
+    }
+    store->lock_fd = -1;
+    store->journal.fd = -1;
+    store->pending_since = INT64_MAX;
+    store->directory = strdup(options->directory);
+    if (store->directory == NULL) {
+        free(store);
+        return NULL;
+    }
+    store->options.directory = store->directory;
+    store->sizes = sizes_choose(options->max_bytes, options->journal_size, options->memory, sizeof(void *));
+    store->sizes.ring = sizes_ring_within(store->sizes.ring, options->ring_max);
+    return store;
+}
+
+static void load_clock(store_t *store) {
+    uint8_t boot[BOOT_ID_SIZE];
+    clockwork_boot(boot);
+    clockwork_open(&store->clock, boot);
+    bytes_t key = BYTES_LITERAL("clock");
+    bytes_t value = BYTES_NONE;
+    if (overlay_find(store, DB_META, key, &value) == STATUS_OK && value.size == CLOCK_RECORD_SIZE) {
+        clockwork_load(&store->clock, value.at);
+    } else if (env_get(store->env, DB_META, key, &value) == STATUS_OK
+               && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE && value_sound(key, value)) {
+        clockwork_load(&store->clock, value.at + VALUE_CRC_SIZE);
+    }
+}
+
+status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) {
+    batches_restart(&store->batches, end.position, end.number);
+    store->durable = store->flight_number = store->first_batch = end.number - 1;
+    store->flight_end = store->handed = end.position;
+    memtable_open(&store->memtable, &store->batches);
+    status_t status = heads_open(&store->heads, store->options.heads_max);
+    if (status == STATUS_OK && checkpoint.position != end.position) {
+        store->batches.freed = store->handed = checkpoint.position;
+        store->pending_since = 0;
+        status = adopt_batches(store, checkpoint.position, end.position);
+    }
+    if (status == STATUS_OK) {
+        status = env_renew(store->env);
+    }
+    if (status == STATUS_OK) {
+        load_clock(store);
+    }
+    return status;
+}
+
+status_t store_run(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) {
+    store->keeper = (keeper_t){.batches = &store->batches,
+                               .journal = store->options.memory ? NULL : &store->journal,
+                               .env = store->env,
+                               .directory = store->directory,
+                               .sealing = store->sealing.state != SEALING_DONE ? &store->sealing : NULL,
+                               .sync_interval_ns = store->options.sync_interval_ns,
+                               .budget = store->sizes.budget};
+    status_t status = keeper_open(&store->keeper, checkpoint, end);
+    store->admits = atomic_load(&store->keeper.admits);
+    store->resident = sizes_ring_within(store->batches.size, store->options.ring_max);
+    append_measure_room(store);
+    return status;
+}
+
+bool store_end(store_t *store) {
+    if (!store_batch_empty(store)) {
+        store->flying.count = 0; /* nobody will ask what became visible */
+        store_seal(store);
+    }
+    keeper_close(&store->keeper);
+    return store->keeper.committed == atomic_load(&store->keeper.sealed);
+}
+
+void store_free(store_t *store) {
+    for (uint32_t i = 0; i < store->streams.count; i++) {
+        stream_release(store->streams.at[i]);
+    }
+    env_close(store->env);
+    sealing_close(&store->sealing);
+    journal_close(&store->journal);
+    batches_close(&store->batches);
+    memtable_close(&store->memtable);
+    if (store->heads.buckets != NULL) {
+        heads_close(&store->heads);
+    }
+    adopted_free(store);
+    free(store->record_ops.at);
+    free(store->streams.at);
+    free(store->touched.at);
+    free(store->flying.at);
+    free(store->advanced.at);
+    if (store->lock_fd >= 0) {
+        close(store->lock_fd);
+    }
+    free(store->directory);
+    free(store);
+}
