@@ -24,6 +24,7 @@ from tests.bench.rows import (
     RATE_AND_CPU,
     SIZE,
     STREAM,
+    WEB_GOALS,
     Figures,
     Goal,
     Row,
@@ -36,7 +37,6 @@ from tests.bench.rows import (
 
 RATE = re.compile(r"stats: ([\d,]+) msgs/sec")
 MEDIAN = re.compile(r"P50:? ([\d.,]+)us")
-WEB_GOALS = (Goal("cpu_us", "us CPU/msg", 0.5, at_most=True), Goal("rate", "msgs/s", 1.3))
 SUBJECT = "bench.cli"
 DURABLE = "nats-bench"  # the consumer that it makes and leaves behind
 # `nats bench sub` says that it starts and then subscribes; nothing tells when it has.

@@ -135,6 +135,15 @@ class Process:
             before = now
         return self.cpu_seconds()
 
+    def waited_seconds(self) -> float:
+        """How long its threads, the unluckiest of them, could have run and had no processor. Where that is much of a
+        measurement, others had the machine, and its rate says little."""
+        waits = [0.0]
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError, IndexError):  # a thread may end meanwhile
+                waits.append(int((task / "schedstat").read_text().split()[1]) / 1e9)
+        return max(waits)
+
     def _status_mb(self, field: str) -> float:
         return self.server.memory_bytes(field) / (1 << 20)
 

@@ -23,6 +23,7 @@ Figures = dict[str, float]
 
 HERE = Path(__file__).resolve().parent
 LOAD_SECONDS_MAX = 600
+LIBRARIES = ("-lssl", "-lcrypto", "-lz", "-lpthread")  # of the load generator
 SIZE = 128
 
 PLAIN = """
@@ -90,7 +91,7 @@ def load_program() -> Path:
     program = folder / "load"
     sources = sorted(str(path) for path in (HERE / "load").glob("*.c"))
     subprocess.run(
-        ["cc", "-D_GNU_SOURCE", "-std=gnu11", "-O2", "-o", str(program), *sources, "-lssl", "-lcrypto", "-lpthread"],
+        ["cc", "-D_GNU_SOURCE", "-std=gnu11", "-O2", "-o", str(program), *sources, *LIBRARIES],
         check=True,
     )
     return program
@@ -98,7 +99,7 @@ def load_program() -> Path:
 
 def load(process: Process, scenario: str, messages: int, **options: object) -> Figures:
     """Runs one scenario; the figures with the server's processor time and memory."""
-    before = process.cpu_seconds()
+    before, waited = process.cpu_seconds(), process.waited_seconds()
     words = [str(load_program()), scenario, "--port", str(process.port), "--messages", str(messages)]
     for name, value in options.items():
         words += ["--" + name.replace("_", "-"), str(value)]
@@ -106,12 +107,14 @@ def load(process: Process, scenario: str, messages: int, **options: object) -> F
     if done.returncode != 0:
         raise RuntimeError(f"{scenario} on {process.server.kind}: {done.stderr.strip()}\n{process.server.log[-2000:]}")
     said = json.loads(done.stdout)
+    waited = process.waited_seconds() - waited
     cpu = process.settled_cpu_seconds() - before
     figures = {
         "rate": said["messages"] / said["seconds"],
         "cpu_us": cpu / said["messages"] * 1e6,
         "peak_mb": process.peak_mb(),
         "load_busy": said["load_cpu_seconds"] / said["seconds"],
+        "waited": waited / said["seconds"],
     }
     if said["p50_us"] > 0:
         figures |= {"p50_us": said["p50_us"], "p99_us": said["p99_us"]}
@@ -173,6 +176,35 @@ def core(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Cal
 def request(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
     messages = 3_000 if quick else 30_000
     return fresh_each_time(variant, lambda process: load(process, "request", messages, size=SIZE))
+
+
+WEB = """
+server_name: bench
+listen: "127.0.0.1:{port}"
+websocket { port: {web_port}, no_tls: true, compression: true }
+"""
+
+
+def web(
+    scenario: str, messages: int, *, deflate: bool = False
+) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
+    """Over WebSocket: `blind`, the publisher; `core`, the subscriber. The payload is JSON, so that it compresses."""
+
+    @contextlib.contextmanager
+    def opened(variant: Variant, quick: bool) -> Iterator[Callable[[], Figures]]:
+        count, number = messages // 10 if quick else messages, 0
+        with tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory:
+
+            def once() -> Figures:
+                nonlocal number
+                number += 1
+                with running(variant.kind, WEB, Path(directory) / str(number)) as process:
+                    port = process.server.ports["web_port"]
+                    return load(process, scenario, count, size=SIZE, web_port=port, deflate=int(deflate))
+
+            yield once
+
+    return opened
 
 
 SECURE = """
@@ -342,6 +374,7 @@ def start_full(variant: Variant, quick: bool) -> Iterator[Callable[[], Figures]]
         yield once
 
 
+WEB_GOALS = (Goal("rate", "msgs/s", 1.3), Goal("cpu_us", "us CPU/msg", 0.5, at_most=True))
 SECURE_GOALS = (Goal("rate", "a second", 1.3), Goal("cpu_us", "us CPU each", 0.5, at_most=True))
 RATE_AND_CPU = (Goal("rate", "msgs/s", 1.7), Goal("cpu_us", "us CPU/msg", 0.25, at_most=True))
 
@@ -387,6 +420,34 @@ ROWS = (
         (LEAFD, DEFAULT),
         SECURE_GOALS,
         handshakes("resumed"),
+    ),
+    Row(
+        "web-publish",
+        "core publish over WebSocket to nobody",
+        (LEAFD, DEFAULT),
+        WEB_GOALS,
+        web("blind", 6_000_000),
+    ),
+    Row(
+        "web-publish-deflate",
+        "core publish over WebSocket, compressed, to nobody",
+        (LEAFD, DEFAULT),
+        WEB_GOALS,
+        web("blind", 3_000_000, deflate=True),
+    ),
+    Row(
+        "web-deliver",
+        "core publish to one subscriber over WebSocket",
+        (LEAFD, DEFAULT),
+        WEB_GOALS,
+        web("core", 3_000_000),
+    ),
+    Row(
+        "web-deliver-deflate",
+        "core publish to one subscriber over WebSocket, compressed",
+        (LEAFD, DEFAULT),
+        WEB_GOALS,
+        web("core", 2_000_000, deflate=True),
     ),
     Row(
         "publish-500",

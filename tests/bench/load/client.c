@@ -61,7 +61,7 @@ static void read_info(int fd) {
     }
 }
 
-void client_dial(client_t *client, int port) {
+static void dial(client_t *client, int port) {
     *client = (client_t){.fd = socket(AF_INET, SOCK_STREAM, 0), .in = malloc(INPUT_SIZE), .out = malloc(OUTPUT_SIZE)};
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -74,7 +74,18 @@ void client_dial(client_t *client, int port) {
     int on = 1;
     setsockopt(client->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     fcntl(client->fd, F_SETFL, O_NONBLOCK);
+}
+
+void client_dial(client_t *client, int port) {
+    dial(client, port);
     read_info(client->fd);
+}
+
+static void say_connect(client_t *client) {
+    client_format(
+        client, "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1,"
+                "\"lang\":\"c\",\"version\":\"1\",\"name\":\"load\"}\r\n");
+    client_sync(client);
 }
 
 void client_open(client_t *client, int port) {
@@ -82,20 +93,27 @@ void client_open(client_t *client, int port) {
     if (client_authority != NULL) {
         tls_begin(client, NULL);
     }
-    client_format(
-        client, "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1,"
-                "\"lang\":\"c\",\"version\":\"1\",\"name\":\"load\"}\r\n");
-    client_sync(client);
+    say_connect(client);
+}
+
+void client_open_web(client_t *client, int port, bool deflate) {
+    dial(client, port);
+    web_begin(client, deflate);
+    say_connect(client);
 }
 
 void client_close(client_t *client) {
     tls_end(client);
+    web_end(client);
     close(client->fd);
     free(client->in);
     free(client->out);
 }
 
 void client_put(client_t *client, const void *at, size_t size) {
+    if (client->framed) {
+        client_flush_all(client);
+    }
     if (client->out_at == client->out_end) {
         client->out_at = client->out_end = 0;
     }
@@ -121,7 +139,31 @@ void client_format(client_t *client, const char *format, ...) {
     client_put(client, text, (size_t)size);
 }
 
+/* What was put becomes a frame. */
+static void frame_output(client_t *client) {
+    size_t size;
+    char *frame = web_frame(client, client->out, client->out_end, &size);
+    if (size > OUTPUT_SIZE) {
+        die("%zu bytes are too many for a frame", size);
+    }
+    memcpy(client->out, frame, size);
+    client->out_end = size;
+    client->framed = true;
+    free(frame);
+}
+
+void client_send(client_t *client, const char *frame, size_t size) {
+    client_flush_all(client);
+    client->framed = client->web != NULL;
+    memcpy(client->out, frame, size);
+    client->out_end = size;
+    client_flush_all(client);
+}
+
 bool client_flush(client_t *client) {
+    if (client->web != NULL && !client->framed && client->out_end != 0) {
+        frame_output(client);
+    }
     while (client->out_at < client->out_end) {
         const char *from = client->out + client->out_at;
         size_t left = client->out_end - client->out_at;
@@ -135,6 +177,7 @@ bool client_flush(client_t *client) {
         client->out_at += (size_t)size;
     }
     client->out_at = client->out_end = 0;
+    client->framed = false;
     return true;
 }
 
@@ -158,7 +201,9 @@ bool client_fill(client_t *client, bool wait) {
     for (;;) {
         char *to = client->in + client->in_end;
         size_t room = INPUT_SIZE - client->in_end;
-        ssize_t size = client->tls != NULL ? tls_read(client, to, room) : recv(client->fd, to, room, 0);
+        ssize_t size = client->tls != NULL   ? tls_read(client, to, room)
+                       : client->web != NULL ? web_read(client, to, room)
+                                             : recv(client->fd, to, room, 0);
         if (size > 0) {
             client->in_end += (size_t)size;
             return true;

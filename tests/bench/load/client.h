@@ -38,6 +38,8 @@ typedef struct client {
     size_t out_end;
     unsigned pongs; /* how many came */
     void *tls;      /* tls.c; NULL: plain text */
+    void *web;      /* web.c; NULL: no WebSocket */
+    bool framed;    /* what out has is a frame of it */
 } client_t;
 
 /* What all connections of this process use: NULL, plain text. */
@@ -48,6 +50,8 @@ double seconds_now(void);
 
 /* Connects to the loopback port, says CONNECT (headers, not verbose) and waits for the PONG. */
 void client_open(client_t *client, int port);
+/* The same over WebSocket. */
+void client_open_web(client_t *client, int port, bool deflate);
 void client_close(client_t *client);
 
 void client_put(client_t *client, const void *at, size_t size);
@@ -62,10 +66,19 @@ void tls_forget(void *session);
 ssize_t tls_read(client_t *client, void *to, size_t room);
 ssize_t tls_write(client_t *client, const void *from, size_t size);
 void tls_end(client_t *client);
+/* web.c: behind the HTTP request, which this sends, come frames. */
+void web_begin(client_t *client, bool deflate);
+/* One frame, in memory of its own, that client_send may send any number of times. */
+char *web_frame(const client_t *client, const char *at, size_t size, size_t *frame_size);
+/* As recv. */
+ssize_t web_read(client_t *client, void *to, size_t room);
+void web_end(client_t *client);
 void client_wait(int fd, short events);
 
 /* Connects and waits for INFO, no more. */
 void client_dial(client_t *client, int port);
+/* Writes all of a frame, behind what was put. */
+void client_send(client_t *client, const char *frame, size_t size);
 /* Writes what it can; true: all is written. */
 bool client_flush(client_t *client);
 /* Writes everything, waiting as long as it takes. */

@@ -21,8 +21,8 @@ typedef struct scenario {
 } scenario_t;
 
 static const scenario_t scenarios[] = {
-    {"core", run_core}, {"request", run_request},     {"publish", run_publish}, {"push", run_push},
-    {"pull", run_pull}, {"handshake", run_handshake}, {"resumed", run_resumed},
+    {"core", run_core}, {"blind", run_blind}, {"request", run_request},     {"publish", run_publish},
+    {"push", run_push}, {"pull", run_pull},   {"handshake", run_handshake}, {"resumed", run_resumed},
 };
 
 static const struct option names[] = {
@@ -38,6 +38,8 @@ static const struct option names[] = {
     {"api-subject", required_argument, NULL, 'a'},
     {"api-body", required_argument, NULL, 'y'},
     {"tls", required_argument, NULL, 'l'},
+    {"web-port", required_argument, NULL, 'w'},
+    {"deflate", required_argument, NULL, 'd'},
     {NULL, 0, NULL, 0},
 };
 
@@ -59,6 +61,8 @@ static void take(options_t *options, int name, const char *value) {
     case 'a': options->api_subject = value; break;
     case 'y': options->api_body = value; break;
     case 'l': client_authority = value; break;
+    case 'w': options->web_port = (int)strtol(value, NULL, 10); break;
+    case 'd': options->deflate = *value == '1'; break;
     default: die("unknown option");
     }
 }
@@ -89,7 +93,8 @@ int main(int count, char **values) {
         die("payloads of more than %u bytes are not for this tool", OUTPUT_SIZE / 4);
     }
     if (optind + 1 != count || options.port == 0 || options.connections == 0 || options.in_flight == 0) {
-        die("usage: load core|request|publish|push|pull|handshake|resumed --port N [--messages N] [--size N] ...");
+        die("usage: load core|blind|request|publish|push|pull|handshake|resumed --port N [--messages N] [--size N] "
+            "...");
     }
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
         if (strcmp(values[optind], scenarios[i].name) == 0) {

@@ -2,10 +2,13 @@
 #ifndef LEAFD_BENCH_LOAD_H
 #define LEAFD_BENCH_LOAD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct options {
     int port;
+    int web_port; /* of WebSocket; 0: plain connections */
+    bool deflate; /* WebSocket messages are compressed */
     uint64_t messages;
     uint32_t size; /* of a payload */
     uint32_t connections;
@@ -25,8 +28,10 @@ typedef struct result {
     double latency_p99_us;
 } result_t;
 
-/* Publishes to one subscriber; at most a window of messages is under way. */
+/* Publishes to one subscriber; at most a window of messages is under way. Over WebSocket that is the subscriber. */
 result_t run_core(const options_t *options);
+/* Publishes to nobody. */
+result_t run_blind(const options_t *options);
 /* Requests, one at a time, to one responder. */
 result_t run_request(const options_t *options);
 /* Publishes into a stream with in_flight unanswered messages on each connection; ends with the last ack. */
