@@ -47,8 +47,9 @@ C_ROOMS: dict[str, set[str]] = {
     "exchange": {"base", "text"},
     "jetstream": {"base", "text", "wire", "store", "recovery", "consume", "exchange"},
     "plane": {"base", "text", "net", "wire", "route", "store", "consume", "exchange", "jetstream"},
+    "verbs": {"base", "text", "route", "wire", "exchange", "plane"},
     "command": {"base", "text", "net", "wire", "route", "store", "exchange", "jetstream", "plane"},
-    "driver": {"base", "text", "net", "wire", "store", "consume", "exchange", "jetstream", "plane", "command"},
+    "driver": {"base", "text", "net", "wire", "store", "consume", "exchange", "jetstream", "plane", "verbs", "command"},
 }
 # A foreign library and the C files that know it, as patterns of names.
 C_OWNERS = {

@@ -40,12 +40,16 @@
 #include "plane/throttle.h"
 #include "plane/trace.h"
 #include "plane/web.h"
+#include "verbs/verbs.h"
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
+
+static const protocol_t *const protocols[] = {[CONN_CLIENT] = &protocol_client, [CONN_LEAF] = &protocol_leaf};
 
 status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory, const char *memory_directory,
                    char *reason) {
     plane->limits = *limits;
+    plane->protocols = protocols;
     memory_open(plane);
     plane->next_peer = 1;
     plane->random = UINT64_C(0x2545F4914F6CDD1D) ^ (uint64_t)plane->now.mono_ns;

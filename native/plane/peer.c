@@ -3,7 +3,7 @@
  *   GREETING --line--> WAITING --RESUME--> GREETING          ADMITTED --CONNECT again--> WAITING
  *                      WAITING --ADMIT---> ADMITTED          any --> DOOMED --sweep--> gone
  *
- * What does not live here: what the verbs mean (dispatch_*.c), sockets' reading (driver.c).
+ * What does not live here: what the verbs mean (verbs/), sockets' reading (driver.c).
  */
 #include <stdlib.h>
 
@@ -62,12 +62,12 @@ static void expect_greeting(plane_t *plane, peer_t *peer) {
 }
 
 /* The one place where control's name of a kind chooses what holds for it. */
-static const protocol_t *protocol_of(uint32_t kind) {
-    return kind == CONN_LEAF ? &protocol_leaf : &protocol_client;
+static const protocol_t *protocol_of(const plane_t *plane, uint32_t kind) {
+    return plane->protocols[kind == CONN_LEAF ? CONN_LEAF : CONN_CLIENT];
 }
 
 status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind) {
-    const protocol_t *protocol = protocol_of(kind);
+    const protocol_t *protocol = protocol_of(plane, kind);
     if (protocol->link && (peer->queues = calloc(OP_QUEUES_MAX, sizeof(*peer->queues))) == NULL) {
         return STATUS_NO_MEMORY;
     }
@@ -87,7 +87,7 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     }
     peer->id = plane->next_peer;
     peer->kind = kind & ~(uint32_t)LISTEN_WEB;
-    peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(kind);
+    peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(plane, kind);
     peer->queues = peer->protocol->link ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
     /* What control is told at the end is there from the beginning. */
     peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);

@@ -1,12 +1,11 @@
-/* plane.h: the state of the plane, which all its files share. Private to plane/, command/ and driver/.
+/* plane.h: the state of the plane, which all its files share. Private to plane/, verbs/, command/ and driver/.
  *
  * What the files offer each other has a header a noun: peer.h, account.h, subscription.h, publication.h,
  * interest.h, permissions.h, import.h, mapping.h, pressure.h, protocol.h, secure.h, target.h. JetStream is a room of
- * its own (jetstream/js.h), which this one embeds. Above this room: command/, what control orders, and driver/, the
- * tick and the thread.
+ * its own (jetstream/js.h), which this one embeds. Above this room: verbs/, one function a protocol verb,
+ * command/, what control orders, and driver/, the tick and the thread.
  *
  *     peer.c       one connection's life                         leave.c       its end, in slices
- *     lines.c      input of protocols made of lines              dispatch_*.c  one function a protocol verb
  *     account.c    subscriptions of every kind                   trace.c       what became of one message
  *     publish.c    one message to all who want it                mapping.c     where it goes instead
  *     interest.c   what leaf links are told                      throttle.c    who waits while a store lags
@@ -14,7 +13,7 @@
  *     output.c     who is written in a turn                      secure.c      who gets TLS
  *     import.c shadow.c cross.c reply.c                          what accounts take from each other (import.h)
  *
- * Nothing here reads a clock, but to end an input or output that takes long (lines.c, output.c): the driver sets
+ * Nothing here reads a clock, but to end an input or output that takes long (verbs/lines.c, output.c): the driver sets
  * plane->now once a tick. One thread (the plane's) touches all of it but exchange_t and the published counters.
  */
 #ifndef LEAFD_PLANE_PLANE_H
@@ -39,6 +38,7 @@
 
 typedef struct trace trace_t; /* trace.h */
 typedef struct peer peer_t;
+struct protocol; /* protocol.h */
 typedef struct subscription subscription_t;
 typedef struct replies replies_t; /* reply.c */
 typedef struct tls_desk tls_desk_t;
@@ -62,6 +62,7 @@ struct plane {
     uint64_t behind_bytes; /* memory.c, once a tick */
     moment_t now;
     exchange_t exchange;
+    const struct protocol *const *protocols; /* by CONN_* of abi.h; verbs/ has them */
 
     table_t peers;    /* id > peer_t */
     table_t accounts; /* id > account_t */

@@ -1,6 +1,6 @@
 /* protocol.h: what the bytes of a connection mean, and how a message is put on the wire for it.
  *
- *     protocol_client   dispatch_client.c        protocol_leaf   dispatch_leaf.c        protocol_http   web.c
+ *     protocol_client   verbs/client.c      protocol_leaf   verbs/leaf.c      protocol_http   plane/web.c
  *
  * A route, a gateway and MQTT are further ones: a value of protocol_t and a file with its operations. What does not
  * depend on the protocol (states, queues, limits, deadlines, the end) stays in peer.c; what carries the bytes is the
@@ -61,8 +61,6 @@ typedef struct protocol {
     bool (*dispatch)(plane_t *plane, peer_t *peer, const op_t *op);
 } protocol_t;
 
-extern const protocol_t protocol_client;
-extern const protocol_t protocol_leaf;
 extern const protocol_t protocol_http; /* web.c: what comes before WebSocket */
 
 #endif

@@ -1,7 +1,7 @@
-/* dispatch_leaf.c: the verbs of a leaf link, one function each. Reference: tests/wire/leaf.md.
+/* leaf.c: the verbs of a leaf link, one function each. Reference: tests/wire/leaf.md.
  *
  * Until ADMIT_LEAF every line goes to control and reading waits. What does not live here: the handshake (control,
- * links/), what we tell the peer (interest.c), what we send it (publish.c).
+ * links/), what we tell the peer (plane/interest.c), what we send it (plane/publish.c).
  */
 #include "base/abi_types.h"
 #include "base/bytes.h"
@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "exchange/exchange.h"
-#include "plane/lines.h"
 #include "plane/protocol.h"
 #include "plane/import.h"
 #include "plane/interest.h"
@@ -24,6 +23,8 @@
 #include "text/subject.h"
 #include "text/text.h"
 #include "text/trace_request.h"
+#include "verbs/lines.h"
+#include "verbs/verbs.h"
 #include "wire/op.h"
 
 static event_entry_t *leaf_event(const peer_t *peer, uint32_t kind, const op_t *op) {

@@ -1,13 +1,12 @@
-/* dispatch_client.c: the verbs of a client, one function each. Texts: tests/wire/client.md.
+/* client.c: the verbs of a client, one function each. Texts: tests/wire/client.md.
  *
- * What does not live here: parsing (wire/), routing (publish.c), verdicts on CONNECT (control).
+ * What does not live here: parsing (wire/), routing (plane/publish.c), verdicts on CONNECT (control).
  */
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "exchange/exchange.h"
-#include "plane/lines.h"
 #include "plane/protocol.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
@@ -22,6 +21,8 @@
 #include "text/subject.h"
 #include "text/text.h"
 #include "text/trace_request.h"
+#include "verbs/lines.h"
+#include "verbs/verbs.h"
 #include "wire/emit.h"
 #include "wire/op.h"
 

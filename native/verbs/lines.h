@@ -1,6 +1,6 @@
 /* lines.h: input of the protocols whose operations are lines of text, and what they say alike. */
-#ifndef LEAFD_PLANE_LINES_H
-#define LEAFD_PLANE_LINES_H
+#ifndef LEAFD_VERBS_LINES_H
+#define LEAFD_VERBS_LINES_H
 
 #include <stdint.h>
 
