@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.handshakes import info_of
-from leafd.daemon.listeners import Sockets, address_of
+from leafd.daemon.listeners import ANYWHERE, Sockets, address_of, reachable
 from leafd.daemon.log import Log
 from leafd.records import dataclass
 
@@ -34,6 +34,9 @@ class About:
     leaf: tuple[str, int] | None
     monitor: tuple[str, int] | None
     monitor_scheme: str = "http"
+    web: tuple[str, int] | None = None
+    web_scheme: str = "ws"
+    client_scheme: str = "nats"
 
     def info(self, config: ServerConfig) -> dict[str, Any]:
         """The part of INFO that is the same for every client."""
@@ -59,11 +62,13 @@ class About:
 
     def ports(self) -> str:
         """The text of the ports file, in the reference's form."""
-        found = {"nats": [f"nats://{self.host}:{self.port}"]}
+        found = {"nats": _urls(self.client_scheme, (self.host, self.port))}
         if self.monitor is not None:
-            found["monitoring"] = [f"{self.monitor_scheme}://{self.monitor[0]}:{self.monitor[1]}"]
+            found["monitoring"] = _urls(self.monitor_scheme, self.monitor)
         if self.leaf is not None:
-            found["leafnodes"] = [f"nats-leaf://{self.leaf[0]}:{self.leaf[1]}"]
+            found["leafnodes"] = _urls("nats-leaf", self.leaf)
+        if self.web is not None:
+            found["websocket"] = _urls(self.web_scheme, self.web)
         return json.dumps(found)
 
     def status(self) -> str:
@@ -83,6 +88,13 @@ class About:
         log.info("Server is ready")
 
 
+def _urls(scheme: str, address: tuple[str, int]) -> list[str]:
+    """One for each address of this machine where the listener has no address of its own, the loopback one first."""
+    host, port = address
+    hosts = ["127.0.0.1", *reachable(host)] if host == ANYWHERE else [f"[{host}]" if ":" in host else host]
+    return [f"{scheme}://{one}:{port}" for one in dict.fromkeys(hosts)]
+
+
 def about(server_id: str, config: ServerConfig, sockets: Sockets, domain: str) -> About:
     """What a server with this configuration and these sockets says of itself."""
     host, port = address_of(sockets.client)
@@ -96,4 +108,7 @@ def about(server_id: str, config: ServerConfig, sockets: Sockets, domain: str) -
         leaf=address_of(sockets.leaf) if sockets.leaf is not None else None,
         monitor=address_of(sockets.monitor) if sockets.monitor is not None else None,
         monitor_scheme="https" if config.monitors_securely else "http",
+        web=address_of(sockets.web) if sockets.web is not None else None,
+        web_scheme="wss" if config.websocket is not None and config.websocket.tls is not None else "ws",
+        client_scheme="tls" if config.tls is not None and not config.allow_non_tls else "nats",
     )

@@ -1,0 +1,64 @@
+"""What the launchers of the official clients' own tests read of a server that they have started.
+
+What does not live here: what a client sees once it is connected, what the monitoring port answers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import servers
+from tests.certificates import Authority
+
+LISTENERS = """
+host: {host}
+port: {port}
+http: "{host}:-1"
+websocket { host: {host}, port: -1, {web} }
+ports_file_dir: "{directory}"
+{tls}
+"""
+
+
+def ports_of(server: servers.Server) -> dict[str, list[str]]:
+    """The file that tells the ports, once it is whole."""
+    deadline = time.monotonic() + servers.START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        for path in server.directory.glob("*.ports"):
+            if text := path.read_text():
+                found: dict[str, list[str]] = json.loads(text)
+                return found
+        time.sleep(0.05)
+    raise AssertionError(f"no file of ports:\n{server.log}")
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_the_ports_file_names_every_listener(secure: bool, tmp_path: Path) -> None:
+    """Clients, monitoring and WebSocket, each with the scheme that a client would use, as the reference has them."""
+    tls, web = "", "no_tls: true"
+    if secure:
+        issued = Authority(tmp_path).issue("server")
+        tls = web = f"tls {{ cert_file: '{issued.certificate}', key_file: '{issued.key}' }}"
+    seen = {}
+    for kind in servers.KINDS:
+        with servers.running(kind, LISTENERS, host="127.0.0.1", tls=tls, web=web) as server:
+            ports = ports_of(server)
+        ports.pop("leafnodes", None)
+        seen[kind] = {name: [re.sub(r":\d+$", "", url) for url in urls] for name, urls in ports.items()}
+    assert seen[servers.REFERENCE] == seen[servers.LEAFD]
+
+
+def test_a_listener_of_all_addresses_is_named_by_each() -> None:
+    """The first of its URLs is one of the loopback interface, on which a launcher connects."""
+    with servers.running(servers.LEAFD, LISTENERS, host="0.0.0.0", tls="", web="no_tls: true") as server:
+        ports = ports_of(server)
+        assert f"nats://127.0.0.1:{server.port}" == ports["nats"][0]
+        for urls in ports.values():
+            hosts = [url.split("//")[1].split(":")[0] for url in urls]
+            assert "127.0.0.1" == hosts[0]
+            assert "0.0.0.0" not in hosts
