@@ -54,7 +54,7 @@ static bool deliver_client(plane_t *plane, subscription_t *one, const publicatio
         return false;
     }
     if (LEAF_UNLIKELY((one->flags & SUBSCRIPTION_FILTERED) != 0)
-        && !permissions_deliver(peer->permissions, shown->subject)) {
+        && !permissions_deliver(peer->permissions, shown->subject, one->target.queue)) {
         return false;
     }
     outq_t *out = &peer->conn.out;
@@ -96,7 +96,8 @@ static bool deliver_client_traced(plane_t *plane, subscription_t *one, const pub
         fault = TRACE_FAULT_SUBSCRIPTION_CLOSED;
     } else if (peer == publication->origin && (peer->flags & VERDICT_ECHO) == 0) {
         fault = TRACE_FAULT_NO_ECHO;
-    } else if ((one->flags & SUBSCRIPTION_FILTERED) != 0 && !permissions_deliver(peer->permissions, shown->subject)) {
+    } else if ((one->flags & SUBSCRIPTION_FILTERED) != 0
+               && !permissions_deliver(peer->permissions, shown->subject, one->target.queue)) {
         fault = TRACE_FAULT_DENIED_IN;
     }
     trace_egress(plane, publication->trace, peer, one, fault, BYTES_NONE);

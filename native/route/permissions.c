@@ -182,8 +182,8 @@ static bool list_allows_group(const list_t *list, bytes_t subject, bytes_t queue
 }
 
 /* What is denied to all is denied to every group, whatever else is said of groups. A group that listens further than
- * its denial goes is denied, too, where only the number of tokens tells them apart ("> group" and a denied "* group"):
- * no delivery is looked at for it. */
+ * its denial goes is denied, too, where only the number of tokens tells them apart ("> group" and a denied "* group");
+ * of other wildcards each message is looked at. */
 static bool list_denies_group(const list_t *list, bytes_t subject, bytes_t queue) {
     for (uint32_t i = 0; i < list->queued_count; i++) {
         const queue_pattern_t *pattern = &list->queued[i];
@@ -193,6 +193,26 @@ static bool list_denies_group(const list_t *list, bytes_t subject, bytes_t queue
         }
     }
     return subject_set_covers(&list->set, subject);
+}
+
+/* Is there something in the list that speaks of that group and may meet a wildcard that it listens to? */
+static bool list_collides_group(const list_t *list, bytes_t subject, bytes_t queue) {
+    for (uint32_t i = 0; i < list->queued_count; i++) {
+        if (is_of_group(&list->queued[i], queue) && subject_collides(subject, list->queued[i].subject)) {
+            return true;
+        }
+    }
+    return subject_set_collides(&list->set, subject);
+}
+
+/* What a message is on, for a wildcard that reaches further than the list. */
+static bool list_matches_group(const list_t *list, bytes_t literal, bytes_t queue) {
+    for (uint32_t i = 0; i < list->queued_count; i++) {
+        if (is_of_group(&list->queued[i], queue) && subject_matches(literal, list->queued[i].subject)) {
+            return true;
+        }
+    }
+    return subject_set_matches(&list->set, literal);
 }
 
 static bool pair_allows(const permissions_t *permissions, uint32_t allow, bytes_t literal) {
@@ -295,13 +315,13 @@ bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, by
         if (list_denies_group(deny, subject, queue)) {
             return false;
         }
-        *filtered = subject_has_wildcard(subject) && subject_set_collides(&deny->set, subject);
+        *filtered = subject_has_wildcard(subject) && list_collides_group(deny, subject, queue);
     }
     return true;
 }
 
-bool permissions_deliver(const permissions_t *permissions, bytes_t subject) {
-    return !subject_set_matches(&permissions->lists[SUB_DENY].set, subject);
+bool permissions_deliver(const permissions_t *permissions, bytes_t subject, bytes_t queue) {
+    return !list_matches_group(&permissions->lists[SUB_DENY], subject, queue);
 }
 
 /* ---- leaf links -------------------------------------------------------------------------------------------------- */

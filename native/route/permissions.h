@@ -24,7 +24,7 @@ LEAF_MUST_USE status_t permissions_new(const permission_lists_t *lists, uint32_t
 void permissions_free(permissions_t *permissions);
 bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns);
 bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered);
-bool permissions_deliver(const permissions_t *permissions, bytes_t subject); /* for filtered subscriptions */
+bool permissions_deliver(const permissions_t *permissions, bytes_t subject, bytes_t queue); /* if filtered */
 bool permissions_tracks(const permissions_t *permissions);
 void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t mono_ns);
 bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject); /* may be sent over the link */
