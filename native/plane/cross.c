@@ -196,6 +196,7 @@ static uint32_t cross_stream(plane_t *plane, const import_t *import, const publi
     bytes_t queues[OP_QUEUES_MAX];
     publication_t crossing = *publication;
     crossing.account = import->importer;
+    crossing.exported = publication->message.subject;
     crossing.message.subject = text_bytes(&subject);
     crossing.queue_count = import->queue_count;
     crossing.queues = queues;

@@ -35,6 +35,7 @@ typedef struct publication {
     account_t *account;
     message_t message;          /* subject = what is routed */
     bytes_t shown;              /* what a client sees as the subject; empty = the same */
+    bytes_t exported;           /* PUBLICATION_IMPORTED: its name where it came from */
     peer_t *origin;             /* NULL = inside */
     const account_t *requester; /* who asked first, when it came through service imports */
     const bytes_t *queues;

@@ -133,6 +133,16 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
 
 /* ---- leaf links -------------------------------------------------------------------------------------------------- */
 
+/* What came through a stream import is denied by either of its names, as in the reference. */
+static bool may_leave(const peer_t *peer, const publication_t *publication) {
+    if (peer->permissions == NULL) {
+        return true;
+    }
+    return permissions_leaf_out(peer->permissions, publication->message.subject)
+           && ((publication->flags & PUBLICATION_IMPORTED) == 0
+               || !permissions_leaf_withholds(peer->permissions, publication->exported));
+}
+
 static bool leaf_takes(const peer_t *peer, const publication_t *publication) {
     const peer_t *origin = publication->origin;
     if (peer->state != PEER_ADMITTED || peer == origin || (publication->flags & PUBLICATION_INSIDE) != 0) {
@@ -146,7 +156,7 @@ static bool leaf_takes(const peer_t *peer, const publication_t *publication) {
             return false;
         }
     }
-    return peer->permissions == NULL || permissions_leaf_out(peer->permissions, publication->message.subject);
+    return may_leave(peer, publication);
 }
 
 static void leaf_hit(plane_t *plane, peer_t *peer, const bytes_t *queue, uint32_t *hit_count) {
@@ -205,8 +215,7 @@ static void leaf_send_traced(plane_t *plane, peer_t *peer, const publication_t *
 }
 
 static void leaf_denied_traced(plane_t *plane, const peer_t *peer, const publication_t *publication) {
-    if (peer->state == PEER_ADMITTED && peer != publication->origin && peer->permissions != NULL
-        && !permissions_leaf_out(peer->permissions, publication->message.subject)) {
+    if (peer->state == PEER_ADMITTED && peer != publication->origin && !may_leave(peer, publication)) {
         trace_egress(plane, publication->trace, peer, NULL, TRACE_FAULT_DENIED_OUT, BYTES_NONE);
     }
 }

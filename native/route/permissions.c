@@ -330,6 +330,10 @@ bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject) {
     return pair_allows(permissions, PUB_ALLOW, subject);
 }
 
+bool permissions_leaf_withholds(const permissions_t *permissions, bytes_t subject) {
+    return subject_set_matches(&permissions->lists[PUB_DENY].set, subject);
+}
+
 bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject) {
     return pair_allows(permissions, SUB_ALLOW, subject);
 }

@@ -27,8 +27,9 @@ bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, by
 bool permissions_deliver(const permissions_t *permissions, bytes_t subject, bytes_t queue); /* if filtered */
 bool permissions_tracks(const permissions_t *permissions);
 void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t mono_ns);
-bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject); /* may be sent over the link */
-bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject);  /* may come in */
+bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject);       /* may be sent over the link */
+bool permissions_leaf_withholds(const permissions_t *permissions, bytes_t subject); /* is it denied by name */
+bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject);        /* may come in */
 /* may be where a mapping sends what came in */
 bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject);
 bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject);   /* may we send LS+ */
