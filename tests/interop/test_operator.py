@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
-from tests.jwts import Account, Key, Operator, User
+from tests.jwts import Account, Key, Operator, User, encode
 from tests.servers import KINDS, LEAFD, Server, running
 
 
@@ -424,3 +424,32 @@ def test_tiers_of_jetstream(kind: str) -> None:
         peer = Peer(server, without.user("u"))
         assert 10120 == answers(peer, "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
         assert {"R3"} == set(answers(peer, "INFO")["tiers"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_users_of_version_1_have_the_limits_that_their_jwts_name_and_no_others(kind: str) -> None:
+    """JWTs of that form were made until 2020, and long-lived ones are still in use: nothing said is no limit."""
+    operator, key = Operator("O"), Key("account")
+    account = operator.account("A")
+    account.nats["signing_keys"] = [key.public]
+
+    def user(signer: Key, nats: dict[str, Any], **outer: Any) -> User:
+        own = Key("user")
+        claims = {"sub": own.public, "name": "old", "type": "user", "nats": nats} | outer
+        return User(own, encode(claims, signer, alg="ed25519"))
+
+    tokens = "".join(f"{one.public}: {one.token()}\n" for one in (operator.system, account))
+    text = f"operator: {operator.token()}\nsystem_account: {operator.system.public}\nresolver: MEMORY\n"
+    with running(kind, f"{HEAD}{text}resolver_preload: {{\n{tokens}}}\n") as server:
+        for one in (
+            user(account.key, {"pub": {}, "sub": {}}),
+            user(key, {"pub": {}, "sub": {}}, issuer_account=account.public),
+        ):
+            peer = Peer(server, one)
+            peer.say("SUB foo 1", "SUB bar 2", "PUB foo 5", "hello")
+            assert peer.lines() == ["MSG foo 1 5", "hello"]
+        peer = Peer(server, user(account.key, {"subs": 1, "payload": 4}))
+        peer.say("SUB foo 1", "SUB bar 2")
+        assert peer.lines() == ["-ERR 'maximum subscriptions exceeded'"]
+        peer.say("PUB foo 5", "hello")
+        assert peer.lines()[0] == "-ERR 'Maximum Payload Violation'"

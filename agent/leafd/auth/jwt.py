@@ -1,7 +1,10 @@
 """A JWT of NATS as text: three parts, of which the last signs the others with the issuer's nkey.
 
     base64url(header) . base64url(claims) . base64url(signature)        no padding; at most TOKEN_MAX characters
-    header {"typ": "JWT", "alg": "ed25519-nkey"}: signed is "header.claims" (version 1, "ed25519": "claims" alone)
+    header {"typ": "JWT", "alg": "ed25519-nkey"}: signed is "header.claims"
+
+Version 1 (alg "ed25519", until 2020) has the type outside of the nats part, and signs "claims" alone. It is read as the
+version 2 that says the same: limits that it does not name are none.
 
     read(UserClaims, text) -> UserClaims, or JwtError, whose text names the field and what is wrong with it
 
@@ -14,11 +17,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Final, TypeVar
+import json
+from typing import Any, Final, TypeVar
 
 from leafd.auth.jwt_claims import VERSION_MAX, Claims
 from leafd.auth.nkeys import PREFIX_ACCOUNT, PREFIX_OPERATOR, PREFIX_USER, public_key, signed
-from leafd.gojson import TEXT, JsonError, Struct, decode, wire
+from leafd.gojson import TEXT, JsonError, Struct, decode, loose, wire
 from leafd.records import dataclass
 
 TOKEN_MAX: Final = 1 << 20
@@ -39,6 +43,8 @@ _SUBJECTS: Final = {
     "user": (PREFIX_USER,),
     "activation": (PREFIX_ACCOUNT,),
 }
+_USER_LIMITS: Final = ("subs", "data", "payload")
+_ACCOUNT_LIMITS_1: Final = ("subs", "data", "payload", "imports", "exports", "wildcards", "conn", "leaf")
 _ANY: Final = (PREFIX_OPERATOR, PREFIX_ACCOUNT, PREFIX_USER)
 
 _Claims = TypeVar("_Claims", bound=Claims)
@@ -65,14 +71,14 @@ def read(struct: type[_Claims], text: str, *, size_max: int = TOKEN_MAX) -> _Cla
     parts = text.split(".", 3)
     if len(parts) != 3:
         raise JwtError("not a JWT: it has three parts, joined by dots")
-    version_1 = _is_version_1(_unpacked(parts[0], "header"))
+    _check_header(_unpacked(parts[0], "header"))
     claims = _claims(struct, _unpacked(parts[1], "claims"))
     signature = _unpacked(parts[2], "signature")
     try:
         key = public_key(claims.iss, *_ISSUERS.get(struct.kind, _ANY))
     except ValueError as error:
         raise JwtError(f"iss: {error}") from None
-    message = parts[1] if version_1 else f"{parts[0]}.{parts[1]}"
+    message = parts[1] if claims.old_type else f"{parts[0]}.{parts[1]}"
     if len(signature) != _SIGNATURE_SIZE or not signed(key, message.encode("ascii"), signature):
         raise JwtError("the signature is not that of the issuer (iss)")
     return claims
@@ -87,7 +93,7 @@ def _unpacked(part: str, what: str) -> bytes:
         raise JwtError(f"{what}: not base64url") from None
 
 
-def _is_version_1(text: bytes) -> bool:
+def _check_header(text: bytes) -> None:
     try:
         header = decode(_Header, text, strict=False, size_max=_HEADER_MAX)
     except JsonError as error:
@@ -96,12 +102,27 @@ def _is_version_1(text: bytes) -> bool:
         raise JwtError(f"header: typ is {header.kind[:20]!r}, not JWT")
     if header.algorithm.lower() not in (_ALGORITHM, _ALGORITHM_1):
         raise JwtError(f"header: alg is {header.algorithm[:20]!r}, not {_ALGORITHM}")
-    return header.algorithm.lower() == _ALGORITHM_1
+
+
+def _migrated(kind: str, text: bytes) -> bytes:
+    """Claims of version 1 as version 2 has them. Raises JsonError."""
+    claims = loose(text, size_max=TOKEN_MAX)
+    found = claims.get("nats")
+    body: dict[str, Any] = found if isinstance(found, dict) else {}
+    body |= {name: claims[name] for name in ("tags", "issuer_account") if name in claims}
+    if kind == "user":
+        body = dict.fromkeys(_USER_LIMITS, -1) | body
+    limits = body.get("limits")
+    if kind == "account" and isinstance(limits, dict):
+        body["limits"] = {name: value for name, value in limits.items() if name in _ACCOUNT_LIMITS_1}
+    return json.dumps(claims | {"nats": body | {"type": claims["type"], "version": 1}}).encode()
 
 
 def _claims(struct: type[_Claims], text: bytes) -> _Claims:
     try:
         claims = decode(struct, text, strict=False, size_max=TOKEN_MAX)
+        if claims.old_type:
+            claims = decode(struct, _migrated(struct.kind, text), strict=False, size_max=2 * TOKEN_MAX)
     except JsonError as error:
         raise JwtError(f"claims: {error}") from None
     if claims.version > VERSION_MAX:
