@@ -2,7 +2,7 @@
 # The one set-up of a checkout: system packages that are missing, a private
 # virtual environment, and leafd built and installed into it.
 #
-#   deploy/setup.sh [extra ...]     default extras: hub test demo cli
+#   deploy/setup.sh [extra ...]     default extras: hub test demo
 #
 # deploy/demo, tests/run and .ci/run call this first, so it is quick when there
 # is nothing to do: one stamp says which dependencies were installed, another
@@ -19,7 +19,7 @@ set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 venv=${LEAFD_VENV:-$root/.venv}
-extras=${*:-hub test demo cli}
+extras=${*:-hub test demo}
 log=$venv/setup.log
 
 say() { printf '%s\n' "setup: $*" >&2; }

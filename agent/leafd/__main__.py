@@ -1,5 +1,5 @@
-"""The command `leafd`: read the command line, then check, signal, or run. Imports come late, so that -t, -v and
---help are quick.
+"""The command `leafd`: read the command line, then check, signal, or run; or hand over to the commands for people
+(cli/). Imports come late, so that -t, -v and --help are quick.
 
 Exit codes: 0 all is well; 1 it could not start or was stopped by a failure (as nats-server; worth a retry); 78
 (EX_CONFIG) when systemd
@@ -14,18 +14,26 @@ import os
 import sys
 from typing import Final
 
+from leafd.config.flags import HELP, Flags, parse_flags
 from leafd.errors import EXIT_FAILURE, LeafdError, UsageError, exit_code
 
 EXIT_OK: Final = 0
 PROGRAM: Final = "leafd"
+COMPLETING: Final = "_LEAFD_COMPLETE"
+"""What a shell sets that asks for completions."""
 
 
 def main() -> int:
     """Entry point of the command."""
-    from leafd.config.flags import HELP, parse_flags
+    from leafd.cli import COMMANDS
 
+    words = sys.argv[1:]
     try:
-        flags = parse_flags(sys.argv[1:])
+        if os.environ.get(COMPLETING) or (words and words[0] in COMMANDS and words[0] != "run"):
+            from leafd.cli.app import main as command
+
+            return command(words, lambda file: _checked(Flags(config=str(file))))
+        flags = parse_flags(words[1:] if words[:1] == ["run"] else words)
         if flags.help:
             print(HELP)
             return EXIT_OK
@@ -39,27 +47,32 @@ def main() -> int:
             return EXIT_OK
         if flags.check and flags.config is None:
             raise UsageError("must specify [-c, --config] option to check configuration file syntax")
-        from leafd.config.load import load
-
-        loaded = load(flags)
         if flags.check:
-            warnings = loaded.warnings
-            if loaded.server.operated:
-                from leafd.daemon.operator import check
-
-                warnings += check(loaded)
-            for warning in warnings:
+            for warning in _checked(flags):
                 print(f"{PROGRAM}: {warning}", file=sys.stderr)
             print(f"{PROGRAM}: configuration file {flags.config} is valid")
             return EXIT_OK
+        from leafd.config.load import load
         from leafd.daemon.start import start
 
-        return start(loaded, flags)
+        return start(load(flags), flags)
     except LeafdError as error:
         _complain(error)
         return exit_code(error)
     except KeyboardInterrupt:
         return EXIT_FAILURE
+
+
+def _checked(flags: Flags) -> tuple[str, ...]:
+    """The warnings of a configuration that can be used. Raises ConfigError."""
+    from leafd.config.load import load
+
+    loaded = load(flags)
+    if not loaded.server.operated:
+        return loaded.warnings
+    from leafd.daemon.operator import check
+
+    return (*loaded.warnings, *check(loaded))
 
 
 def version() -> str:

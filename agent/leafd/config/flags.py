@@ -80,7 +80,8 @@ REFUSED: Final = {
 SIGNALS: Final = ("stop", "quit", "term", "reload", "reopen", "ldm")
 
 HELP: Final = """
-Usage: leafd [options]
+Usage: leafd [options]                  serve
+       leafd <command> [options]        check, status, links, streams, consumers, init, completion (each has --help)
 
 Server options:
     -a, --addr, --net <host>         Address for clients (default: 0.0.0.0)

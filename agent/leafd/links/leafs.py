@@ -124,6 +124,11 @@ class RemoteStatus:
         """The account of the link at this end."""
         return self.remote.account_name
 
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where it is dialled, in that order; with its login."""
+        return self.remote.urls
+
 
 class Leafs:
     """Owner of all leaf links. `run` dials; `handle` takes the plane's events of leaf connections."""
@@ -501,7 +506,7 @@ class Leafs:
                     if link.bind is None:
                         self._dial_failed(status, url, _advice(link.last_error))
             except OSError as error:
-                self._dial_failed(status, url, error.strerror or str(error))
+                self._dial_failed(status, url, _reason(error))
             except trio.TooSlowError:
                 self._dial_failed(status, url, "no answer in time")
             except Exception as error:
@@ -559,6 +564,17 @@ class Leafs:
             self._log.warning(f"{host}:{port} - no leaf handshake within {HANDSHAKE_TIMEOUT_S:g} s: closing")
             self._plane.close_connection(connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)
         return link
+
+
+def _reason(error: OSError) -> str:
+    """Why there is no connection. Where several addresses were tried, what the first one said."""
+    found: BaseException = error
+    while not (isinstance(found, OSError) and found.strerror):
+        inner = found.exceptions[0] if isinstance(found, BaseExceptionGroup) else found.__cause__
+        if inner is None:
+            return str(error)
+        found = inner
+    return found.strerror
 
 
 def _advice(why: str) -> str:

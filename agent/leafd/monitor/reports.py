@@ -183,7 +183,7 @@ def _leaf_block(facts: Facts) -> dict[str, Any]:
     if remotes:
         # The reference hides logins here, too.
         block["remotes"] = [
-            {"local_account": one.account, "urls": [url.rpartition("@")[2].removeprefix("nats://") for url in one.urls]}
+            {"local_account": one.account, "urls": [_without_login(url) for url in one.urls]}
             | ({"tls_timeout": _tls_timeout(one.tls)} if one.tls is not None else {})
             for one in remotes
         ]
@@ -213,7 +213,20 @@ def _own(facts: Facts) -> dict[str, Any]:
     """How this program is doing: figures that the reference has nothing like."""
     found = facts.guard.figures() | facts.turns() | _plane(facts.plane.stats()) | {"memory": facts.plane.memory()}
     expiring = [line for block in facts.config.tls_blocks() for line in block.expiring()]
+    found["remotes"] = [
+        {
+            "account": one.account_name,
+            "urls": [_without_login(url) for url in one.urls],
+            "connected": one.connected,
+            "error": "" if one.connected else one.last_error,
+        }
+        for one in facts.leafs.remotes
+    ]
     return found | ({"expiring_certificates": list(dict.fromkeys(expiring))} if expiring else {})
+
+
+def _without_login(url: str) -> str:
+    return url.rpartition("@")[2].removeprefix("nats://")
 
 
 def _plane(stats: t.Stats) -> dict[str, float]:

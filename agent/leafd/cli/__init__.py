@@ -1,0 +1,12 @@
+"""The commands for people: `leafd status`, `leafd check`, `leafd init` and their like.
+
+They ask a running daemon as any other program would, over its monitoring port, and know the configuration language.
+What does not live here: nats-server's flags (config/flags.py), which start the daemon, and anything of the daemon.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMMANDS: Final = ("run", "check", "status", "links", "streams", "consumers", "init", "completion")
+"""What may be the first word of a command line. Everything else is nats-server's."""

@@ -1,0 +1,152 @@
+"""`leafd init`: the configuration of a leaf or a hub, a key for the link, and what the other side has to enter.
+
+What is written is read by the configuration's own reader before anything touches the disk. What does not live here:
+the questions (app.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from leafd.auth import nkeys
+from leafd.config.bind import load_text
+from leafd.errors import LeafdError, UsageError
+from leafd.records import dataclass
+
+LEAF_PORT: Final = 7422
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked for."""
+
+    role: str
+    """"leaf" or "hub"."""
+    name: str
+    """Of the server and of its JetStream domain."""
+    directory: Path
+    """Where configuration and key go."""
+    store: str
+    hub: str = ""
+    """URL of the hub, of a leaf."""
+    credentials: str = ""
+    """A file that the hub's operator handed out, in place of a key."""
+    account: str = "BOXES"
+    """Of the links, at the hub."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The files by their paths, with their contents and modes, and what is to be done next."""
+
+    files: Mapping[Path, tuple[str, int]]
+    advice: str
+
+
+def planned(plan: Plan) -> Made:
+    """What init writes and says. Raises UsageError."""
+    if _NAME.fullmatch(plan.name) is None:
+        raise UsageError(
+            f"name {plan.name!r}: up to 64 letters, digits, - and _: it is a part of subjects and of files' names"
+        )
+    made = _leaf(plan) if plan.role == "leaf" else _hub(plan)
+    for path, (text, _) in made.files.items():
+        if path.suffix == ".conf":
+            load_text(text, str(path))
+    return made
+
+
+def write(made: Made, *, overwrite: bool) -> None:
+    """Puts the files in place. One that is there is an error, unless it may be overwritten. Raises LeafdError."""
+    there = [str(path) for path in made.files if path.exists()]
+    if there and not overwrite:
+        raise LeafdError(f"{' and '.join(there)}: there already; --force overwrites")
+    for path, (text, mode) in made.files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = path.with_name(f".{path.name}.new")
+            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                os.fchmod(descriptor, mode)
+                file.write(text)
+                file.flush()
+                os.fsync(descriptor)
+            partial.replace(path)
+        except OSError as error:
+            raise LeafdError(f"{path}: {error.strerror}") from error
+
+
+def _quoted(text: str) -> str:
+    """A string of the configuration language."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _common(plan: Plan) -> str:
+    return (
+        f"server_name: {_quoted(plan.name)}\n"
+        "http: 127.0.0.1:8222\n"
+        f"jetstream {{ store_dir: {_quoted(plan.store)}, domain: {_quoted(plan.name)} }}\n"
+    )
+
+
+def _leaf(plan: Plan) -> Made:
+    url = _hub_url(plan.hub)
+    key, files = plan.directory / f"{plan.name}.nk", {}
+    if plan.credentials:
+        login, advice = (
+            f"credentials: {_quoted(plan.credentials)}",
+            "The hub knows this box by its credentials: nothing is to be entered there.",
+        )
+    else:
+        seed = nkeys.new_seed(nkeys.PREFIX_USER)
+        public, _ = nkeys.sign(seed, "")
+        files[key] = (seed + "\n", 0o600)
+        login = f"nkey: {_quoted(str(key))}"
+        advice = (
+            f"The hub's operator enters this user in the account of the links (here {plan.account}), "
+            "and reloads the hub:\n\n"
+            f"accounts {{\n  {plan.account} {{\n    jetstream: enabled\n    users: [ {{ nkey: {public} }} ]\n  }}\n}}\n"
+        )
+    text = (
+        f"# A leaf of {url}, written by `leafd init`. configs/reference.conf explains every key.\n"
+        "listen: 127.0.0.1:4222\n"
+        + _common(plan)
+        + f"leafnodes {{\n  remotes: [ {{ url: {_quoted(url)}, {login} }} ]\n}}\n"
+    )
+    return Made({plan.directory / "leafd.conf": (text, 0o644), **files}, advice)
+
+
+def _hub(plan: Plan) -> Made:
+    text = (
+        "# A hub of leaf nodes, written by `leafd init`. configs/reference.conf explains every key.\n"
+        "listen: 127.0.0.1:4222\n"
+        + _common(plan)
+        + f"leafnodes {{ listen: 0.0.0.0:{LEAF_PORT} }}\n"
+        + "accounts {\n"
+        + f"  {plan.account} {{\n    jetstream: enabled\n    users: [\n"
+        + "      # one line a box: `leafd init leaf` prints it\n    ]\n  }\n}\n"
+    )
+    advice = (
+        f"On each box: leafd init leaf --name NAME --hub nats-leaf://THIS-HOST:{LEAF_PORT}\n"
+        f"It prints the user that belongs into {plan.account}."
+    )
+    return Made({plan.directory / "leafd.conf": (text, 0o644)}, advice)
+
+
+def _hub_url(hub: str) -> str:
+    url = hub if "://" in hub else f"nats-leaf://{hub}"
+    try:
+        place = urlsplit(url)
+        port = place.port
+    except ValueError as error:
+        raise UsageError(f"hub {hub!r}: {error}") from error
+    if not place.hostname:
+        raise UsageError(f"hub {hub!r}: expected HOST, HOST:PORT or a URL such as nats-leaf://HOST:{LEAF_PORT}")
+    return url if port is not None else f"{url}:{LEAF_PORT}"

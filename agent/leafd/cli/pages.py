@@ -1,0 +1,106 @@
+"""Where a running daemon tells about itself, and the pages that it serves there.
+
+The address comes from the command line, or from the `http` or `https` line of the daemon's own configuration file. What
+does not live here: what the pages mean (status.py).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from leafd.config.bind import load_file
+from leafd.errors import ConfigError, LeafdError
+from leafd.records import dataclass
+
+CONFIGURATION: Final = Path("/etc/leafd/leafd.conf")
+DEFAULT: Final = "http://127.0.0.1:8222"
+WAIT_S: Final = 5.0
+BYTES_MAX: Final = 64 << 20
+"""Of one page: more streams than that need a narrower question."""
+_EVERYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}
+"""Addresses to listen at that nobody can connect to."""
+
+
+class Unreachable(LeafdError):
+    """No daemon answers there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """The monitoring port of a daemon."""
+
+    url: str
+    authority: Path | None = None
+    """A file of certificates that are trusted in place of the system's, for https."""
+
+    def page(self, path: str) -> dict[str, Any]:
+        """The JSON object at a path such as "/varz". Raises Unreachable, LeafdError."""
+        place = urlsplit(self.url)
+        if place.scheme not in ("http", "https") or not place.hostname:
+            raise LeafdError(f"{self.url}: expected http://HOST:PORT or https://HOST:PORT")
+        connection = self._connection(place.scheme, place.hostname, place.port)
+        try:
+            connection.request("GET", place.path.rstrip("/") + path)
+            answer = connection.getresponse()
+            body = answer.read(BYTES_MAX + 1)
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(
+                f"{self.url}: {_reason(error)}: is leafd running, and is this its monitoring port?"
+            ) from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise LeafdError(
+                f"{self.url}{path}: {answer.status} {answer.reason}: {body[:200].decode(errors='replace').strip()}"
+            )
+        if len(body) > BYTES_MAX:
+            raise LeafdError(f"{self.url}{path}: more than {BYTES_MAX >> 20} MB: ask for one account")
+        try:
+            found = json.loads(body)
+        except ValueError as error:
+            raise LeafdError(f"{self.url}{path}: this is not JSON: is something else listening there?") from error
+        if not isinstance(found, dict):
+            raise LeafdError(f"{self.url}{path}: expected a JSON object")
+        return found
+
+    def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+        if scheme == "http":
+            return http.client.HTTPConnection(host, port or 80, timeout=WAIT_S)
+        try:
+            context = ssl.create_default_context(cafile=self.authority)
+        except (OSError, ssl.SSLError) as error:
+            raise LeafdError(f"{self.authority}: {_reason(error)}") from error
+        return http.client.HTTPSConnection(host, port or 443, timeout=WAIT_S, context=context)
+
+
+def find(url: str | None, configuration: Path | None, authority: Path | None) -> Monitor:
+    """The monitoring port that is meant: the one that was named, that of the configuration file that was named, that of
+    the installed daemon, or the usual one. Raises LeafdError."""
+    if url:
+        return Monitor(url if "://" in url else f"http://{url}", authority)
+    if configuration is None and os.access(CONFIGURATION, os.R_OK):
+        configuration = CONFIGURATION
+    if configuration is None:
+        return Monitor(DEFAULT, authority)
+    server = load_file(configuration).server
+    found = server.monitor_address()
+    if found is None:
+        raise ConfigError(f"{configuration}: no monitoring port: add `http: 127.0.0.1:8222`, or name one with --url")
+    host = found[0].strip("[]")
+    host = _EVERYWHERE.get(host, f"[{host}]" if ":" in host else host)
+    scheme = "https" if server.monitors_securely else "http"
+    return Monitor(f"{scheme}://{host}:{found[1]}{server.http_base_path.rstrip('/')}", authority)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {WAIT_S:.0f} s"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,243 @@
+"""What a daemon's pages say, as rows for people and programs: the server, its links, its streams, their consumers, and
+what needs somebody's attention.
+
+Pure functions of the JSON of /varz, /leafz and /jsz. What does not live here: fetching (pages.py), tables (tables.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from leafd.records import dataclass
+
+Page = Mapping[str, Any]
+STREAMS_PAGE: Final = "/jsz?accounts=1&streams=1&consumers=1&config=1"
+SILENT_S: Final = 60.0
+"""A mirror or source that is behind and has heard nothing of its origin for so long has lost it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A leaf link, or a hub that is dialled and does not answer."""
+
+    peer: str
+    role: str
+    """What the other side is: "hub" or "leaf"."""
+    account: str
+    address: str
+    up: bool
+    rtt: str = ""
+    messages_in: int = 0
+    messages_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A mirror or a source of a stream: how far it is behind its origin."""
+
+    stream: str
+    account: str
+    kind: str
+    origin: str
+    behind: int
+    heard_s: float | None
+    """Seconds since the origin was heard of; None: never."""
+    error: str = ""
+
+    @property
+    def lost(self) -> bool:
+        """Whether it does not get what its origin has."""
+        return bool(self.error) or self.heard_s is None or self.heard_s > SILENT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream and what it holds."""
+
+    name: str
+    account: str
+    subjects: tuple[str, ...]
+    storage: str
+    messages: int
+    bytes: int
+    first: int
+    last: int
+    last_time: str
+    consumers: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A consumer and what it has still to do."""
+
+    stream: str
+    name: str
+    account: str
+    pending: int
+    unacknowledged: int
+    redelivered: int
+    waiting: int
+    delivered: int
+    acknowledged: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The whole of a daemon at a glance."""
+
+    name: str
+    version: str
+    domain: str
+    uptime: str
+    memory_bytes: int
+    memory_limit: int
+    cpu_percent: float
+    clients: int
+    streams: int
+    consumers: int
+    messages: int
+    stored_bytes: int
+    stored_max: int
+    disk_bytes: int
+    disk_free: int
+    links: tuple[Link, ...]
+    copies: tuple[Copy, ...]
+    problems: tuple[str, ...]
+
+
+def status(varz: Page, leafz: Page, jsz: Page) -> Status:
+    """Everything together. jsz is that of STREAMS_PAGE."""
+    own, store = varz.get("leafd", {}), varz.get("store", {})
+    jetstream = varz.get("jetstream", {})
+    found_links, found_copies = tuple(links(varz, leafz)), tuple(copies(jsz))
+    return Status(
+        name=varz.get("server_name", ""),
+        version=varz.get("version", ""),
+        domain=jetstream.get("config", {}).get("domain", ""),
+        uptime=varz.get("uptime", ""),
+        memory_bytes=varz.get("mem", 0),
+        memory_limit=own.get("memory", {}).get("limit", 0),
+        cpu_percent=varz.get("cpu", 0.0),
+        clients=varz.get("connections", 0),
+        streams=jsz.get("streams", 0),
+        consumers=jsz.get("consumers", 0),
+        messages=jsz.get("messages", 0),
+        stored_bytes=jsz.get("storage", 0),
+        stored_max=max(jsz.get("config", {}).get("max_storage", 0), 0),
+        disk_bytes=store.get("disk_bytes", 0),
+        disk_free=store.get("disk_free", 0),
+        links=found_links,
+        copies=found_copies,
+        problems=tuple(_problems(varz, found_links, found_copies)),
+    )
+
+
+def links(varz: Page, leafz: Page) -> Iterator[Link]:
+    """Links that are up, then hubs that do not answer."""
+    for one in leafz.get("leafs", ()):
+        yield Link(
+            peer=one.get("name", ""),
+            role="hub" if one.get("is_spoke") else "leaf",
+            account=one.get("account", ""),
+            address=f"{one.get('ip', '')}:{one.get('port', 0)}",
+            up=True,
+            rtt=one.get("rtt", ""),
+            messages_in=one.get("in_msgs", 0),
+            messages_out=one.get("out_msgs", 0),
+            bytes_in=one.get("in_bytes", 0),
+            bytes_out=one.get("out_bytes", 0),
+        )
+    for one in varz.get("leafd", {}).get("remotes", ()):
+        if not one["connected"]:
+            yield Link("", "hub", one["account"], ", ".join(one["urls"]), up=False, error=one["error"] or "dialling")
+
+
+def _each_stream(jsz: Page) -> Iterator[tuple[str, Page]]:
+    for account in jsz.get("account_details", ()):
+        for one in account.get("stream_detail") or ():
+            yield account.get("name", ""), one
+
+
+def streams(jsz: Page) -> Iterator[Stream]:
+    """All streams of all accounts, in the order of their names."""
+    for account, one in _each_stream(jsz):
+        state, config = one.get("state") or {}, one.get("config") or {}
+        yield Stream(
+            name=one["name"],
+            account=account,
+            subjects=tuple(config.get("subjects") or ()),
+            storage=config.get("storage", ""),
+            messages=state.get("messages", 0),
+            bytes=state.get("bytes", 0),
+            first=state.get("first_seq", 0),
+            last=state.get("last_seq", 0),
+            last_time=state.get("last_ts", "") if state.get("messages") else "",
+            consumers=state.get("consumer_count", 0),
+            deleted=state.get("num_deleted", 0),
+        )
+
+
+def consumers(jsz: Page) -> Iterator[Consumer]:
+    """All consumers of all streams."""
+    for account, stream in _each_stream(jsz):
+        for one in stream.get("consumer_detail") or ():
+            yield Consumer(
+                stream=stream["name"],
+                name=one["name"],
+                account=account,
+                pending=one.get("num_pending", 0),
+                unacknowledged=one.get("num_ack_pending", 0),
+                redelivered=one.get("num_redelivered", 0),
+                waiting=one.get("num_waiting", 0),
+                delivered=(one.get("delivered") or {}).get("stream_seq", 0),
+                acknowledged=(one.get("ack_floor") or {}).get("stream_seq", 0),
+                paused=bool(one.get("paused")),
+            )
+
+
+def copies(jsz: Page) -> Iterator[Copy]:
+    """All mirrors and sources."""
+    for account, stream in _each_stream(jsz):
+        sources = [("mirror", stream["mirror"])] if stream.get("mirror") else []
+        sources += [("source", one) for one in stream.get("sources") or ()]
+        for kind, one in sources:
+            active = one.get("active", -1)
+            yield Copy(
+                stream=stream["name"],
+                account=account,
+                kind=kind,
+                origin=_origin(one),
+                behind=one.get("lag", 0),
+                heard_s=active / 1e9 if active >= 0 else None,
+                error=(one.get("error") or {}).get("description", ""),
+            )
+
+
+def _origin(source: Page) -> str:
+    prefix = (source.get("external") or {}).get("api", "")
+    return f"{source['name']} ({prefix})" if prefix else str(source["name"])
+
+
+def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> Iterator[str]:
+    """What needs attention, with what to do."""
+    own, store = varz.get("leafd", {}), varz.get("store", {})
+    for one in found:
+        if not one.up:
+            yield f"no link to the hub {one.address} (account {one.account}): {one.error}"
+    for copy in behind:
+        if copy.lost:
+            why = copy.error or ("never heard of" if copy.heard_s is None else f"silent for {copy.heard_s:.0f} s")
+            yield f"{copy.kind} {copy.origin} of stream {copy.stream} is not followed: {why}"
+    for kind in store.get("refusing", ()):
+        yield f"publishes to {kind} streams are refused: no room; delete messages or make room on the disk"
+    if damaged := store.get("corrupt_records", 0):
+        yield f"{damaged} records of the store were damaged and set aside: the log names them; look at the disk"
+    yield from own.get("expiring_certificates", ())
+    if own.get("unexpected_errors", 0):
+        yield f"{own['unexpected_errors']} unexpected errors since the start: the log has them; please report them"

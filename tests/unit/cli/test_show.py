@@ -1,0 +1,73 @@
+"""What the commands make of pages and rows, without a daemon: problems, units, and names that want to be markup."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from leafd.cli.status import status
+from leafd.cli.tables import ago, as_json, show, size
+
+
+@pytest.mark.parametrize(
+    ("leafd", "store", "problem"),
+    [
+        ({}, {"refusing": ["file"]}, "publishes to file streams are refused: no room"),
+        ({}, {"corrupt_records": 2}, "2 records of the store were damaged"),
+        ({"expiring_certificates": ["a.pem expires in 3 days"]}, {}, "a.pem expires in 3 days"),
+        ({"unexpected_errors": 1}, {}, "1 unexpected errors since the start"),
+    ],
+)
+def test_what_needs_attention_is_a_problem(leafd: dict[str, object], store: dict[str, object], problem: str) -> None:
+    """A full disk, damaged records, a certificate that expires, an error that nobody foresaw."""
+    (found,) = status({"leafd": leafd, "store": store}, {}, {}).problems
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("source", "problems"),
+    [
+        ({"name": "S", "lag": 5, "active": 1_000_000_000}, []),
+        ({"name": "S", "lag": 5, "active": -1}, ["mirror S of stream M is not followed: never heard of"]),
+        ({"name": "S", "lag": 0, "active": 90_000_000_000}, ["mirror S of stream M is not followed: silent for 90 s"]),
+        (
+            {"name": "S", "lag": 0, "active": 1, "error": {"description": "no such stream"}},
+            ["mirror S of stream M is not followed: no such stream"],
+        ),
+    ],
+)
+def test_a_mirror_that_lost_its_origin_is_a_problem_and_one_that_is_behind_is_none(
+    source: dict[str, object], problems: list[str]
+) -> None:
+    """What catches up needs nobody's attention."""
+    page = {"account_details": [{"name": "$G", "stream_detail": [{"name": "M", "mirror": source}]}]}
+    assert list(status({}, {}, page).problems) == problems
+
+
+def test_names_of_clients_are_text_and_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither the table's own markup nor a terminal's control characters come through."""
+    show("", ("stream", ">messages"), [("[red]a[/red]", 12_345), ("b\x1b[2J", 0)])
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["stream", "messages"],
+        ["[red]a[/red]", "12,345"],
+        ["b\\x1b[2J", "0"],
+    ]
+
+
+def test_sizes_and_times_are_in_units_that_people_read() -> None:
+    """Three digits at most before the point."""
+    assert [size(one) for one in (0, 999, 1000, 123_456, 5_000_000_000)] == [
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "123 kB",
+        "5.0 GB",
+    ]
+    assert [ago(one) for one in (None, 0.2, 5, 300, 7_200, 400_000)] == ["never", "now", "5 s", "5 min", "2 h", "5 d"]
+
+
+def test_json_has_the_names_of_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """One document, whose members programs can rely on."""
+    as_json(status({"server_name": "box"}, {}, {}))
+    found = json.loads(capsys.readouterr().out)
+    assert (found["name"], found["links"], found["problems"]) == ("box", [], [])
