@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 13
+#define PLANE_ABI 14
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -195,6 +195,11 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * to its request (empty: it is the answer that came). It speaks WebSocket then */
 #define COMMAND_UPGRADE 15
 
+/* target = connection, before it is admitted or again later: what Nats-Request-Info and EVENT_LATENCY say of it where
+ * all of it is to be said; extra = strings: parts of a JSON object's members, in front of its account, between that and
+ * its round-trip time, then its server and cluster, then the rest */
+#define COMMAND_DESCRIBE 16
+
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */
 /* account, target = subscription id (caller's), extra = strings: subject, queue; arg = SUBSCRIBE_* flags; messages come
@@ -207,9 +212,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* account; all its mappings, in place of those it had: extra = strings: source, then destination and share (decimal: a
  * draw from 0 to 99 below it takes this one, or one before it) for each choice, then "", for each mapping */
 #define COMMAND_MAPPING 24
-/* account = who imports, body = import_row_t[]: all of its imports, in place of those it had; extra = strings, three a
- * row: the exporter's subject, the local subject, and a byte for each wildcard of the local one: which of the
- * exporter's it stands for */
+/* account = who imports, body = import_row_t[]: all of its imports, in place of those it had; extra = strings, five a
+ * row: the exporter's subject, the local subject, a byte for each wildcard of the local one: which of the exporter's it
+ * stands for; and where it is measured the subject for EVENT_LATENCY, and what the replies of measured requests end
+ * with */
 #define COMMAND_IMPORTS 25
 /* account, extra = strings: where it is told what became of messages with traceparent ("" = nowhere); arg = percent of
  * them, 0 = all */
@@ -297,7 +303,11 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define IMPORT_STREAM 1  /* what is published at the exporter's comes to the importer's subscriptions */
 #define IMPORT_SERVICE 2 /* what is published at the importer's comes to the exporter's subscriptions */
 
-#define IMPORT_TRACED 1 /* a flag: traces of messages go on at the other side */
+/* flags */
+#define IMPORT_TRACED 1   /* traces of messages go on at the other side */
+#define IMPORT_SHARED 2   /* a service is told everything of who asks */
+#define IMPORT_PLACED 4   /* or its server and cluster */
+#define IMPORT_MEASURED 8 /* EVENT_LATENCY tells how long the service takes */
 
 #define RESPONSE_SINGLETON 0 /* one answer */
 #define RESPONSE_STREAM 1    /* answers until an empty one */
@@ -351,6 +361,11 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * went over, payload = records: u8 TRACE_*, u8 TRACE_FAULT_*, u8 kind, u8 0, u32 account, u64 connection, u64 wall ns,
  * four u32 sizes, and the four texts */
 #define EVENT_MESSAGE_TRACE 15
+
+/* a request over an IMPORT_MEASURED has ended; account = the exporter, code = the status (200: answered), arg = CONN_*
+ * of who answered, subject = where it is to be told, reply = the exporter's reply subject, header = lines of the fields
+ * that asked for it, payload = latency_t, then JSON objects of who asked and who answered */
+#define EVENT_LATENCY 16
 
 #define TRACE_INGRESS 1        /* text 4 = why it went nowhere */
 #define TRACE_EGRESS 2         /* texts: subscription, queue, hop */

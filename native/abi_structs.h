@@ -48,9 +48,20 @@ typedef struct import_row {
     uint32_t account;     /* the exporter */
     uint32_t kind;        /* IMPORT_* */
     uint32_t response;    /* services: RESPONSE_* */
-    uint32_t flags;       /* IMPORT_TRACED: traces go on behind it */
+    uint32_t flags;       /* IMPORT_TRACED, .. */
     int64_t threshold_ns; /* services: no answer for so long ends the way back; 0 = default */
+    uint32_t sampling;    /* IMPORT_MEASURED: so many percent of the requests; 0 = those whose header asks for it */
+    uint32_t reserved;
 } import_row_t;
+
+typedef struct latency {
+    int64_t start_wall_ns; /* when the request was sent, by its sender's round-trip time */
+    int64_t service_ns;
+    int64_t system_ns;
+    int64_t total_ns;
+    uint32_t requester_size; /* of what follows */
+    uint32_t responder_size; /* 0: nobody answered */
+} latency_t;
 
 typedef struct stream_config {
     uint32_t account;

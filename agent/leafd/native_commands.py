@@ -32,7 +32,10 @@ def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
 
 def _import_members(row: t.ImportRow) -> dict[str, int]:
     flags = abi.IMPORT_TRACED if row.traced else 0
-    return {"account": row.exporter, "flags": flags} | vars_of(row, "kind", "response", "threshold_ns")
+    flags |= abi.IMPORT_SHARED if row.shared else 0
+    flags |= abi.IMPORT_PLACED if row.placed else 0
+    flags |= abi.IMPORT_MEASURED if row.results else 0
+    return {"account": row.exporter, "flags": flags} | vars_of(row, "kind", "response", "threshold_ns", "sampling")
 
 
 def _lists(permissions: t.Permissions) -> dict[str, Any]:
@@ -123,6 +126,11 @@ class Commands(ABC):
     def nudge(self) -> None:
         """Makes the plane tick: a command that has no effect."""
         self._submit("RESUME", target=0)
+
+    def describe(self, connection: int, description: t.Description) -> None:
+        """What is told of it where everything is to be told. Before it is admitted, or anew."""
+        parts = {name: getattr(description, name) for name in ("before", "between", "place", "behind")}
+        self._submit("DESCRIBE", target=connection, strings=parts)
 
     def resume(self, connection: int) -> None:
         """Goes on reading after a Line event that needs no verdict."""
@@ -220,7 +228,7 @@ class Commands(ABC):
         """What the account imports from now on, in place of what it imported before."""
         rows = tuple(rows)
         body = b"".join(encoded("import_row_t", _import_members(row)) for row in rows)
-        texts = (text for row in rows for text in (row.subject, row.local, bytes(row.order)))
+        texts = (text for row in rows for text in (row.subject, row.local, bytes(row.order), row.results, row.mark))
         self._submit("IMPORTS", account=account, body=body, strings={"rows": tuple(texts)})
 
     def subscribe(

@@ -163,6 +163,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "LEAF_INFO": t.LeafInfo,
     "TRACE": t.Trace,
     "MESSAGE_TRACE": t.MessageTrace,
+    "LATENCY": t.Latency,
     "CONSUMER_GONE": t.ConsumerGone,
     "REFUSED": t.Refused,
 }

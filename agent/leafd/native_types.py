@@ -62,6 +62,22 @@ class ImportRow:
     local: str
     order: tuple[int, ...]
     traced: bool = False
+    shared: bool = False
+    placed: bool = False
+    sampling: int = 0
+    results: str = ""
+    """Where it is told how long the service takes; empty: it is not measured."""
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a service, or its owner, is told of a connection: parts of a JSON object's members, as DESCRIBE has them."""
+
+    before: bytes
+    between: bytes
+    place: bytes
+    behind: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -533,6 +549,20 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """A request over an import that is measured has ended. account: the exporter; responder: the kind of connection
+    that answered, 0: none did; measured: latency_t, and who asked and who answered as JSON."""
+
+    account: int
+    status: int
+    responder: int
+    subject: str
+    reply: str
+    header: bytes
+    measured: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerGone:
     """An ephemeral consumer passed its inactivity threshold and was removed."""
 
@@ -542,5 +572,5 @@ class ConsumerGone:
 
 Event = (
     Opened | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo | Trace
-    | MessageTrace | ConsumerGone
+    | MessageTrace | Latency | ConsumerGone
 )  # fmt: skip

@@ -153,6 +153,15 @@ void command_upgrade(plane_t *plane, const plane_command_t *command, peer_t *pee
     command_done(plane, command, STATUS_OK);
 }
 
+void command_describe(plane_t *plane, const plane_command_t *command, peer_t *peer) {
+    strings_t strings = strings_of(command);
+    description_t description;
+    for (uint32_t i = 0; i < DESCRIPTION_PARTS; i++) {
+        description.parts[i] = strings_next(&strings);
+    }
+    command_done(plane, command, peer_describe(peer, &description));
+}
+
 void command_broadcast(plane_t *plane, const plane_command_t *command) {
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
         /* Only who has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */

@@ -33,6 +33,7 @@ void command_send(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_resume(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_close(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_upgrade(plane_t *plane, const plane_command_t *command, peer_t *peer);
+void command_describe(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_broadcast(plane_t *plane, const plane_command_t *command);
 void command_connections(plane_t *plane, const plane_command_t *command);
 void command_account(plane_t *plane, const plane_command_t *command);

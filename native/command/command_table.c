@@ -62,6 +62,7 @@ static const command_row_t command_rows[] = {
     PLANE(TLS,              command_tls,            BODY_NONE,                    ""),
     PEER(SECURE,            command_secure,         BODY_OF(secure_t),            "before behind name"),
     PEER(UPGRADE,           command_upgrade,        BODY_BYTES,                   ""),
+    PEER(DESCRIBE,          command_describe,       BODY_NONE,                    "before between place behind"),
     PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),
     ACCOUNT(TRACES,         command_traces,         BODY_NONE,                    "destination"),
     ACCOUNT(SUBSCRIBE,      command_subscribe,      BODY_NONE,                    "subject queue"),
@@ -113,6 +114,8 @@ static const plane_event_row_t event_rows[] = {
     EVENT(TRACE,         "connection=target text=payload:log"),
     EVENT(MESSAGE_TRACE, "connection=target account=account kind=code size=arg hops=arg2 destination=subject"
                          " subject=reply header=header:bytes records=payload:bytes"),
+    EVENT(LATENCY,       "account=account status=code responder=arg subject=subject reply=reply header=header:bytes"
+                         " measured=payload:bytes"),
     EVENT(CONSUMER_GONE, "stream=target consumer=arg"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),

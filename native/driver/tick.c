@@ -27,6 +27,7 @@
 #include "command/command.h"
 #include "driver/host.h"
 #include "plane/import.h"
+#include "plane/latency.h"
 #include "plane/interest.h"
 #include "plane/memory.h"
 #include "plane/output.h"
@@ -106,6 +107,7 @@ void core_close(plane_t *plane) {
         imports_free(plane, account);
     }
     replies_free(plane);
+    latency_free(plane);
     trace_free(plane);
     js_close(&plane->js);
     cursor = 0;
@@ -177,6 +179,7 @@ static void tick_chores(plane_t *plane) {
     }
     js_chores(&plane->js);
     replies_chores(plane);
+    latency_chores(plane);
 }
 
 static void sweep_and_flush(plane_t *plane) {

@@ -360,7 +360,7 @@ static void fast_append(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
     }
 }
 
-void js_fast(js_t *js, stream_t *stream, const message_t *message) {
+void js_fast(js_t *js, stream_t *stream, const message_t *message, bytes_t said) {
     fast_word_t word;
     fast_batch_t *batch = NULL;
     const refusal_t *refusal = js_refused_outright(stream, message);
@@ -368,7 +368,7 @@ void js_fast(js_t *js, stream_t *stream, const message_t *message) {
         refusal = &refused_off;
     }
     if (refusal == NULL) {
-        refusal = fast_word_read(message->reply, &word) ? batch_for(js, stream, &word, &batch) : &refused_pattern;
+        refusal = fast_word_read(said, &word) ? batch_for(js, stream, &word, &batch) : &refused_pattern;
     }
     if (refusal != NULL) {
         js_answer_refused(js, stream, message->reply, refusal);

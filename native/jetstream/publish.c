@@ -28,6 +28,7 @@
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"
+#include "text/request_info.h"
 #include "text/text.h"
 #include "text/ttl.h"
 #include "wire/emit.h"
@@ -445,6 +446,19 @@ static void answer_taken(js_t *js, stream_t *stream, const message_t *message, c
     }
 }
 
+/* What says where in a fast batch a message is: its reply, or, where that leads back over an import, the publisher's
+ * own. Empty: it is in none. */
+static bytes_t fast_word_of(const message_t *message) {
+    if (LEAF_UNLIKELY(js_in_fast_batch(message->reply))) {
+        return message->reply;
+    }
+    if (LEAF_LIKELY(!bytes_starts(message->reply, BYTES_LITERAL("_R_.")) || message->header.size == 0)) {
+        return BYTES_NONE;
+    }
+    bytes_t reply = request_info_reply(message->header);
+    return js_in_fast_batch(reply) ? reply : BYTES_NONE;
+}
+
 void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t shown) {
     message_t delivered;
     /* What a consumer delivers to this stream's subject keeps the one that it was stored under. */
@@ -453,8 +467,9 @@ void js_publish(js_t *js, stream_t *stream, const message_t *message, bytes_t sh
         delivered.subject = shown;
         message = &delivered;
     }
-    if (LEAF_UNLIKELY(js_in_fast_batch(message->reply))) {
-        js_fast(js, stream, message);
+    bytes_t word = fast_word_of(message);
+    if (LEAF_UNLIKELY(word.size != 0)) {
+        js_fast(js, stream, message, word);
         return;
     }
     taken_t taken;
@@ -497,7 +512,7 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, byt
         look_only(js, stream, message, out);
         return;
     }
-    if (js_in_fast_batch(message->reply)) {
+    if (fast_word_of(message).size != 0) {
         js_publish(js, stream, message, shown);
         return;
     }

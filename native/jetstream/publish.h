@@ -65,7 +65,8 @@ bool js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_
 /* ---- fast.c ------------------------------------------------------------------------------------------------------ */
 
 bool js_in_fast_batch(bytes_t reply); /* the message says that it belongs to one */
-void js_fast(js_t *js, stream_t *stream, const message_t *message);
+/* said: its reply, or, where that leads back over an import, the publisher's own. */
+void js_fast(js_t *js, stream_t *stream, const message_t *message, bytes_t said);
 void js_fast_chores(js_t *js); /* drops what was silent for long */
 void js_fast_forget(js_t *js, const stream_t *stream);
 

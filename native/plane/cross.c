@@ -8,13 +8,19 @@
  * Depth is bounded, and an import that a message is to cross already isn't entered again, so a circle ends where it
  * closes. Reference: tests/wire/accounts.md.
  */
+#include <stdlib.h>
+
 #include "base/abi_types.h"
 #include "base/buffer.h"
 #include "base/bytes.h"
+#include "base/check.h"
+#include "base/copies.h"
 #include "base/status.h"
 #include "consume/consume.h"
+#include "jetstream/publish.h"
 #include "plane/account.h"
 #include "plane/import.h"
+#include "plane/latency.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -32,14 +38,54 @@
 
 /* ---- services ---------------------------------------------------------------------------------------------------- */
 
+status_t peer_describe(peer_t *peer, const description_t *description) {
+    description_t *made = calloc(1, sizeof(*made));
+    if (made == NULL || !bytes_copy_all(made->parts, description->parts, DESCRIPTION_PARTS)) {
+        free(made);
+        return STATUS_NO_MEMORY;
+    }
+    peer_undescribe(peer);
+    peer->description = made;
+    return STATUS_OK;
+}
+
+void peer_undescribe(peer_t *peer) {
+    for (uint32_t i = 0; peer->description != NULL && i < DESCRIPTION_PARTS; i++) {
+        bytes_release(&peer->description->parts[i]);
+    }
+    free(peer->description);
+    peer->description = NULL;
+}
+
+/* How much is told of who asks: the first import that a request crosses decides about all of it, each about the
+ * server. */
+static uint32_t told_flags(const publication_t *publication, const import_t *import) {
+    uint32_t flags = publication->flags & (PUBLICATION_SHARED | PUBLICATION_PLACED);
+    if (publication->requester == NULL && (import->row.flags & IMPORT_SHARED) != 0) {
+        flags |= PUBLICATION_SHARED;
+    }
+    return (import->row.flags & IMPORT_PLACED) != 0 ? flags | PUBLICATION_PLACED : flags;
+}
+
 /* The header block with who asks. */
 static status_t header_with_info(plane_t *plane, const publication_t *publication, const import_t *import,
                                  bytes_t *out) {
     buffer_t *buffer = &plane->crossing_headers[plane->crossing_depth - 1];
     const account_t *requester = publication->requester != NULL ? publication->requester : import->importer;
+    const peer_t *origin = publication->origin;
     request_info_t info = {.account = requester->name,
                            .service = requester != import->importer ? import->importer->name : BYTES_NONE,
-                           .rtt_ns = publication->origin == NULL ? 0 : publication->origin->rtt_ns};
+                           .rtt_ns = origin == NULL ? 0 : origin->rtt_ns,
+                           .reply = plane->crossing_reply};
+    uint32_t told = told_flags(publication, import);
+    if (LEAF_UNLIKELY(told != 0) && origin != NULL && origin->description != NULL) {
+        const description_t *all = origin->description;
+        if ((told & PUBLICATION_SHARED) != 0) {
+            info.who = *all;
+        } else {
+            info.who.parts[DESCRIPTION_PLACE] = all->parts[DESCRIPTION_PLACE];
+        }
+    }
     status_t status = request_info_header(buffer, publication->message.header, &info);
     *out = bytes_of(buffer->at, (uint32_t)buffer->size);
     return status;
@@ -76,10 +122,9 @@ static uint32_t publish_service(plane_t *plane, import_t *import, const publicat
     if (reply == NULL) {
         return publish_untraced(plane, crossing, true);
     }
-    uint8_t way[REPLY_SUBJECT_SIZE];
+    uint8_t way[REPLY_SUBJECT_MAX];
     reply->response = RESPONSE_STREAM;
-    reply_subject(reply, way);
-    trace->way = bytes_of(way, REPLY_SUBJECT_SIZE);
+    trace->way = bytes_of(way, reply_subject(reply, way));
     buffer_t header;
     buffer_init(&header, UINT64_C(1) << 32);
     uint32_t taken = 0, hops = trace->hops;
@@ -101,6 +146,29 @@ static bool keeps_its_reply(bytes_t reply) {
     return reply.size == 0 || bytes_starts(reply, BYTES_LITERAL("$JS.ACK."));
 }
 
+/* Gives the crossing message a reply of the exporter's, where it has one. false: no memory. */
+static bool way_back(plane_t *plane, import_t *import, const publication_t *publication, publication_t *crossing,
+                     uint8_t back[REPLY_SUBJECT_MAX]) {
+    bytes_t to = publication->message.reply, fields = BYTES_NONE;
+    bool measured = LEAF_UNLIKELY((import->row.flags & IMPORT_MEASURED) != 0)
+                    && latency_wanted(plane, import, publication, &fields);
+    if (keeps_its_reply(to)) {
+        if (measured && to.size == 0) {
+            latency_refused(plane, import, publication, fields);
+        }
+        return true;
+    }
+    reply_t *reply = reply_new(plane, import, import->importer, import->exporter, to, publication->origin);
+    if (reply == NULL) {
+        return false;
+    }
+    if (measured) {
+        latency_begin(plane, reply, publication, fields);
+    }
+    crossing->message.reply = bytes_of(back, reply_subject(reply, back));
+    return true;
+}
+
 static uint32_t cross_service(plane_t *plane, import_t *import, const publication_t *publication) {
     text_t subject, elsewhere;
     publication_t crossing = *publication;
@@ -119,25 +187,34 @@ static uint32_t cross_service(plane_t *plane, import_t *import, const publicatio
             return 0;
         }
     }
-    crossing.flags = (publication->flags & (PUBLICATION_DEFER | PUBLICATION_UNJUDGED)) | PUBLICATION_SERVICE;
+    crossing.flags = (publication->flags & (PUBLICATION_DEFER | PUBLICATION_UNJUDGED)) | PUBLICATION_SERVICE
+                     | told_flags(publication, import);
     crossing.queue_count = 0;
-    uint8_t back[REPLY_SUBJECT_SIZE];
-    bool renamed = !keeps_its_reply(publication->message.reply);
-    if (renamed) {
-        const reply_t *reply = reply_new(plane, import, import->importer, import->exporter, publication->message.reply,
-                                         publication->origin);
-        if (reply == NULL) {
-            return 0;
-        }
-        reply_subject(reply, back);
-        crossing.message.reply = bytes_of(back, REPLY_SUBJECT_SIZE);
+    uint8_t back[REPLY_SUBJECT_MAX];
+    if (!way_back(plane, import, publication, &crossing, back)) {
+        return 0;
     }
     uint32_t taken = publish_service(plane, import, publication, &crossing);
-    reply_t *left =
-        taken == 0 && renamed ? reply_find(plane, import->exporter, bytes_of(back, REPLY_SUBJECT_SIZE)) : NULL;
+    reply_t *left = taken == 0 && crossing.message.reply.at == back
+                        ? reply_find(plane, import->exporter, crossing.message.reply)
+                        : NULL;
     if (left != NULL) {
+        if (LEAF_UNLIKELY(left->measure != NULL)) {
+            latency_ended(plane, left, publication->origin, LATENCY_NOBODY);
+        }
         reply_drop(plane, left);
     }
+    return taken;
+}
+
+/* The publisher's own reply stays known in all accounts, where a stream has to read it. */
+static uint32_t cross_request(plane_t *plane, import_t *import, const publication_t *publication) {
+    bytes_t before = plane->crossing_reply, reply = publication->message.reply;
+    if (publication->requester == NULL) {
+        plane->crossing_reply = js_in_fast_batch(reply) ? reply : BYTES_NONE;
+    }
+    uint32_t taken = cross_service(plane, import, publication);
+    plane->crossing_reply = before;
     return taken;
 }
 
@@ -157,15 +234,14 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
     crossing.flags = (publication->flags & PUBLICATION_DEFER) | PUBLICATION_SERVICE | PUBLICATION_UNJUDGED;
     crossing.queue_count = 0;
     /* An answer may itself want one: its way back leads to whoever answers here. */
-    uint8_t back[REPLY_SUBJECT_SIZE];
+    uint8_t back[REPLY_SUBJECT_MAX];
     if (!keeps_its_reply(publication->message.reply)) {
         const reply_t *further = reply_new(plane, reply->import, reply->responder, reply->requester,
                                            publication->message.reply, publication->origin);
         if (further == NULL) {
             return 0;
         }
-        reply_subject(further, back);
-        crossing.message.reply = bytes_of(back, REPLY_SUBJECT_SIZE);
+        crossing.message.reply = bytes_of(back, reply_subject(further, back));
     }
     if (crossing.trace != NULL) {
         trace_imported(plane, crossing.trace, reply->requester, named, crossing.message.subject);
@@ -174,6 +250,13 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
     reply = reply_find(plane, publication->account, named);
     if (reply == NULL) {
         return taken;
+    }
+    if (LEAF_UNLIKELY(reply->measure != NULL)) {
+        if (taken != 0) {
+            latency_answered(plane, reply, publication->origin);
+        } else {
+            latency_ended(plane, reply, NULL, LATENCY_LEFT);
+        }
     }
     bool last = reply->response == RESPONSE_SINGLETON
                 || (publication->message.header.size == 0 && publication->message.payload.size == 0);
@@ -224,7 +307,7 @@ uint32_t cross(plane_t *plane, const publication_t *publication, const crossings
         next = import->next_crossing;
         if (!deep) {
             taken += import->row.kind == IMPORT_STREAM ? cross_stream(plane, import, publication)
-                                                       : cross_service(plane, import, publication);
+                                                       : cross_request(plane, import, publication);
         }
         import->noted = false;
     }

@@ -19,13 +19,15 @@
 #include "text/subject.h"
 
 #define IMPORTS_MAX 65536u /* of one account */
-#define STRINGS_A_ROW 3u
+#define STRINGS_A_ROW 5u
 
 typedef struct wanted {
     import_row_t row;
     bytes_t subject;
     bytes_t local;
     bytes_t order;
+    bytes_t results;
+    bytes_t mark;
 } wanted_t;
 
 static void import_free(plane_t *plane, import_t *import) {
@@ -34,6 +36,8 @@ static void import_free(plane_t *plane, import_t *import) {
     sink_remove(plane, &import->service);
     bytes_release(&import->subject);
     bytes_release(&import->local);
+    bytes_release(&import->results);
+    bytes_release(&import->mark);
     free(import);
 }
 
@@ -62,6 +66,26 @@ static import_t *import_take(import_t **list, const wanted_t *wanted) {
     return NULL;
 }
 
+/* What may change while it stays as it is. Without memory it is not measured. */
+static status_t import_renew(import_t *import, const wanted_t *wanted) {
+    import->row = wanted->row;
+    bytes_release(&import->results);
+    bytes_release(&import->mark);
+    if ((import->row.flags & IMPORT_MEASURED) == 0) {
+        return STATUS_OK;
+    }
+    bytes_t own[2];
+    const bytes_t texts[2] = {wanted->results, wanted->mark};
+    bool copied = wanted->mark.size <= REPLY_MARK_MAX && bytes_copy_all(own, texts, 2);
+    if (!copied) {
+        import->row.flags &= ~(uint32_t)IMPORT_MEASURED;
+        return wanted->mark.size <= REPLY_MARK_MAX ? STATUS_NO_MEMORY : STATUS_INVALID;
+    }
+    import->results = own[0];
+    import->mark = own[1];
+    return STATUS_OK;
+}
+
 /* Not in the account's list yet. */
 static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *wanted, import_t **out) {
     account_t *exporter = account_find(plane, wanted->row.account);
@@ -78,11 +102,13 @@ static status_t import_new(plane_t *plane, account_t *importer, const wanted_t *
     }
     import->importer = importer;
     import->exporter = exporter;
-    import->row = wanted->row;
     import->subject = bytes_copy(wanted->subject);
     import->local = bytes_copy(wanted->local);
     status_t status = STATUS_NO_MEMORY;
     if (import->subject.at != NULL && import->local.at != NULL) {
+        status = import_renew(import, wanted);
+    }
+    if (status == STATUS_OK) {
         status = rewrite_make(&import->inward, import->subject, import->local, wanted->order);
     }
     if (status == STATUS_OK) {
@@ -105,6 +131,8 @@ static wanted_t next_wanted(const plane_command_t *command, uint32_t index, stri
     wanted.subject = strings_next(strings);
     wanted.local = strings_next(strings);
     wanted.order = strings_next(strings);
+    wanted.results = strings_next(strings);
+    wanted.mark = strings_next(strings);
     return wanted;
 }
 
@@ -120,7 +148,8 @@ static status_t replace_imports(plane_t *plane, account_t *account, const plane_
         wanted_t wanted = next_wanted(command, i, &walk);
         import_t *import = import_take(&before, &wanted);
         if (import != NULL) {
-            import->row = wanted.row;
+            status_t status = import_renew(import, &wanted);
+            first = first == STATUS_OK ? status : first;
             import->next = NULL;
             *end = import;
             end = &import->next;

@@ -32,11 +32,14 @@
 
 #define REPLY_ID_SIZE 6u
 #define REPLY_SUBJECT_SIZE (REPLY_PREFIX_SIZE + REPLY_ID_SIZE)
+#define REPLY_MARK_MAX 16u /* of a measured request: latency.c */
+#define REPLY_SUBJECT_MAX (REPLY_SUBJECT_SIZE + REPLY_MARK_MAX)
 #define REPLIES_PER_IMPORT_MAX 65536u /* outstanding; beyond it the oldest is given up */
 #define REPLY_THRESHOLD_NS (120 * NS_PER_SECOND)
 
 typedef struct import import_t;
 typedef struct shadow shadow_t;
+typedef struct measure measure_t; /* latency.h */
 
 /* One way back. */
 typedef struct reply {
@@ -48,6 +51,7 @@ typedef struct reply {
     import_t *import;
     account_t *requester;
     account_t *responder; /* in whose domain the subject below is published */
+    measure_t *measure;   /* NULL: nobody wants to know how long it takes */
     int64_t expires_ns;
     uint32_t response; /* RESPONSE_* */
     uint32_t size;     /* of the requester's own reply subject */
@@ -63,6 +67,8 @@ struct import {
     import_row_t row;
     bytes_t subject; /* the exporter's; own copies */
     bytes_t local;
+    bytes_t results;  /* IMPORT_MEASURED: where it is told */
+    bytes_t mark;     /* and what the replies of measured requests end with */
     rewrite_t inward; /* exporter's to local */
     rewrite_t outward;
     uint64_t publication; /* streams: the last message that hit a shadow */
@@ -105,7 +111,7 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
 reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subject);
 void reply_touch(plane_t *plane, reply_t *reply);
 void reply_drop(plane_t *plane, reply_t *reply);
-void reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_SIZE]);
+uint32_t reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_MAX]); /* returns its size */
 void replies_drop_import(plane_t *plane, import_t *import);
 void replies_forget_peer(plane_t *plane, peer_t *peer);
 void replies_chores(plane_t *plane);

@@ -85,6 +85,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     subscription_table_free(&peer->table);
     permissions_free(peer->permissions);
     free(peer->queues);
+    peer_undescribe(peer);
     bytes_release(&peer->after_pong);
     bytes_release(&peer->cluster);
     bytes_release(&peer->lds);

@@ -20,6 +20,7 @@
 #include "plane/plane.h"
 #include "plane/refused.h"
 #include "plane/subscription.h"
+#include "text/request_info.h"
 #include "wire/parse.h"
 
 /* ---- bounds ------------------------------------------------------------------------------------------------------ */
@@ -75,8 +76,9 @@ struct peer {
     account_t *account;
     permissions_t *permissions; /* NULL: everything is allowed */
     subscription_table_t table;
-    bytes_t after_pong; /* own copy; sent once, behind the first PONG */
-    bytes_t cluster;    /* leafs: origin cluster, own $LDS, remote domain; own copies */
+    description_t *description; /* own copy; NULL where its account shares and measures nothing: cross.c */
+    bytes_t after_pong;         /* own copy; sent once, behind the first PONG */
+    bytes_t cluster;            /* leafs: origin cluster, own $LDS, remote domain; own copies */
     bytes_t lds;
     bytes_t remote_domain;
     uint64_t in_msgs;
@@ -162,6 +164,8 @@ void peer_send_urgent(plane_t *plane, peer_t *peer, bytes_t frame); /* PONG, INF
 /* A frame was emitted into peer->conn.out.data. */
 void peer_emitted(plane_t *plane, peer_t *peer);
 void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status);
+LEAF_MUST_USE status_t peer_describe(peer_t *peer, const description_t *description);
+void peer_undescribe(peer_t *peer);
 void peer_pong(plane_t *plane, peer_t *peer);   /* a PING came */
 void peer_ponged(plane_t *plane, peer_t *peer); /* a PONG came */
 void peer_chores(plane_t *plane, peer_t *peer); /* pings, deadlines, expiry */

@@ -27,6 +27,8 @@ typedef struct trace trace_t; /* trace.h */
 #define PUBLICATION_INSIDE 8u    /* that next tick: everybody else has had it */
 #define PUBLICATION_SERVICE 16u  /* came through a service import: no stream imports */
 #define PUBLICATION_IMPORTED 32u /* came through a stream import: subscriptions and streams only */
+#define PUBLICATION_SHARED 128u  /* the first service import that it came through shares who asks */
+#define PUBLICATION_PLACED 256u  /* who asks is told with its server */
 /* we publish it, to a subject that somebody named whose right to publish there nobody looked at (a reply, a deliver
  * subject): never to JetStream's own subjects */
 #define PUBLICATION_UNJUDGED 64u

@@ -17,6 +17,7 @@
 #include "base/table.h"
 #include "plane/account.h"
 #include "plane/import.h"
+#include "plane/latency.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/subscription.h"
@@ -58,16 +59,30 @@ static reply_t *reply_lookup(const replies_t *replies, const account_t *account,
     return reply;
 }
 
-reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subject) {
-    if (subject.size != REPLY_SUBJECT_SIZE || memcmp(subject.at, account->reply_prefix, REPLY_PREFIX_SIZE) != 0) {
-        return NULL;
-    }
-    return reply_lookup(plane->replies, account, subject.at + REPLY_PREFIX_SIZE);
+/* What the subject of a measured request ends with. */
+static bytes_t reply_mark(const reply_t *reply) {
+    const measure_t *measure = reply->measure;
+    return measure == NULL ? BYTES_NONE : bytes_of(measure->mark, measure->mark_size);
 }
 
-void reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_SIZE]) {
+reply_t *reply_find(const plane_t *plane, const account_t *account, bytes_t subject) {
+    if (subject.size < REPLY_SUBJECT_SIZE || memcmp(subject.at, account->reply_prefix, REPLY_PREFIX_SIZE) != 0) {
+        return NULL;
+    }
+    reply_t *reply = reply_lookup(plane->replies, account, subject.at + REPLY_PREFIX_SIZE);
+    bytes_t mark = reply == NULL ? BYTES_NONE : reply_mark(reply);
+    return bytes_equal(bytes_of(subject.at + REPLY_SUBJECT_SIZE, subject.size - REPLY_SUBJECT_SIZE), mark) ? reply
+                                                                                                           : NULL;
+}
+
+uint32_t reply_subject(const reply_t *reply, uint8_t out[REPLY_SUBJECT_MAX]) {
+    bytes_t mark = reply_mark(reply);
     memcpy(out, reply->responder->reply_prefix, REPLY_PREFIX_SIZE);
     memcpy(out + REPLY_PREFIX_SIZE, reply->id, REPLY_ID_SIZE);
+    if (mark.size != 0) {
+        memcpy(out + REPLY_SUBJECT_SIZE, mark.at, mark.size);
+    }
+    return REPLY_SUBJECT_SIZE + mark.size;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -187,6 +202,9 @@ void reply_drop(plane_t *plane, reply_t *reply) {
     *at = reply->next_in_bucket;
     replies->count--;
     list_take(reply);
+    if (LEAF_UNLIKELY(reply->measure != NULL)) {
+        latency_forget(plane, reply);
+    }
     if (reply->at_peer != NULL) {
         *reply->at_peer = reply->next_of_peer;
         if (reply->next_of_peer != NULL) {
@@ -237,6 +255,7 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
         id_make(plane, reply->id);
     } while (reply_lookup(replies, responder, reply->id) != NULL);
     reply->import = import;
+    reply->measure = NULL;
     reply->requester = requester;
     reply->responder = responder;
     reply->response = requester == import->importer ? import->row.response : RESPONSE_SINGLETON;
@@ -267,6 +286,9 @@ void replies_forget_peer(plane_t *plane, peer_t *peer) {
     for (reply_t *next = peer->replies; next != NULL;) {
         reply_t *reply = next;
         next = reply->next_of_peer;
+        if (reply->measure != NULL) {
+            latency_ended(plane, reply, peer, LATENCY_LEFT);
+        }
         reply_drop(plane, reply);
     }
 }
@@ -276,6 +298,9 @@ static void drop_due(plane_t *plane, const import_t *import, int64_t now_ns) {
     for (reply_t *next = import->oldest; next != NULL && next->expires_ns <= now_ns;) {
         reply_t *reply = next;
         next = reply->newer;
+        if (reply->measure != NULL && now_ns != INT64_MAX) {
+            latency_ended(plane, reply, NULL, LATENCY_SILENCE);
+        }
         reply_drop(plane, reply);
     }
 }

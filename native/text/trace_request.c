@@ -29,7 +29,7 @@ bool trace_request_likely(bytes_t header, bool outside) {
 }
 
 /* version-trace-parent-flags: the last bit of the flags. As the reference reads them: as a signed number. */
-static bool is_sampled(bytes_t value) {
+bool trace_parent_sampled(bytes_t value) {
     uint32_t dashes = 0;
     for (uint32_t i = 0; i < value.size; i++) {
         dashes += value.at[i] == '-';
@@ -62,7 +62,7 @@ bool trace_request_read(bytes_t header, bool outside, trace_request_t *out) {
         } else if (bytes_equal(name, BYTES_LITERAL("Nats-Trace-Origin-Account"))) {
             out->refused = true;
         } else if (outside && name.size == PARENT_SIZE && strncasecmp((const char *)name.at, parent, name.size) == 0) {
-            sampled = sampled || is_sampled(value);
+            sampled = sampled || trace_parent_sampled(value);
         }
     }
     if (out->destination.size != 0) {

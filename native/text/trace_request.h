@@ -19,6 +19,8 @@ typedef struct trace_request {
 
 /* May there be anything for trace_request_read? One search of the bytes, since nearly no message has it. outside: also
  * traceparent counts. */
+/* Does the value of traceparent ask for it? */
+bool trace_parent_sampled(bytes_t value);
 bool trace_request_likely(bytes_t header, bool outside);
 /* false: nothing asks for a trace. As in the reference, names are compared as they are spelled, but for traceparent;
  * Nats-Trace-Only counts only beside a destination. */

@@ -53,6 +53,8 @@ static void import_all(plane_t *plane, uint32_t importer, const line_t *lines) {
         rig_pack(&strings, line->order);
         for (uint32_t i = 0; i < wildcards; i++)
             strings.at[strings.size - wildcards + i] = (uint8_t)(line->order[i] - '0');
+        rig_pack(&strings, "");
+        rig_pack(&strings, "");
     }
     rig_run(plane,
             (plane_command_t){.op = COMMAND_IMPORTS,
@@ -419,7 +421,7 @@ static void bad_rows(void) {
         rig_strings_t strings = {.size = 0};
         rig_pack(&strings, wrong[n].subject);
         rig_pack(&strings, wrong[n].local);
-        rig_pack(&strings, "");
+        for (uint32_t i = 0; i < 3; i++) rig_pack(&strings, "");
         rig_run(plane,
                 (plane_command_t){.op = COMMAND_IMPORTS,
                                   .account = I,

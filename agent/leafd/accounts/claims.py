@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from leafd.accounts.activations import activated
-from leafd.accounts.graph import GLOBAL, SYSTEM, Account, Graph, Numbers, Tracing, compile_import
+from leafd.accounts.graph import GLOBAL, SYSTEM, Account, Graph, Numbers, Tracing, compile_import, tells
 from leafd.auth.jwt_claims import (
     NO_LIMIT,
     SERVICE,
@@ -29,7 +29,7 @@ from leafd.auth.trust import TrustedAccount, limit
 from leafd.config.schema.accounts import AccountLimits
 from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.mappings import Choices, choices
-from leafd.config.schema.sharing import Export, Import, Origin, Sharing, SharingError
+from leafd.config.schema.sharing import Export, Import, Latency, Origin, Sharing, SharingError, unmeasurable
 
 ONE_REPLICA: Final = "R1"
 """The tier of this server's streams: each has one replica."""
@@ -107,7 +107,10 @@ class ClaimedAccounts:
         self.trusted[claims.sub] = one
         exports = claims.nats.exports if not one.broken else ()
         self._exports[claims.sub] = {(export.type == SERVICE, export.subject): export for export in exports}
-        self._sharing.exports[claims.sub] = tuple(_export(export) for export in exports)
+        made = tuple(_export(export) for export in exports)
+        self._sharing.exports[claims.sub] = tuple(
+            one.replaced(latency=None) if one.latency is not None and unmeasurable(one, made) else one for one in made
+        )
         for imported in claims.nats.imports:
             self._importers.setdefault(imported.account, set()).add(claims.sub)
 
@@ -137,6 +140,7 @@ class ClaimedAccounts:
             body = AccountBody()
         notes += self._imports(name, body)
         shared = (*self._sharing.streams.get(name, ()), *self._sharing.services.get(name, ()))
+        imports = tuple(compile_import(one, self._numbers, self._system) for one in shared)
         mappings, faults = _mappings(body)
         self.notes[name] = (*notes, *faults)
         system = name == self._system
@@ -147,10 +151,11 @@ class ClaimedAccounts:
             _limits(body),
             _jetstream(body) if self._jetstream and not system else None,
             mappings,
-            tuple(compile_import(one, self._numbers) for one in shared),
+            imports,
             claims.name,
             tuple((tier, _share(one)) for tier, one in sorted(body.limits.tiers.items())),
             Tracing(body.trace.dest, body.trace.sampling),
+            tells(imports) or any(one.latency is not None for one in self._sharing.exports.get(name, ())),
         )
 
     def _imports(self, name: str, body: AccountBody) -> list[str]:
@@ -172,7 +177,7 @@ class ClaimedAccounts:
         theirs, ours = one.names
         origin = Origin.made(account=one.account, subject=theirs)
         if service:
-            self._sharing.add_service(name, Import.made(service=origin, to=ours), origin)
+            self._sharing.add_service(name, Import.made(service=origin, to=ours, share=one.share), origin)
         else:
             self._sharing.add_stream(name, Import.made(stream=origin, to=ours, allow_trace=one.allow_trace), origin)
 
@@ -195,6 +200,8 @@ def _export(claim: ExportClaim) -> Export:
         members["response_type"] = _RESPONSES.get(claim.response_type, "singleton")
         members["response_threshold"] = claim.response_threshold or None
         members["allow_trace"] = claim.allow_trace
+        if claim.latency is not None:
+            members["latency"] = Latency.made(sampling=claim.latency.sampling, subject=claim.latency.results)
     else:
         members["stream"] = claim.subject
     return Export.made(**members)

@@ -7,10 +7,11 @@ by; the rules of sharing are config/schema/sharing.py's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field, replace
 from typing import Final
 
-from leafd.config.schema.accounts import AccountLimits, MessageTracing
+from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount, MessageTracing
 from leafd.config.schema.jetstream import AccountJetStream
 from leafd.config.schema.mappings import Choices
 from leafd.config.schema.server import ServerConfig
@@ -34,6 +35,13 @@ class CompiledImport:
     threshold_ns: int
     traced: bool = False
     """Traces of messages go on at the other side."""
+    shared: bool = False
+    """The service is told everything of who asks."""
+    placed: bool = False
+    """It is told the requester's server."""
+    sampling: int = 0
+    results: str = ""
+    """Where it is told how long the service takes; empty: it is not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,8 @@ class Account:
     tiers: tuple[tuple[str, AccountJetStream], ...] = ()
     """Where JetStream's limits are by number of replicas: all of them. `jetstream` is then what holds here."""
     trace: Tracing = field(default_factory=Tracing)
+    described: bool = False
+    """Services, or those who measure them, may be told everything of its connections."""
 
     @property
     def shown(self) -> str:
@@ -121,7 +131,8 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
         names.append(system_name)
     # As in the reference, $G has JetStream of its own accord only where it is the one account of the users.
     global_alone = all(name in (GLOBAL, system_name) for name in names)
-    imports = _imports(server, numbers)
+    imports = _imports(server, numbers, system_name)
+    measures = any(one.results for rows in imports.values() for one in rows)
     accounts = []
     for name in names:
         configured = server.accounts.get(name)
@@ -132,6 +143,7 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
             share = None
         limits = configured.limits if configured else AccountLimits()
         mappings = dict(configured.mappings) if configured else {}
+        own = imports.get(name, ())
         if name == GLOBAL:
             mappings |= server.mappings
         accounts.append(
@@ -142,8 +154,9 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
                 limits,
                 share,
                 tuple(mappings.items()),
-                imports.get(name, ()),
+                own,
                 trace=_tracing(configured.msg_trace if configured else None),
+                described=tells(own) or (measures and configured is not None and _serves(configured)),
             )
         )
     by_name = {account.name: account for account in accounts}
@@ -154,15 +167,25 @@ def _tracing(configured: MessageTracing | None) -> Tracing:
     return Tracing(configured.dest, configured.sampling) if configured is not None else Tracing()
 
 
-def _imports(server: ServerConfig, numbers: Numbers) -> dict[str, tuple[CompiledImport, ...]]:
+def tells(imports: Iterable[CompiledImport]) -> bool:
+    """Whether one of them tells more of who asks than its account."""
+    return any(one.shared or one.placed for one in imports)
+
+
+def _serves(configured: ConfiguredAccount) -> bool:
+    return any(one.service for one in configured.exports)
+
+
+def _imports(server: ServerConfig, numbers: Numbers, system: str) -> dict[str, tuple[CompiledImport, ...]]:
     found: dict[str, list[CompiledImport]] = {}
     for one in server.shared():
-        found.setdefault(one.importer, []).append(compile_import(one, numbers))
+        found.setdefault(one.importer, []).append(compile_import(one, numbers, system))
     return {importer: tuple(rows) for importer, rows in found.items()}
 
 
-def compile_import(one: Shared, numbers: Numbers) -> CompiledImport:
-    """An import that was found to fit its export."""
+def compile_import(one: Shared, numbers: Numbers, system: str = "") -> CompiledImport:
+    """An import that was found to fit its export. system: the name of the system account."""
+    latency = one.export.latency if one.service else None
     return CompiledImport(
         numbers.of(one.exporter),
         one.service,
@@ -172,6 +195,10 @@ def compile_import(one: Shared, numbers: Numbers) -> CompiledImport:
         one.export.response_type in (None, "singleton"),
         one.export.response_threshold or 0,
         one.traced,
+        one.shares,
+        one.service and (one.shares or one.exporter == system),
+        latency.sampling if latency is not None else 0,
+        latency.subject if latency is not None else "",
     )
 
 

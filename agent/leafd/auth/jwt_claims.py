@@ -145,6 +145,29 @@ class SigningKey(Struct):
     template: UserLimits = wire(Nested(UserLimits, pointer=False), "template")
 
 
+class _Sampling(Kind):
+    """Percent, or 0 for "headers"."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def read(self, value: Any, path: tuple[str, ...], strict: bool) -> int:
+        if isinstance(value, str) and not isinstance(value, Number) and value.lower() == "headers":
+            return 0
+        found: int = INT.read(value, path, strict)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyClaim(Struct):
+    """How it is measured how long a service takes."""
+
+    go_name: ClassVar[str] = "ServiceLatency"
+
+    sampling: int = wire(_Sampling(), "sampling")
+    results: str = wire(TEXT, "results")
+
+
 @dataclass(frozen=True, slots=True)
 class ExportClaim(Struct):
     """A subject that other accounts may import. response_threshold in ns."""
@@ -158,6 +181,7 @@ class ExportClaim(Struct):
     revocations: dict[str, int] = wire(MapOf(INT64, "jwt.RevocationList"), "revocations")
     response_type: str = wire(TEXT, "response_type")
     response_threshold: int = wire(DURATION, "response_threshold")
+    latency: LatencyClaim | None = wire(Nested(LatencyClaim), "service_latency")
     account_token_position: int = wire(INT, "account_token_position")
     allow_trace: bool = wire(FLAG, "allow_trace")
 

@@ -71,9 +71,21 @@ def _exports(body: AccountBody) -> Iterator[str]:
             yield f"{where}: only services have answers"
         if one.response_threshold < 0:
             yield f"{where}.response_threshold: below 0"
+        yield from _latency(one, f"{where}.service_latency")
         yield from _position(one, where)
     for kind in (STREAM, SERVICE):
         yield from _contained(kind, [one.subject for one in body.exports if one.type == kind])
+
+
+def _latency(one: ExportClaim, where: str) -> Iterator[str]:
+    if one.latency is None:
+        return
+    if one.type != SERVICE:
+        yield f"{where}: latency tracking only permitted for services"
+    if not 0 <= one.latency.sampling <= HUNDRED:
+        yield f"{where}: sampling percentage needs to be between 1-100"
+    if not is_subject(one.latency.results) or not is_literal(one.latency.results):
+        yield f"{where}.results: {one.latency.results[:60]!r} is no valid subject without wildcards"
 
 
 def _position(one: ExportClaim, where: str) -> Iterator[str]:

@@ -43,6 +43,8 @@ class Client:
     policy: Policy | None = None
     """By which it was judged last; None: it is not logged in, or not for long."""
     implicit: bool = False
+    described: bool = False
+    """The plane knows all of it that may be told."""
     granted: tuple[t.ConnVerdict, t.Permissions] | None = None
     """What the plane was told that it may."""
     max_payload: int = 0

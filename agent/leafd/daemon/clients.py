@@ -108,6 +108,8 @@ class Clients:
         """In operator mode: whether an account that was not known is known now."""
         self.call_out: CallOut | None = None
         """Where a service judges logins: asks it, in its turn."""
+        self.describe: Callable[[Client], None] | None = None
+        """Tells the plane all that is known of one, where its account shares or measures that."""
         self._asked: set[int] = set()
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
@@ -446,6 +448,9 @@ class Clients:
             terms.of(client).policy,
         )
         client.proof = verdict.proof
+        if account.described and not client.described and self.describe is not None:
+            client.described = True
+            self.describe(client)
         limits, rights = account.limits, verdict.rights
         max_payload = min(
             terms.max_payload, *(one for one in (limits.max_payload, verdict.max_payload) if one >= 0), _PAYLOAD_MAX
@@ -505,6 +510,7 @@ class Clients:
 
     def _release(self, client: Client) -> None:
         """Gives back the account's place, before a new login or at the end."""
+        client.described = False
         if client.account is not None:
             self._per_account[client.account.id] = self.count(client.account.id) - 1
             client.account = None

@@ -42,8 +42,9 @@ from leafd.daemon.store import (
 from leafd.daemon.tenants import Tenants
 from leafd.errors import StartError
 from leafd.guard import Guard
-from leafd.links.leaf import Identity
-from leafd.links.leafs import Leafs
+from leafd.links.leaf import Bind, Identity
+from leafd.links.leafs import Leafs, Link
+from leafd.links.origin import hash8
 from leafd.links.replicas import Replicas
 from leafd.monitor.facts import Facts
 from leafd.native_plane import Plane
@@ -51,8 +52,10 @@ from leafd.native_plane import Plane
 if TYPE_CHECKING:
     from leafd.daemon.account_book import AccountBook
     from leafd.daemon.callouts import Callouts
+    from leafd.daemon.client import Client
     from leafd.daemon.web import Webs
     from leafd.jetstream.service import JetStream
+    from leafd.monitor.latency import Latencies
 
 CLIENT_LISTENER: Final = 1
 LEAF_LISTENER: Final = 2
@@ -91,7 +94,11 @@ class Server:
         self.leafs.on_up.append(self.replicas.link_up)
         self.leafs.on_down.append(self.replicas.link_down)
         self.jetstream = self._make_jetstream() if self.compiled.serves_jetstream else None
-        self.tenants = Tenants(self.plane, self.jetstream, self.about.domain, self.guard)
+        mark = f".{hash8(self.about.name)}.T" if self.compiled.graph.system_name else ""
+        self.tenants = Tenants(self.plane, self.jetstream, self.about.domain, self.guard, mark)
+        self.tenants.on_measured = self._measure
+        self.clients.describe, self.leafs.describe = self._describe, self._describe_link
+        self.latencies: Latencies | None = None
         self.facts = self._make_facts()
         self._tell_of_operators()
         self.callouts: Callouts | None = None
@@ -333,6 +340,8 @@ class Server:
                     self.jetstream.alarm(event)
             case t.MessageTrace():
                 self._tell_trace(event)
+            case t.Latency() if self.latencies is not None:
+                self.latencies.tell(event)
             case t.Trace():
                 self.log.trace(traced(event))
 
@@ -341,12 +350,37 @@ class Server:
 
         Traces(self.facts).tell(event)
 
+    def _measure(self) -> None:
+        """From the first account on that imports a measured service."""
+        if self.latencies is not None:
+            return
+        from leafd.monitor.latency import FAR, Latencies
+
+        self.latencies = Latencies(self.facts)
+        system = self.compiled.graph.system
+        if system is not None:
+            self.plane.subscribe(system.id, FAR + hash8(self.about.name), self.latencies.far)
+
+    def _describe(self, client: Client) -> None:
+        from leafd.daemon.description import description
+
+        self.plane.describe(client.connection, description(client, self.about.name, self.leaf_cluster))
+
+    def _describe_link(self, link: Link, bind: Bind) -> None:
+        account = self.compiled.graph.by_id.get(bind.account)
+        if account is None or not account.described:
+            return
+        from leafd.daemon.description import link_description
+
+        self.plane.describe(link.connection, link_description(link, bind, self.leaf_cluster))
+
     def adopt(self, compiled: Compiled, limits: t.Limits) -> None:
         """From here on the server is what a reload has made of it."""
         self.compiled, self.limits = compiled, limits
         self.facts.config, self.facts.graph, self.facts.limits = compiled.config, compiled.graph, limits
         self.facts.cluster = self.leaf_cluster
         self._tell_of_operators()
+        self.leafs.describe_again()
 
     def _tell_of_operators(self) -> None:
         operated = self.compiled.operated

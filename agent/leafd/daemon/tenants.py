@@ -46,11 +46,16 @@ class TenantPlane(Protocol):
 class Tenants:
     """The accounts of one server, as those who carry messages for them know them."""
 
-    def __init__(self, plane: TenantPlane, jetstream: JetStream | None, domain: str, guard: Guard) -> None:
+    def __init__(
+        self, plane: TenantPlane, jetstream: JetStream | None, domain: str, guard: Guard, mark: str = ""
+    ) -> None:
         self._plane = plane
         self._jetstream = jetstream
         self._domain = domain
         self._guard = guard
+        self._mark = mark
+        """What the replies of measured requests end with, so that a server behind a link measures, too."""
+        self.on_measured: Callable[[], None] | None = None
         self._subscriptions: dict[int, dict[str, int]] = {}
 
     async def make_known(self, accounts: Sequence[Account]) -> None:
@@ -124,9 +129,16 @@ class Tenants:
                 one.local,
                 one.order,
                 one.traced,
+                one.shared,
+                one.placed,
+                one.sampling,
+                one.results,
+                self._mark if one.results else "",
             )
             for one in account.imports
         )
+        if self.on_measured is not None and any(one.results for one in account.imports):
+            self.on_measured()
         self._plane.imports(account.id, rows)
 
     def _withdraw(self, account: Account) -> None:

@@ -33,24 +33,34 @@ def _exports(facts: Facts, name: str) -> Iterable[dict[str, Any]]:
     if trusted is not None:
         for claim in trusted.claims.nats.exports:
             kind = claim.response_type or "Singleton"
-            yield _export(claim.subject, claim.type, "Streamed" if kind == "Stream" else kind, ())
+            latency = (claim.latency.sampling, claim.latency.results) if claim.latency is not None else None
+            yield _export(claim.subject, claim.type, "Streamed" if kind == "Stream" else kind, (), latency)
         return
     configured = facts.config.accounts.get(name)
     for export in configured.exports if configured else ():
         kind, subject = ("service", export.service) if export.service else ("stream", export.stream)
-        yield _export(subject, kind, _response(export), export.accounts or ())
+        latency = (export.latency.sampling, export.latency.subject) if export.latency is not None else None
+        yield _export(subject, kind, _response(export), export.accounts or (), latency)
 
 
 def _response(export: Export) -> str:
     return _RESPONSES.get(export.response_type or "", "Singleton")
 
 
-def _export(subject: str, kind: str, response: str, accounts: Iterable[str]) -> dict[str, Any]:
+def _export(
+    subject: str, kind: str, response: str, accounts: Iterable[str], latency: tuple[int, str] | None
+) -> dict[str, Any]:
     found: dict[str, Any] = {"subject": subject, "type": kind}
     if kind == "service":
         found["response_type"] = response
+    if latency is not None:
+        found["service_latency"] = _latency(*latency)
     approved = list(accounts)
     return found | {"approved_accounts": approved} if approved else found
+
+
+def _latency(sampling: int, results: str) -> dict[str, Any]:
+    return {"sampling": sampling or "headers", "results": results}
 
 
 def _import(facts: Facts, one: CompiledImport) -> dict[str, Any]:
@@ -59,4 +69,5 @@ def _import(facts: Facts, one: CompiledImport) -> dict[str, Any]:
     if one.service:
         found["to"] = one.local
     found |= {"local_subject": one.local, "type": "service" if one.service else "stream"}
-    return found | {"invalid": exporter is None, "share": False, "tracking": False}
+    found |= {"invalid": exporter is None, "share": one.shared, "tracking": False}
+    return found | {"latency": _latency(one.sampling, one.results)} if one.results else found

@@ -305,6 +305,9 @@ class ServerConfig(Section):
         self._check_callout()
         self._check_operator()
         self.shared()
+        measured = (one for account in self.accounts.values() for one in account.exports if one.latency is not None)
+        if self.no_system_account and any(measured):
+            raise ValueError("accounts: latency of services needs a system account: take no_system_account out")
 
     def _check_websocket(self, known: dict[str, str]) -> None:
         web = self.websocket

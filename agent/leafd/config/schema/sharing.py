@@ -9,12 +9,12 @@ it. Their texts are the reference's. What does not live here: numbers of account
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from leafd.config.schema.base import Duration, Flag, Number, Strings, Text
-from leafd.config.schema.section import Reader, Section, Takes, later, option
+from leafd.config.schema.section import Reader, Section, Takes, option
 from leafd.records import dataclass
 
 WILDCARDS_MAX: Final = 32
@@ -36,6 +36,40 @@ def _response_type(value: object) -> object:
 
 
 ResponseType = Annotated[Literal["singleton", "stream", "chunked"] | None, Reader(_response_type)]
+
+
+def _sampling(value: object) -> object:
+    """Percent; 0: as the header of a request asks for it."""
+    if isinstance(value, str):
+        if value.strip().lower() == "headers":
+            return 0
+        digits = value.removesuffix("%")
+        if not re.fullmatch("[+-]?[0-9]+", digits):
+            raise ValueError(f"Failed to parse latency sample: {value[:60]!r} is neither a percentage nor headers")
+        value = int(digits)
+    if isinstance(value, int) and not 1 <= value <= 100:
+        raise ValueError("bad sampling percentage, should be 1-100")
+    return value
+
+
+class Latency(Section):
+    """How it is measured how long a service takes."""
+
+    sampling: Annotated[Number, Reader(_sampling)] = option(
+        100,
+        "How many percent of the requests are measured, or headers: those whose header says that they are traced.",
+        takes=Takes.LIVE,
+        example='"50%"',
+    )
+    subject: Text = option("", "Where that is told, in the exporting account.", takes=Takes.LIVE)
+
+    def check(self) -> None:
+        if not self.subject:
+            raise ValueError("Latency subject required, but missing")
+
+
+def _latency(value: object) -> object:
+    return {"subject": value} if isinstance(value, str) else value
 
 
 class Export(Section):
@@ -64,7 +98,11 @@ class Export(Section):
         ge=0,
         takes=Takes.LIVE,
     )
-    latency: Any = later("the time that answers take is not measured in this build", refuse=False)
+    latency: Annotated[Latency | None, Reader(_latency)] = option(
+        None,
+        "Of a service: where it is told how long its answers take: a subject, or { sampling, subject }.",
+        takes=Takes.LIVE,
+    )
     allow_trace: Flag = option(
         False, "Of a service: do traces of messages (Nats-Trace-Dest) go on here?", takes=Takes.LIVE
     )
@@ -74,6 +112,8 @@ class Export(Section):
             raise ValueError(f'service "{self.service}" is detected, but there is a stream already: write two exports')
         if not self.service and (self.response_type is not None or self.response_threshold is not None):
             raise ValueError("response directive on non-service: only services have answers")
+        if not self.service and self.latency is not None:
+            raise ValueError("Detected latency directive on non-service")
         if not self.service and self.allow_trace:
             raise ValueError("Detected allow_trace directive on non-service")
 
@@ -98,7 +138,11 @@ class Import(Section):
     to: Text = option(
         "", "The name of the subject here, with $1, $2 for the wildcards of the original.", takes=Takes.LIVE
     )
-    share: Any = later("a service is told the requester's account and round-trip time, no more", refuse=False)
+    share: Flag = option(
+        False,
+        "Of a service: is it told everything that is known of who asks, not only the account and round-trip time?",
+        takes=Takes.LIVE,
+    )
     allow_trace: Flag = option(
         False, "Of a stream: do traces of messages (Nats-Trace-Dest) go on here?", takes=Takes.LIVE
     )
@@ -197,6 +241,8 @@ class Shared:
     names: Names
     export: Export
     traced: bool = False
+    shares: bool = False
+    """The service is told who asks."""
 
 
 class SharingError(ValueError):
@@ -263,7 +309,8 @@ class Sharing:
                     f'duplicate service import subject "{made.local}", previously used in import for account '
                     f'"{was.exporter}", subject "{was.names.subject}"'
                 )
-        self.services[importer] = (*known, Shared(importer, origin.account, True, made, export, export.allow_trace))
+        found = Shared(importer, origin.account, True, made, export, export.allow_trace, one.share)
+        self.services[importer] = (*known, found)
 
     def _stream_circle(self, account: str, subject: str, visited: set[str]) -> None:
         if not any(one.stream and is_subset(subject, one.stream) for one in self.exports[account]):
@@ -320,6 +367,25 @@ def _check_exports(exports: Mapping[str, tuple[Export, ...]]) -> None:
                 raise SharingError(f'accounts {name}: Error adding {kind} export "{subject}": {why}')
 
 
+def unmeasurable(one: Export, own: Iterable[Export]) -> str:
+    """Why the latency of a service cannot be measured as its export says; empty: it can. own: the account's exports."""
+    results = one.latency.subject if one.latency is not None else ""
+    if not valid(results) or not is_literal(results):
+        return "invalid publish subject"
+    if any(other.service and is_subset(results, other.service) for other in own):
+        return "invalid publish subject"
+    return "bad service response type" if one.response_type not in (None, "singleton") else ""
+
+
+def _check_latencies(exports: Mapping[str, tuple[Export, ...]]) -> None:
+    for name, own in exports.items():
+        for one in own:
+            why = unmeasurable(one, own) if one.latency is not None else ""
+            if why and one.latency is not None:
+                what = f'service latency sampling for "{one.service}" on subject "{one.latency.subject}"'
+                raise SharingError(f"accounts {name}: Error adding {what}: {why}")
+
+
 def _imports(imports: Mapping[str, tuple[Import, ...]], *, service: bool) -> Iterator[tuple[str, Import, Origin]]:
     for name, own in imports.items():
         for one in own:
@@ -331,6 +397,7 @@ def _imports(imports: Mapping[str, tuple[Import, ...]], *, service: bool) -> Ite
 def share(exports: Mapping[str, tuple[Export, ...]], imports: Mapping[str, tuple[Import, ...]]) -> tuple[Shared, ...]:
     """All imports of all accounts. Raises SharingError, which begins with the word accounts, at the first bad one."""
     _check_exports(exports)
+    _check_latencies(exports)
     rules = Sharing(dict(exports), approved)
     for service, add in ((False, rules.add_stream), (True, rules.add_service)):
         kind = "service" if service else "stream"

@@ -1,0 +1,71 @@
+"""What the plane is told of a connection beyond its account: the parts of what Nats-Request-Info says of it where an
+import shares that, and of what a measurement of a service's latency says of who asked and who answered.
+
+    {"start","host","id", | "acc" | "user","name","lang","ver" | "rtt" | "server","cluster" | "jwt",...,"client_type"}
+        before                         between                            place                     behind
+
+The plane knows the account and the round-trip time and puts the rest around them. Loaded where an account shares or
+measures anything. What does not live here: which connections are described (clients.py, links/leafs.py).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from leafd import native_types as t
+from leafd.auth.callout import claimed_user
+from leafd.auth.jwt_claims import UserClaims
+from leafd.auth.verdict import CLIENT_TYPE
+from leafd.gojson import dump
+from leafd.gotime import format_time
+from leafd.links.leaf import Acceptor
+
+if TYPE_CHECKING:
+    from leafd.daemon.client import Client
+    from leafd.links.leaf import Bind
+    from leafd.links.leafs import Link
+
+_HIDDEN = "[REDACTED]"
+
+
+def description(client: Client, server: str, cluster: str) -> t.Description:
+    """That of a client. server, cluster: this server's names."""
+    connect, claims = client.connect, claims_of(client)
+    before = {"start": format_time(client.opened_ns), "host": client.host, "id": client.connection}
+    between = {"user": shown_user(client)} | {
+        told: connect.get(name) for told, name in (("name", "name"), ("lang", "lang"), ("ver", "version"))
+    }
+    behind: dict[str, Any] = {}
+    if claims is not None:
+        behind = {"jwt": connect.get("jwt"), "issuer_key": claims.iss, "name_tag": claims.name}
+        behind["tags"] = list(claims.nats.tags)
+    behind |= {"kind": "Client", "client_type": "nats" if client.kind == CLIENT_TYPE else "websocket"}
+    return _cut(before, between, {"server": server, "cluster": cluster}, behind)
+
+
+def link_description(link: Link, bind: Bind, cluster: str) -> t.Description:
+    """That of a leaf link; of one that we dialled nobody has logged in."""
+    accepted = link.machine.accepted if isinstance(link.machine, Acceptor) else None
+    connect = accepted[0] if accepted is not None else {}
+    host = link.peer.rpartition(":")[0].strip("[]")
+    before = {"start": format_time(time.time_ns()), "host": host, "id": link.connection}
+    between = {"user": claimed_user(connect), "name": bind.remote_name, "ver": connect.get("version")}
+    return _cut(before, between, {"server": bind.remote_name, "cluster": cluster}, {"kind": "Leafnode"})
+
+
+def claims_of(client: Client) -> UserClaims | None:
+    """The user's JWT, where it has logged in with one."""
+    proof = client.proof
+    return proof if isinstance(proof, UserClaims) else None
+
+
+def shown_user(client: Client) -> str:
+    """Who it is, without what proves it."""
+    return client.user or (_HIDDEN if client.connect.get("auth_token") else "")
+
+
+def _cut(*parts: dict[str, Any]) -> t.Description:
+    before, *others = (dump({name: value for name, value in part.items() if value})[1:-1] for part in parts)
+    between, place, behind = (b"," + one if one else b"" for one in others)
+    return t.Description(before + b"," if before else b"", between, place, behind)
