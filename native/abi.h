@@ -305,7 +305,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* flags */
 #define IMPORT_TRACED 1   /* traces of messages go on at the other side */
-#define IMPORT_SHARED 2   /* a service is told everything of who asks */
+#define IMPORT_DETAILED 2 /* a service is told everything of who asks */
 #define IMPORT_PLACED 4   /* or its server and cluster */
 #define IMPORT_MEASURED 8 /* EVENT_LATENCY tells how long the service takes */
 

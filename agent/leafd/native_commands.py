@@ -32,7 +32,7 @@ def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
 
 def _import_members(row: t.ImportRow) -> dict[str, int]:
     flags = abi.IMPORT_TRACED if row.traced else 0
-    flags |= abi.IMPORT_SHARED if row.shared else 0
+    flags |= abi.IMPORT_DETAILED if row.shared else 0
     flags |= abi.IMPORT_PLACED if row.placed else 0
     flags |= abi.IMPORT_MEASURED if row.results else 0
     return {"account": row.exporter, "flags": flags} | vars_of(row, "kind", "response", "threshold_ns", "sampling")

@@ -61,7 +61,7 @@ void peer_undescribe(peer_t *peer) {
  * server. */
 static uint32_t told_flags(const publication_t *publication, const import_t *import) {
     uint32_t flags = publication->flags & (PUBLICATION_SHARED | PUBLICATION_PLACED);
-    if (publication->requester == NULL && (import->row.flags & IMPORT_SHARED) != 0) {
+    if (publication->requester == NULL && (import->row.flags & IMPORT_DETAILED) != 0) {
         flags |= PUBLICATION_SHARED;
     }
     return (import->row.flags & IMPORT_PLACED) != 0 ? flags | PUBLICATION_PLACED : flags;

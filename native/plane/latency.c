@@ -77,8 +77,12 @@ void latency_begin(plane_t *plane, reply_t *reply, const publication_t *publicat
                            .mark_size = mark.size,
                            .fields_size = fields.size,
                            .older = latencies->newest};
-    memcpy(measure->mark, mark.at, mark.size);
-    memcpy(measure->fields, fields.at, fields.size);
+    if (mark.size != 0) {
+        memcpy(measure->mark, mark.at, mark.size);
+    }
+    if (fields.size != 0) {
+        memcpy(measure->fields, fields.at, fields.size);
+    }
     *(latencies->newest == NULL ? &latencies->oldest : &latencies->newest->newer) = measure;
     latencies->newest = measure;
     reply->measure = measure;
@@ -129,7 +133,7 @@ static void latency_tell(plane_t *plane, const ended_t *ended, latency_t latency
         return;
     }
     buffer_t *told = &plane->latencies->told;
-    bool shared = (ended->import->row.flags & IMPORT_SHARED) != 0;
+    bool shared = (ended->import->row.flags & IMPORT_DETAILED) != 0;
     told->size = 0;
     bool whole = buffer_append(told, (const uint8_t *)&latency, sizeof(latency)) == STATUS_OK
                  && add_connection(told, ended->requester, ended->requesters, shared, &latency.requester_size)

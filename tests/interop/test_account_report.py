@@ -17,13 +17,17 @@ accounts {
   A { users: [{user: a, password: a}]
       mappings { "map.from": "map.to", "w.*": [{destination: "x.$1", weight: 40%}, {destination: "y.$1", weight: 60%}] }
       exports: [{stream: "st.>"}, {stream: "priv.>", accounts: [B]}, {service: "tok.*", account_token_position: 2},
-                {service: "sv.one", accounts: [B], response_type: stream}, {service: "sv.two", allow_trace: true}]
+                {service: "sv.one", accounts: [B], response_type: stream}, {service: "sv.two", allow_trace: true},
+                {service: "lat.all", latency: "told"}, {service: "lat.some", latency: {sampling: 5%, subject: told}},
+                {service: "lat.headers", latency: {sampling: headers, subject: told}}]
       imports: [{service: {account: B, subject: "svc.*.>"}, to: "ask.*.>"}, {service: {account: B, subject: "svc.x"}}] }
   B { users: [{user: b, password: b}]
       exports: [{service: "svc.>", response_type: chunked}]
       imports: [{stream: {account: A, subject: "st.>"}, prefix: "fromA"}, {service: {account: A, subject: "tok.B"}},
                 {stream: {account: A, subject: "priv.a"}, to: "pa"},
-                {service: {account: A, subject: "sv.two"}, to: "two"}] }
+                {service: {account: A, subject: "sv.two"}, to: "two"},
+                {service: {account: A, subject: "lat.some"}, share: true},
+                {service: {account: A, subject: "lat.headers"}}] }
 }
 system_account: SYS
 """

@@ -197,7 +197,39 @@ def test_not_circles() -> None:
     assert len(load_text(text).server.shared()) == 2
 
 
-def test_what_is_ignored_is_said() -> None:
-    """Latency and sharing of details are named; nothing else is lost by them."""
-    loaded = load_text(config("{service: s, latency: l}", "{service: {account: E, subject: s}, share: true}"))
-    assert [text.split(" is ignored")[0].split()[-1] for text in loaded.warnings] == ["latency", "share"]
+def test_what_is_measured_and_told() -> None:
+    """An import has the latency of the export that allows it; where it shares who asks, or asks the system account, its
+    connections are described to the plane."""
+    loaded = load_text(
+        config(
+            '{service: s, latency: {sampling: "20%", subject: l}}, {service: u, latency: m},'
+            " {service: t, latency: {sampling: headers, subject: l}}",
+            "{service: {account: E, subject: s}, share: true}, {service: {account: E, subject: t}},"
+            " {service: {account: E, subject: u}}",
+        )
+    )
+    assert not loaded.warnings
+    graph = compile_graph(loaded.server, Numbers())
+    rows = graph.by_name["I"].imports
+    assert [(20, "l", True), (0, "l", False), (100, "m", False)] == [(o.sampling, o.results, o.shared) for o in rows]
+    assert graph.by_name["I"].described
+    assert graph.by_name["E"].described
+    assert not graph.by_name["$G"].described
+
+
+@pytest.mark.parametrize(
+    ("latency", "why"),
+    [
+        ("{sampling: 0, subject: l}", "bad sampling percentage"),
+        ("{sampling: 101, subject: l}", "bad sampling percentage"),
+        ('{sampling: "x%", subject: l}', "Failed to parse latency sample"),
+        ("{sampling: 5}", "Latency subject required"),
+        ('"l.*"', "invalid publish subject"),
+        ("s", "invalid publish subject"),
+        ("l, response_type: stream", "bad service response type"),
+    ],
+)
+def test_what_cannot_be_measured(latency: str, why: str) -> None:
+    """A share that is none, a subject that is none or the service's own, and services that answer often are refused."""
+    with pytest.raises(ConfigError, match=why):
+        load_text(config(f"{{service: s, latency: {latency}}}", ""))

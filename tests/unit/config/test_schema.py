@@ -142,7 +142,6 @@ def test_what_would_weaken_or_lose_is_refused(text: str) -> None:
         "prof_port: 1",
         "mqtt { port: 1883 }",
         "jetstream { max_buffered_msgs: 5 }",
-        "accounts { A { exports: [ {service: x, latency: y} ] } }",
     ],
 )
 def test_the_rest_is_ignored_with_one_line(text: str) -> None:
