@@ -88,9 +88,9 @@ async def asked(server: servers.Server, leaf: servers.Server) -> dict[str, str]:
     for client in clients.values():
         await client.flush()
     await asyncio.sleep(2.5)  # the first round trips are measured, and the link knows of the service
-    for name, (client, subject, behind) in ASKED.items():
+    for name, (user, subject, behind) in ASKED.items():
         headers = {"Nats-Request-Info": '{"acc":"X"}'} if "of its own" in name else None
-        await clients[client].publish(subject, b"", reply="answers", headers=headers)
+        await clients[user].publish(subject, b"", reply="answers", headers=headers)
         message = await services[behind.split(".")[0]].next_msg(timeout=5)
         assert behind == message.subject
         found[name] = info_of(message)
