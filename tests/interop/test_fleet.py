@@ -1,5 +1,5 @@
-"""From nothing to an operator with a hub and two leaf boxes, as the README's walkthrough has it: with nsc, with nats
-auth, and with JWTs made here, which needs no tools.
+"""From nothing to an operator with a hub and two leaf boxes: the commands and configurations of the README's section,
+as they stand there, with nsc and with nats auth; and the same with JWTs made here, which needs no tools.
 
 The tools are looked for on PATH; without them the tests that need them say so and are skipped. What does not live here:
 single requests and verdicts (test_resolver.py, test_operator.py).
@@ -11,12 +11,14 @@ import os
 import pty
 import re
 import select
+import shlex
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -24,20 +26,9 @@ from tests.interop.jwt_peer import Peer, close_all
 from tests.jwts import Operator
 from tests.servers import LEAFD, REFERENCE, Server, free_port
 
-HUB = """
-listen: "127.0.0.1:{port}"
-server_name: hub
-jetstream {{ store_dir: "{store}", domain: hub }}
-leafnodes {{ listen: "127.0.0.1:{leaf_port}" }}
-include ./resolver.conf
-"""
-BOX = """
-listen: "127.0.0.1:{port}"
-server_name: {name}
-jetstream {{ store_dir: "{store}", domain: {name} }}
-leafnodes {{ remotes: [ {{ url: "nats-leaf://127.0.0.1:{hub}", credentials: "{creds}" }} ] }}
-"""
-SECONDS_MAX = 30.0
+README: Final = Path(__file__).resolve().parent.parent.parent / "README.md"
+SECTION: Final = "## From nothing to an operator with a hub and two boxes\n"
+SECONDS_MAX: Final = 30.0
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +44,36 @@ def tool(name: str) -> str:
     return found
 
 
+@dataclass
+class Walk:
+    """The README's section: commands for nsc, before the hub runs and then; the same for nats auth; the hub's
+    configuration, the line that differs with nats auth, and a box's."""
+
+    nsc: str
+    nsc_push: str
+    nats: str
+    nats_push: str
+    hub: str
+    hub_of_nats: str
+    box: str
+
+    @classmethod
+    def read(cls) -> Walk:
+        text = README.read_text().split(SECTION)[1].split("\n## ")[0]
+        nsc, nsc_push, nats, nats_push = re.findall(r"(?:^    \S.*\n)+", text, re.M)
+        hub, box, hub_of_nats = re.findall(r"```\n(.*?)```", text, re.S)
+        return cls(nsc, nsc_push, nats, nats_push, hub, hub_of_nats, box)
+
+
 class Desk:
-    """Where the operator sits: a home directory of its own, in which the tools keep keys and JWTs."""
+    """Where the operator sits: a home directory of its own, in which the tools keep keys and JWTs.
+
+    What the README calls hub.example.org is this machine, on ports that are free.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.port, self.leaf_port = free_port(), free_port()
         self.environment = os.environ | {
             "HOME": str(directory),
             "XDG_CONFIG_HOME": str(directory / "config"),
@@ -65,25 +81,31 @@ class Desk:
             "TERM": "xterm",
         }
 
-    def run(self, *words: str) -> str:
-        """A command without a terminal, which must succeed."""
-        done = subprocess.run(
-            words, cwd=self.directory, env=self.environment, capture_output=True, timeout=60, stdin=subprocess.DEVNULL
-        )
-        text = (done.stdout + done.stderr).decode()
-        assert done.returncode == 0, f"{' '.join(words)}: {text}"
+    def here(self, text: str) -> str:
+        """The README's words with this machine's addresses and directories."""
+        for name, port in (("4222", self.port), ("7422", self.leaf_port)):
+            text = re.sub(rf"(hub\.example\.org|0\.0\.0\.0):{name}", f"127.0.0.1:{port}", text)
         return text
 
-    def answer(self, *words: str) -> str:
-        """A command that asks, with Return for each answer."""
+    def type(self, commands: str, answers: dict[str, str] | None = None) -> str:
+        """Types the lines of a block, each of which must succeed; what they said."""
+        said = ""
+        for line in commands.splitlines():
+            words = shlex.split(self.here(line), comments=True)
+            said += self.run([tool(words[0]), *words[1:]], answers or {})
+        return said
+
+    def run(self, words: list[str], answers: dict[str, str]) -> str:
+        """A command at a terminal; what it asks is answered by a text that the question holds, or by Return."""
         process, terminal = pty.fork()
         if process == 0:
             os.chdir(self.directory)
             os.execve(words[0], words, self.environment)
-        output, deadline = b"", time.monotonic() + SECONDS_MAX
+        output, asked, deadline = b"", 0, time.monotonic() + SECONDS_MAX
         while time.monotonic() < deadline:
             if not select.select([terminal], [], [], 0.3)[0]:
-                os.write(terminal, b"\r")
+                question, asked = output[asked:].decode(errors="replace"), len(output)
+                os.write(terminal, next((a for q, a in answers.items() if q in question), "").encode() + b"\r")
                 continue
             try:
                 piece = os.read(terminal, 65536)
@@ -96,115 +118,93 @@ class Desk:
         assert os.waitpid(process, 0)[1] == 0, f"{' '.join(words)}: {output.decode()}"
         return output.decode()
 
+    @contextmanager
+    def server(self, kind: str, name: str, text: str, ports: dict[str, int]) -> Iterator[Server]:
+        """A server whose state is in a directory of its own, and whose configuration is beside what the tools wrote."""
+        text = self.here(text).replace("/var/lib/leafd", str(self.directory / name))
+        server = Server(kind, self.directory, text.replace("/etc/leafd", str(self.directory)), ports)
+        (self.directory / f"{name}.conf").write_text(server.configuration)
+        server.start(f"{name}.conf")
+        try:
+            yield server
+        finally:
+            server.stop()
 
-@contextmanager
-def started(kind: str, directory: Path, configuration: str, ports: dict[str, int]) -> Iterator[Server]:
-    directory.mkdir(exist_ok=True)
-    server = Server(kind, directory, configuration, ports)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    @contextmanager
+    def hub(self, kind: str, text: str) -> Iterator[Server]:
+        with self.server(kind, "hub", text, {"port": self.port, "leaf_port": self.leaf_port}) as server:
+            yield server
 
-
-@contextmanager
-def hub(kind: str, directory: Path, resolver: str, port: int) -> Iterator[Server]:
-    directory.mkdir()
-    (directory / "resolver.conf").write_text(resolver)
-    ports = {"port": port, "leaf_port": free_port()}
-    text = HUB.format(store=directory / "store", port=port, leaf_port=ports["leaf_port"])
-    with started(kind, directory, text, ports) as server:
-        yield server
-
-
-@contextmanager
-def box(name: str, directory: Path, creds: Path, link: Server) -> Iterator[Server]:
-    port = free_port()
-    text = BOX.format(name=name, store=directory / "store", port=port, hub=link.ports["leaf_port"], creds=creds)
-    with started(LEAFD, directory, text, {"port": port}) as server:
-        yield server
-
-
-def check_fleet(directory: Path, link: Server, creds: dict[str, Path]) -> None:
-    """Two boxes hear each other over the hub, and each has streams of its own."""
-    with (
-        box("box1", directory / "box1", creds["box1"], link) as one,
-        box("box2", directory / "box2", creds["box2"], link) as two,
-    ):
-        listener, talker = Peer(two), Peer(one)
-        listener.say("SUB fleet.> 1")
-        deadline = time.monotonic() + SECONDS_MAX
-        while time.monotonic() < deadline:
-            talker.say("PUB fleet.hello 2\r\nhi")
-            talker.lines()
-            if listener.lines():
-                break
-            time.sleep(0.2)
-        else:
-            raise AssertionError(f"nothing came over: {one.log}\n{two.log}\n{link.log}")
-        for server in (one, two):
-            answered = Peer(server).ask("$JS.API.STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')[0]
-            assert b'"error"' not in answered, answered
+    def check_boxes(self, text: str, link: Server) -> None:
+        """Two boxes hear each other over the hub, and each has streams of its own, which the hub reaches."""
+        with ExitStack() as stack:
+            boxes = []
+            for name in ("box-0001", "box-0002"):
+                port = free_port()
+                mine = text.replace("box-0001", name).replace("listen: 127.0.0.1:4222", f"listen: 127.0.0.1:{port}")
+                boxes.append(stack.enter_context(self.server(LEAFD, name, mine, {"port": port})))
+            listener, talker = Peer(boxes[1]), Peer(boxes[0])
+            listener.say("SUB fleet.> 1")
+            deadline = time.monotonic() + SECONDS_MAX
+            while not listener.lines():
+                assert time.monotonic() < deadline, f"nothing came over: {[box.log for box in boxes]}\n{link.log}"
+                talker.say("PUB fleet.hello 2\r\nhi")
+                talker.lines()
+                time.sleep(0.2)
+            for number, box in enumerate(boxes):
+                peer = Peer(box)
+                peer.sids = 2000 * (number + 1)  # its inboxes are heard on all boxes: they are of one account
+                answered = peer.ask("$JS.API.STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')[0]
+                assert b'"error"' not in answered, answered
+            found = talker.ask("$JS.box-0002.API.STREAM.INFO.S")[0]
+            assert b'"domain":"box-0002"' in found.replace(b" ", b""), found
 
 
 @pytest.mark.parametrize("kind", [LEAFD, REFERENCE])
 def test_nsc_makes_a_fleet(kind: str, tmp_path: Path) -> None:
-    """nsc makes operator, account and users; its configuration runs the hub, and nsc push, pull and delete work."""
-    nsc, desk, port = tool("nsc"), Desk(tmp_path), free_port()
-    desk.run(nsc, "add", "operator", "FLEET", "--sys")
-    desk.run(nsc, "edit", "operator", "--account-jwt-server-url", f"nats://127.0.0.1:{port}")
-    desk.run(nsc, "generate", "config", "--nats-resolver", "--config-file", "resolver.conf")
-    resolver = (tmp_path / "resolver.conf").read_text().replace("allow_delete: false", "allow_delete: true")
-    with hub(kind, tmp_path / "hub", resolver, port) as server:
-        desk.run(nsc, "add", "account", "BOXES")
-        desk.run(nsc, "edit", "account", "BOXES", "--js-disk-storage", "1G")
-        creds = {}
-        for name in ("box1", "box2"):
-            found = re.search(r"`~(/\S+\.creds)`", desk.run(nsc, "add", "user", "-a", "BOXES", name))
-            assert found
-            creds[name] = Path(f"{tmp_path}{found[1]}")
-        assert "jwt updated" in desk.run(nsc, "push", "-A")
-        check_fleet(tmp_path, server, creds)
-        desk.run(nsc, "pull", "-A")
-        desk.run(nsc, "add", "account", "GONE")
-        desk.run(nsc, "push", "-a", "GONE")
-        desk.run(nsc, "push", "-R", "GONE")
-        assert 1 == len(list((tmp_path / "hub" / "jwt").glob("*.deleted")))
+    """The README's walk with nsc, word for word, on a hub of either kind."""
+    walk, desk = Walk.read(), Desk(tmp_path)
+    desk.type(walk.nsc)
+    with desk.hub(kind, walk.hub) as server:
+        assert "jwt updated" in desk.type(walk.nsc_push)
+        desk.check_boxes(walk.box, server)
 
 
 @pytest.mark.parametrize("kind", [LEAFD, REFERENCE])
 def test_nats_auth_makes_a_fleet(kind: str, tmp_path: Path) -> None:
-    """The same with nats auth, but for the configuration, which only nsc writes."""
-    nats, nsc, desk, port = tool("nats"), tool("nsc"), Desk(tmp_path), free_port()
-    desk.run(nats, "auth", "operator", "add", "FLEET")
-    desk.run(nsc, "generate", "config", "--nats-resolver", "--config-file", "resolver.conf")
-    with hub(kind, tmp_path / "hub", (tmp_path / "resolver.conf").read_text(), port) as server:
-        limits = ("--jetstream", "--js-disk", "1GB", "--js-memory", "1MB")
-        desk.answer(nats, "auth", "account", "add", "BOXES", "--operator", "FLEET", "--defaults", *limits)
-        creds = {}
-        for name, account in (("box1", "BOXES"), ("box2", "BOXES"), ("admin", "SYSTEM")):
-            creds[name] = tmp_path / f"{name}.creds"
-            user = ("user", "add", name, account, "--operator", "FLEET", "--no-bearer")
-            desk.answer(nats, "auth", *user, "--credential", str(creds[name]))
-        login = ("-s", f"nats://127.0.0.1:{port}", "--creds", str(creds["admin"]))
-        desk.run(nats, *login, "auth", "account", "push", "BOXES", "--operator", "FLEET")
-        assert "BOXES" in desk.run(nats, *login, "auth", "account", "query", "BOXES", "--operator", "FLEET")
-        check_fleet(tmp_path, server, creds)
+    """The README's walk with nats auth, word for word, on a hub of either kind."""
+    walk, desk = Walk.read(), Desk(tmp_path)
+    desk.type(walk.nats, {"Enables JetStream": "n", "directory to store JWTs": str(tmp_path / "jwt")})
+    with desk.hub(kind, walk.hub_of_nats) as server:
+        desk.type(walk.nats_push)
+        desk.check_boxes(walk.box, server)
+
+
+@pytest.mark.parametrize("kind", [LEAFD, REFERENCE])
+def test_nsc_pulls_and_deletes(kind: str, tmp_path: Path) -> None:
+    """nsc pull brings what the hub has, and an account that nsc deletes is gone there, where that is allowed."""
+    walk, desk = Walk.read(), Desk(tmp_path)
+    desk.type(walk.nsc)
+    resolver = tmp_path / "resolver.conf"
+    resolver.write_text(resolver.read_text().replace("allow_delete: false", "allow_delete: true"))
+    with desk.hub(kind, walk.hub):
+        desk.type("nsc add account GONE\nnsc push -A\nnsc pull -A\nnsc push -R GONE")
+        assert 1 == len(list(tmp_path.glob("**/*.jwt.deleted")))
 
 
 @pytest.mark.parametrize("kind", [LEAFD, REFERENCE])
 def test_a_fleet_without_tools(kind: str, tmp_path: Path) -> None:
     """The same with JWTs made here, and the requests that nsc push sends."""
-    operator = Operator("FLEET")
+    walk, desk, operator = Walk.read(), Desk(tmp_path), Operator("FLEET")
     boxes = operator.account("BOXES", disk_storage=1_000_000_000)
-    resolver = (
+    (tmp_path / "resolver.conf").write_text(
         f"operator: {operator.token()}\nsystem_account: {operator.system.public}\n"
         f"resolver: {{ type: full, dir: './jwt' }}\n"
         f"resolver_preload: {{ {operator.system.public}: {operator.system.token()} }}\n"
     )
-    creds = {name: boxes.user(name).creds(tmp_path / f"{name}.creds") for name in ("box1", "box2")}
-    with hub(kind, tmp_path / "hub", resolver, free_port()) as server:
+    for name in ("box-0001", "box-0002"):
+        boxes.user(name).creds(tmp_path / f"{name}.creds")
+    with desk.hub(kind, walk.hub) as server:
         answered = Peer(server, operator.system.user("admin")).ask("$SYS.REQ.CLAIMS.UPDATE", boxes.token())[0]
         assert b'"jwt updated"' in answered
-        check_fleet(tmp_path, server, creds)
+        desk.check_boxes(walk.box, server)
