@@ -53,7 +53,8 @@ static const struct {
                .rows = {{1, 1, 1, 1}, {2, 2, 1, 1}}};
 static const ingest_config_t an_ingest = {.silence_ns = NS_PER_SECOND};
 static const message_query_t a_query = {.sequence = 1};
-static const import_row_t some_imports[2] = {{2, IMPORT_STREAM, 0, 0, 0}, {2, IMPORT_SERVICE, 0, 0, NS_PER_SECOND}};
+static const import_row_t some_imports[2] = {{2, IMPORT_STREAM, 0, 0, 0, 0, 0},
+                                             {2, IMPORT_SERVICE, 0, IMPORT_MEASURED, NS_PER_SECOND, 100, 0}};
 static const conn_verdict_t a_verdict = {.flags = RIG_FLAGS};
 static const plane_limits_t some_limits = {.max_pending = 1 << 20,
                                            .write_deadline_ns = NS_PER_SECOND,
@@ -84,6 +85,7 @@ static const struct {
     {COMMAND_SEND, 0, NULL},
     {COMMAND_RESUME, 0, NULL},
     {COMMAND_CLOSE, 0, NULL},
+    {COMMAND_DESCRIBE, 0, NULL},
     {COMMAND_BROADCAST, 0, NULL},
     {COMMAND_CONNECTIONS, 0, NULL},
     {COMMAND_SUBSCRIPTIONS, 0, NULL},

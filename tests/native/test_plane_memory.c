@@ -177,8 +177,11 @@ static void accounts(void) {
     (void)COMMAND(api, .op = COMMAND_SUBSCRIBE, .account = 1, .target = 77);
     static const char *const mapping[] = {"m.*", "a.$1", "50", "a.x", "100", ""};
     (void)COMMAND(mapping, .op = COMMAND_MAPPING, .account = 1);
-    static const char *const imports[] = {"a.>", "local.>", first_wildcard, "$API.ask", "ask", ""};
-    import_row_t rows[] = {{.account = 1, .kind = IMPORT_STREAM}, {.account = 1, .kind = IMPORT_SERVICE}};
+    static const char *const imports[] = {"a.>", "local.>", first_wildcard, "",  "", "$API.ask",
+                                          "ask", "",        "told",         ".T"};
+    import_row_t rows[] = {
+        {.account = 1, .kind = IMPORT_STREAM},
+        {.account = 1, .kind = IMPORT_SERVICE, .flags = IMPORT_DETAILED | IMPORT_MEASURED, .sampling = 100}};
     (void)COMMAND(imports, .op = COMMAND_IMPORTS, .account = 2, .body = (const uint8_t *)rows,
                   .body_size = sizeof(rows));
 }

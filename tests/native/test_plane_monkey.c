@@ -103,12 +103,16 @@ static void change_imports(plane_t *plane) {
         rows[i] = (import_row_t){.account = below(6) == 0 ? importer : 3 - importer,
                                  .kind = all[which].kind,
                                  .response = all[which].response,
+                                 .flags = below(16),
+                                 .sampling = below(2) * 100,
                                  .threshold_ns = NS_PER_SECOND};
         rig_pack(&strings, all[which].subject);
         rig_pack(&strings, all[which].local);
         size_t before = strings.size;
         rig_pack(&strings, all[which].order);
         for (size_t at = before + 4; at < strings.size; at++) strings.at[at]--;
+        rig_pack(&strings, "a.told");
+        rig_pack(&strings, below(2) == 0 ? "" : ".HUB12345.T");
     }
     rig_run(plane,
             (plane_command_t){.op = COMMAND_IMPORTS,
