@@ -57,10 +57,12 @@ void batches_restart(batches_t *batches, uint64_t position, uint64_t number) {
 void batches_reserve(batches_t *batches, uint32_t overhead) {
     check(overhead <= BATCH_OVERHEAD_MAX);
     batches->overhead = overhead;
+    batches->tail = overhead + (batches->witnessed ? WITNESS_SIZE : 0);
 }
 
 void batches_witness(batches_t *batches, const uint8_t store_id[WITNESS_ID_SIZE]) {
     batches->witnessed = true;
+    batches->tail = batches->overhead + WITNESS_SIZE;
     memcpy(batches->store_id, store_id, WITNESS_ID_SIZE);
 }
 
@@ -86,8 +88,7 @@ void batches_trim(batches_t *batches, uint64_t from, uint64_t to) {
 }
 
 bool batch_fits(const batches_t *batches, uint64_t need) {
-    uint64_t open =
-        batch_open_size(batches) + batches->promised + batches->overhead + (batches->witnessed ? WITNESS_SIZE : 0);
+    uint64_t open = batch_open_size(batches) + batches->promised + batches->tail;
     if (need > batches->size / 2 || open > batches->size / 2 - need) {
         return false; /* a batch over half the ring could never be checkpointed beside its successor */
     }

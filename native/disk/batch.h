@@ -81,6 +81,7 @@ typedef struct batches {
     uint64_t end;      /* behind its last op; == begin + BATCH_HEADER_SIZE when it is empty */
     uint64_t number;   /* of the open batch */
     uint32_t overhead; /* of a sealed batch: so many bytes lie behind its ops, see sealer.h */
+    uint32_t tail;     /* that, and the witness */
     uint64_t promised; /* bytes that closing the open batch will need on top */
 } batches_t;
 

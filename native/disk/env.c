@@ -78,38 +78,45 @@ bool env_hides(const env_t *env) {
     return env->sealer != NULL;
 }
 
-static status_t reader(env_t *env, uint32_t index, MDB_cursor **cursor) {
+static status_t reader_renew(env_t *env, uint32_t index) {
     int code = 0;
     if (env->read == NULL) {
         return STATUS_IO;
     }
     if (env->readers[index] == NULL) {
         code = mdb_cursor_open(env->read, env->dbs[index], &env->readers[index]);
-    } else if (env->reader_renewals[index] != env->renewals) {
+    } else {
         code = mdb_cursor_renew(env->read, env->readers[index]);
     }
     if (code == 0) {
         env->reader_renewals[index] = env->renewals;
     }
-    *cursor = env->readers[index];
     return env_translate(code);
 }
 
-static status_t cursor_get(env_t *env, uint32_t index, MDB_cursor_op op, bytes_t key, bytes_t *found, bytes_t *value) {
-    MDB_cursor *cursor = NULL;
-    status_t status = reader(env, index, &cursor);
-    if (status != STATUS_OK) {
-        return status;
+static void cursor_open_entry(env_t *env, uint32_t index, bytes_t *found, bytes_t *value) {
+    store_db_t db = index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
+    if (entry_sealed(env->sealer, db)) {
+        *value = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, *found, *value, found);
+    }
+}
+
+static inline __attribute__((always_inline)) status_t cursor_get(env_t *env, uint32_t index, MDB_cursor_op op,
+                                                                 bytes_t key, bytes_t *found, bytes_t *value) {
+    if (LEAF_UNLIKELY(env->readers[index] == NULL || env->reader_renewals[index] != env->renewals)) {
+        status_t status = reader_renew(env, index);
+        if (status != STATUS_OK) {
+            return status;
+        }
     }
     MDB_val k = val_of(key);
     MDB_val v;
-    int code = mdb_cursor_get(cursor, &k, &v, op);
+    int code = mdb_cursor_get(env->readers[index], &k, &v, op);
     if (code == 0) {
-        store_db_t db = index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
         *found = bytes_from(k);
         *value = bytes_from(v);
-        if (LEAF_UNLIKELY(entry_sealed(env->sealer, db))) {
-            *value = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, *found, *value, found);
+        if (LEAF_UNLIKELY(env->sealer != NULL)) {
+            cursor_open_entry(env, index, found, value);
         }
     }
     return env_translate(code);
@@ -188,6 +195,31 @@ changed_t *env_changed(env_t *env) {
     return &env->changed;
 }
 
+/* Where the value is to be written; NULL: *status says why not. */
+static inline uint8_t *put_reserve(env_t *env, MDB_cursor *cursor, bytes_t key, uint32_t size, status_t *status) {
+    MDB_val k = val_of(key);
+    MDB_val v = {.mv_size = size};
+    int code = mdb_cursor_put(cursor, &k, &v, MDB_RESERVE);
+    *status = STATUS_OK;
+    if (LEAF_UNLIKELY(code != 0)) {
+        *status = env_translate(code);
+        return NULL;
+    }
+    changed_note(&env->changed, v.mv_data, v.mv_size);
+    return v.mv_data;
+}
+
+static status_t put_sealed(env_t *env, MDB_cursor *cursor, store_db_t db, bytes_t key, bytes_t value) {
+    store_key_t room;
+    status_t status;
+    bytes_t lmdb = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
+    uint8_t *at = put_reserve(env, cursor, lmdb, entry_size(env->sealer, db, key, value), &status);
+    if (at != NULL) {
+        entry_seal(env->sealer, SEALER_KEEPER, db, key, lmdb, value, at);
+    }
+    return status;
+}
+
 status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     MDB_cursor *cursor = NULL;
     uint32_t index = 0;
@@ -195,26 +227,14 @@ status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     if (status != STATUS_OK || (status = writer(env, index, &cursor)) != STATUS_OK) {
         return status;
     }
-    MDB_val v = val_of(value);
-    bool sealed = LEAF_UNLIKELY(entry_sealed(env->sealer, db));
-    store_key_t room;
-    bytes_t lmdb = key;
-    if (sealed) {
-        lmdb = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
-        v.mv_size = entry_size(env->sealer, db, key, value);
+    if (LEAF_UNLIKELY(entry_sealed(env->sealer, db))) {
+        return put_sealed(env, cursor, db, key, value);
     }
-    MDB_val k = val_of(lmdb);
-    status = env_translate(mdb_cursor_put(cursor, &k, &v, MDB_RESERVE)); /* shows where the value is to be written */
-    if (status != STATUS_OK) {
-        return status;
+    uint8_t *at = put_reserve(env, cursor, key, value.size, &status);
+    if (at != NULL) {
+        (void)bytes_write(at, value);
     }
-    changed_note(&env->changed, v.mv_data, v.mv_size);
-    if (sealed) {
-        entry_seal(env->sealer, SEALER_KEEPER, db, key, lmdb, value, v.mv_data);
-    } else {
-        (void)bytes_write(v.mv_data, value);
-    }
-    return STATUS_OK;
+    return status;
 }
 
 status_t env_write_delete(env_t *env, store_db_t db, bytes_t key) {

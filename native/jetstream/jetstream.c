@@ -190,11 +190,6 @@ void js_settle_consumers(js_t *js, bool interest_changed, bool unblocked) {
     js->more = js->more || again;
 }
 
-bool js_lagging(const js_t *js, uint32_t which_store) {
-    const store_t *store = js->stores[which_store];
-    return store != NULL && (!store_room(store) || js->held[which_store].bytes > js->held_max);
-}
-
 /* Something was written behind store_tick's back (an ack into a stream, a delivery count), and no completion will wake
  * us for it. */
 static bool batch_waits(const store_t *store) {

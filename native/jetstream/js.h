@@ -86,7 +86,10 @@ void js_settle_stores(js_t *js);
 /* interest_changed: somebody subscribed or went; unblocked: a receiver that was full has room. */
 void js_settle_consumers(js_t *js, bool interest_changed, bool unblocked);
 /* No room for more in the store's ring, or for the answers that wait for its disk: who publishes has to wait. */
-bool js_lagging(const js_t *js, uint32_t which_store);
+static inline bool js_lagging(const js_t *js, uint32_t which_store) {
+    const store_t *store = js->stores[which_store];
+    return store != NULL && (!store_room(store) || js->held[which_store].bytes > js->held_max);
+}
 bool js_batch_waits(const js_t *js);      /* a batch is open, and nothing but a turn will write it */
 void js_chores(js_t *js);                 /* now and then */
 int64_t js_next_deadline(const js_t *js); /* of stores and consumers; INT64_MAX: none */

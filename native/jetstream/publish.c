@@ -295,12 +295,9 @@ const refusal_t *js_refused_outright(const stream_t *stream, const message_t *me
 }
 
 /* A refusal of the store in the protocol's words; its detail lives in *taken. */
-static void name_verdict(taken_t *taken) {
+static __attribute__((noinline)) void name_verdict(taken_t *taken) {
     const refusal_t *refusal = NULL;
     switch (taken->appended.verdict) {
-    case APPEND_STORED:
-    case APPEND_SKIPPED:
-    case APPEND_DUPLICATE: return;
     case APPEND_WRONG_LAST_SEQ:
         taken->refusal = refused_last_seq;
         taken->refusal.detail = decimal_text(taken->digits, taken->appended.seq);
@@ -323,6 +320,14 @@ static void name_verdict(taken_t *taken) {
     taken->refusal = *refusal;
 }
 
+static inline void intake_append(js_t *js, stream_t *stream, append_t *append, taken_t *taken) {
+    taken->appended = js_append(js, stream, append);
+    append_verdict_t verdict = taken->appended.verdict;
+    if (LEAF_UNLIKELY(verdict != APPEND_STORED && verdict != APPEND_DUPLICATE && verdict != APPEND_SKIPPED)) {
+        name_verdict(taken);
+    }
+}
+
 static const refusal_t *read_intake(js_t *js, stream_t *stream, const message_t *message, intake_t *intake) {
     intake_headers(intake, stream, message->header, *js->now);
     if (LEAF_UNLIKELY(intake->scheduling)) {
@@ -343,6 +348,11 @@ static const refusal_t *read_intake(js_t *js, stream_t *stream, const message_t 
 static void intake_run(js_t *js, stream_t *stream, const message_t *message, bool inside, taken_t *taken) {
     taken->refusal.code = 0;
     const refusal_t *refusal = js_refused_outright(stream, message);
+    if (message->header.size == 0 && refusal == NULL) { /* as most are */
+        append_t append = {.subject = message->subject, .payload = message->payload};
+        intake_append(js, stream, &append, taken);
+        return;
+    }
     intake_t intake;
     memset(&intake, 0, sizeof(intake));
     intake.append.subject = message->subject;
@@ -363,8 +373,7 @@ static void intake_run(js_t *js, stream_t *stream, const message_t *message, boo
         taken->refusal = *refusal;
         return;
     }
-    taken->appended = js_append(js, stream, &intake.append);
-    name_verdict(taken);
+    intake_append(js, stream, &intake.append, taken);
     bool stored = taken->appended.verdict == APPEND_STORED || taken->appended.verdict == APPEND_SKIPPED;
     if (LEAF_UNLIKELY(intake.order.ends.size != 0) && stored) {
         js_schedule_end(stream, intake.order.ends);
@@ -436,7 +445,8 @@ void js_roll(js_t *js, stream_t *stream, const taken_t *taken, bytes_t reply) {
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
-static void answer_taken(js_t *js, stream_t *stream, const message_t *message, const taken_t *taken) {
+static inline __attribute__((always_inline)) void answer_taken(js_t *js, stream_t *stream, const message_t *message,
+                                                               const taken_t *taken) {
     if (LEAF_UNLIKELY(taken->refusal.code != 0)) {
         js_answer_refused(js, stream, message->reply, &taken->refusal);
     } else if (LEAF_UNLIKELY(taken->appended.rolling != 0)) {

@@ -14,19 +14,12 @@
 #include "jetstream/js.h"
 #include "text/text.h"
 
-static void throttle_one(plane_t *plane, peer_t *peer) {
+void throttle_one(plane_t *plane, peer_t *peer) {
     peer->producer = true;
     plane->throttling = true;
     if (!peer->throttled) {
         peer->throttled = true;
         peer_want(plane, peer);
-    }
-}
-
-void throttle_fed(plane_t *plane, peer_t *peer, uint32_t which_store) {
-    peer->producer = true;
-    if (LEAF_UNLIKELY(js_lagging(&plane->js, which_store))) {
-        throttle_one(plane, peer);
     }
 }
 

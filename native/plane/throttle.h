@@ -15,12 +15,20 @@
 
 #include <stdbool.h>
 
+#include "base/check.h"
+#include "jetstream/js.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "wire/op.h"
 
+void throttle_one(plane_t *plane, peer_t *peer); /* it is not read until no store lags */
 /* It published into a stream of that store: does the store lag now? Asked behind each such message. */
-void throttle_fed(plane_t *plane, peer_t *peer, uint32_t which_store);
+static inline void throttle_fed(plane_t *plane, peer_t *peer, uint32_t which_store) {
+    peer->producer = true;
+    if (LEAF_UNLIKELY(js_lagging(&plane->js, which_store))) {
+        throttle_one(plane, peer);
+    }
+}
 bool throttle_waits(plane_t *plane, peer_t *peer);                 /* all input of this one waits */
 bool throttle_holds(plane_t *plane, peer_t *peer, const op_t *op); /* this operation, and what is behind it, waits */
 void throttle_tick(plane_t *plane);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "text/subject.h"
 #include "store/append.h"
 #include "store/message.h"
@@ -141,21 +142,19 @@ static bool append_admit(entry_t *entry, int64_t age_now, appended_t *out) {
     return true;
 }
 
-/* Bytes that publishers may hold in the ring: what the disk has room for, and memory. */
-static uint64_t append_admits(const store_t *store) {
-    uint64_t most = store->resident / 8 * 7;
-    return store->admits < most ? store->admits : most;
-}
-
-/* What may be taken so that one more message of any size finds room: in the ring, and in the open batch (append.c). */
+/* How much may be taken so that one more message of any size finds room: in the ring, and in the open batch. Asked
+ * after each message, so it is one position, which holds until the open batch is another or something was freed. */
 void append_measure_room(store_t *store) {
-    uint64_t admits = append_admits(store), size = store->batches.size;
-    uint64_t one =
-        store->options.message_max + NEED_MORE < admits / 2 ? store->options.message_max + NEED_MORE : admits / 2;
-    uint64_t batch = size / 2 - size / RESERVE_PART;
-    batch = batch > one ? batch - one : 0;
-    store->room_open = batch < admits / 7 ? batch : admits / 7;
-    store->room_used = admits / 7 * 6 < admits - one ? admits / 7 * 6 : admits - one;
+    const batches_t *batches = &store->batches;
+    store->holds = number_least(store->admits, store->resident / 8 * 7);
+    if (store->space_trouble || store->io_trouble) {
+        store->room_end = UINT64_MAX; /* publishers are to hear that they are refused, not to hang */
+        return;
+    }
+    uint64_t one = number_least(store->options.message_max + NEED_MORE, store->holds / 2);
+    uint64_t open = number_less(batches->size / 2 - batches->size / RESERVE_PART, one);
+    uint64_t used = number_least(store->holds / 7 * 6, store->holds - one);
+    store->room_end = number_least(batches->begin + number_least(open, store->holds / 7), batches->freed + used);
 }
 
 static bool space_for(const entry_t *entry) {
@@ -170,7 +169,7 @@ static bool space_for(const entry_t *entry) {
         return false;
     }
     uint64_t need = need_of(entry);
-    if (batches_used(&store->batches) + store->batches.promised + need > append_admits(store)) {
+    if (batches_used(&store->batches) + store->batches.promised + need > store->holds) {
         return false; /* the disk has no room for so much (space.h), or memory has not */
     }
     return overlay_fits(store, need + store->batches.size / RESERVE_PART);

@@ -153,10 +153,11 @@ struct store {
     uint32_t cursor_stream; /* LMDB's message cursor stands on this key, when cursor_seq != 0 */
     uint64_t cursor_seq;
     /* trouble */
-    uint64_t admits;   /* bytes that publishers may hold in the ring */
+    uint64_t admits;   /* bytes that publishers may hold in the ring, for what the disk has room for .. */
+    uint64_t holds;    /* .. and memory too */
     uint64_t resident; /* of the ring, in memory: all of it, but where the journal is larger than options.ring_max */
-    uint64_t room_open, room_used; /* store_room: less than that in the open batch, and in the ring */
-    uint64_t pieces;               /* of keeper's, for which the snapshot was renewed */
+    uint64_t room_end; /* store_room: while the open batch, with what is promised, ends before it */
+    uint64_t pieces;   /* of keeper's, for which the snapshot was renewed */
     bool space_trouble;
     bool io_trouble;
     bool unreadable; /* LMDB was closed and could not be opened again */

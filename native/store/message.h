@@ -52,7 +52,7 @@ void schedule_forget(store_stream_t *stream, uint64_t seq); /* its message goes 
 bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due);
 
 /* ---- append.c ---------------------------------------------------------------------------------------------------- */
-void append_measure_room(store_t *store); /* for store_room, when what the disk has room for changes */
+void append_measure_room(store_t *store); /* for store_room, when the open batch or what there is room for changes */
 /* Into LMDB's index by time, and into the heap. */
 void expiry_write(store_stream_t *stream, int64_t expires, uint64_t seq);
 /* A message of the store's own takes the place of the last one of its subject, whatever the limits say. false: no

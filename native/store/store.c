@@ -24,6 +24,9 @@
 #define POLL_NS (50 * NS_PER_MS)        /* a memory store's keeper is asked so often */
 
 void store_clock(store_t *store, moment_t now) {
+    if (LEAF_LIKELY(now.mono_ns == store->clock.mono && now.wall_ns == store->clock.wall && store->clock.running)) {
+        return; /* a turn has one moment for all its messages */
+    }
     int64_t step = clockwork_advance(&store->clock, now);
     store->now_mono = now.mono_ns;
     if (step != 0) {
@@ -69,6 +72,7 @@ void store_seal(store_t *store) {
         store->pending_since = store->now_mono;
     }
     keeper_seal(&store->keeper, store->flight_end);
+    append_measure_room(store);
 }
 
 /* ---- completions ------------------------------------------------------------------------------------------------- */
@@ -191,7 +195,6 @@ static void take_trouble(store_t *store) {
     int journal = atomic_load_explicit(&store->keeper.journal_trouble, memory_order_acquire);
     int keeper = atomic_load_explicit(&store->keeper.keeper_trouble, memory_order_acquire);
     store->admits = atomic_load_explicit(&store->keeper.admits, memory_order_acquire);
-    append_measure_room(store);
     bool space = journal == STATUS_NO_SPACE || keeper == STATUS_NO_SPACE;
     bool io = (journal != STATUS_OK || keeper != STATUS_OK) && !space;
     bool tight = store->admits < (store->space_trouble ? SPACE_RESUME : SPACE_STOP);
@@ -206,6 +209,7 @@ static void take_trouble(store_t *store) {
                     io ? "writing to %s fails: publishers are refused, it is tried again" : "writing to %s works again",
                     store->directory);
     }
+    append_measure_room(store);
 }
 
 /* ---- background -------------------------------------------------------------------------------------------------- */
@@ -342,12 +346,7 @@ uint64_t store_durable(const store_t *store) {
 }
 
 bool store_room(const store_t *store) {
-    const batches_t *batches = &store->batches;
-    if (store->space_trouble || store->io_trouble) {
-        return true; /* publishers are to hear that they are refused, not to hang */
-    }
-    return batch_open_size(batches) + batches->promised < store->room_open
-           && batches_used(batches) + batches->promised < store->room_used;
+    return store->batches.end + store->batches.promised < store->room_end;
 }
 
 store_stream_t *store_advanced_next(store_t *store) {
