@@ -1,7 +1,8 @@
 /* websocket.c: see websocket.h: the transport's operations, and the frames that are sent.
  *
- * What a send is given goes into frames on the thread's desk, from there to the transport below, and what that one does
- * not take is kept by the connection: it is less than DESK_OUT_SIZE, and nothing more is taken before it is gone.
+ * What a server sends in plain goes out from where it is, behind the head of a frame. What is masked, compressed or cut
+ * for a browser goes into frames on the thread's desk, from there to the transport below, and what that one does not
+ * take is kept by the connection: it is less than DESK_OUT_SIZE, and nothing more is taken before it is gone.
  */
 #include "net/websocket.h"
 
@@ -179,46 +180,58 @@ static uint8_t *put_head(websocket_t *websocket, uint8_t *to, uint8_t first, siz
 static uint8_t *put_control(websocket_t *websocket, uint8_t *to, uint8_t opcode, const uint8_t *payload, size_t size) {
     uint8_t key[4];
     to = put_head(websocket, to, FRAME_FINAL | opcode, size, key);
-    if (size != 0) {
-        memcpy(to, payload, size);
-        websocket_mask(to, size, key, 0);
-    }
+    websocket_mask(to, payload, size, key, 0);
     return to + size;
 }
 
-static uint8_t *put_bytes(uint8_t *to, const struct iovec *iov, int count, size_t from, size_t size) {
-    for (int i = 0; i < count && size != 0; i++) {
-        if (from >= iov[i].iov_len) {
-            from -= iov[i].iov_len;
+static uint8_t *put_pong(websocket_t *websocket, uint8_t *to) {
+    if (!websocket->pongs) {
+        return to;
+    }
+    websocket->pongs = false;
+    return put_control(websocket, to, OPCODE_PONG, websocket->pong, websocket->pong_size);
+}
+
+/* What is sent, from a place in it on. */
+typedef struct source {
+    const struct iovec *iov;
+    int count;
+    size_t from;
+} source_t;
+
+static void put_bytes(uint8_t *to, const source_t *source, size_t size, const uint8_t key[4]) {
+    size_t from = source->from, done = 0;
+    for (int i = 0; i < source->count && done < size; i++) {
+        const struct iovec *one = &source->iov[i];
+        if (from >= one->iov_len) {
+            from -= one->iov_len;
             continue;
         }
-        size_t piece = iov[i].iov_len - from < size ? iov[i].iov_len - from : size;
-        memcpy(to, (const uint8_t *)iov[i].iov_base + from, piece);
-        to += piece;
-        size -= piece;
+        size_t piece = one->iov_len - from < size - done ? one->iov_len - from : size - done;
+        websocket_mask(to + done, (const uint8_t *)one->iov_base + from, piece, key, done);
+        done += piece;
         from = 0;
     }
-    return to;
 }
 
 /* Each frame a message of its own. */
-static uint8_t *put_plain(websocket_t *websocket, uint8_t *to, const struct iovec *iov, int count, size_t size) {
+static uint8_t *put_plain(websocket_t *websocket, uint8_t *to, source_t source, size_t size) {
     size_t most = (websocket->flags & WEBSOCKET_SMALL) != 0 ? WEBSOCKET_SMALL_MAX : size;
     for (size_t done = 0; done < size;) {
         size_t piece = size - done < most ? size - done : most;
         uint8_t key[4];
         to = put_head(websocket, to, FRAME_FINAL | OPCODE_BINARY, piece, key);
-        put_bytes(to, iov, count, done, piece);
-        websocket_mask(to, piece, key, 0);
+        put_bytes(to, &source, piece, key);
         to += piece;
         done += piece;
+        source.from += piece;
     }
     return to;
 }
 
 /* One message, which may have several frames. NULL: it was not compressed. */
-static uint8_t *put_compressed(websocket_t *websocket, uint8_t *to, const struct iovec *iov, int count, size_t size) {
-    size_t packed = deflater_run(websocket->desk, iov, count, size);
+static uint8_t *put_compressed(websocket_t *websocket, uint8_t *to, const source_t *source, size_t size) {
+    size_t packed = deflater_run(websocket->desk, source->iov, source->count, source->from, size);
     bool cut = (websocket->flags & (WEBSOCKET_SMALL | WEBSOCKET_WHOLE)) == WEBSOCKET_SMALL;
     size_t most = cut ? WEBSOCKET_SMALL_MAX : packed;
     if (packed == 0) {
@@ -229,8 +242,7 @@ static uint8_t *put_compressed(websocket_t *websocket, uint8_t *to, const struct
         uint8_t first = done == 0 ? FRAME_COMPRESSED | OPCODE_BINARY : OPCODE_CONTINUATION;
         uint8_t key[4];
         to = put_head(websocket, to, first | (done + piece == packed ? FRAME_FINAL : 0u), piece, key);
-        memcpy(to, websocket->desk->packed + done, piece);
-        websocket_mask(to, piece, key, 0);
+        websocket_mask(to, websocket->desk->packed + done, piece, key, 0);
         to += piece;
         done += piece;
     }
@@ -258,6 +270,57 @@ static status_t pass_on_kept(websocket_t *websocket, int fd) {
     return status;
 }
 
+/* As many as fit on the desk, then the next ones, while the transport below takes them. */
+static status_t send_from_desk(websocket_t *websocket, int fd, source_t source, size_t size, size_t *taken) {
+    status_t status = STATUS_OK;
+    do {
+        size_t piece = size - source.from < DESK_SIZE ? size - source.from : DESK_SIZE;
+        uint8_t *to = put_pong(websocket, websocket->desk->out), *behind = NULL;
+        if ((websocket->flags & WEBSOCKET_DEFLATE) != 0 && piece >= DEFLATE_MIN) {
+            behind = put_compressed(websocket, to, &source, piece);
+        }
+        to = behind != NULL ? behind : put_plain(websocket, to, source, piece);
+        if (to == websocket->desk->out) {
+            break;
+        }
+        source.from += piece;
+        *taken = source.from;
+        status = pass_on(websocket, fd, websocket->desk->out, (size_t)(to - websocket->desk->out));
+    } while (status == STATUS_OK && websocket->out.size == 0 && *taken < size);
+    return status;
+}
+
+/* One frame for all that is there, which goes out from where it is: the transport below gets a head and the caller's
+ * bytes. What it does not take of these stays the caller's, who comes again with them: frame_left of them need no
+ * head. */
+static status_t send_in_place(websocket_t *websocket, int fd, source_t source, size_t size, size_t *taken) {
+    uint8_t head[2 + CONTROL_MAX + FRAME_HEAD_MAX], key[4], *end = head;
+    struct iovec some[1 + IN_PLACE_MAX] = {{.iov_base = head}};
+    if (websocket->frame_left == 0) {
+        end = put_pong(websocket, end);
+        end = size == 0 ? end : put_head(websocket, end, FRAME_FINAL | OPCODE_BINARY, size, key);
+        websocket->frame_left = size;
+    }
+    size_t head_size = some[0].iov_len = (size_t)(end - head), left = websocket->frame_left, gone = 0;
+    int count = 1;
+    for (; count <= source.count && left != 0; count++) {
+        some[count] = source.iov[count - 1];
+        some[count].iov_len = some[count].iov_len < left ? some[count].iov_len : left;
+        left -= some[count].iov_len;
+    }
+    int first = head_size == 0; /* none: nothing to send is no iovec */
+    status_t status = websocket->under->send(websocket->under_state, fd, some + first, count - first, &gone);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (gone < head_size) {
+        return buffer_append(&websocket->out, head + gone, head_size - gone) == STATUS_OK ? STATUS_OK : STATUS_CLOSED;
+    }
+    *taken = gone - head_size;
+    websocket->frame_left -= *taken;
+    return STATUS_OK;
+}
+
 static status_t web_send(void *state, int fd, const struct iovec *iov, int count, size_t *taken) {
     websocket_t *websocket = state;
     *taken = 0;
@@ -265,28 +328,15 @@ static status_t web_send(void *state, int fd, const struct iovec *iov, int count
     if (status != STATUS_OK || websocket->out.size != 0) {
         return status;
     }
+    source_t source = {iov, count < IN_PLACE_MAX ? count : IN_PLACE_MAX, 0};
     size_t size = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < source.count; i++) {
         size += iov[i].iov_len;
     }
-    size = size < DESK_SIZE ? size : DESK_SIZE;
-    uint8_t *to = websocket->desk->out;
-    if (websocket->pongs) {
-        to = put_control(websocket, to, OPCODE_PONG, websocket->pong, websocket->pong_size);
-        websocket->pongs = false;
-    }
-    if (size != 0) {
-        uint8_t *behind = NULL;
-        if ((websocket->flags & WEBSOCKET_DEFLATE) != 0 && size >= DEFLATE_MIN) {
-            behind = put_compressed(websocket, to, iov, count, size);
-        }
-        to = behind != NULL ? behind : put_plain(websocket, to, iov, count, size);
-    }
-    if (to == websocket->desk->out) {
-        return STATUS_OK;
-    }
-    *taken = size;
-    return pass_on(websocket, fd, websocket->desk->out, (size_t)(to - websocket->desk->out));
+    bool masked = (websocket->flags & (WEBSOCKET_CLIENT | WEBSOCKET_UNMASKED)) == WEBSOCKET_CLIENT;
+    bool in_place = !masked && (websocket->flags & (WEBSOCKET_SMALL | WEBSOCKET_DEFLATE)) == 0;
+    return in_place ? send_in_place(websocket, fd, source, size, taken)
+                    : send_from_desk(websocket, fd, source, size, taken);
 }
 
 static uint32_t web_wanted(const void *state) {
@@ -295,10 +345,10 @@ static uint32_t web_wanted(const void *state) {
     return (more ? LOOP_WRITE : 0u) | websocket->under->wanted(websocket->under_state);
 }
 
-/* The close frame goes out if there is room for it now. */
+/* The close frame goes out if there is room for it now, and not in the midst of another one. */
 static void web_close(void *state, int fd) {
     websocket_t *websocket = state;
-    if (websocket->out.size == 0) {
+    if (websocket->out.size == 0 && websocket->frame_left == 0) {
         uint8_t payload[CONTROL_MAX];
         size_t size = 0;
         if (websocket->status != CLOSE_NO_STATUS) {

@@ -113,7 +113,7 @@ static deflater_t *deflater_of(websocket_desk_t *desk) {
     return made;
 }
 
-size_t deflater_run(websocket_desk_t *desk, const struct iovec *iov, int count, size_t size) {
+size_t deflater_run(websocket_desk_t *desk, const struct iovec *iov, int count, size_t from, size_t size) {
     deflater_t *deflater = deflater_of(desk);
     if (deflater == NULL) {
         return 0;
@@ -122,9 +122,11 @@ size_t deflater_run(websocket_desk_t *desk, const struct iovec *iov, int count, 
     stream->next_out = desk->packed;
     stream->avail_out = DESK_OUT_SIZE;
     for (int i = 0; i < count && size != 0; i++) {
-        size_t piece = iov[i].iov_len < size ? iov[i].iov_len : size;
+        size_t skipped = from < iov[i].iov_len ? from : iov[i].iov_len;
+        size_t piece = iov[i].iov_len - skipped < size ? iov[i].iov_len - skipped : size;
+        from -= skipped;
         size -= piece;
-        stream->next_in = iov[i].iov_base;
+        stream->next_in = (const uint8_t *)iov[i].iov_base + skipped;
         stream->avail_in = (uInt)piece;
         if (piece != 0 && (deflate(stream, Z_NO_FLUSH) != Z_OK || stream->avail_in != 0)) {
             return 0;

@@ -33,6 +33,7 @@
 #define FRAME_HEAD_MAX 14u
 #define CONTROL_MAX 125u
 #define DESK_SIZE (64u * 1024u)
+#define IN_PLACE_MAX 32 /* iovecs of one send */
 #define DEFLATE_MIN 65u /* bytes; fewer are not worth it */
 
 #define CLOSE_NORMAL 1000u
@@ -85,9 +86,10 @@ struct websocket {
     uint8_t pong[CONTROL_MAX];
     uint8_t pong_size;
     bool pongs;
-    buffer_t out;    /* frames that the transport under it did not take */
-    uint16_t status; /* of our close frame */
-    bytes_t text;    /* in it; a literal */
+    buffer_t out;        /* frames that the transport under it did not take */
+    uint64_t frame_left; /* bytes of a frame that begins in front of what is sent next */
+    uint16_t status;     /* of our close frame */
+    bytes_t text;        /* in it; a literal */
     bytes_t fault;
 };
 
@@ -96,8 +98,9 @@ struct websocket {
 /* Takes frames from `in` and puts their data into to; to may be in, where no message is compressed. Returns how much of
  * in was used: all, if there was room enough. */
 size_t websocket_frames(websocket_t *websocket, uint8_t *in, size_t size, uint8_t *to, size_t room, size_t *got);
-/* The data's order: byte `at` of a payload is masked with key[at % 4]. */
-void websocket_mask(uint8_t *bytes, size_t size, const uint8_t key[4], uint64_t at);
+/* Copies and masks: byte `at` of a payload, the first one here, with key[at % 4]. to may be from, or begin in front of
+ * it. */
+void websocket_mask(uint8_t *to, const uint8_t *from, size_t size, const uint8_t key[4], uint64_t at);
 void websocket_fail(websocket_t *websocket, uint16_t status, bytes_t text);
 
 /* ---- websocket_deflate.c ----------------------------------------------------------------------------------------- */
@@ -111,7 +114,7 @@ void inflater_give(websocket_desk_t *desk, inflater_t *inflater);
 inflated_t inflater_run(inflater_t *inflater, const uint8_t *in, size_t size, size_t *used, uint8_t *to, size_t room,
                         size_t *got);
 /* A whole message: size bytes of iov from `from` on, into packed. 0: it failed. */
-size_t deflater_run(websocket_desk_t *desk, const struct iovec *iov, int count, size_t size);
+size_t deflater_run(websocket_desk_t *desk, const struct iovec *iov, int count, size_t from, size_t size);
 void deflater_free(deflater_t *deflater);
 void inflater_free(inflater_t *inflater);
 

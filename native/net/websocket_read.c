@@ -8,24 +8,31 @@ static const uint8_t message_tail[4] = {0x00, 0x00, 0xff, 0xff};
 
 #define MASK_PIECE 4096u
 
-void websocket_mask(uint8_t *bytes, size_t size, const uint8_t key[4], uint64_t at) {
+#define MASK_WORDS 8u
+
+void websocket_mask(uint8_t *to, const uint8_t *from, size_t size, const uint8_t key[4], uint64_t at) {
     uint8_t turned[8];
     for (size_t i = 0; i < sizeof turned; i++) {
         turned[i] = key[(at + i) & 3];
     }
-    uint64_t wide, word;
+    uint64_t wide, words[MASK_WORDS];
     memcpy(&wide, turned, sizeof wide);
     if (wide == 0) {
+        if (size != 0 && to != from) {
+            memmove(to, from, size);
+        }
         return;
     }
     size_t i = 0;
-    for (; i + sizeof word <= size; i += sizeof word) {
-        memcpy(&word, bytes + i, sizeof word);
-        word ^= wide;
-        memcpy(bytes + i, &word, sizeof word);
+    for (; i + sizeof words <= size; i += sizeof words) {
+        memcpy(words, from + i, sizeof words);
+        for (size_t k = 0; k < MASK_WORDS; k++) {
+            words[k] ^= wide;
+        }
+        memcpy(to + i, words, sizeof words);
     }
     for (; i < size; i++) {
-        bytes[i] ^= turned[i & 7];
+        to[i] = from[i] ^ turned[i & 7];
     }
 }
 
@@ -163,7 +170,7 @@ static size_t take_control(websocket_t *websocket, const uint8_t *in, size_t siz
     websocket->at += count;
     websocket->left -= count;
     if (websocket->left == 0) {
-        websocket_mask(websocket->control, (size_t)websocket->at, websocket->key, 0);
+        websocket_mask(websocket->control, websocket->control, (size_t)websocket->at, websocket->key, 0);
         websocket->in_payload = false;
         act_on_control(websocket);
     }
@@ -175,10 +182,7 @@ static size_t take_control(websocket_t *websocket, const uint8_t *in, size_t siz
 static size_t take_plain(websocket_t *websocket, const uint8_t *in, size_t size, uint8_t *to, size_t room) {
     size_t count = websocket->left < size ? (size_t)websocket->left : size;
     count = count < room ? count : room;
-    if (count != 0 && to != in) {
-        memmove(to, in, count);
-    }
-    websocket_mask(to, count, websocket->key, websocket->at);
+    websocket_mask(to, in, count, websocket->key, websocket->at);
     return count;
 }
 
@@ -216,10 +220,7 @@ static size_t take_compressed(websocket_t *websocket, const uint8_t *in, size_t 
     if (!needs_inflater(websocket)) {
         return 0;
     }
-    if (count != 0) {
-        memcpy(piece, in, count);
-    }
-    websocket_mask(piece, count, websocket->key, websocket->at);
+    websocket_mask(piece, in, count, websocket->key, websocket->at);
     return run_inflater(websocket, piece, count, to, room, got);
 }
 
