@@ -380,7 +380,6 @@ class Server:
         self.facts.config, self.facts.graph, self.facts.limits = compiled.config, compiled.graph, limits
         self.facts.cluster = self.leaf_cluster
         self._tell_of_operators()
-        self.leafs.describe_again()
 
     def _tell_of_operators(self) -> None:
         operated = self.compiled.operated

@@ -166,7 +166,7 @@ class Leafs:
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
-        self.describe: Callable[[Link, leaf.Bind], None] | None = None
+        self.describe: Callable[[Link, leaf.Bind], None] = lambda link, bind: None
         """Tells the plane all that is known of a link, where its account shares or measures that."""
         self.serves: Callable[[int], bool] = lambda account: True
         """Whether an account is still there: a reload may take it away from a remote."""
@@ -408,8 +408,7 @@ class Leafs:
             flags |= t.VerdictFlag.SPOKE
         if bind.traces:
             flags |= t.VerdictFlag.TRACES
-        if self.describe is not None:
-            self.describe(link, bind)
+        self.describe(link, bind)
         self._plane.admit_leaf(
             link.connection,
             bind.account,
@@ -461,13 +460,10 @@ class Leafs:
             await trio.sleep_forever()
 
     def belong_to(self, cluster: str) -> None:
-        """What links that begin from now on are told of this server's cluster."""
+        """After a reload: links that begin from now on are told of this cluster, and the plane of those that are up."""
         self._identity = replace(self._identity, cluster=cluster)
-
-    def describe_again(self) -> None:
-        """After a change of accounts, which may share or measure more than before."""
-        for link in self._links.values() if self.describe is not None else ():
-            if link.bind is not None and self.describe is not None:
+        for link in self._links.values():
+            if link.bind is not None:
                 self.describe(link, link.bind)
 
     def dial(self, remotes: Iterable[leaf.Remote]) -> None:
