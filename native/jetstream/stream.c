@@ -126,15 +126,15 @@ static status_t texts_make(bytes_t name, bytes_t domain, bytes_t out[TEXTS]) {
     text_t ack, error;
     ack.size = 0;
     text_add_literal(&ack, "{\"stream\":\"");
-    text_add(&ack, name);
+    text_add_escaped(&ack, name);
     if (domain.size != 0) {
         text_add_literal(&ack, "\",\"domain\":\"");
-        text_add(&ack, domain);
+        text_add_escaped(&ack, domain);
     }
     text_add_literal(&ack, "\",\"seq\":");
     error.size = 0;
     text_add_literal(&error, ",\"stream\":\"");
-    text_add(&error, name);
+    text_add_escaped(&error, name);
     text_add_literal(&error, "\",\"seq\":0}");
     const bytes_t wanted[TEXTS] = {name, domain, text_bytes(&ack), text_bytes(&error)};
     return bytes_copy_all(out, wanted, TEXTS) ? STATUS_OK : STATUS_NO_MEMORY;

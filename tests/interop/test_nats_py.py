@@ -238,6 +238,21 @@ def test_deduplication_and_expectations(server: servers.Server) -> None:
     play(server, body)
 
 
+def test_names_with_quotation_marks_are_escaped_in_answers(server: servers.Server) -> None:
+    """A stream may be called so; what a publisher is told, acknowledged or refused, stays JSON."""
+
+    async def body(client: Client) -> None:
+        stream = client.jetstream()
+        await stream.add_stream(name='say"so', subjects=["said"])
+        ack = await stream.publish("said", b"")
+        assert (ack.stream, ack.seq) == ('say"so', 1)
+        with pytest.raises(nats.js.errors.APIError) as refused:
+            await stream.publish("said", b"", headers={"Nats-Expected-Last-Sequence": "7"})
+        assert refused.value.err_code == 10071
+
+    play(server, body)
+
+
 def test_work_queue_empties(server: servers.Server) -> None:
     """A work queue holds what nobody has acknowledged, and nothing else."""
 
