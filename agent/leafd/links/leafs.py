@@ -11,6 +11,7 @@ are not back in the same instant. What does not live here: the handshake's lines
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from collections.abc import Awaitable, Callable, Iterable
@@ -573,14 +574,14 @@ class Leafs:
 
 
 def _reason(error: OSError) -> str:
-    """Why there is no connection. Where several addresses were tried, what the first one said."""
+    """Why there is no connection. Where several addresses were tried, what became of the first one."""
     found: BaseException = error
-    while not (isinstance(found, OSError) and found.strerror):
+    while not (isinstance(found, OSError) and found.errno):
         inner = found.exceptions[0] if isinstance(found, BaseExceptionGroup) else found.__cause__
         if inner is None:
             return str(error)
         found = inner
-    return found.strerror
+    return found.strerror if isinstance(found, socket.gaierror) else os.strerror(found.errno)
 
 
 def _advice(why: str) -> str:

@@ -24,7 +24,7 @@ from leafd.monitor import reports
 from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import healthz, jsz
-from leafd.turns import Pause
+from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 CONNECTIONS_MAX: Final = 32
 REPORTS_AT_ONCE: Final = 4
@@ -32,6 +32,9 @@ REQUEST_S: Final = 5.0
 IDLE_S: Final = 30.0
 SEND_S: Final = 10.0
 CROWDED_S: Final = 0.1
+METRICS: Final = "/metrics"
+METRICS_ROW: Final = 16 * ITEM_WEIGHT
+"""What the samples of a link, stream or consumer weigh."""
 REQUEST_MAX: Final = 8 << 10
 RECEIVE_MAX: Final = 4 << 10
 
@@ -213,7 +216,9 @@ async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int
     path = parts.path.removeprefix(base) or "/"
     if method not in ("GET", "HEAD"):
         return 405, "text/plain; charset=utf-8", b"405 only GET\n"
-    facts.http_requests[path] = facts.http_requests.get(path, 0) + 1 if path in (*REPORTS, "/", "/healthz") else 0
+    facts.http_requests[path] = (
+        facts.http_requests.get(path, 0) + 1 if path in (*REPORTS, "/", "/healthz", METRICS) else 0
+    )
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     try:
         if path == "/":
@@ -221,6 +226,8 @@ async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int
         if path == "/healthz":
             status, report = await healthz(facts, options)
             return status, "application/json", json.dumps(report, separators=(",", ":")).encode()
+        if path == METRICS:
+            return await _metrics(facts)
         function = REPORTS.get(path)
         if function is None:
             facts.http_requests.pop(path, None)
@@ -229,6 +236,17 @@ async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int
     except (ValueError, TypeError) as error:
         return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()
     return 200, "application/json", await encode(report, indent=2)
+
+
+async def _metrics(facts: Facts) -> tuple[int, str, bytes]:
+    """Everything for Prometheus; made on the worker thread where there are many streams or consumers."""
+    from leafd.monitor import metrics
+
+    every = dict.fromkeys(("accounts", "streams", "consumers", "config"), "1")
+    found = await reports.varz(facts, {}), await reports.leafz(facts, {}), await jsz(facts, every)
+    rows = found[1]["leafnodes"] + found[2]["streams"] + found[2]["consumers"]
+    body = await aside(METRICS_ROW * rows, lambda: metrics.text(metrics.families(*found)))
+    return 200, metrics.CONTENT_TYPE, body
 
 
 async def page(facts: Facts, base: str) -> str:
@@ -254,7 +272,7 @@ async def page(facts: Facts, base: str) -> str:
         if not remote.connected:
             rows.append((f"Hub for {remote.account_name}", f"not connected: {remote.last_error or 'dialling'}"))
     table = "".join(f"<tr><th>{_escaped(name)}<td>{_escaped(value)}" for name, value in rows)
-    paths = " ".join(f'<a href="{base}{path}">{path[1:]}</a>' for path in (*REPORTS, "/healthz"))
+    paths = " ".join(f'<a href="{base}{path}">{path[1:]}</a>' for path in (*REPORTS, METRICS, "/healthz"))
     style = "body{font:15px sans-serif;margin:2em}th{text-align:left;padding-right:2em}td,th{padding-bottom:.3em}"
     return (
         f"<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=5><title>{_escaped(facts.name)}</title>"

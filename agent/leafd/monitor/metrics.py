@@ -1,0 +1,217 @@
+"""/metrics: the reports as OpenMetrics text, for Prometheus and whoever reads its format.
+
+    # TYPE jetstream_stream_total_messages gauge
+    # HELP jetstream_stream_total_messages Messages of the stream
+    jetstream_stream_total_messages{server_id="N...",account="$G",stream_name="TELEMETRY",...} 12
+
+What prometheus-nats-exporter makes of nats-server's reports has the exporter's names, labels and types (all gauges), so
+that its dashboards work; labels that tell servers of a cluster apart are left out. What nats-server has nothing like is
+named leafd_*. Pure functions of the reports. What does not live here: the reports (reports.py, jetstream_report.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from typing import Any, Final
+
+from leafd.records import dataclass
+
+CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+Report = Mapping[str, Any]
+Labels = Mapping[str, object]
+
+_VARZ: Final = {
+    "connections": "Clients that are connected",
+    "total_connections": "Connections since the start",
+    "max_connections": "Clients that may be connected",
+    "leafnodes": "Leaf links that are up",
+    "subscriptions": "Subscriptions",
+    "in_msgs": "Messages that came in",
+    "out_msgs": "Messages that went out",
+    "in_bytes": "Bytes of messages that came in",
+    "out_bytes": "Bytes of messages that went out",
+    "slow_consumers": "Connections that were closed because they did not read",
+    "mem": "Resident memory in bytes",
+    "cpu": "Processor time in percent of one processor",
+    "max_payload": "Largest message in bytes",
+    "max_pending": "Bytes that may wait for one connection",
+}
+_STREAM: Final = {
+    "total_messages": ("messages", "Messages of the stream"),
+    "total_bytes": ("bytes", "Bytes of the stream"),
+    "first_seq": ("first_seq", "First sequence of the stream"),
+    "last_seq": ("last_seq", "Last sequence of the stream"),
+    "consumer_count": ("consumer_count", "Consumers of the stream"),
+    "subject_count": ("num_subjects", "Subjects of the stream"),
+}
+_CONSUMER: Final = {
+    "num_pending": "Messages that the consumer has still to get",
+    "num_ack_pending": "Messages that were delivered and are not acknowledged",
+    "num_redelivered": "Messages that were delivered again and are not acknowledged",
+    "num_waiting": "Pull requests that wait",
+}
+_STORE: Final = {
+    "journal_batches": "Batches that were appended to the journal",
+    "journal_bytes": "Bytes that were appended to the journal",
+    "journal_syncs": "Syncs of the journal to the disk",
+    "checkpoints": "Checkpoints: commits of LMDB",
+    "corrupt_records": "Records that were damaged and set aside",
+    "replayed_batches": "Batches of the journal that the start replayed",
+}
+
+
+@dataclass(slots=True)
+class Family:
+    """One metric: its name, "gauge" or "counter", and its samples."""
+
+    name: str
+    kind: str
+    help: str
+    samples: list[tuple[Labels, float]] = field(default_factory=list)
+
+
+class _Families:
+    """The families in the order of their first sample: OpenMetrics wants the samples of each together."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Family] = {}
+
+    def gauge(self, name: str, text: str, labels: Labels, value: float) -> None:
+        self._sample("gauge", name, text, labels, value)
+
+    def counter(self, name: str, text: str, labels: Labels, value: float) -> None:
+        self._sample("counter", name, text, labels, value)
+
+    def _sample(self, kind: str, name: str, text: str, labels: Labels, value: float) -> None:
+        family = self.by_name.get(name)
+        if family is None:
+            family = self.by_name[name] = Family(name, kind, text)
+        family.samples.append((labels, value))
+
+
+def families(varz: Report, leafz: Report, jsz: Report) -> Iterable[Family]:
+    """All metrics. jsz is with accounts, streams, consumers and their configurations."""
+    found, server = _Families(), {"server_id": varz["server_id"]}
+    for name, text in _VARZ.items():
+        found.gauge(f"gnatsd_varz_{name}", text, server, varz[name])
+    _links(found, server, varz, leafz)
+    _jetstream(found, {**server, "server_name": varz["server_name"], "domain": _domain(varz)}, jsz)
+    _store(found, varz)
+    _own(found, varz)
+    return found.by_name.values()
+
+
+def _domain(varz: Report) -> str:
+    return str(varz["jetstream"].get("config", {}).get("domain", ""))
+
+
+def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> None:
+    found.gauge("gnatsd_leafz_conn_nodes_total", "Leaf links that are up", server, leafz["leafnodes"])
+    for one in leafz["leafs"]:
+        labels = {**server, "account": one["account"], "account_id": one["account"]}
+        labels |= {"ip": one["ip"], "port": one["port"], "name": one["name"]}
+        if "rtt" in one:
+            found.gauge("gnatsd_leafz_conn_rtt", "Round-trip time in seconds", labels, _seconds(one["rtt"]))
+        for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes"):
+            found.gauge(f"gnatsd_leafz_conn_{name}", f"{name} of the link", labels, one.get(name, 0))
+    for one in varz["leafd"]["remotes"]:
+        labels = {"account": one["account"], "url": ", ".join(one["urls"])}
+        found.gauge("leafd_remote_up", "Whether the link to the hub is up", labels, int(one["connected"]))
+
+
+def _jetstream(found: _Families, server: Labels, jsz: Report) -> None:
+    found.gauge("jetstream_server_jetstream_disabled", "JetStream is off", server, int(jsz.get("disabled", False)))
+    for name, member in (("streams", "streams"), ("consumers", "consumers"), ("messages", "messages")):
+        found.gauge(f"jetstream_server_total_{name}", f"{name} of all accounts", server, jsz[member])
+    found.gauge("jetstream_server_total_message_bytes", "Bytes of all streams", server, jsz["bytes"])
+    for name in ("max_memory", "max_storage"):
+        found.gauge(f"jetstream_server_{name}", f"{name} in bytes", server, jsz["config"].get(name, 0))
+    for account in jsz.get("account_details", ()):
+        name = account["name"]
+        labels = {**server, "account": name, "account_name": name, "account_id": name}
+        found.gauge("jetstream_account_storage_used", "Bytes of file streams", labels, account["storage"])
+        found.gauge("jetstream_account_memory_used", "Bytes of memory streams", labels, account["memory"])
+        for stream in account.get("stream_detail", ()):
+            _stream(found, {**labels, "stream_name": stream["name"], "is_stream_leader": "true"}, stream)
+
+
+def _stream(found: _Families, labels: Labels, stream: Report) -> None:
+    state, config = stream.get("state") or {}, stream.get("config") or {}
+    for name, (member, text) in _STREAM.items():
+        found.gauge(f"jetstream_stream_{name}", text, labels, state.get(member, 0))
+    for name, member in (("limit_messages", "max_msgs"), ("limit_bytes", "max_bytes")):
+        found.gauge(f"jetstream_stream_{name}", f"{member} of the stream, -1: none", labels, config.get(member, -1))
+    for kind, one in _copies(stream):
+        copied = {**labels, f"{kind}_name": one["name"], f"{kind}_api": (one.get("external") or {}).get("api", "")}
+        found.gauge(f"jetstream_stream_{kind}_lag", "Messages behind the origin", copied, one.get("lag", 0))
+        text = "Nanoseconds since the origin was heard of, -1: never"
+        found.gauge(f"jetstream_stream_{kind}_active_duration_ns", text, copied, one.get("active", -1))
+    for one in stream.get("consumer_detail") or ():
+        _consumer(found, {**labels, "consumer_name": one["name"], "is_consumer_leader": "true"}, one)
+
+
+def _copies(stream: Report) -> Iterator[tuple[str, Report]]:
+    if stream.get("mirror"):
+        yield "mirror", stream["mirror"]
+    for one in stream.get("sources") or ():
+        yield "source", one
+
+
+def _consumer(found: _Families, labels: Labels, consumer: Report) -> None:
+    for name, text in _CONSUMER.items():
+        found.gauge(f"jetstream_consumer_{name}", text, labels, consumer.get(name, 0))
+    for place in ("delivered", "ack_floor"):
+        for kind in ("consumer_seq", "stream_seq"):
+            text = f"{kind} of the consumer's {place}"
+            found.gauge(f"jetstream_consumer_{place}_{kind}", text, labels, (consumer.get(place) or {}).get(kind, 0))
+
+
+def _store(found: _Families, varz: Report) -> None:
+    store = varz["store"]
+    for name, text in _STORE.items():
+        found.counter(f"leafd_store_{name}", text, {}, store[name])
+    found.gauge("leafd_store_disk_bytes", "Bytes that the store takes on its disk", {}, store["disk_bytes"])
+    found.gauge("leafd_store_disk_free_bytes", "Bytes that are free on the store's disk", {}, store["disk_free"])
+    for kind in ("file", "memory"):
+        refuses = int(kind in store["refusing"])
+        found.gauge("leafd_store_refusing", "Publishes are refused for lack of room", {"storage": kind}, refuses)
+
+
+def _own(found: _Families, varz: Report) -> None:
+    own = varz["leafd"]
+    found.counter("leafd_unexpected_errors", "Errors that nobody foresaw", {}, own["unexpected_errors"])
+    found.gauge("leafd_longest_turn_seconds", "Longest turn of the control thread", {}, own["longest_turn_ms"] / 1e3)
+    found.gauge("leafd_longest_tick_seconds", "Longest turn of the plane", {}, own["longest_tick_ms"] / 1e3)
+    found.gauge("leafd_memory_limit_bytes", "memory_limit", {}, own["memory"]["limit"])
+    for name, one in own["memory"].items():
+        if name != "limit":
+            found.gauge("leafd_memory_used_bytes", "Taken of a share of memory_limit", {"part": name}, one["used"])
+            found.gauge("leafd_memory_share_bytes", "A share of memory_limit", {"part": name}, one["share"])
+
+
+def _seconds(duration: str) -> float:
+    """A round-trip time as Go writes it, in one unit."""
+    for unit, factor in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)):
+        if duration.endswith(unit):
+            try:
+                return float(duration.removesuffix(unit)) * factor
+            except ValueError:
+                return 0.0
+    return 0.0
+
+
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+def text(found: Iterable[Family]) -> bytes:
+    """The families as OpenMetrics."""
+    lines: list[str] = []
+    for family in found:
+        lines.append(f"# TYPE {family.name} {family.kind}\n# HELP {family.name} {family.help.translate(_ESCAPES)}\n")
+        name = f"{family.name}_total" if family.kind == "counter" else family.name
+        for labels, value in family.samples:
+            inner = ",".join(f'{label}="{str(said).translate(_ESCAPES)}"' for label, said in labels.items())
+            lines.append(f"{name}{{{inner}}} {value}\n" if inner else f"{name} {value}\n")
+    lines.append("# EOF\n")
+    return "".join(lines).encode()

@@ -1,0 +1,106 @@
+"""/metrics, read by the Prometheus client's own parser: the numbers of the JSON reports under the exporter's names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import nats
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from tests import servers
+
+CONFIGURATION = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: box
+jetstream { store_dir: "{store}", domain: box }
+leafnodes { remotes: [ { url: "nats-leaf://127.0.0.1:{hub_port}", account: "$G" } ] }
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[servers.Server]:
+    """Three messages in a stream whose name wants escapes, a consumer, and a hub that does not answer."""
+    with servers.running(servers.LEAFD, CONFIGURATION) as server:
+        asyncio.run(filled(server))
+        yield server
+
+
+async def filled(server: servers.Server) -> None:
+    client = await nats.connect(server.url)
+    stream = client.jetstream()
+    await stream.add_stream(name='S"q', subjects=["s.>"], max_msgs=10)
+    await stream.add_consumer('S"q', durable_name="C", ack_policy="explicit")
+    for number in range(3):
+        await stream.publish(f"s.{number}", b"12345")
+    await client.close()
+
+
+def page(server: servers.Server, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}{path}", timeout=10) as answer:
+        return bytes(answer.read())
+
+
+def samples(server: servers.Server) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Every sample by its name; the parser refuses what is no OpenMetrics."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(page(server, "/metrics").decode()):
+        for one in family.samples:
+            found.setdefault(one.name, []).append((one.labels, one.value))
+    return found
+
+
+def test_numbers_are_those_of_the_reports(server: servers.Server) -> None:
+    """Server, stream and consumer, with the labels that tell them apart."""
+    found, varz = samples(server), json.loads(page(server, "/varz"))
+    ((labels, value),) = found["gnatsd_varz_max_payload"]
+    assert (labels, value) == ({"server_id": varz["server_id"]}, varz["max_payload"])
+    expected: dict[str, Any] = {
+        "jetstream_stream_total_messages": 3,
+        "jetstream_stream_first_seq": 1,
+        "jetstream_stream_last_seq": 3,
+        "jetstream_stream_subject_count": 3,
+        "jetstream_stream_consumer_count": 1,
+        "jetstream_stream_limit_messages": 10,
+        "jetstream_stream_limit_bytes": -1,
+        "jetstream_consumer_num_pending": 3,
+        "jetstream_consumer_ack_floor_stream_seq": 0,
+        "jetstream_server_total_messages": 3,
+    }
+    assert {name: [value for _, value in found[name]] for name in expected} == {
+        name: [value] for name, value in expected.items()
+    }
+    ((labels, _),) = found["jetstream_consumer_num_pending"]
+    assert (labels["account"], labels["stream_name"], labels["consumer_name"]) == ("$G", 'S"q', "C")
+    assert (labels["server_name"], labels["domain"]) == ("box", "box")
+
+
+def test_a_hub_that_does_not_answer_is_seen(server: servers.Server) -> None:
+    """The link's state is a metric of its own, with the hub's address and no login."""
+    address = f"nats-leaf://127.0.0.1:{server.ports['hub_port']}"
+    assert samples(server)["leafd_remote_up"] == [({"account": "$G", "url": address}, 0)]
+
+
+def test_what_the_store_does_is_counted(server: servers.Server) -> None:
+    """Counters only grow, and each acknowledged message was synced."""
+    before = samples(server)["leafd_store_journal_syncs_total"][0][1]
+    asyncio.run(published(server))
+    after = samples(server)["leafd_store_journal_syncs_total"][0][1]
+    assert after > before >= 3
+
+
+async def published(server: servers.Server) -> None:
+    client = await nats.connect(server.url)
+    await client.jetstream().publish("s.3", b"")
+    await client.close()
+
+
+def test_the_page_is_announced_as_openmetrics(server: servers.Server) -> None:
+    """Scrapers choose their parser by the content type."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/metrics", timeout=10) as answer:
+        assert answer.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
