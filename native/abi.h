@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 14
+#define PLANE_ABI 15
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -199,6 +199,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * all of it is to be said; extra = strings: parts of a JSON object's members, in front of its account, between that and
  * its round-trip time, then its server and cluster, then the rest */
 #define COMMAND_DESCRIBE 16
+
+/* target = leaf connection that waits behind LINE_INFO, body = compression_t, extra = strings: said before, as it is,
+ * and behind, compressed. It is an S2 stream then, both ways. One that is so already only changes its level */
+#define COMMAND_COMPRESS 17
 
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */

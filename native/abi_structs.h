@@ -44,6 +44,23 @@ typedef struct tls_settings {
 #define TLS_CLIENT 1 /* for connections that we dial */
 #define TLS_VERIFY 2 /* the peer has to show a certificate that we trust */
 
+/* How a leaf link's output is compressed. With bounds, the level follows from each round trip that is measured: the
+ * first bound that it is not above (0: never) has the level's number; above all of three it is COMPRESS_BEST, above all
+ * of fewer the last one's. */
+typedef struct compression {
+    uint32_t level;  /* COMPRESS_* */
+    uint32_t bounds; /* how many there are; 0: the level stays */
+    int64_t bound0_ns;
+    int64_t bound1_ns;
+    int64_t bound2_ns;
+    int64_t bound3_ns;
+} compression_t;
+
+#define COMPRESS_NONE 0 /* an S2 stream all the same */
+#define COMPRESS_FAST 1
+#define COMPRESS_BETTER 2
+#define COMPRESS_BEST 3
+
 typedef struct import_row {
     uint32_t account;     /* the exporter */
     uint32_t kind;        /* IMPORT_* */
@@ -219,6 +236,8 @@ typedef struct connection_row {
     int64_t rtt_ns;
     int64_t start_wall_ns;
     int64_t last_wall_ns;
+    uint32_t compressed; /* it is an S2 stream .. */
+    uint32_t level;      /* .. and what is sent has that level, COMPRESS_* */
 } connection_row_t;
 
 typedef struct subscription_row {

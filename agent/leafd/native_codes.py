@@ -167,6 +167,10 @@ class WebFlag(IntFlag):
     WHOLE = abi.WEB_WHOLE
 
 
+COMPRESSION_LEVELS: Final = ("s2_uncompressed", "s2_fast", "s2_better", "s2_best")
+"""COMPRESS_* of abi.h by number, as they are called on the wire."""
+
+
 class AdvisoryCode(IntEnum):
     """What happened to a message of a consumer, or to the consumer (ADVISORY_* of abi.h)."""
 

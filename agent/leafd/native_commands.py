@@ -119,6 +119,11 @@ class Commands(ABC):
         """Behind a Line of kind HTTP: answers a request, then the connection speaks WebSocket and is of that kind."""
         self._submit("UPGRADE", target=connection, arg=int(flags), arg2=int(kind), body=answer)
 
+    def compress(self, connection: int, how: t.Compress, *, before: bytes = b"", behind: bytes = b"") -> None:
+        """Behind a Line of kind INFO, which is before: the link is an S2 stream from here on, and behind is its first
+        frame. Of one that is so already: another level."""
+        self._submit("COMPRESS", target=connection, body=how, strings={"before": before, "behind": behind})
+
     def send(self, connection: int, frame: bytes) -> None:
         """Queues a control frame (a whole line with CRLF)."""
         self._submit("SEND", target=connection, body=frame)

@@ -110,6 +110,18 @@ class Secure:
 
 
 @dataclass(frozen=True, slots=True)
+class Compress:
+    """compression_t: how much is done to compress what a link sends; with bounds, as the round trip says."""
+
+    level: int
+    bounds: int = 0
+    bound0_ns: int = 0
+    bound1_ns: int = 0
+    bound2_ns: int = 0
+    bound3_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TlsSettings:
     """tls_settings_t: what a context of TLS is for, in numbers."""
 
@@ -322,6 +334,8 @@ class ConnectionRow:
     rtt_ns: int
     start_wall_ns: int
     last_wall_ns: int
+    compressed: int
+    level: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@
 #include "net/listen.h"
 #include "net/loop.h"
 #include "net/outq.h"
+#include "net/compress.h"
 #include "net/websocket.h"
 #include "plane/account.h"
 #include "plane/import.h"
@@ -190,7 +191,9 @@ void command_connections(plane_t *plane, const plane_command_t *command) {
                                             .admitted = peer->state == PEER_ADMITTED,
                                             .rtt_ns = peer->rtt_ns,
                                             .start_wall_ns = peer->start_wall_ns,
-                                            .last_wall_ns = peer->last_wall_ns};
+                                            .last_wall_ns = peer->last_wall_ns,
+                                            .compressed = peer->compress != NULL,
+                                            .level = peer->compress != NULL ? compress_level(peer->compress) : 0};
     }
     command_answer(plane, command, rows == NULL ? STATUS_NO_MEMORY : STATUS_OK, filled, 0,
                    bytes_of(rows, (uint32_t)(filled * sizeof(*rows))));

@@ -2,7 +2,7 @@
  *
  *     command.c        connections, accounts, subscriptions, limits      admit.c    logins, and rights that change
  *     command_table.c  the rows, which name these functions              listing.c  those that list
- *     secure.c         TLS
+ *     secure.c         TLS                                               compress.c the compression of leaf links
  *
  * Body and strings have the shape of the command's row; account and peer are there. JetStream's commands are in
  * jetstream/commands.h.
@@ -54,6 +54,9 @@ void command_refuse_login(plane_t *plane, peer_t *peer, const plane_command_t *c
 /* secure.c */
 void command_tls(plane_t *plane, const plane_command_t *command);
 void command_secure(plane_t *plane, const plane_command_t *command, peer_t *peer);
+
+/* compress.c */
+void command_compress(plane_t *plane, const plane_command_t *command, peer_t *peer);
 
 /* listing.c */
 void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer);

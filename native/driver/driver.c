@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "exchange/exchange.h"
 #include "jetstream/js.h"
+#include "net/compress.h"
 #include "net/conn.h"
 #include "net/listen.h"
 #include "net/loop.h"
@@ -85,6 +86,8 @@ static void closed_by_peer(plane_t *plane, peer_t *peer) {
         peer_doom_silently(plane, peer, CLOSE_TLS, reason);
     } else if (fault.size != 0) {
         peer_doom_silently(plane, peer, CLOSE_PROTOCOL, fault);
+    } else if (peer->compress != NULL && compress_fault(peer->compress).size != 0) {
+        peer_doom_silently(plane, peer, CLOSE_PROTOCOL, compress_fault(peer->compress));
     } else {
         peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("Client Closed"));
     }

@@ -22,6 +22,7 @@
 #include "exchange/exchange.h"
 #include "exchange/held.h"
 #include "jetstream/js.h"
+#include "net/compress.h"
 #include "net/conn.h"
 #include "plane/account.h"
 #include "command/command.h"
@@ -116,6 +117,7 @@ void core_close(plane_t *plane) {
         account_free(account);
     }
     web_close(plane);
+    compress_desk_close(plane->compress);
     held_free(&plane->deferred);
     secure_close(plane);
     table_free(&plane->peers);
@@ -180,6 +182,9 @@ static void tick_chores(plane_t *plane) {
     js_chores(&plane->js);
     replies_chores(plane);
     latency_chores(plane);
+    if (plane->compress != NULL) {
+        compress_desk_idle(plane->compress);
+    }
 }
 
 static void sweep_and_flush(plane_t *plane) {

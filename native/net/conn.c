@@ -226,10 +226,14 @@ status_t conn_stack(conn_t *conn, const transport_t *transport, void *state) {
     if (outq_pending(&conn->out) != 0 || (conn->transport_wants & LOOP_WRITE) != 0) {
         return STATUS_AGAIN;
     }
+    conn_cover(conn, transport, state);
+    return STATUS_OK;
+}
+
+void conn_cover(conn_t *conn, const transport_t *transport, void *state) {
     conn->transport = transport;
     conn->transport_state = state;
     conn->transport_wants = transport->wanted(state);
-    return STATUS_OK;
 }
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */

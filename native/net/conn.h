@@ -74,6 +74,8 @@ LEAF_MUST_USE status_t conn_switch(conn_t *conn, const transport_t *transport, v
 /* Puts another transport on top of the present one: what that holds is input of the new one, whose state knows both.
  * STATUS_AGAIN, nothing has changed: output waits that is to go out by the present one. */
 LEAF_MUST_USE status_t conn_stack(conn_t *conn, const transport_t *transport, void *state);
+/* Puts another transport on top of the present one, which it knows, at once: what waits to be sent goes through it. */
+void conn_cover(conn_t *conn, const transport_t *transport, void *state);
 /* Leaves the loop and closes the descriptor. Nothing is flushed: call conn_flush first when the peer is to get what is
  * queued. Input that was not read is discarded before the close, because TCP would answer it with a reset, which may
  * destroy what was just sent.

@@ -16,6 +16,7 @@
 #include "base/copies.h"
 #include "base/table.h"
 #include "exchange/exchange.h"
+#include "net/compress.h"
 #include "net/conn.h"
 #include "net/outq.h"
 #include "plane/account.h"
@@ -205,6 +206,9 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
     peer->parser.max_control_line = admitted_line_max(plane, peer);
     peer->conn.read_max = CONN_SCRATCH_SIZE;
     peer_limit(plane, peer, verdict);
+    if (peer->compress != NULL) {
+        compress_admitted(peer->compress);
+    }
     peer->state = PEER_ADMITTED;
     if (peer->rtt_ns == 0 && !peer->protocol->link) {
         /* Until a PONG tells better, as in the reference: the time that the handshake took. */
@@ -301,6 +305,9 @@ void peer_pong(plane_t *plane, peer_t *peer) {
 void peer_ponged(plane_t *plane, peer_t *peer) {
     if (peer->pings_out != 0) {
         peer->rtt_ns = plane->now.mono_ns - peer->ping_sent_ns;
+        if (peer->compress != NULL) {
+            compress_round_trip(peer->compress, peer->rtt_ns);
+        }
     }
     peer->pings_out = 0;
 }

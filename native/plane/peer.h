@@ -62,6 +62,7 @@ typedef struct permissions permissions_t;
 typedef struct tls tls_t;             /* net/tls.h */
 typedef struct reply reply_t;         /* import.h */
 typedef struct websocket websocket_t; /* net/websocket.h */
+typedef struct compress compress_t;   /* net/compress.h */
 
 struct peer {
     conn_t conn;
@@ -117,6 +118,7 @@ struct peer {
     bytes_t behind;              /* own copy: said behind its handshake, secure.c */
     int64_t secure_until_ns;     /* so long its handshake may take; 0: it is over, or there is none */
     websocket_t *web;            /* its transport, if it speaks WebSocket */
+    compress_t *compress;        /* likewise, if it is a link that is compressed */
     uint64_t publication;        /* leafs: last message that chose this peer */
     uint32_t queue_count;
     bytes_t *queues;          /* leafs: OP_QUEUES_MAX of them */

@@ -44,6 +44,7 @@ typedef struct replies replies_t;     /* reply.c */
 typedef struct latencies latencies_t; /* latency.c */
 typedef struct tls_desk tls_desk_t;
 typedef struct websocket_desk websocket_desk_t;
+typedef struct compress_desk compress_desk_t;
 
 #define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
 #define TURN_WORK 32768u
@@ -93,10 +94,11 @@ struct plane {
     uint32_t leafs_hit_max;
     uint64_t random;
 
-    uint32_t late_left;    /* handshakes that may be given up in this turn */
-    tls_desk_t *tls;       /* NULL until the first context of TLS came */
-    table_t tls_contexts;  /* number > tls_context_t */
-    websocket_desk_t *web; /* NULL until the first WebSocket */
+    uint32_t late_left;        /* handshakes that may be given up in this turn */
+    tls_desk_t *tls;           /* NULL until the first context of TLS came */
+    table_t tls_contexts;      /* number > tls_context_t */
+    websocket_desk_t *web;     /* NULL until the first WebSocket */
+    compress_desk_t *compress; /* NULL until the first link that is compressed */
 
     js_t js;
     held_t deferred;

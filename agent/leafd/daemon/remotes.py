@@ -13,6 +13,7 @@ from leafd.config.schema.leafnodes import LeafRemote
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.handshakes import REMOTES
 from leafd.errors import ConfigError
+from leafd.links.compression import Compression
 from leafd.links.leaf import Remote
 from leafd.records import dataclass
 
@@ -60,6 +61,7 @@ def remotes_of(
             tls=one.tls is not None or any(urlsplit(url).scheme in ("tls", "wss") for url in one.urls),
             ws_compression=one.ws_compression,
             ws_no_masking=one.ws_no_masking,
+            compression=Compression(*one.compression),
             tls_first=one.tls is not None and one.tls.handshake_first[0],
             context=next(_CONTEXTS) if one.tls is not None else 0,
         )

@@ -42,6 +42,7 @@ from leafd.daemon.store import (
 from leafd.daemon.tenants import Tenants
 from leafd.errors import StartError
 from leafd.guard import Guard
+from leafd.links.compression import Compression
 from leafd.links.leaf import Bind, Identity
 from leafd.links.leafs import Leafs, Link
 from leafd.links.origin import hash8
@@ -297,10 +298,12 @@ class Server:
             self.log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
 
     def _hold_leafs(self) -> bool:
-        """Says how leaf nodes get TLS from now on; whether they do."""
+        """Says how leaf nodes are compressed and get TLS from now on; whether they get it."""
         secure = self.compiled.leaf_secure
         leafnodes = self.config.leafnodes
         self.leafs.secured_by(secure, info_of(leafnodes.tls if leafnodes else None))
+        if leafnodes is not None:
+            self.leafs.compression = Compression(*leafnodes.compression)
         return secure is not None
 
     def listen_again(self) -> None:

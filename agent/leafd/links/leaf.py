@@ -8,7 +8,13 @@
 
 After Bind the C plane exchanges interest and messages; later INFO and -ERR lines come as events of their own. What
 does not live here: sockets, timers, dialling (leafs.py), the data plane (native/plane), who may log in (auth/).
-Reference: tests/wire/leaf.md. Compression is never offered; a peer that wants it is told "off".
+Reference: tests/wire/leaf.md.
+
+Where both ends want compression (compression.py), an INFO of the end that dialled and another one of the end that
+listens come before all that:
+
+    accepting                                          soliciting
+    INFO -> Compress, its own INFO behind it, Resume   INFO -> its own INFO before it, Compress, Resume
 """
 
 from __future__ import annotations
@@ -18,8 +24,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leafd import native_types as t
 from leafd.auth.connect import leaf_connect
 from leafd.gojson import FLAG, INT32, TEXT, UINT64, JsonError, ListOf, Nested, Struct, present, wire
+from leafd.links.compression import NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
+from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.native_types import CloseReason, LineKind, Permissions
 from leafd.records import dataclass
 
@@ -62,6 +71,15 @@ class Handshake:
 
 
 @dataclass(frozen=True, slots=True)
+class Compress:
+    """The link is an S2 stream from here on. before: said in plain; behind: compressed."""
+
+    how: t.Compress
+    before: bytes = b""
+    behind: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Resume:
     """Read the next handshake line."""
 
@@ -97,7 +115,7 @@ class Close:
     delay_s: float = 0.0
 
 
-Action = Send | Handshake | Resume | Bind | Close
+Action = Send | Handshake | Compress | Resume | Bind | Close
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +196,7 @@ class HubInfo(Struct):
     client_id: int = wire(UINT64, "client_id")
     proto: int = wire(INT32, "proto")
     nonce: str = wire(TEXT, "nonce")
+    compression: str = wire(TEXT, "compression")
     cluster: str = wire(TEXT, "cluster")
     domain: str = wire(TEXT, "domain")
     remote_account: str = wire(TEXT, "remote_account")
@@ -208,9 +227,22 @@ class Acceptor:
     """Our end of a link that a leaf dialled."""
 
     def __init__(
-        self, identity: Identity, connection: int, nonce: str, urls: tuple[str, ...], host: str, port: int
+        self,
+        identity: Identity,
+        connection: int,
+        nonce: str,
+        urls: tuple[str, ...],
+        host: str,
+        port: int,
+        compression: Compression = UNCOMPRESSED,
+        age_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         self._identity = identity
+        self._compression = compression
+        self._negotiable = compression.negotiable
+        self._age_ns = age_ns
+        self.compression = ""
+        """What the two ends have agreed upon."""
         self._nonce = nonce
         self._connect: dict[str, Any] = {}
         self._connection = connection
@@ -224,7 +256,10 @@ class Acceptor:
 
     def opened(self) -> list[Action]:
         """The first INFO."""
-        return [Send(_frame("INFO", self._info() | {"nonce": self._nonce, "compression": "off"}))]
+        return [Send(self._first_info(self._compression.offered))]
+
+    def _first_info(self, compression: dict[str, str]) -> bytes:
+        return _frame("INFO", self._info() | {"nonce": self._nonce} | compression)
 
     def _info(self) -> dict[str, Any]:
         identity = self._identity
@@ -252,6 +287,8 @@ class Acceptor:
 
     def line(self, kind: int, payload: bytes, authenticate: Authenticate) -> list[Action]:
         """One handshake line of the peer."""
+        if kind == LineKind.INFO and self._negotiable:
+            return self._negotiate(payload)
         if kind != LineKind.CONNECT:
             return [Close("Authorization Violation", CloseReason.AUTHENTICATION)]
         try:
@@ -262,8 +299,23 @@ class Acceptor:
         if refused is not None:
             return [refused]
         self._connect = connect
+        self.compression = self.compression or str(connect.get("compress_mode") or NOT_SUPPORTED)
         login = authenticate(connect, self._nonce)
         return [] if isinstance(login, Later) else self.judged(login)
+
+    def _negotiate(self, payload: bytes) -> list[Action]:
+        """The peer would compress. The nonce stays the same."""
+        self._negotiable = False
+        try:
+            self.compression = self._compression.agreed(str(present(HubInfo, payload).get("compression") or ""))
+        except JsonError:
+            return [Close("", CloseReason.PROTOCOL)]
+        except ValueError as error:
+            return [Close(str(error), CloseReason.PROTOCOL)]
+        if not compresses(self.compression):
+            return [Resume()]
+        said = self._first_info(self._compression.told(self.compression))
+        return [Compress(self._compression.at(self.compression, self._age_ns()), behind=said), Resume()]
 
     def judged(self, login: Login | Refused | None) -> list[Action]:
         """The verdict on the CONNECT, at once or later."""
@@ -355,6 +407,7 @@ class Remote:
     """... and before it says anything."""
     ws_compression: bool = False
     ws_no_masking: bool = False
+    compression: Compression = UNCOMPRESSED
     context: int = 0
     """The plane's number for how, 0: as without a tls block."""
 
@@ -362,8 +415,13 @@ class Remote:
 class Solicitor:
     """Our end of a link that we dialled."""
 
-    def __init__(self, identity: Identity, remote: Remote, user: str, password: str) -> None:
+    def __init__(
+        self, identity: Identity, remote: Remote, user: str, password: str, age_ns: Callable[[], int] = lambda: 0
+    ) -> None:
         self._identity = identity
+        self._age_ns = age_ns
+        self.compression = ""
+        """What the two ends have agreed upon."""
         self._remote = remote
         self._user = user
         self._password = password
@@ -388,14 +446,39 @@ class Solicitor:
     def _first(self, info: dict[str, Any]) -> list[Action]:
         if not info.get("client_id") or not (info.get("leafnode_urls") or info.get("info_on_connect")):
             return [Close("attempted to connect to wrong port", delay_s=DELAY_VERSION_S)]
-        self._first_info = info
         wanted = self._remote.tls or bool(info.get("tls_required"))
+        begin: list[Action] = []
+        if not self.compression:
+            if wanted and not self._remote.tls_first:
+                begin.append(Handshake())
+            try:
+                self.compression = self._remote.compression.agreed(str(info.get("compression") or ""))
+            except ValueError as error:
+                return [Close(str(error), CloseReason.PROTOCOL)]
+            if compresses(self.compression):
+                return [*begin, self._compress(info), Resume()]
+        self._first_info = info
         connect = self._connect(str(info.get("nonce") or "")) | ({"tls_required": True} if wanted else {})
-        begin: list[Action] = [Handshake()] if wanted and not self._remote.tls_first else []
         begin.append(Send(_frame("CONNECT", connect)))
         if info.get("info_on_connect"):
             return [*begin, Resume()]
         return [*begin, self._bind(info)]
+
+    def _compress(self, info: dict[str, Any]) -> Compress:
+        """Our INFO goes out in plain; the hub answers it with its first one again, compressed."""
+        identity, wish = self._identity, self._remote.compression
+        said = {
+            "server_id": identity.server_id,
+            "server_name": identity.server_name,
+            "version": identity.version,
+            "proto": LEAF_PROTOCOL,
+            "headers": True,
+            "max_payload": identity.max_payload,
+            "client_id": info["client_id"],
+        }
+        how = wish.at(self.compression, self._age_ns())
+        mode, self.compression = self.compression, COMPRESSION_LEVELS[how.level]
+        return Compress(how, before=_frame("INFO", said | wish.told(mode)))
 
     def _connect(self, nonce: str) -> dict[str, Any]:
         identity, remote = self._identity, self._remote
@@ -409,6 +492,7 @@ class Solicitor:
             "jetstream": identity.jetstream,
             "remote_account": remote.account_name,
             "protocol": LEAF_PROTOCOL,
+            "compress_mode": self.compression,
         }
         if identity.domain:
             connect["domain"] = identity.domain

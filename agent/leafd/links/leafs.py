@@ -26,6 +26,7 @@ from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import leaf
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, split_url
+from leafd.links.compression import UNCOMPRESSED
 from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
@@ -61,6 +62,7 @@ class LeafPlane(Protocol):
         self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
     ) -> None: ...
     def send(self, connection: int, frame: bytes) -> None: ...
+    def compress(self, connection: int, how: t.Compress, *, before: bytes = ..., behind: bytes = ...) -> None: ...
     def resume(self, connection: int) -> None: ...
     def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
     def admit_leaf(
@@ -107,6 +109,8 @@ class LinkStatus:
     peer: str
     spoke: bool
     remote_domain: str
+    compression: str
+    """As it was agreed upon; the level may be another by now."""
 
 
 @dataclass(slots=True)
@@ -152,6 +156,8 @@ class Leafs:
         self.secure: t.Secure | None = None
         """How who connects gets TLS, if so."""
         self._tls_info: dict[str, Any] = {}
+        self.compression = UNCOMPRESSED
+        """Of links that others dial."""
         self._identity = identity
         self._log = log
         self._authenticate = authenticate
@@ -197,6 +203,7 @@ class Leafs:
                 link.peer,
                 link.bind.spoke,
                 link.bind.remote_domain,
+                link.machine.compression,
             )
             for link in self._links.values()
             if link.bind is not None
@@ -276,7 +283,9 @@ class Leafs:
 
     def _accepted(self, event: t.Opened) -> None:
         host, port, advertised = self._listen
-        machine = leaf.Acceptor(self._identity, event.connection, self._nonce(), advertised, host, port)
+        machine = leaf.Acceptor(
+            self._identity, event.connection, self._nonce(), advertised, host, port, self.compression, _age()
+        )
         link = self._links[event.connection] = Link(event.connection, event.peer, machine)
         if self.secure is None:
             self._act(link, machine.opened())
@@ -378,6 +387,8 @@ class Leafs:
                     return
                 case leaf.Handshake():
                     self._secure(link)
+                case leaf.Compress(how, before, behind):
+                    self._plane.compress(link.connection, how, before=before, behind=behind)
                 case leaf.Resume():
                     self._plane.resume(link.connection)
                 case leaf.Close(text, reason, delay_s):
@@ -555,7 +566,7 @@ class Leafs:
                 await self._need_default_tls()
             connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF, secure=first, web=web is not None)
         # Over WebSocket TLS, if any, comes before all else, whatever INFO says of it.
-        machine = leaf.Solicitor(self._identity, replace(remote, tls_first=True) if web else remote, user, password)
+        machine = leaf.Solicitor(self._identity, remote if web is None else _over_web(remote), user, password, _age())
         link = self._links[connection] = Link(connection, f"{host}:{port}", machine, remote, host=host, asked=web)
         if first:
             self._secure(link, t.SecureFlag.FIRST)
@@ -582,6 +593,17 @@ def _reason(error: OSError) -> str:
             return str(error)
         found = inner
     return found.strerror if isinstance(found, socket.gaierror) else os.strerror(found.errno)
+
+
+def _over_web(remote: leaf.Remote) -> leaf.Remote:
+    """TLS comes before all else there, and what compresses is WebSocket."""
+    return replace(remote, tls_first=True, compression=UNCOMPRESSED)
+
+
+def _age() -> Callable[[], int]:
+    """How long ago this was called, in nanoseconds."""
+    since = trio.current_time()
+    return lambda: round((trio.current_time() - since) * 1e9)
 
 
 def _advice(why: str) -> str:

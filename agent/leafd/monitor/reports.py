@@ -23,6 +23,7 @@ from leafd.monitor.account_report import shared
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.jetstream_report import totals
 from leafd.monitor.rooms import ClientFacts, LinkFacts
+from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.turns import Pause, aside
 
 Options = Mapping[str, Any]
@@ -396,7 +397,7 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
             one |= {
                 name: getattr(row, name) for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "subscriptions")
             }
-        one["compression"] = "off"
+        one["compression"] = COMPRESSION_LEVELS[row.level] if row is not None and row.compressed else link.compression
         found.append(one)
     return facts.head() | {"leafnodes": len(found), "leafs": found}
 

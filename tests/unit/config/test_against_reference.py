@@ -96,7 +96,10 @@ AGREED = [
     "leafnodes { authorization { user: a, password: b, account: A } }",
     "leafnodes { authorization { users: [ {user: a, password: b, account: A} ] } }",
     "leafnodes { compression: s2_auto }",
-    "leafnodes { compression: nonsense }",
+    "leafnodes { port: 1, compression: { mode: fast, rtt: [] } }",
+    "leafnodes { compression: [ s2_fast ] }",
+    "leafnodes { compression: { level: 5 } }",
+    'leafnodes { compression: { mode: auto, rtts: ["10ms", 5] } }',
     "system_account: SYS\naccounts { SYS {} }",
     "no_system_account: true",
     "debug: yes, trace: off",
@@ -224,6 +227,7 @@ AGREED += [
 ]
 # Configuration -> why the verdict differs.
 DIFFERENT = {
+    "leafnodes { compression: nonsense }": "the reference refuses it at the start",
     "websocket { port: 1 }": "the reference refuses it at the start, for want of TLS",
     "websocket { port: 1, no_tls: true, origins: [a] }": "the reference refuses it at the start",
     "websocket { port: 1, no_tls: true, headers { Host: b } }": "the reference refuses it at the start",

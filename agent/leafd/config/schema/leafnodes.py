@@ -3,16 +3,16 @@ links/."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text
-from leafd.config.schema.section import Reader, Section, Takes, later, option
+from leafd.config.schema.compression import DEFAULT as DEFAULT_COMPRESSION, Compression
+from leafd.config.schema.section import Section, Takes, later, option
 from leafd.config.schema.tls import Tls
 
 DEFAULT_PORT: Final = 7422
 SCHEMES: Final = ("nats", "nats-leaf", "leaf", "tls", "ws", "wss")
-_NO_S2: Final = "S2 compression is not in this build; links are uncompressed, which every peer accepts"
 
 
 class LeafUser(Section):
@@ -41,15 +41,6 @@ class LeafAuthorization(Section):
     proxy_required: Any = later("PROXY protocol is not in this build", refuse=True)
 
 
-def _off(value: object) -> object:
-    # Saying "no compression" is no request for something that is missing.
-    return (
-        None
-        if value is False or (isinstance(value, str) and value.lower() in ("off", "disabled", "not supported"))
-        else value
-    )
-
-
 class LeafRemote(Section):
     """One hub that this server dials, for one account."""
 
@@ -75,7 +66,9 @@ class LeafRemote(Section):
         None, "TLS with the hub, whatever its INFO says. Absent: as the hub's INFO or the address (tls://) says."
     )
     proxy: Any = later("dialling through an HTTP proxy is not in this build: the link would bypass it", refuse=True)
-    compression: Annotated[Any, Reader(_off)] = later(_NO_S2, refuse=False)
+    compression: Compression = option(
+        DEFAULT_COMPRESSION, "Compression with this hub: as in leafnodes.", takes=Takes.LIVE, example="s2_auto"
+    )
     ws_compression: Flag = option(
         False,
         "Over ws:// and wss://: compress, if the hub does, too.",
@@ -153,7 +146,14 @@ class LeafNodes(Section):
     )
     remotes: tuple[LeafRemote, ...] = option((), "The hubs that this server links to, each a block.", takes=Takes.LIVE)
     tls: Tls | None = option(None, "TLS for leaves: with it, who does not speak it is refused.", takes=Takes.LIVE)
-    compression: Annotated[Any, Reader(_off)] = later(_NO_S2, refuse=False)
+    compression: Compression = option(
+        DEFAULT_COMPRESSION,
+        "What links with leaves do to compress what they send, where the leaf agrees: off, accept (as the leaf), "
+        "s2_fast, s2_better, s2_best; s2_auto: as much as the round trip asks for, or { mode: s2_auto, "
+        "rtt_thresholds: [10ms, 50ms, 100ms] }: up to these nothing, fast, better; above, best.",
+        takes=Takes.LIVE,
+        example="s2_auto",
+    )
     write_timeout: Any = later("a blocked link is closed, as by default", refuse=False)
 
     def check(self) -> None:
