@@ -49,7 +49,7 @@ def page(server: servers.Server, path: str) -> bytes:
 def samples(server: servers.Server) -> dict[str, list[tuple[dict[str, str], float]]]:
     """Every sample by its name; the parser refuses what is no OpenMetrics."""
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families(page(server, "/metrics").decode()):
+    for family in text_string_to_metric_families(page(server, "/metrics").decode()):  # type: ignore[no-untyped-call]
         for one in family.samples:
             found.setdefault(one.name, []).append((one.labels, one.value))
     return found

@@ -1,7 +1,8 @@
-"""Addresses of hubs: an URL's parts, and whose certificate a hub has to show. Pure."""
+"""Addresses of hubs: an URL's parts, whose certificate a hub has to show, why one cannot be reached. Pure."""
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterable
 from typing import Final
@@ -19,6 +20,17 @@ def split_url(url: str) -> tuple[str, int, str, str]:
         unquote(parts.username or ""),
         unquote(parts.password or ""),
     )
+
+
+def dial_error(error: OSError) -> str:
+    """Why there is no connection to a hub. Where several addresses were tried, what became of the first one."""
+    found: BaseException = error
+    while not (isinstance(found, OSError) and found.errno):
+        inner = found.exceptions[0] if isinstance(found, BaseExceptionGroup) else found.__cause__
+        if inner is None:
+            return str(error)
+        found = inner
+    return str(found.strerror) if isinstance(found, socket.gaierror) else os.strerror(found.errno)
 
 
 def certificate_name(host: str, urls: Iterable[str]) -> str:

@@ -11,7 +11,6 @@ are not back in the same instant. What does not live here: the handshake's lines
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 from collections.abc import Awaitable, Callable, Iterable
@@ -25,7 +24,7 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import leaf
-from leafd.links.addresses import DEFAULT_PORT, certificate_name, split_url
+from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, split_url
 from leafd.links.compression import UNCOMPRESSED
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -524,7 +523,7 @@ class Leafs:
                     if link.bind is None:
                         self._dial_failed(status, url, _advice(link.last_error))
             except OSError as error:
-                self._dial_failed(status, url, _reason(error))
+                self._dial_failed(status, url, dial_error(error))
             except trio.TooSlowError:
                 self._dial_failed(status, url, "no answer in time")
             except Exception as error:
@@ -582,17 +581,6 @@ class Leafs:
             self._log.warning(f"{host}:{port} - no leaf handshake within {HANDSHAKE_TIMEOUT_S:g} s: closing")
             self._plane.close_connection(connection, "Stale Leaf Node Connection - Closing", t.CloseReason.STALE)
         return link
-
-
-def _reason(error: OSError) -> str:
-    """Why there is no connection. Where several addresses were tried, what became of the first one."""
-    found: BaseException = error
-    while not (isinstance(found, OSError) and found.errno):
-        inner = found.exceptions[0] if isinstance(found, BaseExceptionGroup) else found.__cause__
-        if inner is None:
-            return str(error)
-        found = inner
-    return found.strerror if isinstance(found, socket.gaierror) else os.strerror(found.errno)
 
 
 def _over_web(remote: leaf.Remote) -> leaf.Remote:
