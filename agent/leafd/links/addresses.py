@@ -1,4 +1,4 @@
-"""Addresses of hubs: an URL's parts, whose certificate a hub has to show, why one cannot be reached. Pure."""
+"""Addresses of hubs: an URL's parts, whose certificate a hub has to show, why one cannot be reached or refuses. Pure."""
 
 from __future__ import annotations
 
@@ -31,6 +31,18 @@ def dial_error(error: OSError) -> str:
             return str(error)
         found = inner
     return str(found.strerror) if isinstance(found, socket.gaierror) else os.strerror(found.errno)
+
+
+def refusal_advice(why: str) -> str:
+    """What a hub's refusal means for whoever can mend it."""
+    if "authorization violation" in why.lower():
+        return (
+            f"the hub refuses the login ({quoted(why)}): "
+            "check user and password, or credentials, of this remote at both ends"
+        )
+    if "authentication timeout" in why.lower():
+        return f"{quoted(why)}: the hub waited in vain for our login"
+    return f"the hub closed the connection: {quoted(why)}"
 
 
 def certificate_name(host: str, urls: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import leaf
-from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, split_url
+from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
 from leafd.links.compression import UNCOMPRESSED
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -521,7 +521,7 @@ class Leafs:
                     delay_s = link.delay_s
                     status.last_error = link.last_error
                     if link.bind is None:
-                        self._dial_failed(status, url, _advice(link.last_error))
+                        self._dial_failed(status, url, refusal_advice(link.last_error))
             except OSError as error:
                 self._dial_failed(status, url, dial_error(error))
             except trio.TooSlowError:
@@ -592,18 +592,6 @@ def _age() -> Callable[[], int]:
     """How long ago this was called, in nanoseconds."""
     since = trio.current_time()
     return lambda: round((trio.current_time() - since) * 1e9)
-
-
-def _advice(why: str) -> str:
-    """What a hub's refusal means for whoever can mend it."""
-    if "authorization violation" in why.lower():
-        return (
-            f"the hub refuses the login ({quoted(why)}): "
-            "check user and password, or credentials, of this remote at both ends"
-        )
-    if "authentication timeout" in why.lower():
-        return f"{quoted(why)}: the hub waited in vain for our login"
-    return f"the hub closed the connection: {quoted(why)}"
 
 
 async def _first_of(event: trio.Event, scope: trio.CancelScope) -> None:
