@@ -1,4 +1,4 @@
-"""Addresses of hubs: an URL's parts, whose certificate a hub has to show, why one cannot be reached or refuses. Pure."""
+"""Addresses of hubs: an URL's parts, whose certificate a hub has to show, why it is not reached or refuses. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import socket
 from collections.abc import Iterable
 from typing import Final
 from urllib.parse import unquote, urlsplit
+
+from leafd.quoting import quoted
 
 DEFAULT_PORT: Final = 7422
 
