@@ -191,6 +191,7 @@ class AlarmCode(IntEnum):
     CLOCK = abi.ALARM_CLOCK
     SLOW = abi.ALARM_SLOW
     COMMAND = abi.ALARM_COMMAND
+    KEY = abi.ALARM_KEY
 
 
 class Query(IntEnum):

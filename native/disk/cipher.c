@@ -7,10 +7,12 @@
 #include <openssl/hmac.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include "base/check.h"
+#include "disk/chacha20.h"
+#include "disk/poly1305.h"
 
 #define TAG_SIZE SEALER_HIDDEN_SIZE
 #define KEY_SIZE 32
@@ -18,8 +20,11 @@
 #define NAME_MAX_SIZE 512
 #define CHECK_PLACE 62 /* as a name's place: of no database */
 #define HIDE 64
-/* Below it AES's counter mode goes by calls of the bare cipher: setting up OpenSSL's own costs 80 ns each time. */
-#define SHORT_TEXT 512
+/* What is longer is hashed and streamed by OpenSSL for itself: the fastest there is for kilobytes, but making it ready
+ * costs as much as 200 bytes. Shorter texts share calls. */
+#define SHORT_TEXT 1024
+#define POOL_SIZE 8192  /* bytes of key stream that texts share */
+#define AT_ONCE 32      /* texts that share */
 #define PIECE (1 << 30) /* OpenSSL counts in ints */
 
 /* ---- libcrypto --------------------------------------------------------------------------------------------------- */
@@ -77,15 +82,17 @@ static void load_libcrypto(void) {
 /* What one thread works with: OpenSSL's contexts are not for two at once. */
 typedef struct lane {
     EVP_MAC_CTX *hash;
-    EVP_CIPHER_CTX *tag;
-    EVP_CIPHER_CTX *text;       /* a stream, set to its beginning each time */
-    EVP_CIPHER_CTX *text_block; /* aes: the bare cipher under the same key */
+    EVP_CIPHER_CTX *text;      /* a stream, set to its beginning each time */
+    EVP_CIPHER_CTX *tag_block; /* aes: the bare cipher */
+    EVP_CIPHER_CTX *text_block;
 } lane_t;
 
 struct cipher {
     sealer_t sealer;
     uint32_t kind;
     uint8_t hash_key[KEY_SIZE]; /* r, and zeros in place of what Poly1305 would add */
+    uint8_t tag_key[KEY_SIZE];  /* chacha: for short texts; AES's keys are in the lanes alone */
+    uint8_t text_key[KEY_SIZE];
     lane_t lanes[SEALER_SIDES];
 };
 
@@ -107,131 +114,246 @@ static bool expand(const uint8_t prk[KEY_SIZE], uint32_t kind, const char *label
            && got == KEY_SIZE;
 }
 
-static bool open_lane(cipher_t *cipher, lane_t *lane, EVP_MAC *poly, const uint8_t *tag_key, const uint8_t *text_key) {
+static EVP_CIPHER_CTX *bare_aes(const uint8_t *key) {
+    EVP_CIPHER_CTX *bare = crypto.EVP_CIPHER_CTX_new();
+    if (bare != NULL
+        && (crypto.EVP_EncryptInit_ex(bare, crypto.EVP_aes_256_ecb(), NULL, key, NULL) != 1
+            || crypto.EVP_CIPHER_CTX_set_padding(bare, 0) != 1)) {
+        crypto.EVP_CIPHER_CTX_free(bare);
+        return NULL;
+    }
+    return bare;
+}
+
+static bool open_lane(cipher_t *cipher, lane_t *lane, EVP_MAC *poly) {
     static const uint8_t zeros[BLOCK];
     bool aes = cipher->kind == CIPHER_AES;
-    const EVP_CIPHER *tag = aes ? crypto.EVP_aes_256_ecb() : crypto.EVP_chacha20();
     const EVP_CIPHER *text = aes ? crypto.EVP_aes_256_ctr() : crypto.EVP_chacha20();
     lane->hash = crypto.EVP_MAC_CTX_new(poly);
-    lane->tag = crypto.EVP_CIPHER_CTX_new();
     lane->text = crypto.EVP_CIPHER_CTX_new();
-    bool done = lane->hash != NULL && lane->tag != NULL && lane->text != NULL
-                && crypto.EVP_EncryptInit_ex(lane->tag, tag, NULL, tag_key, aes ? NULL : zeros) == 1
-                && crypto.EVP_EncryptInit_ex(lane->text, text, NULL, text_key, zeros) == 1;
+    bool done = lane->hash != NULL && lane->text != NULL
+                && crypto.EVP_EncryptInit_ex(lane->text, text, NULL, cipher->text_key, zeros) == 1;
     if (done && aes) {
-        lane->text_block = crypto.EVP_CIPHER_CTX_new();
-        done = lane->text_block != NULL && crypto.EVP_CIPHER_CTX_set_padding(lane->tag, 0) == 1
-               && crypto.EVP_EncryptInit_ex(lane->text_block, tag, NULL, text_key, NULL) == 1
-               && crypto.EVP_CIPHER_CTX_set_padding(lane->text_block, 0) == 1;
+        lane->tag_block = bare_aes(cipher->tag_key);
+        lane->text_block = bare_aes(cipher->text_key);
+        done = lane->tag_block != NULL && lane->text_block != NULL;
     }
     return done;
 }
 
 static bool derive(cipher_t *cipher, bytes_t key, const uint8_t salt[CIPHER_SALT_SIZE]) {
     uint8_t prk[KEY_SIZE];
-    uint8_t tag_key[KEY_SIZE];
-    uint8_t text_key[KEY_SIZE];
     unsigned int got = 0;
     bool done = crypto.HMAC(crypto.EVP_sha256(), salt, CIPHER_SALT_SIZE, key.at, key.size, prk, &got) != NULL
                 && got == KEY_SIZE && expand(prk, cipher->kind, "hash", cipher->hash_key)
-                && expand(prk, cipher->kind, "tag", tag_key) && expand(prk, cipher->kind, "text", text_key);
+                && expand(prk, cipher->kind, "tag", cipher->tag_key)
+                && expand(prk, cipher->kind, "text", cipher->text_key);
     EVP_MAC *poly = done ? crypto.EVP_MAC_fetch(NULL, "POLY1305", NULL) : NULL;
     memset(cipher->hash_key + BLOCK, 0, KEY_SIZE - BLOCK);
     done = poly != NULL;
     for (unsigned side = 0; done && side < SEALER_SIDES; side++) {
-        done = open_lane(cipher, &cipher->lanes[side], poly, tag_key, text_key);
+        done = open_lane(cipher, &cipher->lanes[side], poly);
     }
     if (poly != NULL) {
         crypto.EVP_MAC_free(poly);
     }
     cipher_cleanse(prk, sizeof prk);
-    cipher_cleanse(tag_key, sizeof tag_key);
-    cipher_cleanse(text_key, sizeof text_key);
+    if (cipher->kind == CIPHER_AES) {
+        cipher_cleanse(cipher->tag_key, KEY_SIZE);
+        cipher_cleanse(cipher->text_key, KEY_SIZE);
+    }
     return done;
 }
 
 /* ---- sealing ----------------------------------------------------------------------------------------------------- */
 
-/* The keyed hash over place, name and text. None of these calls has a reason to fail once the contexts are there; one
- * that does all the same must not go on to write what nobody can open. */
-static void tag_of(const cipher_t *cipher, const lane_t *lane, uint8_t place, bytes_t name, bytes_t text,
-                   uint8_t tag[TAG_SIZE]) {
+/* The keyed hash over place, name and text. None of OpenSSL's calls has a reason to fail once the contexts are there;
+ * one that does all the same must not go on to write what nobody can open. */
+static void hash_of(const cipher_t *cipher, const lane_t *lane, uint8_t place, bytes_t name, bytes_t text,
+                    uint8_t hash[BLOCK]) {
     uint8_t begin[3 + NAME_MAX_SIZE];
-    uint8_t hash[BLOCK];
     size_t size = 0;
-    int done = 0;
     check(name.size <= NAME_MAX_SIZE);
     begin[0] = place;
     store_be16(begin + 1, (uint16_t)name.size);
-    bytes_write(begin + 3, name);
+    bytes_t first = bytes_of(begin, (uint32_t)(bytes_write(begin + 3, name) - begin));
+#if POLY1305_IS_THERE
+    if (LEAF_LIKELY(text.size <= SHORT_TEXT)) {
+        poly1305_hash(cipher->hash_key, first, text, hash);
+        return;
+    }
+#endif
     check(crypto.EVP_MAC_init(lane->hash, cipher->hash_key, KEY_SIZE, NULL) == 1);
-    check(crypto.EVP_MAC_update(lane->hash, begin, 3 + (size_t)name.size) == 1);
+    check(crypto.EVP_MAC_update(lane->hash, first.at, first.size) == 1);
     check(text.size == 0 || crypto.EVP_MAC_update(lane->hash, text.at, text.size) == 1);
-    check(crypto.EVP_MAC_final(lane->hash, hash, &size, sizeof hash) == 1);
+    check(crypto.EVP_MAC_final(lane->hash, hash, &size, BLOCK) == 1);
     check(size == BLOCK);
-    if (cipher->kind == CIPHER_AES) {
-        check(crypto.EVP_EncryptUpdate(lane->tag, tag, &done, hash, BLOCK) == 1);
-    } else {
-        static const uint8_t zeros[TAG_SIZE];
-        check(crypto.EVP_EncryptInit_ex(lane->tag, NULL, NULL, NULL, hash) == 1);
-        check(crypto.EVP_EncryptUpdate(lane->tag, tag, &done, zeros, TAG_SIZE) == 1);
-    }
-    check(done == TAG_SIZE);
 }
 
-/* Counter mode by the bare cipher: the blocks that the tag and those after it give, all in one call. */
-static void short_stream(const lane_t *lane, const uint8_t tag[TAG_SIZE], bytes_t from, uint8_t *to) {
-    uint8_t counters[SHORT_TEXT];
-    uint8_t stream[SHORT_TEXT];
-    uint64_t high = load_be64(tag);
-    uint64_t low = load_be64(tag + 8);
-    uint32_t size = (from.size + BLOCK - 1) / BLOCK * BLOCK;
+/* How many bytes the cipher makes of a block. */
+static uint32_t block_room(const cipher_t *cipher) {
+    return cipher->kind == CIPHER_AES ? BLOCK : CHACHA20_BLOCK_SIZE;
+}
+
+static void aes_blocks(EVP_CIPHER_CTX *bare, const uint8_t *blocks, uint32_t count, uint8_t *to) {
     int done = 0;
-    for (uint32_t at = 0; at < size; at += BLOCK) {
-        store_be64(counters + at, high);
-        store_be64(counters + at + 8, low);
-        low++;
-        high += low == 0;
-    }
-    check(crypto.EVP_EncryptUpdate(lane->text_block, stream, &done, counters, (int)size) == 1);
-    check(done == (int)size);
-    for (uint32_t i = 0; i < from.size; i++) {
-        to[i] = from.at[i] ^ stream[i];
+    check(crypto.EVP_EncryptUpdate(bare, to, &done, blocks, (int)(count * BLOCK)) == 1);
+    check(done == (int)(count * BLOCK));
+}
+
+/* The PRF over hashes; tags lie block_room apart. */
+static void tags_of(const cipher_t *cipher, const lane_t *lane, const uint8_t *hashes, uint32_t count, uint8_t *tags) {
+    if (cipher->kind == CIPHER_AES) {
+        aes_blocks(lane->tag_block, hashes, count, tags);
+    } else {
+        chacha20_blocks(cipher->tag_key, hashes, count, tags);
     }
 }
 
-/* Both ways. to may be from.at. */
-static void stream_over(const cipher_t *cipher, const lane_t *lane, const uint8_t tag[TAG_SIZE], bytes_t from,
-                        uint8_t *to) {
-    if (from.size == 0) {
-        return;
-    }
-    if (cipher->kind == CIPHER_AES && from.size <= SHORT_TEXT) {
-        short_stream(lane, tag, from, to);
-        return;
-    }
+static void tag_of(const cipher_t *cipher, const lane_t *lane, uint8_t place, bytes_t name, bytes_t text,
+                   uint8_t tag[TAG_SIZE]) {
+    uint8_t hash[BLOCK];
+    uint8_t room[CHACHA20_BLOCK_SIZE];
+    hash_of(cipher, lane, place, name, text, hash);
+    tags_of(cipher, lane, hash, 1, room);
+    memcpy(tag, room, TAG_SIZE);
+}
+
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
+
+/* A text and the tag that its stream begins with. to may be from.at. */
+typedef struct streamed {
+    bytes_t from;
+    uint8_t *to;
+    const uint8_t *tag;
+} streamed_t;
+
+static void long_stream(const cipher_t *cipher, const lane_t *lane, const streamed_t *text) {
     uint8_t begin[TAG_SIZE];
-    memcpy(begin, tag, sizeof begin);
+    memcpy(begin, text->tag, sizeof begin);
     if (cipher->kind == CIPHER_CHACHA) {
         begin[3] &= 0x7f; /* its counter is little-endian; what comes after it must not pass the end of 32 bits */
     }
     check(crypto.EVP_EncryptInit_ex(lane->text, NULL, NULL, NULL, begin) == 1);
-    for (uint32_t at = 0; at < from.size;) {
-        int size = from.size - at < PIECE ? (int)(from.size - at) : PIECE;
+    for (uint32_t at = 0; at < text->from.size;) {
+        int size = text->from.size - at < PIECE ? (int)(text->from.size - at) : PIECE;
         int done = 0;
-        check(crypto.EVP_EncryptUpdate(lane->text, to + at, &done, from.at + at, size) == 1);
+        check(crypto.EVP_EncryptUpdate(lane->text, text->to + at, &done, text->from.at + at, size) == 1);
         check(done == size);
         at += (uint32_t)size;
     }
 }
 
-static void cipher_seal(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t plain,
-                        uint8_t *to) {
+/* The blocks of which the cipher makes a stream: the tag, and those that count on from it. */
+static void counters_aes(const uint8_t *tag, uint32_t count, uint8_t *to) {
+    uint64_t high = load_be64(tag);
+    uint64_t low = load_be64(tag + 8);
+    for (uint32_t i = 0; i < count; i++) {
+        store_be64(to + (size_t)i * BLOCK, high);
+        store_be64(to + (size_t)i * BLOCK + 8, low);
+        low++;
+        high += low == 0;
+    }
+}
+
+static void counters_chacha(const uint8_t *tag, uint32_t count, uint8_t *to) {
+    uint32_t counter = __builtin_bswap32(load_be32(tag)) & 0x7fffffff;
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(to + (size_t)i * BLOCK, tag, TAG_SIZE);
+        store_be32(to + (size_t)i * BLOCK, __builtin_bswap32(counter + i));
+    }
+}
+
+static void xor_over(uint8_t *to, bytes_t from, const uint8_t *stream) {
+    uint32_t i = 0;
+    for (; i + 8 <= from.size; i += 8) {
+        uint64_t text;
+        uint64_t with;
+        memcpy(&text, from.at + i, sizeof text);
+        memcpy(&with, stream + i, sizeof with);
+        text ^= with;
+        memcpy(to + i, &text, sizeof text);
+    }
+    for (; i < from.size; i++) {
+        to[i] = from.at[i] ^ stream[i];
+    }
+}
+
+/* As many texts from the first one on as find room together; how many that were. */
+static uint32_t short_streams(const cipher_t *cipher, const lane_t *lane, const streamed_t *texts, uint32_t count) {
+    uint8_t counters[POOL_SIZE];
+    uint8_t stream[POOL_SIZE];
+    uint32_t room = block_room(cipher);
+    uint32_t blocks = 0;
+    uint32_t taken = 0;
+    for (; taken < count && texts[taken].from.size <= SHORT_TEXT; taken++) {
+        uint32_t more = (texts[taken].from.size + room - 1) / room;
+        if ((blocks + more) * room > POOL_SIZE) {
+            break;
+        }
+        if (cipher->kind == CIPHER_AES) {
+            counters_aes(texts[taken].tag, more, counters + (size_t)blocks * BLOCK);
+        } else {
+            counters_chacha(texts[taken].tag, more, counters + (size_t)blocks * BLOCK);
+        }
+        blocks += more;
+    }
+    if (blocks == 0) {
+        return taken;
+    }
+    if (cipher->kind == CIPHER_AES) {
+        aes_blocks(lane->text_block, counters, blocks, stream);
+    } else {
+        chacha20_blocks(cipher->text_key, counters, blocks, stream);
+    }
+    const uint8_t *at = stream;
+    for (uint32_t i = 0; i < taken; i++) {
+        xor_over(texts[i].to, texts[i].from, at);
+        at += (size_t)(texts[i].from.size + room - 1) / room * room;
+    }
+    return taken;
+}
+
+/* Both ways. */
+static void stream_over(const cipher_t *cipher, const lane_t *lane, const streamed_t *texts, uint32_t count) {
+    while (count > 0) {
+        uint32_t done = 1;
+        if (texts->from.size > SHORT_TEXT) {
+            long_stream(cipher, lane, texts);
+        } else {
+            done = short_streams(cipher, lane, texts, count);
+        }
+        texts += done;
+        count -= done;
+    }
+}
+
+/* ---- the sealer -------------------------------------------------------------------------------------------------- */
+
+static void seal_some(const cipher_t *cipher, const lane_t *lane, const sealer_item_t *items, uint32_t count) {
+    uint8_t hashes[AT_ONCE * BLOCK];
+    uint8_t tags[AT_ONCE * CHACHA20_BLOCK_SIZE];
+    streamed_t texts[AT_ONCE];
+    for (uint32_t i = 0; i < count; i++) {
+        hash_of(cipher, lane, items[i].place, items[i].name, items[i].plain, hashes + (size_t)i * BLOCK);
+    }
+    tags_of(cipher, lane, hashes, count, tags);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *tag = tags + (size_t)i * block_room(cipher);
+        texts[i] = (streamed_t){items[i].plain, items[i].to, tag};
+        memcpy(items[i].to + items[i].plain.size, tag, TAG_SIZE);
+    }
+    stream_over(cipher, lane, texts, count);
+}
+
+static void cipher_seal(const void *context, sealer_side_t side, const sealer_item_t *items, uint32_t count) {
     const cipher_t *cipher = context;
-    uint8_t tag[TAG_SIZE];
-    tag_of(cipher, &cipher->lanes[side], place, name, plain, tag);
-    stream_over(cipher, &cipher->lanes[side], tag, plain, to);
-    memcpy(to + plain.size, tag, sizeof tag);
+    while (count > 0) {
+        uint32_t some = count < AT_ONCE ? count : AT_ONCE;
+        seal_some(cipher, &cipher->lanes[side], items, some);
+        items += some;
+        count -= some;
+    }
 }
 
 /* In constant time: how many bytes of a forgery are right is nobody's business. */
@@ -254,12 +376,14 @@ static bool cipher_unseal(const void *context, sealer_side_t side, uint8_t place
     }
     bytes_t text = bytes_of(sealed.at, sealed.size - TAG_SIZE);
     memcpy(said, sealed.at + text.size, sizeof said);
-    stream_over(cipher, lane, said, text, to);
+    streamed_t streamed = {text, to, said};
+    stream_over(cipher, lane, &streamed, 1);
     tag_of(cipher, lane, place, name, bytes_of(to, text.size), is);
     if (same_tag(said, is)) {
         return true;
     }
-    stream_over(cipher, lane, said, bytes_of(to, text.size), to); /* who opens in place has again what it had */
+    streamed.from = bytes_of(to, text.size);
+    stream_over(cipher, lane, &streamed, 1); /* who opens in place has again what it had */
     return false;
 }
 
@@ -270,6 +394,18 @@ static void cipher_hide(const void *context, sealer_side_t side, uint8_t place, 
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
+
+/* In pages of its own, so that keys are neither in a core dump nor, as far as the system lets a process lock memory, in
+ * swap. */
+static cipher_t *cipher_room(void) {
+    void *at = mmap(NULL, sizeof(cipher_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) {
+        return NULL;
+    }
+    (void)madvise(at, sizeof(cipher_t), MADV_DONTDUMP);
+    (void)mlock(at, sizeof(cipher_t));
+    return at;
+}
 
 status_t cipher_open(uint32_t kind, bytes_t key, const uint8_t salt[CIPHER_SALT_SIZE], cipher_t **out, char *reason,
                      size_t reason_size) {
@@ -284,7 +420,7 @@ status_t cipher_open(uint32_t kind, bytes_t key, const uint8_t salt[CIPHER_SALT_
         return STATUS_INVALID;
     }
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* it cannot fail */
-    cipher_t *cipher = calloc(1, sizeof *cipher);
+    cipher_t *cipher = cipher_room();
     if (cipher != NULL) {
         cipher->kind = kind;
         cipher->sealer = (sealer_t){
@@ -306,12 +442,12 @@ void cipher_close(cipher_t *cipher) {
     for (unsigned side = 0; side < SEALER_SIDES; side++) { /* libcrypto overwrites what it frees */
         lane_t *lane = &cipher->lanes[side];
         crypto.EVP_MAC_CTX_free(lane->hash);
-        crypto.EVP_CIPHER_CTX_free(lane->tag);
+        crypto.EVP_CIPHER_CTX_free(lane->tag_block);
         crypto.EVP_CIPHER_CTX_free(lane->text);
         crypto.EVP_CIPHER_CTX_free(lane->text_block);
     }
     cipher_cleanse(cipher, sizeof *cipher);
-    free(cipher);
+    (void)munmap(cipher, sizeof *cipher);
 }
 
 const sealer_t *cipher_sealer(const cipher_t *cipher) {

@@ -26,15 +26,14 @@ uint32_t entry_size(const sealer_t *sealer, store_db_t db, bytes_t key, bytes_t 
     return text + value.size + sealer->overhead;
 }
 
-void entry_seal(const sealer_t *sealer, sealer_side_t side, store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value,
-                uint8_t *to) {
+sealer_item_t entry_item(store_db_t db, bytes_t key, bytes_t lmdb, bytes_t value, uint8_t *to) {
     if (has_text(db, key)) {
         bytes_t text = bytes_after(key, key_numbers(db, key));
         store_be16(to, (uint16_t)text.size);
         uint8_t *end = bytes_write(bytes_write(to + TEXT_SIZE, text), value);
         value = bytes_of(to, (uint32_t)(end - to));
     }
-    sealer->seal(sealer->context, side, (uint8_t)db, lmdb, value, to);
+    return (sealer_item_t){(uint8_t)db, lmdb, value, to};
 }
 
 /* The text in front of what was opened, as a whole key. */

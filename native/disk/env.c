@@ -215,24 +215,79 @@ static status_t put_sealed(env_t *env, MDB_cursor *cursor, store_db_t db, bytes_
     bytes_t lmdb = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
     uint8_t *at = put_reserve(env, cursor, lmdb, entry_size(env->sealer, db, key, value), &status);
     if (at != NULL) {
-        entry_seal(env->sealer, SEALER_KEEPER, db, key, lmdb, value, at);
+        sealer_item_t item = entry_item(db, key, lmdb, value, at);
+        env->sealer->seal(env->sealer->context, SEALER_KEEPER, &item, 1);
     }
     return status;
 }
 
-status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
-    MDB_cursor *cursor = NULL;
+static status_t put_as_it_is(env_t *env, MDB_cursor *cursor, bytes_t lmdb, bytes_t value) {
+    status_t status;
+    uint8_t *at = put_reserve(env, cursor, lmdb, value.size, &status);
+    if (at != NULL) {
+        (void)bytes_write(at, value);
+    }
+    return status;
+}
+
+static status_t put_cursor(env_t *env, store_db_t db, bytes_t key, MDB_cursor **cursor) {
     uint32_t index = 0;
     status_t status = index_for_put(env, db, key, &index);
-    if (status != STATUS_OK || (status = writer(env, index, &cursor)) != STATUS_OK) {
+    return status == STATUS_OK ? writer(env, index, cursor) : status;
+}
+
+status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
+    MDB_cursor *cursor = NULL;
+    status_t status = put_cursor(env, db, key, &cursor);
+    if (LEAF_UNLIKELY(status != STATUS_OK)) {
         return status;
     }
     if (LEAF_UNLIKELY(entry_sealed(env->sealer, db))) {
         return put_sealed(env, cursor, db, key, value);
     }
-    uint8_t *at = put_reserve(env, cursor, key, value.size, &status);
-    if (at != NULL) {
-        (void)bytes_write(at, value);
+    return put_as_it_is(env, cursor, key, value);
+}
+
+/* Seals the short ones among them, all in one call. */
+static void seal_puts(env_t *env, const env_put_t *puts, uint32_t count) {
+    puts_t *to = env->puts;
+    uint32_t items = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const env_put_t *put = &puts[i];
+        uint32_t size = entry_size(env->sealer, put->db, put->key, put->value);
+        to->sealed[i] = BYTES_NONE;
+        if (entry_sealed(env->sealer, put->db) && size <= PUT_SHORT) {
+            to->lmdb[i] = entry_key(env->sealer, SEALER_KEEPER, put->db, put->key, &to->keys[i]);
+            to->items[items++] = entry_item(put->db, put->key, to->lmdb[i], put->value, to->room[i]);
+            to->sealed[i] = bytes_of(to->room[i], size);
+        }
+    }
+    env->sealer->seal(env->sealer->context, SEALER_KEEPER, to->items, items);
+}
+
+/* The one at i, which seal_puts has seen. */
+static status_t put_after_sealing(env_t *env, const env_put_t *put, uint32_t i) {
+    MDB_cursor *cursor = NULL;
+    if (env->puts->sealed[i].size == 0) {
+        return env_write_put(env, put->db, put->key, put->value);
+    }
+    status_t status = put_cursor(env, put->db, put->key, &cursor);
+    return status == STATUS_OK ? put_as_it_is(env, cursor, env->puts->lmdb[i], env->puts->sealed[i]) : status;
+}
+
+status_t env_write_puts(env_t *env, const env_put_t *puts, uint32_t count) {
+    check(count <= ENV_PUTS_MAX);
+    if (env->sealer != NULL && env->puts == NULL) {
+        env->puts = malloc(sizeof *env->puts);
+    }
+    bool together = env->sealer != NULL && env->puts != NULL;
+    if (together) {
+        seal_puts(env, puts, count);
+    }
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; status == STATUS_OK && i < count; i++) {
+        status =
+            together ? put_after_sealing(env, &puts[i], i) : env_write_put(env, puts[i].db, puts[i].key, puts[i].value);
     }
     return status;
 }
@@ -351,6 +406,43 @@ status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_
         from->at[from->size++] = 0; /* the least key behind it */
     }
     return STATUS_AGAIN;
+}
+
+static void survey_one(env_t *env, store_db_t db, const sealer_t *const *sealers, uint32_t count, bytes_t lmdb,
+                       bytes_t value, env_survey_t *survey) {
+    unsealed_forget(&env->written_value);
+    for (uint32_t i = 0; i < count; i++) {
+        if (unsealed_by(&env->written_value, sealers[i], SEALER_KEEPER, (uint8_t)db, lmdb, value).size > 0) {
+            survey->opened[i]++;
+            return;
+        }
+    }
+    *(value_sound(lmdb, value) ? &survey->plain : &survey->closed) += 1;
+}
+
+status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t count, env_survey_t *survey) {
+    *survey = (env_survey_t){0};
+    for (uint32_t index = 0; index < DB_COUNT + env->opened; index++) {
+        MDB_cursor *cursor = NULL;
+        MDB_val k;
+        MDB_val v;
+        if (index == DB_META) {
+            continue;
+        }
+        status_t status = writer(env, index, &cursor);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        int code = mdb_cursor_get(cursor, &k, &v, MDB_FIRST);
+        for (; code == 0; code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) {
+            store_db_t db = index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
+            survey_one(env, db, sealers, count, bytes_from(k), bytes_from(v), survey);
+        }
+        if (code != MDB_NOTFOUND) {
+            return env_translate(code);
+        }
+    }
+    return STATUS_OK;
 }
 
 /* LMDB frees a write transaction's cursors itself only in part; they are closed before its end, as its manual asks. */

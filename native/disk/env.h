@@ -61,6 +61,14 @@ bool env_hides(const env_t *env);
 /* ---- keeper thread (and the opening thread before it) ------------------------------------------------------------ */
 LEAF_MUST_USE status_t env_write_begin(env_t *env);
 LEAF_MUST_USE status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value);
+/* Several, in this order; with a sealer that costs less than one by one. */
+typedef struct env_put {
+    store_db_t db;
+    bytes_t key;
+    bytes_t value;
+} env_put_t;
+#define ENV_PUTS_MAX 32
+LEAF_MUST_USE status_t env_write_puts(env_t *env, const env_put_t *puts, uint32_t count);
 LEAF_MUST_USE status_t env_write_delete(env_t *env, store_db_t db, bytes_t key);
 /* Deletes at most `limit` entries of [from, to); *done counts them; STATUS_AGAIN: there are more. Neither ends within a
  * text. */
@@ -74,6 +82,15 @@ LEAF_MUST_USE status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, by
  * `limit` entries of a database from *from on (empty: from the first). STATUS_AGAIN: there are more, from *from on;
  * STATUS_NOT_FOUND: there is no such database. Databases are counted: those of keys.h, then those of streams. */
 LEAF_MUST_USE status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_t limit);
+/* Which of up to ENV_SURVEYED_MAX sealers opens how many entries; looks at all of them. */
+#define ENV_SURVEYED_MAX 4
+typedef struct env_survey {
+    uint64_t opened[ENV_SURVEYED_MAX]; /* each entry counts for the first that opens it */
+    uint64_t plain;                    /* sound as they are */
+    uint64_t closed;                   /* neither */
+} env_survey_t;
+LEAF_MUST_USE status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t count,
+                                        env_survey_t *survey);
 changed_t *env_changed(env_t *env); /* by the open transaction; its bound is set before the keeper begins */
 LEAF_MUST_USE status_t env_write_commit(env_t *env);
 void env_write_abort(env_t *env);

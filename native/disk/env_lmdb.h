@@ -22,6 +22,16 @@
 #define MESSAGE_DBS_MAX SLOTS_MAX
 #define DBS_MAX (DB_COUNT + MESSAGE_DBS_MAX)
 
+/* What env_write_puts seals at once. Larger entries are sealed in LMDB's page, one by one. */
+#define PUT_SHORT 1024
+typedef struct puts {
+    store_key_t keys[ENV_PUTS_MAX];
+    bytes_t lmdb[ENV_PUTS_MAX];
+    bytes_t sealed[ENV_PUTS_MAX]; /* empty: not sealed yet */
+    sealer_item_t items[ENV_PUTS_MAX];
+    uint8_t room[ENV_PUTS_MAX][PUT_SHORT];
+} puts_t;
+
 struct env {
     MDB_env *env; /* NULL: it could not be opened again */
     char *directory;
@@ -45,6 +55,7 @@ struct env {
     MDB_cursor *writers[DBS_MAX];
     slots_t write_slots;
     unsealed_t written_value; /* the last one that was read */
+    puts_t *puts;             /* NULL: no sealer, nothing put yet, or no memory */
     changed_t changed;
     uint32_t opened; /* slots in use, those of the open transaction included */
 };

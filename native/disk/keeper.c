@@ -103,24 +103,52 @@ static status_t apply_range(env_t *env, const batch_op_t *op) {
     }
 }
 
+/* Puts in a row, which a sealer seals in one call. */
+typedef struct row_of_puts {
+    env_put_t at[ENV_PUTS_MAX];
+    uint32_t count;
+} row_of_puts_t;
+
+static status_t apply_puts(env_t *env, row_of_puts_t *row) {
+    status_t status = row->count > 0 ? env_write_puts(env, row->at, row->count) : STATUS_OK;
+    row->count = 0;
+    return status;
+}
+
+static status_t apply_op(env_t *env, const batch_op_t *op) {
+    switch ((op_kind_in_batch_t)op->kind) {
+    case OP_PUT: return env_write_put(env, (store_db_t)op->db, op->key, op->value);
+    case OP_DELETE: return env_write_delete(env, (store_db_t)op->db, op->key);
+    case OP_DELETE_RANGE: return apply_range(env, op);
+    }
+    return STATUS_CORRUPT;
+}
+
+static status_t apply_in_rows(env_t *env, row_of_puts_t *row, const batch_op_t *op) {
+    if (op->kind == OP_PUT) {
+        row->at[row->count++] = (env_put_t){(store_db_t)op->db, op->key, op->value};
+        return row->count == ENV_PUTS_MAX ? apply_puts(env, row) : STATUS_OK;
+    }
+    status_t status = apply_puts(env, row);
+    return status == STATUS_OK ? apply_op(env, op) : status;
+}
+
 status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size) {
     uint32_t offset = BATCH_HEADER_SIZE;
+    bool in_rows = env_hides(env);
+    row_of_puts_t row;
+    row.count = 0;
     while (offset < size) {
         batch_op_t op;
         if (!op_next(batch, size, &offset, &op)) {
             return STATUS_CORRUPT;
         }
-        status_t status = STATUS_CORRUPT;
-        switch ((op_kind_in_batch_t)op.kind) {
-        case OP_PUT: status = env_write_put(env, (store_db_t)op.db, op.key, op.value); break;
-        case OP_DELETE: status = env_write_delete(env, (store_db_t)op.db, op.key); break;
-        case OP_DELETE_RANGE: status = apply_range(env, &op); break;
-        }
+        status_t status = LEAF_UNLIKELY(in_rows) ? apply_in_rows(env, &row, &op) : apply_op(env, &op);
         if (status != STATUS_OK) {
             return status;
         }
     }
-    return STATUS_OK;
+    return apply_puts(env, &row);
 }
 
 static status_t commit_between(keeper_t *keeper) {
@@ -385,6 +413,7 @@ static bool keeper_seals_anew(keeper_t *keeper) {
     status_t status = sealing_step(keeper->sealing, keeper->env);
     if (status == STATUS_OK) {
         keeper->sealing = NULL;
+        atomic_store(&keeper->sealed_anew, true);
     }
     atomic_fetch_add_explicit(&keeper->pieces, 1, memory_order_release);
     keeper_wake_plane(keeper);

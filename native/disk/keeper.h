@@ -55,10 +55,11 @@ typedef struct keeper {
     _Atomic uint64_t free_bytes;  /* of those, at the last checkpoint; 0 while that matters to nobody */
     _Atomic uint64_t ahead_bytes; /* reserved behind them */
     _Atomic uint64_t disk_free;
-    _Atomic uint64_t admits; /* bytes that publishers may hold in the ring */
-    _Atomic int short_by;    /* space_short_t: what bounds them */
-    _Atomic bool parked;     /* LMDB has to be opened again: the keeper keeps out of it until the plane clears this */
-    _Atomic uint64_t pieces; /* commits in the middle of a checkpoint: the plane has to renew its snapshot */
+    _Atomic uint64_t admits;  /* bytes that publishers may hold in the ring */
+    _Atomic int short_by;     /* space_short_t: what bounds them */
+    _Atomic bool parked;      /* LMDB has to be opened again: the keeper keeps out of it until the plane clears this */
+    _Atomic bool sealed_anew; /* a change of key has come to its end, and nobody was told yet */
+    _Atomic uint64_t pieces;  /* commits in the middle of a checkpoint: the plane has to renew its snapshot */
     /* journal thread's own */
     uint32_t chain;
     uint64_t number;          /* of the last batch */

@@ -64,7 +64,8 @@ static bytes_t batch_name(const uint8_t *batch) {
 void sealer_seal_batch(const sealer_t *sealer, uint8_t *batch, uint32_t size, uint8_t *to) {
     bytes_t ops = bytes_of(batch + BATCH_HEADER_SIZE, size - BATCH_HEADER_SIZE);
     memcpy(to, batch, BATCH_HEADER_SIZE);
-    sealer->seal(sealer->context, SEALER_JOURNALIST, SEALER_JOURNAL, batch_name(batch), ops, to + BATCH_HEADER_SIZE);
+    sealer_item_t item = {SEALER_JOURNAL, batch_name(batch), ops, to + BATCH_HEADER_SIZE};
+    sealer->seal(sealer->context, SEALER_JOURNALIST, &item, 1);
     batch_header_t header;
     if (batch_header_read(to, &header)) {
         header.crc = batch_crc(to, size + sealer->overhead);

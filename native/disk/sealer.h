@@ -40,11 +40,19 @@
 /* Who calls. Each side is one thread at a time; while a store is opened, all of them are the thread that opens it. */
 typedef enum sealer_side { SEALER_PLANE = 0, SEALER_KEEPER, SEALER_JOURNALIST, SEALER_SIDES } sealer_side_t;
 
+/* One thing to seal. to: room for plain.size + overhead bytes. It may be plain.at. */
+typedef struct sealer_item {
+    uint8_t place;
+    bytes_t name;
+    bytes_t plain;
+    uint8_t *to;
+} sealer_item_t;
+
 typedef struct sealer {
     const void *context;
     uint32_t overhead;
-    /* to: room for plain.size + overhead bytes. It may be plain.at. */
-    void (*seal)(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t plain, uint8_t *to);
+    /* Each for itself; several in a call cost less than as many calls. */
+    void (*seal)(const void *context, sealer_side_t side, const sealer_item_t *items, uint32_t count);
     /* to: room for sealed.size bytes, of which sealed.size - overhead are the plain text in the end. It may be
      * sealed.at. false: it was not sealed so; what is in `to` then says nothing. */
     bool (*open)(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t sealed, uint8_t *to);

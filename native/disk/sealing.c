@@ -162,7 +162,99 @@ static status_t resume_change(sealing_t *sealing, env_t *env, const uint8_t *rec
     return status;
 }
 
-static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id, char *why, size_t why_size) {
+/* ---- without the record ------------------------------------------------------------------------------------------ */
+
+/* What entries may be sealed with: the key or the one before it, by either cipher; first the one that is wanted. */
+typedef struct candidates {
+    cipher_t *at[ENV_SURVEYED_MAX];
+    uint32_t kinds[ENV_SURVEYED_MAX];
+    uint32_t count;
+} candidates_t;
+
+static status_t make_candidates(const plane_keys_t *keys, const uint8_t *id, candidates_t *made, char *why,
+                                size_t why_size) {
+    const uint32_t kinds[] = {keys->cipher, keys->cipher == CIPHER_AES ? CIPHER_CHACHA : CIPHER_AES};
+    const uint8_t *at[] = {keys->key, keys->previous};
+    uint32_t sizes[] = {keys->key_size, keys->previous_size};
+    status_t status = STATUS_OK;
+    *made = (candidates_t){0};
+    for (unsigned i = 0; status == STATUS_OK && i < ENV_SURVEYED_MAX; i++) {
+        if (sizes[i / 2] > 0) {
+            made->kinds[made->count] = kinds[i % 2];
+            status = make_cipher(kinds[i % 2], at[i / 2], sizes[i / 2], id, &made->at[made->count], why, why_size);
+            made->count += status == STATUS_OK;
+        }
+    }
+    return status;
+}
+
+/* The entries are sealed with the key that is wanted, with one other, or with one after the other in the middle of a
+ * change. */
+static void adopt_found(sealing_t *sealing, candidates_t *made, const env_survey_t *survey) {
+    uint32_t older = 0;
+    for (uint32_t i = 1; i < made->count; i++) {
+        older = survey->opened[i] > (older > 0 ? survey->opened[older] : 0) ? i : older;
+    }
+    sealing->change = survey->opened[0] == 0 && older > 0;
+    sealing->mend = !sealing->change;
+    sealing->state = sealing->mend && (older > 0 || survey->plain > 0) ? SEALING_TEXTS : SEALING_DONE;
+    sealing->cipher = made->at[0];
+    sealing->kind = made->kinds[0];
+    made->at[0] = NULL;
+    if (older > 0) {
+        sealing->older = made->at[older];
+        sealing->older_kind = made->kinds[older];
+        made->at[older] = NULL;
+    }
+}
+
+static status_t judge_survey(const env_survey_t *survey, bool accepted, char *why, size_t why_size) {
+    uint64_t opened = survey->plain;
+    for (unsigned i = 0; i < ENV_SURVEYED_MAX; i++) {
+        opened += survey->opened[i];
+    }
+    if (survey->closed == 0 || (accepted && opened > 0)) {
+        return STATUS_OK;
+    }
+    snprintf(why, why_size,
+             "is encrypted, the record that tells its key is damaged, and %llu of %llu entries open with none of the "
+             "keys that were given, and was not touched; give its own key, the one before it as prev_key%s",
+             (unsigned long long)survey->closed, (unsigned long long)(survey->closed + opened),
+             opened > 0 ? ", or accept the loss of these entries: make an empty file accept-loss in it and start again"
+                        : "");
+    return STATUS_INVALID;
+}
+
+static status_t resume_without_record(sealing_t *sealing, env_t *env, const uint8_t *id, bool accepted, char *why,
+                                      size_t why_size) {
+    const sealer_t *sealers[ENV_SURVEYED_MAX] = {0};
+    candidates_t made;
+    env_survey_t survey = {0};
+    status_t status = make_candidates(sealing->keys, id, &made, why, why_size);
+    for (uint32_t i = 0; i < made.count; i++) {
+        sealers[i] = cipher_sealer(made.at[i]);
+    }
+    if (status == STATUS_OK) {
+        status = env_write_survey(env, sealers, made.count, &survey);
+        status = status == STATUS_OK ? judge_survey(&survey, accepted, why, why_size)
+                                     : refuse(why, why_size, status, "cannot be read");
+    }
+    if (status == STATUS_OK) {
+        adopt_found(sealing, &made, &survey);
+        take_effect(sealing, env);
+        if (sealing->change) {
+            sealing->sealer = cipher_sealer(sealing->older); /* until sealing_change */
+            env_seal(env, sealing->sealer);
+        }
+    }
+    for (uint32_t i = 0; i < made.count; i++) {
+        cipher_close(made.at[i]);
+    }
+    return status;
+}
+
+static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id, bool accepted, char *why,
+                              size_t why_size) {
     bytes_t value = BYTES_NONE;
     uint8_t record[SEALING_RECORD_SIZE - VALUE_CRC_SIZE];
     status_t status = env_write_get(env, DB_META, record_name(), &value);
@@ -170,7 +262,7 @@ static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id,
         return refuse(why, why_size, status, "cannot be read");
     }
     if (status == STATUS_NOT_FOUND || value.size != SEALING_RECORD_SIZE || !value_sound(record_name(), value)) {
-        return refuse(why, why_size, STATUS_CORRUPT, "is encrypted, and the record that tells its key is damaged");
+        return resume_without_record(sealing, env, id, accepted, why, why_size);
     }
     memcpy(record, value.at + VALUE_CRC_SIZE, sizeof record);
     if (record[0] != RECORD_VERSION) {
@@ -181,8 +273,8 @@ static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id,
                                      : resume_change(sealing, env, record, id, why, why_size);
 }
 
-status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed, char *why,
-                        size_t why_size) {
+status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed, bool accepted,
+                        char *why, size_t why_size) {
     if (sealing->keys == NULL) {
         bool wanted = sealing->sealer != NULL;
         if (sealed != wanted) {
@@ -194,7 +286,7 @@ status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_
         return STATUS_OK;
     }
     if (sealed) {
-        return resume_sealed(sealing, env, id, why, why_size);
+        return resume_sealed(sealing, env, id, accepted, why, why_size);
     }
     sealing->change = true; /* from no key */
     return make_newer(sealing, sealing->keys->cipher, id, why, why_size);
@@ -239,6 +331,12 @@ static status_t end_state(sealing_t *sealing, env_t *env, sealing_state_t state)
         sealing->state = state;
     }
     return status;
+}
+
+status_t sealing_mend(sealing_t *sealing, env_t *env) {
+    bool mend = sealing->mend;
+    sealing->mend = false;
+    return mend ? end_state(sealing, env, sealing->state) : STATUS_OK;
 }
 
 status_t sealing_texts(sealing_t *sealing, env_t *env) {

@@ -7,6 +7,7 @@
  *                                        that ends with the journal's newest. LMDB is further than that; batches may be
  *                                        applied again. Without such a row the journal is set aside.
  *     use of the journal, clock          the start does without
+ *     key destroyed                      the entries tell which of the keys that were given it is (sealing.c)
  */
 #include "recovery/meta.h"
 #include "store/overlay.h"
@@ -149,6 +150,7 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
     store_t *store = opening->store;
     entries_t entries;
     unsigned mended = 0;
+    bool disorder = false;
     status_t status = meta_collect(store->env, &entries);
     *meta = (meta_t){.empty = entries.count == 0};
     for (unsigned row = 0; row < META_COUNT; row++) {
@@ -167,8 +169,10 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
             known |= is_row(&entries.at[i], row);
         }
         meta->strange |= !known;
+        /* A name that was destroyed may stand where no search expects it, and what is put next would be hidden by it. */
+        disorder |= i > 0 && bytes_compare(meta_key(&entries.at[i - 1]), meta_key(&entries.at[i])) >= 0;
     }
-    if (status == STATUS_OK && mended > 0) {
+    if (status == STATUS_OK && (mended > 0 || disorder)) {
         status = write_anew(store->env, &entries);
     }
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot read the store in", 0);
@@ -215,11 +219,17 @@ static status_t meta_write(opening_t *opening, bool format, bool note) {
 
 status_t meta_unseal(opening_t *opening, bool fresh, bool sealed) {
     store_t *store = opening->store;
-    char why[256] = "";
+    char why[400] = "";
     status_t status = fresh ? sealing_begin(&store->sealing, store->env, opening->store_id, why, sizeof why)
-                            : sealing_resume(&store->sealing, store->env, opening->store_id, sealed, why, sizeof why);
+                            : sealing_resume(&store->sealing, store->env, opening->store_id, sealed, opening->accepted,
+                                             why, sizeof why);
     if (status != STATUS_OK) {
         snprintf(opening->reason, opening->reason_size, "the store in %s %s", store->directory, why);
+    }
+    if (store->sealing.mend) {
+        store->corrupt++;
+        store_alarm(store, ALARM_CORRUPT, 0, 0,
+                    "the record \"key\" of data.mdb was damaged and is made anew: all that is stored was looked at");
     }
     store->options.sealer = store->journal.sealer = store->sealing.sealer;
     return status;

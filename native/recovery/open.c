@@ -289,6 +289,7 @@ static status_t change_key(opening_t *opening) {
         store->options.sealer = store->journal.sealer = store->sealing.sealer;
         batches_reserve(&store->batches, sealer_overhead(store->options.sealer));
     }
+    status = status == STATUS_OK ? sealing_mend(&store->sealing, store->env) : status;
     status = status == STATUS_OK ? sealing_texts(&store->sealing, store->env) : status;
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot change the key of the store in", 0);
 }

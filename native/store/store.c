@@ -134,6 +134,11 @@ static void take_pieces(store_t *store) {
         store->pieces = pieces;
         store->cursor_seq = 0;
     }
+    if (LEAF_UNLIKELY(atomic_load_explicit(&store->keeper.sealed_anew, memory_order_acquire))) {
+        atomic_store(&store->keeper.sealed_anew, false);
+        store_alarm(store, ALARM_KEY, 0, 0, "%s is encrypted with the new key alone: prev_key is not needed any more",
+                    store->directory);
+    }
 }
 
 /* LMDB takes no more writes since one of them failed, and is likely to take them when it was opened again. Between two

@@ -2,7 +2,7 @@
  * nothing.
  *
  *   store_bench <directory> [messages 2000000] [in flight 4000] [payload 128] [subjects 1] [ids 0|1] [streams 1] [max
- *   msgs 0]
+ *   msgs 0] [cipher: plain|aes|chacha]
  *
  * Appends as the plane does (a burst, a tick, sleep on the wake fd when everything is in flight), then reads all back
  * in order.
@@ -154,7 +154,12 @@ int main(int count, char **arguments) {
                      .max_msgs = (int64_t)number(count, arguments, 8, 0)};
     bench.streams = bench.streams < STREAMS_MAX ? bench.streams : STREAMS_MAX;
     bench.payload = calloc(1, bench.size + 1);
-    store_options_t options = {.directory = arguments[1], .max_bytes = UINT64_C(100) << 30};
+    plane_keys_t keys = {.key = (const uint8_t *)"a key of the benchmark", .key_size = 22};
+    const char *cipher = count > 9 ? arguments[9] : "plain";
+    keys.cipher = strcmp(cipher, "aes") == 0 ? CIPHER_AES : CIPHER_CHACHA;
+    store_options_t options = {.directory = arguments[1],
+                               .max_bytes = UINT64_C(100) << 30,
+                               .keys = strcmp(cipher, "plain") != 0 ? &keys : NULL};
     char reason[512] = "the streams cannot be opened";
     double wall = seconds(CLOCK_MONOTONIC);
     if (bench.payload == NULL || store_open(&options, &bench.store, reason, sizeof reason) != STATUS_OK

@@ -38,7 +38,8 @@ static void expect_hex(const char *wanted, const uint8_t *at, size_t size) {
 __attribute__((noinline)) static void seal(const cipher_t *cipher, sealer_side_t side, uint8_t place, bytes_t under,
                                            bytes_t plain, uint8_t *to) {
     const sealer_t *sealer = cipher_sealer(cipher);
-    sealer->seal(sealer->context, side, place, under, plain, to);
+    sealer_item_t item = {place, under, plain, to};
+    sealer->seal(sealer->context, side, &item, 1);
 }
 
 static bool unseal(const cipher_t *cipher, uint8_t place, bytes_t under, const uint8_t *at, uint32_t size,
@@ -100,6 +101,34 @@ static void every_length_comes_back(void) {
             CHECK(unseal(cipher, 2, name, back, size + SEALER_HIDDEN_SIZE, back));
             CHECK(memcmp(back, plain, size) == 0);
         }
+        cipher_close(cipher);
+    }
+}
+
+/* Items of all sizes in one call, some of them in place, give what each gives alone. */
+static void together_as_alone(void) {
+    enum { ITEMS = 75, SIZE = 1100 };
+    static uint8_t plain[ITEMS][SIZE];
+    static uint8_t sealed[ITEMS][SIZE + SEALER_HIDDEN_SIZE];
+    uint8_t alone[SIZE + SEALER_HIDDEN_SIZE];
+    sealer_item_t items[ITEMS];
+    for (size_t k = 0; k < 2; k++) {
+        cipher_t *cipher = opened(kinds[k], "k", salt);
+        const sealer_t *sealer = cipher_sealer(cipher);
+        for (uint32_t i = 0; i < ITEMS; i++) {
+            uint32_t size = i * 397 % SIZE;
+            memset(plain[i], (int)i + 1, size);
+            memcpy(sealed[i], plain[i], size);
+            items[i] = (sealer_item_t){(uint8_t)(i % 5), bytes_of(plain[i], i % 40),
+                                       bytes_of(i % 2 == 0 ? plain[i] : sealed[i], size), sealed[i]};
+        }
+        sealer->seal(sealer->context, SEALER_KEEPER, items, ITEMS);
+        for (uint32_t i = 0; i < ITEMS; i++) {
+            uint32_t size = items[i].plain.size;
+            seal(cipher, SEALER_PLANE, items[i].place, items[i].name, bytes_of(plain[i], size), alone);
+            CHECK(memcmp(alone, sealed[i], size + SEALER_HIDDEN_SIZE) == 0);
+        }
+        sealer->seal(sealer->context, SEALER_KEEPER, items, 0);
         cipher_close(cipher);
     }
 }
@@ -175,6 +204,7 @@ static void no_core_dump(void) {
 int main(void) {
     RUN("both ciphers give the bytes that a second implementation of their page gives", known_answers);
     RUN("a text of any length comes back, in place too, whichever thread sealed it", every_length_comes_back);
+    RUN("texts that are sealed in one call are sealed as each would be alone", together_as_alone);
     RUN("no flipped bit opens, nothing cut short, nothing moved to another place or name", no_change_opens);
     RUN("another key, another store's id or the other cipher opens nothing, and its check value tells", other_keys);
     RUN("an empty key, one that is too long and an unknown cipher are refused in words", refusals);

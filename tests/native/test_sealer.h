@@ -26,12 +26,9 @@ static inline uint32_t test_sealer_sum(uint8_t place, bytes_t name, bytes_t plai
     return crc32c(sum, plain.at, plain.size);
 }
 
-static inline void test_sealer_seal(const void *context, sealer_side_t side, uint8_t place, bytes_t name, bytes_t plain,
-                                    uint8_t *to) {
+static inline void test_sealer_seal_one(uint8_t place, bytes_t name, bytes_t plain, uint8_t *to) {
     uint32_t sum = test_sealer_sum(place, name, plain);
     uint32_t state = sum;
-    (void)context;
-    (void)side;
     for (uint32_t i = 0; i < plain.size; i++) {
         to[i] = plain.at[i] ^ test_sealer_stream(&state);
     }
@@ -39,6 +36,15 @@ static inline void test_sealer_seal(const void *context, sealer_side_t side, uin
     store_be32(to + plain.size, sum);
     store_be32(to + plain.size + 4, outer);
     memcpy(to + plain.size + 8, "TEST!", 5);
+}
+
+static inline void test_sealer_seal(const void *context, sealer_side_t side, const sealer_item_t *items,
+                                    uint32_t count) {
+    (void)context;
+    (void)side;
+    for (uint32_t i = 0; i < count; i++) {
+        test_sealer_seal_one(items[i].place, items[i].name, items[i].plain, items[i].to);
+    }
 }
 
 static inline bool test_sealer_open(const void *context, sealer_side_t side, uint8_t place, bytes_t name,

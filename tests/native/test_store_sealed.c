@@ -275,6 +275,128 @@ static void the_middle_wants_both(void) {
     rig_close(&rig);
 }
 
+/* ---- the record that tells the key -------------------------------------------------------------------------------- */
+
+/* XORs bytes [from, to) of the record, name and value in a row, wherever it stands in the file. */
+static void damage_key(size_t from, size_t to, uint8_t mask) {
+    char reason[RIG_REASON];
+    uint8_t record[3 + SEALING_RECORD_SIZE] = "key";
+    bytes_t value;
+    env_t *env;
+    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
+    CHECK_EQ_I64(STATUS_OK, env_get(env, DB_META, text(SEALING_RECORD), &value));
+    CHECK_EQ_U64(SEALING_RECORD_SIZE, value.size);
+    memcpy(record + 3, value.at, value.size);
+    env_close(env);
+    size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
+    unsigned found = 0;
+    for (size_t at = 0; at + sizeof record <= size; at++) {
+        if (memcmp(file + at, record, sizeof record) == 0) {
+            for (size_t i = from; i < to; i++) {
+                file[at + i] ^= mask;
+            }
+            rig_write_at(&rig, "data.mdb", file + at + from, to - from, (off_t)(at + from));
+            found++;
+        }
+    }
+    CHECK(found > 0);
+}
+
+/* Killed, with messages in LMDB and in the journal. */
+static void begin_with(const plane_keys_t *keys, uint32_t count) {
+    CHECK_EQ_I64(0, unsetenv("LEAFD_TEST_SEALED"));
+    test_keys_given = keys;
+    rig = (rig_t){.in_memory = true, .options = {.journal_size = 4 << 20}};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    put_numbered(0, count - 5);
+    rig_checkpoint(&rig);
+    put_numbered(count - 5, count);
+    rig_sync(&rig);
+    rig_kill(&rig);
+}
+
+static void end_with(uint32_t count) {
+    expect_numbered(count);
+    store_close(rig.store);
+    rig.store = NULL;
+}
+
+static void every_bit_of_the_record(void) {
+    begin_with(&first_key, 20);
+    for (size_t bit = 0; bit < (3 + SEALING_RECORD_SIZE) * 8; bit += test_stride()) {
+        damage_key(bit / 8, bit / 8 + 1, (uint8_t)(1u << (bit % 8)));
+        start_with(&first_key);
+        CHECK(rig_alarmed(&rig, "\"key\""));
+        end_with(20);
+    }
+    start_with(&first_key);
+    CHECK(!rig_alarmed(&rig, ""));
+    end_with(20);
+    test_keys_given = NULL;
+    rig_close(&rig);
+}
+
+static void record_destroyed(void) {
+    for (size_t from = 0; from <= 3; from += 3) { /* with its name, and without */
+        begin_with(&first_key, 20);
+        damage_key(from, 3 + SEALING_RECORD_SIZE, 0x5a);
+        test_keys_given = &other_key;
+        rig_refused(&rig, "give its own key");
+        start_with(&first_key);
+        CHECK(rig_alarmed(&rig, "\"key\""));
+        put_numbered(20, 30);
+        rig_sync(&rig);
+        rig_crash(&rig);
+        stream = rig_stream(&rig, 1, rig_config());
+        CHECK(!rig_alarmed(&rig, ""));
+        end_with(30);
+        test_keys_given = &other_key;
+        rig_refused(&rig, "another key");
+        test_keys_given = NULL;
+        rig_close(&rig);
+    }
+}
+
+static void end_of_change(void) {
+    int64_t until = 0;
+    while (!rig_alarmed(&rig, "prev_key is not needed any more")) {
+        CHECK(rig_patient(&until));
+        store_tick(rig.store, rig.now);
+        usleep(10000);
+    }
+}
+
+static void record_destroyed_before_a_change(void) {
+    begin_with(&first_key, 500);
+    damage_key(3, 3 + SEALING_RECORD_SIZE, 0x5a);
+    start_with(&other_after_first);
+    expect_numbered(500);
+    end_of_change();
+    end_with(500);
+    start_with(&other_key);
+    end_with(500);
+    test_keys_given = NULL;
+    rig_close(&rig);
+}
+
+static void record_destroyed_in_a_change(void) {
+    begin_with(&first_key, CHANGED);
+    start_with(&other_after_first);
+    rig_kill(&rig);
+    damage_key(3, 3 + SEALING_RECORD_SIZE, 0x5a);
+    test_keys_given = &other_key;
+    rig_refused(&rig, "the one before it as prev_key");
+    start_with(&other_after_first);
+    expect_numbered(CHANGED);
+    end_of_change();
+    end_with(CHANGED);
+    start_with(&other_key);
+    end_with(CHANGED);
+    test_keys_given = NULL;
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("with a sealer neither payloads nor headers are on the disk in plain, in the journal or in LMDB",
         nothing_plain);
@@ -287,5 +409,12 @@ int main(void) {
     RUN("a change of key and cipher goes on while the store is in use, whatever kills it; then the new key is enough",
         from_another_key);
     RUN("in the middle of a change both keys are wanted, in one clear line", the_middle_wants_both);
+    RUN("whichever bit of the record that tells the key is wrong, it is put right and told, and nothing is lost",
+        every_bit_of_the_record);
+    RUN("when that record is destroyed, the key that opens the entries is the store's, and no other is",
+        record_destroyed);
+    RUN("when it is destroyed, a change of key still begins", record_destroyed_before_a_change);
+    RUN("when it is destroyed in the middle of a change, both keys are wanted and the change goes on",
+        record_destroyed_in_a_change);
     return TEST_RESULT();
 }

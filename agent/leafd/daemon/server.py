@@ -338,7 +338,8 @@ class Server:
             case t.Advisory() if self.jetstream is not None:
                 self.jetstream.advisory(event)
             case t.Alarm():
-                self.log.warning(event.text)
+                say = self.log.info if event.code == t.AlarmCode.KEY else self.log.warning
+                say(event.text)
                 if self.jetstream is not None:
                     self.jetstream.alarm(event)
             case t.MessageTrace():
