@@ -18,7 +18,7 @@ static const uint8_t constant[] = "expand 32-byte k";
 #define ROW_SIZE 16
 #define ROWS(name) name##_16
 #define ROWS_TARGET
-#define EACH(a, b, c, d) a, b, c, d
+#define EACH(a, b, c, d) (a), (b), (c), (d)
 #include "disk/chacha20_rows.h"
 #undef ROW_SIZE
 #undef ROWS
@@ -29,7 +29,7 @@ static const uint8_t constant[] = "expand 32-byte k";
 #define ROW_SIZE 32
 #define ROWS(name) name##_32
 #define ROWS_TARGET __attribute__((target("avx2")))
-#define EACH(a, b, c, d) a, b, c, d, a + 4, b + 4, c + 4, d + 4
+#define EACH(a, b, c, d) (a), (b), (c), (d), (a) + 4, (b) + 4, (c) + 4, (d) + 4
 #include "disk/chacha20_rows.h"
 #undef ROW_SIZE
 #undef ROWS
@@ -40,7 +40,8 @@ static const uint8_t constant[] = "expand 32-byte k";
 #define ROWS(name) name##_64
 #define ROWS_TARGET __attribute__((target("avx512f")))
 #define EACH(a, b, c, d)                                                                                               \
-    a, b, c, d, a + 4, b + 4, c + 4, d + 4, a + 8, b + 8, c + 8, d + 8, a + 12, b + 12, c + 12, d + 12
+    (a), (b), (c), (d), (a) + 4, (b) + 4, (c) + 4, (d) + 4, (a) + 8, (b) + 8, (c) + 8, (d) + 8, (a) + 12, (b) + 12,    \
+        (c) + 12, (d) + 12
 #include "disk/chacha20_rows.h"
 #undef ROW_SIZE
 #undef ROWS

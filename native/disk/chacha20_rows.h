@@ -1,4 +1,4 @@
-/* chacha20_rows.h: the rounds of chacha20.c, which includes this once for each size of vector, with these names defined:
+/* chacha20_rows.h: the rounds of chacha20.c, which includes this once for each size of vector, with these defined:
  *
  *     ROW_SIZE           bytes of a vector; it has the same row of ROW_SIZE / 16 blocks
  *     ROWS(name)         `name` as it is called for this size

@@ -169,8 +169,8 @@ static bool derive(cipher_t *cipher, bytes_t key, const uint8_t salt[CIPHER_SALT
 
 /* The keyed hash over place, name and text. None of OpenSSL's calls has a reason to fail once the contexts are there;
  * one that does all the same must not go on to write what nobody can open. */
-static void hash_of(const cipher_t *cipher, const lane_t *lane, uint8_t place, bytes_t name, bytes_t text,
-                    uint8_t hash[BLOCK]) {
+static void entry_hash(const cipher_t *cipher, const lane_t *lane, uint8_t place, bytes_t name, bytes_t text,
+                       uint8_t hash[BLOCK]) {
     uint8_t begin[3 + NAME_MAX_SIZE];
     size_t size = 0;
     check(name.size <= NAME_MAX_SIZE);
@@ -214,7 +214,7 @@ static void tag_of(const cipher_t *cipher, const lane_t *lane, uint8_t place, by
                    uint8_t tag[TAG_SIZE]) {
     uint8_t hash[BLOCK];
     uint8_t room[CHACHA20_BLOCK_SIZE];
-    hash_of(cipher, lane, place, name, text, hash);
+    entry_hash(cipher, lane, place, name, text, hash);
     tags_of(cipher, lane, hash, 1, room);
     memcpy(tag, room, TAG_SIZE);
 }
@@ -335,7 +335,7 @@ static void seal_some(const cipher_t *cipher, const lane_t *lane, const sealer_i
     uint8_t tags[AT_ONCE * CHACHA20_BLOCK_SIZE];
     streamed_t texts[AT_ONCE];
     for (uint32_t i = 0; i < count; i++) {
-        hash_of(cipher, lane, items[i].place, items[i].name, items[i].plain, hashes + (size_t)i * BLOCK);
+        entry_hash(cipher, lane, items[i].place, items[i].name, items[i].plain, hashes + (size_t)i * BLOCK);
     }
     tags_of(cipher, lane, hashes, count, tags);
     for (uint32_t i = 0; i < count; i++) {

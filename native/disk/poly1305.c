@@ -22,8 +22,8 @@ static inline void store_le64(uint8_t *to, uint64_t v) {
     store_be64(to, __builtin_bswap64(v));
 }
 
-/* h = (h + block) * r modulo 2 ^ 130 - 5 for each block, not reduced to the end. h2 comes and goes as at most 4, so it is
- * at most 6 in between and no product below is cut off: r0 and r1 are below 2 ^ 60. */
+/* h = (h + block) * r modulo 2 ^ 130 - 5 for each block, not reduced to the end. h2 comes and goes as at most 4, so it
+ * is at most 6 in between and no product below is cut off: r0 and r1 are below 2 ^ 60. */
 static void absorb(poly1305_t *poly, const uint8_t *at, uint32_t blocks, uint64_t top) {
     uint64_t r0 = poly->r0;
     uint64_t r1 = poly->r1;

@@ -169,7 +169,7 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
             known |= is_row(&entries.at[i], row);
         }
         meta->strange |= !known;
-        /* A name that was destroyed may stand where no search expects it, and what is put next would be hidden by it. */
+        /* A name that was destroyed may stand where no search expects it, and would hide what is put next. */
         disorder |= i > 0 && bytes_compare(meta_key(&entries.at[i - 1]), meta_key(&entries.at[i])) >= 0;
     }
     if (status == STATUS_OK && (mended > 0 || disorder)) {

@@ -275,7 +275,7 @@ static void the_middle_wants_both(void) {
     rig_close(&rig);
 }
 
-/* ---- the record that tells the key -------------------------------------------------------------------------------- */
+/* ---- the record that tells the key ------------------------------------------------------------------------------- */
 
 /* XORs bytes [from, to) of the record, name and value in a row, wherever it stands in the file. */
 static void damage_key(size_t from, size_t to, uint8_t mask) {
