@@ -60,6 +60,7 @@ class LeafConnect(_Credentials):
     gateway: str = wire(TEXT, "gateway")
     lang: str = wire(TEXT, "lang")
     remote_account: str = wire(TEXT, "remote_account")
+    compress_mode: str = wire(TEXT, "compress_mode")
     is_hub: bool = wire(FLAG, "is_hub")
     headers: bool = wire(FLAG, "headers")
     jetstream: bool = wire(FLAG, "jetstream")
