@@ -1,5 +1,5 @@
-/* Invariant: any bytes are an S2 stream or end it, and what they become does not depend on the pieces in which they come
- * or on the room for it; what is sent of any bytes is such a stream; nothing is read or written out of bounds (the
+/* Invariant: any bytes are an S2 stream or end it, and what they become does not depend on the pieces in which they
+ * come or on the room for it; what is sent of any bytes is such a stream; nothing is read or written out of bounds (the
  * sanitizers look). */
 #include <stddef.h>
 #include <stdlib.h>
