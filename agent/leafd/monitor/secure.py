@@ -11,10 +11,17 @@ import os
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import trio
 
 from leafd.config.schema.tls import Tls
+
+SUITES: Final = "ECDHE+AES128+AESGCM:ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Of TLS 1.2, as on the other ports (native/net/tls_context.c)."""
+GROUP: Final = "prime256v1"
+"""The one that everybody has. Python's ssl names one or takes all of OpenSSL's, and of these a handshake with ffdhe8192
+costs a server a hundred times as much."""
 
 Stream = trio.SSLStream[trio.SocketStream]
 
@@ -44,6 +51,8 @@ def make_context(block: Tls) -> ssl.SSLContext:
     """A server's context with all certificates of a block."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3 if block.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(SUITES)
+    context.set_ecdh_curve(GROUP)
     for pair in block.material.pairs:
         # What was read with the configuration, not what the files hold by now.
         with _as_file(pair.chain) as chain, _as_file(pair.key) as key:
