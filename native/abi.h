@@ -388,7 +388,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define TRACE_FAULT_UNKNOWN 7      /* it knows none */
 
 /* a handshake is over; target = connection, code = SECURED_*, arg = version (0x0303: TLS 1.2), arg2 = bytes of the
- * handshake on the wire, subject = cipher suite, payload = the peer's certificate, DER */
+ * handshake on the wire, subject = cipher suite, payload = the peer's certificate, DER, header = of who dialled those
+ * that vouch for it, up to one that is trusted; none where the session is an earlier one */
 #define EVENT_SECURED 14
 
 #define LINE_CONNECT 1 /* these are values of op_kind_t of wire/op.h */

@@ -216,6 +216,18 @@ def pem_blocks(data: bytes) -> list[tuple[str, bytes]]:
     return found
 
 
+def split(ders: bytes) -> list[bytes]:
+    """Certificates that lie one behind the other."""
+    return [whole for _, _, whole in _elements(ders)]
+
+
+def pem(der: bytes) -> str:
+    """A certificate as PEM."""
+    text = base64.b64encode(der).decode()
+    lines = "\n".join(text[at : at + 64] for at in range(0, len(text), 64))
+    return f"-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n"
+
+
 def key_fits(label: str, der: bytes, public_key: bytes) -> bool | None:
     """Whether a private key belongs to a public one; None: this module cannot tell, OpenSSL will. Raises Malformed."""
     algorithm, bits = _public_parts(public_key)

@@ -449,7 +449,7 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Secured:
     """A connection's handshake is over. flags: SecuredFlag; version: 0x0303 is TLS 1.2; size: the handshake's bytes on
-    the wire; certificate: what the peer showed, DER."""
+    the wire; certificate: what the peer showed, DER; chain: who vouches for it, one behind the other."""
 
     connection: int
     flags: int
@@ -457,6 +457,7 @@ class Secured:
     size: int
     cipher: str
     certificate: bytes
+    chain: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

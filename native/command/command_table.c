@@ -101,7 +101,8 @@ static const command_row_t command_rows[] = {
 static const plane_event_row_t event_rows[] = {
     EVENT(OPENED,        "connection=target kind=code listener=arg peer=subject"),
     EVENT(LINE,          "connection=target kind=code payload=payload:bytes"),
-    EVENT(SECURED,       "connection=target flags=code version=arg size=arg2 cipher=subject certificate=payload:bytes"),
+    EVENT(SECURED,       "connection=target flags=code version=arg size=arg2 cipher=subject certificate=payload:bytes"
+                         " chain=header:bytes"),
     EVENT(CLOSED,        "connection=target reason=code text=payload:log"),
     EVENT(MESSAGE,       "subscription=target account=account connection=arg connection_kind=arg2 subject=subject"
                          " reply=reply header=header:bytes payload=payload:bytes payer=code credit=token"),

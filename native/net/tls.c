@@ -13,9 +13,12 @@
 
 #include "net/tls_private.h"
 
+#include "base/buffer.h"
 #include "base/check.h"
 #include "base/copies.h"
 #include "net/loop.h"
+
+#define CHAIN_BYTES_MAX 65536u /* of certificates that vouch for a peer's */
 
 /* ---- what OpenSSL reads and writes ------------------------------------------------------------------------------- */
 
@@ -387,6 +390,32 @@ bool tls_throttled(const tls_t *tls) {
     return tls->throttled;
 }
 
+/* A certificate more, as DER. false: no memory. */
+static bool add_certificate(buffer_t *to, const X509 *certificate) {
+    uint8_t *der = NULL;
+    int size = i2d_X509(certificate, &der);
+    bool added = size > 0 && buffer_append(to, der, (uint64_t)size) == STATUS_OK;
+    OPENSSL_free(der);
+    return added;
+}
+
+/* Behind the peer's own, in the order in which each vouches for the one before. All of them or none. */
+static bytes_t chain_of(const tls_t *tls) {
+    const STACK_OF(X509) *verified = SSL_get0_verified_chain(tls->ssl);
+    if (SSL_is_server(tls->ssl) == 0 || verified == NULL) {
+        return BYTES_NONE;
+    }
+    buffer_t buffer;
+    buffer_init(&buffer, CHAIN_BYTES_MAX);
+    bool whole = true;
+    for (int i = 1; i < sk_X509_num(verified) && whole; i++) {
+        whole = add_certificate(&buffer, sk_X509_value(verified, i));
+    }
+    bytes_t chain = whole ? bytes_copy(bytes_of(buffer.at, (uint32_t)buffer.size)) : BYTES_NONE;
+    buffer_free(&buffer);
+    return chain;
+}
+
 void tls_facts(const tls_t *tls, tls_facts_t *out) {
     *out = (tls_facts_t){.version = (uint32_t)SSL_version(tls->ssl),
                          .resumed = SSL_session_reused(tls->ssl) == 1,
@@ -398,10 +427,12 @@ void tls_facts(const tls_t *tls, tls_facts_t *out) {
     int size = certificate == NULL ? 0 : i2d_X509(certificate, &der);
     if (size > 0) {
         out->certificate = bytes_copy(bytes_of(der, (uint32_t)size));
+        out->chain = chain_of(tls);
     }
     OPENSSL_free(der);
 }
 
 void tls_facts_free(tls_facts_t *facts) {
     bytes_release(&facts->certificate);
+    bytes_release(&facts->chain);
 }

@@ -103,7 +103,8 @@ typedef struct tls_facts {
     uint32_t version;    /* 0x0303: TLS 1.2, 0x0304: TLS 1.3 */
     bool resumed;        /* an earlier session was taken up again */
     const char *cipher;  /* as in Go */
-    bytes_t certificate; /* the peer's, DER; free it with tls_facts_free */
+    bytes_t certificate; /* the peer's, DER; free them with tls_facts_free */
+    bytes_t chain;       /* the others up to the one that is trusted, one behind the other; none of a resumed session */
     uint64_t bytes_in;   /* of the handshake, on the wire */
     uint64_t bytes_out;
 } tls_facts_t;

@@ -112,7 +112,7 @@ static void tell_secured(plane_t *plane, peer_t *peer) {
         tls_facts(peer->tls, &facts);
     }
     bytes_t cipher = plain ? BYTES_NONE : bytes_of(facts.cipher, (uint32_t)strlen(facts.cipher));
-    event_entry_t *entry = event_new(EVENT_SECURED, cipher, BYTES_NONE, BYTES_NONE, facts.certificate);
+    event_entry_t *entry = event_new(EVENT_SECURED, cipher, BYTES_NONE, facts.chain, facts.certificate);
     if (entry == NULL) {
         tls_facts_free(&facts);
         peer_doom_silently(plane, peer, CLOSE_TLS, BYTES_LITERAL("no memory for a login"));

@@ -25,7 +25,7 @@ from leafd.auth.jwt_write import write
 from leafd.auth.nkeys import PREFIX_ACCOUNT, PREFIX_SERVER, PREFIX_USER, is_public_key, new_seed, sign
 from leafd.auth.policy import CALLOUT_SUBJECT, GLOBAL_ACCOUNT, Callout, Policy, Rights
 from leafd.auth.trust import SECOND, Denied, Trust, Unknown, check_kind, check_network, check_times
-from leafd.auth.verdict import LEAF_TYPE, Called, Refusal, Verdict
+from leafd.auth.verdict import LEAF_TYPE, WEB_TYPE, Called, Refusal, Verdict
 from leafd.config.schema.permissions import is_subject
 from leafd.gojson import INT, TEXT, Nested, Struct, wire
 from leafd.records import dataclass
@@ -36,6 +36,7 @@ EVERY_ACCOUNT: Final = "*"
 _JWT_PREFIX: Final = b"eyJ"
 _HIDDEN: Final = "[REDACTED]"
 _SHOWN: Final = 100
+_TLS_1_3: Final = 0x0304
 
 
 class CalloutError(ValueError):
@@ -89,6 +90,21 @@ class Login:
     kind: str
     connect: Mapping[str, Any]
     nonce: str = ""
+    claims: UserClaims | None = None
+    """In operator mode: of the user that it has proven to be."""
+    tls: Handshake | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handshake:
+    """How it speaks TLS. certificate: that it has shown, DER; chain: those that vouch for it, one behind the other."""
+
+    version: int
+    cipher: str
+    certificate: bytes = b""
+    chain: bytes = b""
+    resumed: bool = False
+    """An earlier session goes on, of which only the certificate is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +198,8 @@ def question(callout: Callout, keys: ServerKeys, login: Login, timeout_s: float)
             "user_nkey": user,
             "client_info": _client(login),
             "connect_opts": _options(login.connect),
-        },
+        }
+        | ({"client_tls": _handshake(login.tls)} if login.tls is not None else {}),
         keys.seed,
         now_s,
         audience=AUDIENCE,
@@ -196,16 +213,29 @@ def question(callout: Callout, keys: ServerKeys, login: Login, timeout_s: float)
 
 def _client(login: Login) -> dict[str, Any]:
     leaf = login.kind == LEAF_TYPE
+    claims = login.claims
     found = {
         "host": login.host,
         "id": login.connection,
-        "user": claimed_user(login.connect),
+        "user": claimed_user(login.connect) or (claims.sub if claims is not None else ""),
         "name": _text(login.connect, "name"),
+        "tags": list(claims.nats.tags) if claims is not None else [],
+        "name_tag": claims.name if claims is not None else "",
         "kind": "Leafnode" if leaf else "Client",
-        "type": "" if leaf else "nats",
+        "type": "" if leaf else "websocket" if login.kind == WEB_TYPE else "nats",
         "nonce": login.nonce if _text(login.connect, "sig") else "",
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _handshake(tls: Handshake) -> dict[str, Any]:
+    found: dict[str, Any] = {"version": "1.3" if tls.version >= _TLS_1_3 else "1.2", "cipher": tls.cipher}
+    if tls.certificate:
+        from leafd.certificates import pem, split  # here: who has no TLS needs none of it
+
+        chain = [pem(der) for der in split(tls.certificate + tls.chain)]
+        found |= {"certs": chain} if tls.resumed else {"verified_chains": [chain]}
+    return found
 
 
 def _options(connect: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Account
 from leafd.auth import callout as rules, xkeys
-from leafd.auth.callout import CalloutError, Login, ServerKeys
+from leafd.auth.callout import CalloutError, Handshake, Login, ServerKeys
 from leafd.auth.jwt_claims import UserClaims
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed
 from leafd.auth.policy import CALLOUT_SUBJECT, Callout, Policy
@@ -120,13 +120,19 @@ class Callouts:
 
     async def judged(
         self, policy: Policy, connection: int, host: str, kind: str, connect: Mapping[str, Any], nonce: str,
-        verdict: Verdict | Refusal, timeout_s: float
+        verdict: Verdict | Refusal, timeout_s: float, tls: t.Secured | None
     ) -> Verdict | Refusal:  # fmt: skip
         """The verdict of the service, where it is to be asked; else the one that there is."""
         callout = rules.callout_of(policy, verdict)
         if callout is None:
             return verdict
-        login = Login(connection, host, kind, rules.presented(connect, policy), nonce)
+        proof = verdict.proof if isinstance(verdict, Verdict) else None
+        claims = proof if isinstance(proof, UserClaims) else None
+        shaken = None
+        if tls is not None:
+            resumed = bool(tls.flags & t.SecuredFlag.RESUMED)
+            shaken = Handshake(tls.version, tls.cipher, tls.certificate, tls.chain, resumed)
+        login = Login(connection, host, kind, rules.presented(connect, policy), nonce, claims, shaken)
         if not rules.asks(callout, login, verdict):
             return verdict
         refusal = f'Authorization callout response not received in time on account "{callout.account}"'

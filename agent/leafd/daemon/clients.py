@@ -58,7 +58,7 @@ class CallOut(Protocol):
 
     async def __call__(
         self, policy: Policy, connection: int, host: str, kind: str, connect: Mapping[str, Any], nonce: str,
-        verdict: Verdict | Refusal, timeout_s: float
+        verdict: Verdict | Refusal, timeout_s: float, tls: t.Secured | None
     ) -> Verdict | Refusal: ...  # fmt: skip
 
 
@@ -307,7 +307,7 @@ class Clients:
 
     def _secured(self, client: Client, event: t.Secured) -> None:
         if not event.flags & t.SecuredFlag.PLAIN:
-            client.tls = event
+            client.tls = event if self.call_out is not None else replace(event, chain=b"")
             client.certificate = shown_by(event)
             self._log.debug(f"{client.peer} - cid:{client.connection} - TLS handshake complete: {event.cipher}")
         self._deadlines.add(client.connection, self._terms.of(client).timeout_s)
@@ -391,6 +391,7 @@ class Clients:
                 client.nonce,
                 verdict,
                 self._terms.of(client).timeout_s,
+                client.tls,
             )
         finally:
             self._asked.discard(client.connection)

@@ -145,7 +145,7 @@ class LeafLogins:
         self._asked.add(link.connection)
         try:
             return await call_out(
-                policy, link.connection, _host(link.peer), LEAF_TYPE, connect, nonce, verdict, timeout_s
+                policy, link.connection, _host(link.peer), LEAF_TYPE, connect, nonce, verdict, timeout_s, link.tls
             )
         finally:
             self._asked.discard(link.connection)
