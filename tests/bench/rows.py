@@ -36,6 +36,7 @@ STREAMS = (
 jetstream {{ store_dir: "{store}", max_mem: 256MB, max_file: 16GB {sync} }}
 """
 )
+KEY = "6d0f9a2e51c84b73a6e0d2f81795c34b8e1a7f60c92d5b34e7081fa6d35c9b12"
 
 
 @dataclass(frozen=True)
@@ -44,21 +45,25 @@ class Variant:
 
     kind: str
     sync_always: bool = False
+    cipher: str = ""
 
     @property
     def name(self) -> str:
-        return self.kind + (", sync always" if self.sync_always else "")
+        return self.kind + (", sync always" if self.sync_always else "") + (f", {self.cipher}" if self.cipher else "")
 
     @property
     def configuration(self) -> str:
         # leafd has every message on disk before its ack without being told; nats-server by this line only.
         sync = ", sync_interval: always" if self.sync_always else ""
-        return STREAMS.replace("{sync}", sync).replace("{{", "{").replace("}}", "}")
+        key = f", key: {KEY}, cipher: {self.cipher}" if self.cipher else ""
+        return STREAMS.replace("{sync}", sync + key).replace("{{", "{").replace("}}", "}")
 
 
 LEAFD = Variant(servers.LEAFD)
 DEFAULT = Variant(servers.REFERENCE)
 ALWAYS = Variant(servers.REFERENCE, sync_always=True)
+CHACHA, AES = (Variant(servers.LEAFD, cipher=cipher) for cipher in ("chacha", "aes"))
+DEFAULT_CHACHA, DEFAULT_AES = (Variant(servers.REFERENCE, cipher=cipher) for cipher in ("chacha", "aes"))
 
 
 @dataclass(frozen=True)
@@ -376,6 +381,8 @@ def start_full(variant: Variant, quick: bool) -> Iterator[Callable[[], Figures]]
 
 WEB_GOALS = (Goal("rate", "msgs/s", 1.3), Goal("cpu_us", "us CPU/msg", 0.5, at_most=True))
 SECURE_GOALS = (Goal("rate", "a second", 1.3), Goal("cpu_us", "us CPU each", 0.5, at_most=True))
+SEALED_GOALS = (Goal("rate", "msgs/s", 1.3), Goal("cpu_us", "us CPU/msg", 0.5, at_most=True))
+SEALED_COST = (Goal("cpu_us", "us CPU/msg", 1.3, at_most=True),)
 RATE_AND_CPU = (Goal("rate", "msgs/s", 1.7), Goal("cpu_us", "us CPU/msg", 0.25, at_most=True))
 
 ROWS = (
@@ -462,6 +469,34 @@ ROWS = (
         (LEAFD, DEFAULT),
         (Goal("rate", "msgs/s", 2.0), Goal("cpu_us", "us CPU/msg", 0.25, at_most=True)),
         publish(4, 1000, 600_000, 10_000),
+    ),
+    Row(
+        "publish-500-chacha",
+        "JetStream publish with encryption at rest (chacha), 1 client, 500 in flight",
+        (CHACHA, DEFAULT_CHACHA),
+        SEALED_GOALS,
+        publish(1, 500, 300_000, 10_000),
+    ),
+    Row(
+        "publish-500-aes",
+        "JetStream publish with encryption at rest (aes), 1 client, 500 in flight",
+        (AES, DEFAULT_AES),
+        SEALED_GOALS,
+        publish(1, 500, 300_000, 10_000),
+    ),
+    Row(
+        "cost-chacha",
+        "JetStream publish with encryption at rest (chacha) and without, 1 client, 500 in flight",
+        (CHACHA, LEAFD),
+        SEALED_COST,
+        publish(1, 500, 300_000, 10_000),
+    ),
+    Row(
+        "cost-aes",
+        "JetStream publish with encryption at rest (aes) and without, 1 client, 500 in flight",
+        (AES, LEAFD),
+        SEALED_COST,
+        publish(1, 500, 300_000, 10_000),
     ),
     Row(
         "publish-500-always",

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import time
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -25,9 +27,9 @@ jetstream { store_dir: "{store}", max_memory_store: 64MB, max_file_store: 256MB,
 WORDS = ("InvoiceStream", "Acme.Invoices", "BillingWorker", "Invoice-No-77", "X-Customer", "Smith", "owes 12 pounds")
 
 
-def server_with(directory: Path, keys: str) -> servers.Server:
+def server_with(directory: Path, keys: str, kind: str = servers.LEAFD) -> servers.Server:
     directory.mkdir(exist_ok=True)
-    return servers.make(servers.LEAFD, CONFIGURATION.replace("KEYS", keys), directory)
+    return servers.make(kind, CONFIGURATION.replace("KEYS", keys), directory)
 
 
 @contextlib.contextmanager
@@ -156,3 +158,59 @@ def test_the_key_comes_from_the_environment_a_file_or_a_credential_of_systemd(
     (tmp_path / "store-key").unlink()
     with pytest.raises(servers.ServerDied, match="the store's key cannot be read from"), running(server):
         pass
+
+
+# ---- what changes under a store, on either server
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_a_store_without_a_key_that_is_given_one_serves_all_and_is_encrypted_from_then_on(
+    tmp_path: Path, kind: str
+) -> None:
+    """leafd says when nothing is left to encrypt, nats-server does it before it serves; neither goes back to none."""
+    server = server_with(tmp_path / "a", "enabled: true", kind)
+    with running(server):
+        fill(server, 20)
+    with running(server, "key: open-sesame"):
+        check(server, 20)
+        if kind == servers.LEAFD:
+            until_said(server, "encrypted with the new key alone")
+    with running(server, "key: open-sesame"):
+        check(server, 20)
+    assert "open-sesame" not in server.log
+
+
+def until_said(server: servers.Server, words: str) -> None:
+    deadline = time.monotonic() + 30
+    while words not in server.log:
+        assert time.monotonic() < deadline, server.log
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("keys", ["key: Another", "enabled: true"], ids=["another", "none"])
+def test_without_its_key_nats_server_starts_and_has_no_streams(tmp_path: Path, keys: str) -> None:
+    """Which is why leafd does not start then: clients would make the streams anew, and publish into nothing."""
+    server = server_with(tmp_path / "a", "key: open-sesame", servers.REFERENCE)
+    with running(server):
+        fill(server)
+    with running(server, keys):
+        assert [] == asyncio.run(_names(server))
+
+
+async def _names(server: servers.Server) -> list[str | None]:
+    async with jetstream(server) as js:
+        return [info.config.name for info in await js.streams_info()]
+
+
+def test_keys_are_nowhere_to_be_seen(tmp_path: Path) -> None:
+    """Not in the log at its most talkative, and not in what monitoring tells."""
+    keys = "key: open-sesame, prev_key: open-barley"
+    talkative = "http: 127.0.0.1:{http_port}\ndebug: true\ntrace: true\n"
+    server = servers.make(servers.LEAFD, talkative + CONFIGURATION.replace("KEYS", keys), tmp_path)
+    with running(server):
+        fill(server)
+        for page in ("varz", "jsz?config=1&streams=1&consumers=1&accounts=1", "healthz", "connz"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/{page}", timeout=10) as answer:
+                text = answer.read().decode()
+            assert "open-" not in text
+    assert "open-" not in server.log

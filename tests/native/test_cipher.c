@@ -201,6 +201,36 @@ static void no_core_dump(void) {
     CHECK_EQ_I64(0, prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)); /* sanitizers want to look */
 }
 
+/* The flag that the kernel shows for the memory at that address. */
+static bool has_flag(const void *at, const char *flag) {
+    char line[512];
+    bool there = false;
+    bool found = false;
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof line, maps) != NULL) {
+        unsigned long long from;
+        unsigned long long to;
+        if (sscanf(line, "%llx-%llx ", &from, &to) == 2) {
+            there = from <= (uintptr_t)at && (uintptr_t)at < to;
+        } else if (there && strncmp(line, "VmFlags:", 8) == 0) {
+            found = strstr(line, flag) != NULL;
+        }
+    }
+    CHECK_EQ_I64(0, fclose(maps));
+    return found;
+}
+
+static void keys_stay_in_memory(void) {
+    cipher_t *cipher = opened(CIPHER_CHACHA, "k", salt);
+    CHECK(has_flag(cipher, " dd")); /* no dump */
+#ifndef __SANITIZE_ADDRESS__ /* which makes mlock do nothing */
+    CHECK(has_flag(cipher, " lo"));
+#endif
+    cipher_close(cipher);
+    CHECK_EQ_I64(0, prctl(PR_SET_DUMPABLE, 1, 0, 0, 0));
+}
+
 int main(void) {
     RUN("both ciphers give the bytes that a second implementation of their page gives", known_answers);
     RUN("a text of any length comes back, in place too, whichever thread sealed it", every_length_comes_back);
@@ -209,5 +239,6 @@ int main(void) {
     RUN("another key, another store's id or the other cipher opens nothing, and its check value tells", other_keys);
     RUN("an empty key, one that is too long and an unknown cipher are refused in words", refusals);
     RUN("a process that holds a key writes no core dump", no_core_dump);
+    RUN("keys lie in memory that is neither dumped nor swapped", keys_stay_in_memory);
     return TEST_RESULT();
 }
