@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from leafd.config.lexer import Where
-from leafd.config.schema.section import Invalid, Option, Section, Support, hints
+from leafd.config.schema.section import Invalid, Option, Section, Support, hints, kind
 from leafd.config.schema.server import ServerConfig
 from leafd.config.tree import Document, Node, parse_file, parse_text, plain
 from leafd.errors import ConfigError
@@ -149,7 +149,7 @@ class _Binder:
     def _element(self, model: type[Section], element: Node, path: tuple[str | int, ...], key: str) -> Any:
         self.places[path] = element.where
         if not isinstance(element.value, dict):
-            self.errors.append(f"{element.where}: {key}: a map in braces is expected here, not {plain(element)!r}")
+            self.errors.append(f"{element.where}: {key}: a map in braces is expected here, not {kind(plain(element))}")
             return {}
         return self.section(model, element.value, path)
 

@@ -85,10 +85,10 @@ def test_every_problem_is_told_with_its_place() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("front", 3, "a map in braces is expected, not 3"),
-        ("front", None, "a map in braces is expected, not None"),
-        ("rear", {"spokes": 1}, "a list is expected, not {'spokes': 1}"),
-        ("named", [], "a map in braces is expected, not []"),
+        ("front", 3, "a map in braces is expected, not a number"),
+        ("front", None, "a map in braces is expected, not nothing"),
+        ("rear", {"spokes": 1}, "a list is expected, not a map in braces"),
+        ("named", [], "a map in braces is expected, not a list"),
         ("top", 1, "unknown field"),
         ("self", 1, "unknown field"),
     ],

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from leafd.config.schema.section import Reader
+from leafd.config.schema.section import Reader, shown
 
 SECOND: Final = 1_000_000_000
 _UNITS_NS: Final = {
@@ -43,7 +43,7 @@ def parse_duration(value: object) -> int:
         total += float(part.group(1)) * _UNITS_NS[part.group(2)]
         position = part.end()
     if position != len(text) or not text:
-        raise ValueError(f'{value!r} is no duration: write it like "500ms", "10s", "2m" or "1h30m"')
+        raise ValueError(f'{shown(value)} is no duration: write it like "500ms", "10s", "2m" or "1h30m"')
     return sign * round(total)
 
 
@@ -56,7 +56,7 @@ def parse_storage_size(value: object) -> int:
     if isinstance(value, str) and value[-1:] in _BINARY and value[:-1].isdigit():
         return int(value[:-1]) << _BINARY[value[-1]]
     raise ValueError(
-        f'{value!r} is no size: write a number like 10GB, or a string that ends in K, M, G or T like "10G"'
+        f'{shown(value)} is no size: write a number like 10GB, or a string that ends in K, M, G or T like "10G"'
     )
 
 
@@ -76,7 +76,7 @@ def _host_and_port(value: object) -> tuple[str, int]:
             return host.strip("[]"), int(port)
     if isinstance(value, tuple):
         return str(value[0]), int(value[1])
-    raise ValueError(f"{value!r} is neither a port nor host:port")
+    raise ValueError(f"{shown(value)} is neither a port nor host:port")
 
 
 def _strings(value: object) -> object:
@@ -85,19 +85,19 @@ def _strings(value: object) -> object:
 
 def _strict_int(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"a whole number is expected, not {value!r}")
+        raise ValueError(f"a whole number is expected, not {shown(value)}")
     return value
 
 
 def _strict_str(value: object) -> object:
     if not isinstance(value, str):
-        raise ValueError(f"a string is expected, not {value!r}: put quotes around it")
+        raise ValueError(f"a string is expected, not {shown(value)}: put quotes around it")
     return value
 
 
 def _strict_bool(value: object) -> object:
     if not isinstance(value, bool):
-        raise ValueError(f"true or false is expected, not {value!r}")
+        raise ValueError(f"true or false is expected, not {shown(value)}")
     return value
 
 
@@ -117,7 +117,7 @@ StorageSize = Annotated[int, Reader(parse_storage_size)]
 Listen = Annotated[tuple[str, int], Reader(_listen)]
 Number = Annotated[int, Reader(_strict_int)]
 Text = Annotated[str, Reader(_strict_str)]
-Secret = Annotated[str, Reader(_secret)]
+Secret = Annotated[str, Reader(_secret, secret=True)]
 """A text that no complaint repeats."""
 Flag = Annotated[bool, Reader(_strict_bool)]
 Strings = Annotated[tuple[Text, ...], Reader(_strings)]

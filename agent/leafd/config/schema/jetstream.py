@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from leafd.config.schema.base import Duration, Flag, Number, Secret, StorageSize, Text, parse_duration
-from leafd.config.schema.section import Reader, Section, Takes, later, option
+from leafd.config.schema.section import Reader, Section, Takes, later, option, shown
 
 _CLUSTER_ONLY = "it matters only in a cluster, which this build does not have"
 _QUEUES = "this server's queues have bounds of their own"
@@ -38,7 +38,7 @@ def _sync(value: object) -> object:
 def _cipher(value: object) -> object:
     known = {"chacha": "chacha", "chachapoly": "chacha", "aes": "aes"}
     if not isinstance(value, str) or value.lower() not in known:
-        raise ValueError(f"chacha or aes is expected, not {value!r}")
+        raise ValueError(f"chacha or aes is expected, not {shown(value)}")
     return known[value.lower()]
 
 
@@ -165,5 +165,5 @@ def switch(value: object) -> object:
     if value is False or (isinstance(value, str) and value.lower() in ("disabled", "disable")):
         return None
     if isinstance(value, str):
-        raise ValueError(f"enabled or disabled is expected, not {value!r}")
+        raise ValueError(f"enabled or disabled is expected, not {shown(value)}")
     return value

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text
+from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Secret, Strings, Text
 from leafd.config.schema.compression import DEFAULT as DEFAULT_COMPRESSION, Compression
-from leafd.config.schema.section import Section, Takes, later, option
+from leafd.config.schema.section import Section, Takes, later, option, shown
 from leafd.config.schema.tls import Tls
 
 DEFAULT_PORT: Final = 7422
@@ -19,7 +19,7 @@ class LeafUser(Section):
     """A login of the leaf listener and the account its links belong to."""
 
     user: Text = option("", "The leaf's name.", aliases=("username",), takes=Takes.LIVE)
-    password: Text = option(
+    password: Secret = option(
         "", "The leaf's password, as it is or as a bcrypt hash ($2a$...).", aliases=("pass",), takes=Takes.LIVE
     )
     nkey: Text = option("", "A public nkey (U...) in place of name and password.", takes=Takes.LIVE)
@@ -31,7 +31,7 @@ class LeafAuthorization(Section):
     """Logins of the leaf listener alone; absent: the users of the accounts may link."""
 
     user: Text = option("", "The name of the only login.", aliases=("username",), takes=Takes.LIVE)
-    password: Text = option(
+    password: Secret = option(
         "", "The only login's password, as it is or as a bcrypt hash ($2a$...).", aliases=("pass",), takes=Takes.LIVE
     )
     nkey: Text = option("", "A public nkey (U...) in place of name and password.", takes=Takes.LIVE)
@@ -49,7 +49,7 @@ class LeafRemote(Section):
     )
     account: Text = option("$G", "The account here that is linked to the hub.", aliases=("local",))
     credentials: Text = option("", "The file with the credentials for the hub (.creds).", aliases=("creds",))
-    nkey: Text = option("", "The nkey seed (SU...) to log in with, or a file that holds it.", aliases=("seed",))
+    nkey: Secret = option("", "The nkey seed (SU...) to log in with, or a file that holds it.", aliases=("seed",))
     hub: Flag = option(False, "Is this side the hub of the link, although it dials?")
     deny_imports: Strings = option((), "The subjects that must not come in over the link.", aliases=("deny_import",))
     deny_exports: Strings = option((), "The subjects that must not go out over the link.", aliases=("deny_export",))
@@ -88,7 +88,7 @@ class LeafRemote(Section):
             parts = urlsplit(url if "://" in url else f"nats-leaf://{url}")
             if parts.scheme not in SCHEMES or not parts.hostname:
                 raise ValueError(
-                    f"{url!r} is no address of a leaf listener: write it like nats://user:password@host:{DEFAULT_PORT}"
+                    f"{shown(url)} is no address of a leaf listener: write it like nats://user:password@host:{DEFAULT_PORT}"
                 )
             _check_dialable(url, parts)
         schemes = {urlsplit(url).scheme if "://" in url else "" for url in self.urls}
@@ -105,7 +105,7 @@ def _check_dialable(url: str, parts: SplitResult) -> None:
     except ValueError:  # the port is beyond 65535, or a label of the name is empty, longer than 63 or no text
         fits = False
     if not fits:
-        raise ValueError(f"{url!r} has no host and port that can be dialled: check its spelling")
+        raise ValueError(f"{shown(url)} has no host and port that can be dialled: check its spelling")
 
 
 class LeafNodes(Section):

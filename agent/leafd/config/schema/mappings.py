@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from leafd.config.schema.section import Reader
+from leafd.config.schema.section import Reader, shown
 from leafd.config.transforms import TransformError, check_mapping, valid_subject
 from leafd.records import dataclass
 
@@ -55,7 +55,7 @@ def choices(source: str, entry: Any) -> Choices:
 
 def _destination(source: str, entry: Any) -> _Destination:
     if not isinstance(entry, dict):
-        raise ValueError(f'mapping of "{source}": a destination with its weight is expected, not {entry!r}')
+        raise ValueError(f'mapping of "{source}": a destination with its weight is expected, not {shown(entry)}')
     subject, weight, cluster = "", None, ""
     for key, value in entry.items():
         match key.lower():
@@ -74,7 +74,7 @@ def _destination(source: str, entry: Any) -> _Destination:
 
 def _text(key: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{key}: a string is expected, not {value!r}: put quotes around it")
+        raise ValueError(f"{key}: a string is expected, not {shown(value)}: put quotes around it")
     return value
 
 
@@ -83,7 +83,7 @@ def _weight(value: object) -> int:
     if isinstance(number, str) and number.isdecimal():
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= HUNDRED:
-        raise ValueError(f"{value!r} is no weight: write a percentage, from 0 to 100")
+        raise ValueError(f"{shown(value)} is no weight: write a percentage, from 0 to 100")
     return number
 
 

@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Final, Literal
 
 from leafd.config.schema.base import SECOND, Duration, Flag, Number, Text
-from leafd.config.schema.section import Reader, Section, Takes, option
+from leafd.config.schema.section import Reader, Section, Takes, option, shown
 
 _URL: Final = re.compile(r"URL\(\s*(\S+?)\s*\)", re.IGNORECASE)
 _TYPES: Final = {"memory": "memory", "mem": "memory", "url": "url", "full": "full", "cache": "cache"}
@@ -22,14 +22,14 @@ def resolver(value: object) -> object:
         found = _URL.fullmatch(value.strip())
         if found:
             return {"type": "url", "url": found[1]}
-        raise ValueError(f"{value[:80]!r} is no resolver: write MEMORY, URL(http://...), or a block")
+        raise ValueError(f"{shown(value)[:80]} is no resolver: write MEMORY, URL(http://...), or a block")
     return value
 
 
 def _type(value: object) -> object:
     if isinstance(value, str) and value.lower() in _TYPES:
         return _TYPES[value.lower()]
-    raise ValueError(f"unknown type of resolver {value!r}: full or cache")
+    raise ValueError(f"unknown type of resolver {shown(value)}: full or cache")
 
 
 class Resolver(Section):
@@ -62,7 +62,7 @@ class Resolver(Section):
         if self.type == "cache" and self.allow_delete:
             raise ValueError("allow_delete is of no use in a cache: remove it")
         if self.type == "url" and not self.url.startswith(("http://", "https://")):
-            raise ValueError(f"url {self.url!r} is no address of HTTP")
+            raise ValueError(f"url {shown(self.url)} is no address of HTTP")
 
 
 Resolvers = Annotated[Resolver | None, Reader(resolver)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final
 
-from leafd.config.schema.base import SECOND, Duration, Number, Strings, Text
+from leafd.config.schema.base import SECOND, Duration, Number, Secret, Strings, Text
 from leafd.config.schema.section import Reader, Section, Takes, later, option
 
 RESPONSES_DEFAULT: Final = 1
@@ -106,7 +106,7 @@ class User(Section):
     """One user: name and password, or the public nkey."""
 
     user: Text = option("", "The user's name.", aliases=("username",), takes=Takes.LIVE)
-    password: Text = option(
+    password: Secret = option(
         "", "The user's password, as it is or as a bcrypt hash ($2a$...).", aliases=("pass",), takes=Takes.LIVE
     )
     nkey: Text = option(
@@ -182,10 +182,10 @@ class Authorization(Section):
     """The authorization block: one user, one token, or a list of users; they live in the account $G."""
 
     user: Text = option("", "The name of the only user.", aliases=("username",), takes=Takes.LIVE)
-    password: Text = option(
+    password: Secret = option(
         "", "The only user's password, as it is or as a bcrypt hash ($2a$...).", aliases=("pass",), takes=Takes.LIVE
     )
-    token: Text = option(
+    token: Secret = option(
         "", "A token that lets everybody in who has it, as it is or as a bcrypt hash.", takes=Takes.LIVE
     )
     users: tuple[User, ...] | None = option(None, "Several users, each a block.", takes=Takes.LIVE)

@@ -27,6 +27,31 @@ from typing import Any, ClassVar, Final, Self, dataclass_transform
 from leafd.records import dataclass
 
 Path = tuple[str | int, ...]
+_KINDS: Final = {
+    dict: "a map in braces",
+    list: "a list",
+    tuple: "a list",
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+}
+
+
+def kind(value: object) -> str:
+    """What a value is, for a complaint where a block is expected: it may be, or hold, a secret."""
+    return _KINDS.get(type(value), "nothing" if value is None else "something else")
+
+
+def shown(value: object) -> str:
+    """A value as a complaint repeats it: of a block only that it is one, of an address no user and password."""
+    if isinstance(value, dict | list | tuple):
+        return kind(value)
+    if not isinstance(value, str) or "@" not in value:
+        return repr(value)
+    login, _, rest = value.rpartition("@")
+    scheme, there, _ = login.partition("://")
+    return repr(f"{scheme if there else ''}{there}...@{rest}")
 
 
 class Takes(StrEnum):
@@ -47,9 +72,11 @@ class Support(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """In Annotated: what a value goes through before the annotated type. The last one of several comes first."""
+    """In Annotated: what a value goes through before the annotated type. The last one of several comes first. secret:
+    nothing shows the value."""
 
     read: Callable[[Any], Any]
+    secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +218,19 @@ class Section:
         return all(getattr(self, name) == getattr(other, name) for name in self.options)
 
     def __repr__(self) -> str:
-        shown = (f"{name}={value!r}" for name, value in self.__dict__.items() if name in self.options)
-        return f"{type(self).__name__}({', '.join(shown)})"
+        known = hints(type(self))
+        fields = (
+            f"{name}={_repeated(value, known[name])}" for name, value in self.__dict__.items() if name in self.options
+        )
+        return f"{type(self).__name__}({', '.join(fields)})"
+
+
+def _repeated(value: object, annotation: object) -> str:
+    if any(isinstance(mark, Reader) and mark.secret for mark in getattr(annotation, "__metadata__", ())):
+        return "..." if value else repr(value)
+    if isinstance(value, tuple) and any(isinstance(one, str) for one in value):
+        return f"({', '.join(map(shown, value))})"
+    return shown(value) if isinstance(value, str) else repr(value)
 
 
 # ---- how values are read
@@ -268,7 +306,7 @@ def _after(first: Read, then: Read) -> Read:
 def _list_reader(item: Read) -> Read:
     def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
-            raise ValueError(f"a list is expected, not {value!r}")
+            raise ValueError(f"a list is expected, not {kind(value)}")
         return tuple(_each(enumerate(value), item).values())
 
     return read
@@ -277,7 +315,7 @@ def _list_reader(item: Read) -> Read:
 def _map_reader(item: Read) -> Read:
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise ValueError(f"a map in braces is expected, not {value!r}")
+            raise ValueError(f"a map in braces is expected, not {kind(value)}")
         return _each(value.items(), item)
 
     return read
@@ -301,7 +339,7 @@ def _section_reader(section: type[Section]) -> Read:
         if isinstance(value, section):
             return value
         if not isinstance(value, dict):
-            raise ValueError(f"a map in braces is expected, not {value!r}")
+            raise ValueError(f"a map in braces is expected, not {kind(value)}")
         return section(**value)
 
     return read

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from leafd.config.schema.base import SECOND, Duration, Flag, Number, Text, parse_duration
-from leafd.config.schema.section import Invalid, Path, Problem, Reader, Section, Takes, later, option
+from leafd.config.schema.section import Invalid, Path, Problem, Reader, Section, Takes, later, option, shown
 
 if TYPE_CHECKING:
     from leafd.config.tls_files import Material, TlsOptions
@@ -62,7 +62,7 @@ VERSIONS: Final = {"1.2": 0x0303, "1.3": 0x0304}
 
 def _list(value: object) -> object:
     if not isinstance(value, list | tuple):
-        raise ValueError(f"a list is expected, not {value!r}")
+        raise ValueError(f"a list is expected, not {shown(value)}")
     return value
 
 
@@ -89,14 +89,14 @@ def _curve(value: object) -> object:
 def _pin(value: object) -> object:
     if not isinstance(value, str) or not re.fullmatch("[A-Fa-f0-9]{64}", value):
         raise ValueError(
-            f"{value!r} is no pin: 64 hexadecimal digits, the SHA-256 of the SubjectPublicKeyInfo, are expected"
+            f"{shown(value)} is no pin: 64 hexadecimal digits, the SHA-256 of the SubjectPublicKeyInfo, are expected"
         )
     return value.lower()
 
 
 def _version(value: object) -> object:
     if value not in VERSIONS:
-        raise ValueError(f'{value!r} is no version of TLS that is served: write "1.2" or "1.3"')
+        raise ValueError(f'{shown(value)} is no version of TLS that is served: write "1.2" or "1.3"')
     return value
 
 
@@ -105,7 +105,7 @@ def _first(value: object) -> object:
     if isinstance(value, bool):
         return value, 0
     if not isinstance(value, str):
-        raise ValueError(f"true, false, auto or a duration is expected, not {value!r}")
+        raise ValueError(f"true, false, auto or a duration is expected, not {shown(value)}")
     word = value.lower()
     if word in ("true", "on"):
         return True, 0

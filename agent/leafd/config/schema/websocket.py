@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
+from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Secret, Strings, Text, zero_means_default
 from leafd.config.schema.section import Section, Takes, option
 from leafd.config.schema.tls import Tls
 
@@ -18,8 +18,8 @@ class WebSocketAuthorization(Section):
     """A login of this listener alone, where there are no users."""
 
     user: Text = option("", "The user's name.", aliases=("username",), takes=Takes.LIVE)
-    password: Text = option("", "The user's password.", aliases=("pass",), takes=Takes.LIVE)
-    token: Text = option("", "A token in place of name and password.", takes=Takes.LIVE)
+    password: Secret = option("", "The user's password.", aliases=("pass",), takes=Takes.LIVE)
+    token: Secret = option("", "A token in place of name and password.", takes=Takes.LIVE)
     timeout: Duration = option(0, "How long may a login take? 0: as for other clients.", takes=Takes.LIVE, ge=0)
 
 
