@@ -71,6 +71,8 @@ uint32_t plane_abi(void);
  * and a text in reason (what, where, what to do) and *status. */
 plane_t *plane_open(const plane_limits_t *limits, const plane_keys_t *keys, const char *directory,
                     const char *memory_directory, char *reason, int32_t *status);
+/* Nobody gets to see this process's memory but the machine's administrator: no core dump has its keys. */
+void plane_hide(void);
 /* Starts the plane thread. */
 int32_t plane_start(plane_t *plane);
 /* Closes listeners and connections, makes everything appended durable, checkpoints, ends the threads. Returns when

@@ -106,6 +106,11 @@ class Plane(Commands):
             raise PlaneError(int(status[0]), ffi.string(reason).decode("utf-8", "replace"))
         return cls(handle, guard, limits.memory_limit)
 
+    @staticmethod
+    def hide() -> None:
+        """From now on this process leaves no core dump, and programs of its user cannot look into its memory."""
+        lib.plane_hide()
+
     def start(self) -> None:
         """Starts the plane's thread."""
         status = int(lib.plane_start(self._plane))

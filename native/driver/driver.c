@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "plane/plane.h"
 
@@ -210,6 +211,10 @@ static void large_blocks_go_back(void) {
     (void)mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
     (void)mallopt(M_TRIM_THRESHOLD, 4 * LARGE_BLOCK);
 #endif
+}
+
+void plane_hide(void) {
+    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* it cannot fail */
 }
 
 plane_t *plane_open(const plane_limits_t *limits, const plane_keys_t *keys, const char *directory,

@@ -36,6 +36,7 @@ from leafd.auth.verdict import (
 from leafd.daemon.client import Client, Terms, Web, shown_by
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
+from leafd.daemon.log import shown_nkey
 from leafd.daemon.refusals import refusal_line
 from leafd.gojson import JsonError
 from leafd.guard import Guard
@@ -495,7 +496,7 @@ class Clients:
     def _refuse(self, client: Client, refusal: Refusal) -> None:
         reason = t.CloseReason.AUTHENTICATION if refusal.authentication else t.CloseReason.PROTOCOL
         if refusal.authentication:
-            user = client.connect.get("user") or client.connect.get("nkey") or ""
+            user = client.connect.get("user") or shown_nkey(client.connect.get("nkey") or "")
             who = f" - User {quoted(user)}" if user else ""
             who += f": {refusal.why}" if refusal.why else ""
             self._log.error(f"{client.peer} - cid:{client.connection} - authentication error{who}")

@@ -153,11 +153,46 @@ class Log:
         return f"{time.strftime('%Y/%m/%d %H:%M:%S', parts)}.{now_ns // 1000 % 1_000_000:06d}"
 
 
-# The end of the text counts as the closing quote: long lines are cut, and a half secret is one, too.
-_SECRETS: Final = re.compile(r'("(?:pass|auth_token|jwt|sig|user_token)"\s*:\s*)"(?:[^"\\]|\\.)*("|$)')
+_HARMLESS: Final = frozenset({
+    "user", "echo", "verbose", "pedantic", "tls_required", "name", "lang", "version", "protocol", "account",
+    "new_account", "headers", "no_responders", "server_id", "domain", "cluster", "gateway", "remote_account", "is_hub",
+    "jetstream",
+})  # fmt: skip
+# One member of a JSON object. The end of the text counts as the closing quote: long lines are cut, and a half secret is
+# one, too.
+_MEMBER: Final = re.compile(r'(\s*"((?:[^"\\]|\\.)*)"\s*:\s*)("(?:[^"\\]|\\.)*(?:"|\\?$)|[\w.+-]*)(\s*(?:,|\}\s*$|$))')
+_HIDDEN: Final = "[REDACTED]"
 
 
 def traced(event: Trace) -> str:
     """A protocol line as the trace shows it, without what a CONNECT proves itself with."""
-    shown = _SECRETS.sub(r'\1"[REDACTED]"', event.text)
+    verb, rest = event.text[:7], event.text[7:]
+    shown = event.text if verb.upper() != "CONNECT" else verb + _without_secrets(rest)
     return f"cid:{event.connection} - <<- [{shown}]"
+
+
+def shown_nkey(text: str) -> str:
+    """An nkey that somebody sent, unless it is a seed: the one in place of the other is an easy mistake."""
+    return _HIDDEN if text.startswith("S") else text
+
+
+def _is_public(name: str, value: str) -> bool:
+    return name.lower() == "nkey" and shown_nkey(value[1:]) == value[1:]
+
+
+def _without_secrets(body: str) -> str:
+    """The members of a CONNECT that are known to be harmless. What cannot be read as JSON may be anything: a password
+    with the wrong quotes around it."""
+    start = len(body) - len(body.lstrip())
+    if body[start : start + 1] != "{":
+        return f"{body[:start]}{_HIDDEN}" if body.strip() else body
+    found, at = [body[: start + 1]], start + 1
+    while at < len(body) and body[at:].strip() not in ("", "}"):
+        member = _MEMBER.match(body, at)
+        if member is None:
+            return "".join((*found, _HIDDEN))
+        before, name, value, behind = member.groups()
+        known = name.lower() in _HARMLESS or value in ("true", "false", "null") or _is_public(name, value)
+        found += before, value if known else f'"{_HIDDEN}"', behind
+        at = member.end()
+    return "".join((*found, body[at:]))

@@ -128,6 +128,7 @@ class Server:
     # ---- opening
 
     def _open_plane(self) -> Plane:
+        Plane.hide()  # passwords, keys and seeds are in memory from here on
         temporary = False
         keys = None
         if self.compiled.serves_jetstream:
