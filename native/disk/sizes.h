@@ -13,6 +13,7 @@
 
 #define SIZES_ADDRESS_32 (UINT64_C(1280) << 20)
 #define SIZES_MEMORY_RING (UINT64_C(32) << 20)
+#define SIZES_RESERVE_PART 8 /* of a ring: for deletions, acks and consumer states */
 #define SIZES_MEMORY_RING_32 (UINT64_C(16) << 20)
 
 typedef struct store_sizes {
@@ -21,8 +22,15 @@ typedef struct store_sizes {
     uint64_t budget; /* LMDB's pages in use may come to so much: beyond it publishers are refused */
 } store_sizes_t;
 
-/* max_bytes: what the files may take, 0 = no bound. journal_size: 0 = to be chosen. pointer_size: of the machine. */
-store_sizes_t sizes_choose(uint64_t max_bytes, uint64_t journal_size, bool memory, uint32_t pointer_size);
+/* max_bytes: what the files may take, 0 = no bound. journal_size: 0 = to be chosen, so that messages of message_max
+ * bytes find room. pointer_size: of the machine. */
+store_sizes_t sizes_choose(uint64_t max_bytes, uint64_t journal_size, uint64_t message_max, bool memory,
+                           uint32_t pointer_size);
+/* The ring in which a message of that size finds room, see sizes_message_max. */
+uint64_t sizes_ring_for(uint64_t message_max);
+/* What a batch in that ring can hold at all, of one message: half the ring, but for the part that is left to deletions,
+ * acks and consumer states when publishers fill it. */
+uint64_t sizes_message_max(uint64_t ring);
 /* A ring of at most ring_max bytes (0 = as it is). */
 uint64_t sizes_ring_within(uint64_t ring, uint64_t ring_max);
 

@@ -294,29 +294,33 @@ static status_t change_key(opening_t *opening) {
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot change the key of the store in", 0);
 }
 
-static status_t open_journal(opening_t *opening) {
+static status_t open_ring(opening_t *opening, uint64_t size, uint32_t alignment) {
     store_t *store = opening->store;
-    uint64_t ring = store->sizes.ring;
-    uint32_t alignment = MEMORY_ALIGNMENT;
-    status_t status = STATUS_OK;
+    batches_close(&store->batches);
+    status_t status = batches_open(&store->batches, size, alignment, opening->position, opening->number + 1);
+    if (status != STATUS_OK) {
+        return opening_fail(opening, status, "no memory for the batches of", 0);
+    }
     if (!store->options.memory) {
-        status = recover_journal(opening);
-        ring = store->journal.size;
-        alignment = JOURNAL_ALIGNMENT;
-    }
-    if (status == STATUS_OK) {
-        status = batches_open(&store->batches, ring, alignment, opening->position, opening->number + 1);
-        if (status != STATUS_OK) {
-            return opening_fail(opening, status, "no memory for the batches of", 0);
-        }
-    }
-    if (status == STATUS_OK && !store->options.memory) {
         batches_reserve(&store->batches, sealer_overhead(store->options.sealer));
         batches_witness(&store->batches, opening->store_id);
-        status = opening_replay(opening);
-        status = status == STATUS_OK ? change_key(opening) : status;
     }
-    return status;
+    return STATUS_OK;
+}
+
+static status_t open_journal(opening_t *opening) {
+    store_t *store = opening->store;
+    if (store->options.memory) {
+        return open_ring(opening, store->sizes.ring, MEMORY_ALIGNMENT);
+    }
+    status_t status = recover_journal(opening);
+    status = status == STATUS_OK ? open_ring(opening, store->journal.size, JOURNAL_ALIGNMENT) : status;
+    status = status == STATUS_OK ? opening_replay(opening) : status;
+    status = status == STATUS_OK && !opening->no_room ? recover_enlarge(opening) : status;
+    if (status == STATUS_OK && store->batches.size != store->journal.size) {
+        status = open_ring(opening, store->journal.size, JOURNAL_ALIGNMENT);
+    }
+    return status == STATUS_OK ? change_key(opening) : status;
 }
 
 /* From here on LMDB says that there is a journal, which may hold what LMDB does not. */

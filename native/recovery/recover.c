@@ -318,17 +318,29 @@ status_t recover_remake(opening_t *opening, uint64_t size) {
                                               opening->position, opening->reason, opening->reason_size);
 }
 
+static bool disk_fits(const store_t *store, uint64_t size) {
+    struct statvfs room;
+    return statvfs(store->directory, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize > size
+           && (room.f_files == 0 || room.f_favail > 0); /* some file systems do not count files */
+}
+
+status_t recover_enlarge(opening_t *opening) {
+    const store_t *store = opening->store;
+    uint64_t wanted = store->sizes.ring;
+    uint64_t fits = sizes_message_max(store->journal.size);
+    bool small = store->journal.size < wanted && store->options.message_max > fits;
+    return small && disk_fits(store, 2 * wanted) ? recover_remake(opening, wanted) : STATUS_OK;
+}
+
 /* LMDB has everything now, so that it can do without the file for a moment. */
 status_t recover_keep(opening_t *opening) {
     store_t *store = opening->store;
     uint64_t size = store->journal.size;
-    struct statvfs room;
     char name[NAME_SIZE] = "";
     if (!opening->damage.seen) {
         return STATUS_OK;
     }
-    bool fits = statvfs(store->directory, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize > 2 * size
-                && (room.f_files == 0 || room.f_favail > 0); /* some file systems do not count files */
+    bool fits = disk_fits(store, 2 * size);
     status_t status = fits ? recover_use_note(store->env, USE_CLOSED, opening->position) : STATUS_OK;
     if (fits && status == STATUS_OK) {
         opening->use = USE_CLOSED;

@@ -71,6 +71,9 @@ LEAF_MUST_USE status_t recover_journal(opening_t *opening);
 LEAF_MUST_USE status_t recover_keep(opening_t *opening);
 /* The journal of that size anew, over what is there: LMDB has everything. */
 LEAF_MUST_USE status_t recover_remake(opening_t *opening, uint64_t size);
+/* The same where larger messages are to find room than the journal was made for (max_payload was raised), if the disk
+ * has room. */
+LEAF_MUST_USE status_t recover_enlarge(opening_t *opening);
 /* A refusal that the operator can lift; returns status. */
 status_t recover_refuse(opening_t *opening, status_t status, const char *what);
 /* The start has succeeded: an acceptance is used up. */

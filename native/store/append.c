@@ -11,8 +11,6 @@
 #include "store/overlay.h"
 
 #define HEADER_MAX 65535
-/* This part of the ring is left to deletions, acks and consumer states when publishers fill it. */
-#define RESERVE_PART 8
 #define NEED_MORE (UINT64_C(32) * 1024) /* what a message needs beside its own bytes, at most: need_of */
 #define EVICTION_SLACK 8192             /* room for what the limits will write in the same call */
 
@@ -92,8 +90,7 @@ static append_verdict_t discard_new(const entry_t *entry) {
 
 /* What a batch can hold at all, so that a message that never fits is not told to come again. */
 static uint64_t message_max(const store_t *store) {
-    uint64_t batch = store->batches.size / 2 - store->batches.size / RESERVE_PART - 128 * 1024;
-    return batch < STORE_MESSAGE_MAX ? batch : STORE_MESSAGE_MAX;
+    return number_least(sizes_message_max(store->batches.size), STORE_MESSAGE_MAX);
 }
 
 /* A purge or a first sequence may put a stream at the end of its numbers. They never begin again: consumers and heads
@@ -152,7 +149,7 @@ void append_measure_room(store_t *store) {
         return;
     }
     uint64_t one = number_least(store->options.message_max + NEED_MORE, store->holds / 2);
-    uint64_t open = number_less(batches->size / 2 - batches->size / RESERVE_PART, one);
+    uint64_t open = number_less(batches->size / 2 - batches->size / SIZES_RESERVE_PART, one);
     uint64_t used = number_least(store->holds / 7 * 6, store->holds - one);
     store->room_end = number_least(batches->begin + number_least(open, store->holds / 7), batches->freed + used);
 }
@@ -172,7 +169,7 @@ static bool space_for(const entry_t *entry) {
     if (batches_used(&store->batches) + store->batches.promised + need > store->holds) {
         return false; /* the disk has no room for so much (space.h), or memory has not */
     }
-    return overlay_fits(store, need + store->batches.size / RESERVE_PART);
+    return overlay_fits(store, need + store->batches.size / SIZES_RESERVE_PART);
 }
 
 static void write_message(entry_t *entry) {

@@ -25,7 +25,8 @@ store_t *store_new(const store_options_t *options) {
         return NULL;
     }
     store->options.directory = store->directory;
-    store->sizes = sizes_choose(options->max_bytes, options->journal_size, options->memory, sizeof(void *));
+    store->sizes =
+        sizes_choose(options->max_bytes, options->journal_size, options->message_max, options->memory, sizeof(void *));
     store->sizes.ring = sizes_ring_within(store->sizes.ring, options->ring_max);
     return store;
 }

@@ -41,7 +41,7 @@ struct sealer; /* disk/sealer.h */
 typedef struct store_options {
     const char *directory;       /* made when missing (0700); holds the journal, the LMDB environment and a lock file */
     uint64_t max_bytes;          /* of messages; the map is this plus index overhead plus a reserve for deletions */
-    uint64_t journal_size;       /* 0 = STORE_JOURNAL_SIZE; ignored for a memory store */
+    uint64_t journal_size;       /* 0 = as sizes.h chooses; ignored for a memory store */
     uint64_t ring_max;           /* memory of the batches' ring; a new journal is no larger. 0 = no bound */
     uint64_t message_max;        /* store_room says that there is room for one so large */
     uint64_t heads_max;          /* memory of the cache of subject heads, 0 = no bound */

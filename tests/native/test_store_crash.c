@@ -178,7 +178,36 @@ static void killed_at_random(void) {
     rmdir(root);
 }
 
+/* max_payload was raised: the next start makes a journal in which such a message fits, over one that still held
+ * messages. */
+static void journal_grows(void) {
+    static char large[3 << 20];
+    memset(large, 'g', sizeof large - 1);
+    rig_t rig = {0}; /* a journal of 1 MiB */
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_U64(APPEND_TOO_LARGE, rig_put(&rig, stream, "grow", large).verdict);
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "grow", "small").verdict);
+    rig_sync(&rig);
+    rig.options.journal_size = 0;
+    rig.options.message_max = sizeof large;
+    for (uint64_t seq = 2; seq < 5; seq++) {
+        stored_message_t message;
+        rig_crash(&rig);
+        stream = rig_stream(&rig, 1, rig_config());
+        CHECK_EQ_I64(STATUS_OK, store_read(stream, seq - 1, &message));
+        CHECK_EQ_U64(seq == 2 ? strlen("small") : strlen(large), message.payload.size);
+        appended_t done = rig_put(&rig, stream, "grow", large);
+        CHECK_EQ_U64(APPEND_STORED, done.verdict);
+        CHECK_EQ_U64(seq, done.seq);
+        rig_sync(&rig);
+    }
+    CHECK(!rig_alarmed(&rig, ""));
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("kill -9 at any moment loses nothing that was durable, doubles nothing, halves no batch", killed_at_random);
+    RUN("a journal grows at a start for larger messages than it was made for, and loses nothing", journal_grows);
     return TEST_RESULT();
 }

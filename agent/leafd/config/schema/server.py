@@ -94,7 +94,8 @@ class ServerConfig(Section):
 
     max_payload: Annotated[Number, zero_means_default(1 << 20)] = option(
         1 << 20,
-        "How large may a message be, in bytes, headers included? Clients learn it when they connect.",
+        "How large may a message be, in bytes, headers included? Clients learn it when they connect. "
+        "After a reload that raises it above 5MB, streams take such messages from the next restart on.",
         takes=Takes.LIVE,
         gt=0,
         le=_INT32_MAX,
