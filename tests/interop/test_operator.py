@@ -27,6 +27,20 @@ def _close() -> Iterator[None]:
     close_all()
 
 
+# ---- a limit that is none
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_limit_of_data_is_not_enforced(kind: str) -> None:
+    """An account or a user that may have a byte of data in all publishes more, with the reference as well."""
+    operator = Operator()
+    user = operator.account("A", data=1).user("u", data=1)
+    with running(kind, HEAD + operator.configuration()) as server:
+        peer = Peer(server, user)
+        peer.say("SUB x 1", "PUB x 5\r\nhello", "PUB x 5\r\nworld")
+        assert ["MSG x 1 5", "hello", "MSG x 1 5", "world"] == peer.lines()
+
+
 # ---- who gets in
 
 

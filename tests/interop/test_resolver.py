@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.certificates import Authority
 from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
 from tests.interop.test_operator import reload, with_token
 from tests.jwts import Account, Key, Operator, encode
@@ -332,16 +334,19 @@ class _Accounts(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def account_server(operator: Operator) -> Iterator[tuple[str, list[str]]]:
+def account_server(operator: Operator, tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, list[str]]]:
     """An HTTP server with the operator's accounts: its address, and who was asked for."""
     handler = type(
         "Accounts", (_Accounts,), {"tokens": {one.public: one.token() for one in operator.accounts}, "asked": []}
     )
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/jwt/v1/accounts/", handler.asked  # type: ignore[attr-defined]
+        scheme = "http" if tls is None else "https"
+        yield f"{scheme}://127.0.0.1:{server.server_port}/jwt/v1/accounts/", handler.asked  # type: ignore[attr-defined]
     finally:
         server.shutdown()
         thread.join()
@@ -367,6 +372,34 @@ def test_accounts_by_http(kind: str) -> None:
             assert "svc 1 " in service.line()
             assert [VIOLATION, "closed"] == Peer(server, Operator("X").account("XA").user("x")).lines()
             assert {importer.public, exporter.public} <= set(asked)
+
+
+@both
+def test_accounts_by_https(kind: str, tmp_path: Path) -> None:
+    """With resolver_tls, a URL resolver is asked over TLS: it has to be whom ca_file vouches for, and sees the
+    certificate that it asks for."""
+    operator, authority = Operator(), Authority(tmp_path)
+    account, own, shown = operator.account("A"), authority.issue("accounts"), authority.issue("box")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(str(own.certificate), str(own.key))
+    context.load_verify_locations(str(authority.certificate))
+    context.verify_mode = ssl.CERT_REQUIRED
+    with account_server(operator, context) as (url, asked):
+        configuration = (
+            f"operator: {operator.token()}\nsystem_account: {operator.system.public}\nresolver: URL({url})\n"
+            f'resolver_tls {{ ca_file: "{authority.certificate}", cert_file: "{shown.certificate}",'
+            f' key_file: "{shown.key}" }}\n'
+        )
+        with running(kind, HEAD + configuration) as server:
+            assert [] == Peer(server, account.user("u")).lines()
+        assert account.public in asked
+        stranger = Authority(tmp_path, "stranger")
+        asked.clear()
+        trusts_another = configuration.replace(str(authority.certificate), str(stranger.certificate))
+        if kind == LEAFD:  # the reference does not start
+            with running(kind, HEAD + trusts_another) as server:
+                assert [VIOLATION, "closed"] == Peer(server, account.user("u")).lines()
+            assert not asked
 
 
 def test_a_box_starts_while_its_account_server_cannot_be_reached() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from leafd.config.schema.operator import Resolver as Configured
+    from leafd.config.schema.tls import Tls
 
 
 DIGEST_SIZE: Final = 32
@@ -78,12 +79,12 @@ class Memory:
         return bytes(DIGEST_SIZE)
 
 
-def make_resolver(configured: Configured) -> Resolver:
+def make_resolver(configured: Configured, tls: Tls | None = None) -> Resolver:
     """The resolver of a configuration; what it needs is loaded then. Raises ResolverError."""
     if configured.type == "url":
         from leafd.auth.resolver_url import Url
 
-        return Url(configured.url, configured.timeout / 1e9)
+        return Url(configured.url, configured.timeout / 1e9, tls)
     if configured.type in ("full", "cache"):
         from leafd.auth.resolver_directory import Directory
 

@@ -7,15 +7,37 @@ answers are bounded in size and time. What does not live here: whether a JWT cou
 from __future__ import annotations
 
 import http.client
-from typing import Final
+import ssl
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from leafd.auth.jwt import TOKEN_MAX
 from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
 from leafd.auth.resolver import DIGEST_SIZE, ResolverError
 
+if TYPE_CHECKING:
+    from leafd.config.schema.tls import Tls
+
 _OK: Final = 200
 _GONE: Final = (404, 410)
+
+
+def client_context(tls: Tls) -> ssl.SSLContext:
+    """How it is asked over TLS: whom to trust, and what to show. Raises ResolverError."""
+    from leafd.config.tls_files import as_file
+
+    material = tls.material
+    try:
+        context = ssl.create_default_context(cadata=material.ca.decode("ascii", "replace") if material.ca else None)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3 if tls.min_version == "1.3" else ssl.TLSVersion.TLSv1_2
+        if tls.insecure:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        for pair in material.pairs:
+            with as_file(pair.chain) as chain, as_file(pair.key) as key:
+                context.load_cert_chain(chain, key)
+    except (ssl.SSLError, ValueError) as error:
+        raise ResolverError(f"resolver_tls: {error}") from error
+    return context
 
 
 class Url:
@@ -24,14 +46,17 @@ class Url:
     keeps = False
     complete = False
 
-    def __init__(self, url: str, timeout_s: float) -> None:
+    def __init__(self, url: str, timeout_s: float, tls: Tls | None = None) -> None:
         self._parts = urlsplit(url)
         self._timeout_s = timeout_s
+        self._context = client_context(tls) if tls is not None and self._parts.scheme == "https" else None
 
     def _connection(self) -> http.client.HTTPConnection:
         parts = self._parts
-        make = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        return make(parts.hostname or "", parts.port, timeout=self._timeout_s)
+        host = parts.hostname or ""
+        if parts.scheme == "https":
+            return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=self._context)
+        return http.client.HTTPConnection(host, parts.port, timeout=self._timeout_s)
 
     def load(self, name: str) -> str:
         if not is_public_key(name, PREFIX_ACCOUNT):

@@ -7,8 +7,10 @@ of the block (schema/tls.py), what a certificate says (certificates.py), everyth
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from leafd.certificates import Certificate, key_fits, name_text, pem_blocks, read_certificate
@@ -71,6 +73,18 @@ class TlsOptions:
     """No INFO before the handshake ..."""
     fallback_ns: int
     """... unless so long nothing has come; 0: never."""
+
+
+@contextmanager
+def as_file(data: bytes) -> Iterator[str]:
+    """A name that Python's ssl can read this under, without a file on a disk."""
+    fd = os.memfd_create("leafd", os.MFD_CLOEXEC)
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(data)
+        yield f"/proc/self/fd/{fd}"
+    finally:
+        os.close(fd)
 
 
 def read_material(pairs: Iterable[tuple[Path, str, Path, str]], ca: tuple[Path, str]) -> Material:

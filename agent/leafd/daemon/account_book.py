@@ -61,7 +61,7 @@ class AccountBook:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._configured = self._operated.resolver
-        self.resolver: Resolver = make_resolver(self._configured)
+        self.resolver: Resolver = make_resolver(self._configured, self._operated.resolver_tls)
         self._worker = trio.CapacityLimiter(1)
         self._looking: dict[str, trio.Event] = {}
         self._asking = 0
@@ -157,7 +157,7 @@ class AccountBook:
         """After a reload."""
         configured = self._operated.resolver
         try:  # anew, since files may have been put there by hand
-            self.resolver = await self.aside(partial(make_resolver, configured))
+            self.resolver = await self.aside(partial(make_resolver, configured, self._operated.resolver_tls))
             self._configured = configured
             await self.aside(self._keep_known)
         except ResolverError as error:

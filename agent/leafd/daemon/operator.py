@@ -21,6 +21,7 @@ from leafd.auth.trust import Denied, Trust, TrustedAccount, bootstrap_account, c
 from leafd.config.bind import Loaded
 from leafd.config.schema.operator import Resolver
 from leafd.config.schema.server import ServerConfig
+from leafd.config.schema.tls import Tls
 from leafd.errors import ConfigError
 from leafd.records import dataclass
 
@@ -34,6 +35,7 @@ class Operated:
     policy: Policy
     resolver: Resolver
     warnings: tuple[str, ...] = ()
+    resolver_tls: Tls | None = None
 
     def with_accounts(self, accounts: ClaimedAccounts) -> Operated:
         """The same with other accounts."""
@@ -69,8 +71,11 @@ def compile_operator(config: ServerConfig, numbers: Numbers, known: Operated | N
     trust = Trust(
         operators.keys, accounts.trusted, pinned | {system} if pinned else pinned, _sentinel(config.default_sentinel)
     )
-    warnings = [f"account {name}: {note}" for name, notes in accounts.notes.items() for note in notes]
-    return Operated(operators, accounts, _policy(trust), resolver, tuple(warnings))
+    warnings = []
+    if config.resolver_tls is not None and config.resolver_tls.insecure:
+        warnings.append("resolver_tls is insecure: whoever answers at the resolver's address is trusted")
+    warnings += [f"account {name}: {note}" for name, notes in accounts.notes.items() for note in notes]
+    return Operated(operators, accounts, _policy(trust), resolver, tuple(warnings), config.resolver_tls)
 
 
 def check(loaded: Loaded) -> tuple[str, ...]:

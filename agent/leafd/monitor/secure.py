@@ -7,15 +7,14 @@ new certificates. What does not live here: TLS of connections that speak NATS (n
 
 from __future__ import annotations
 
-import os
 import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
 from leafd.config.schema.tls import Tls
+from leafd.config.tls_files import as_file
 
 SUITES: Final = "ECDHE+AES128+AESGCM:ECDHE+AESGCM:ECDHE+CHACHA20"
 """Of TLS 1.2, as on the other ports (native/net/tls_context.c)."""
@@ -55,17 +54,6 @@ def make_context(block: Tls) -> ssl.SSLContext:
     context.set_ecdh_curve(GROUP)
     for pair in block.material.pairs:
         # What was read with the configuration, not what the files hold by now.
-        with _as_file(pair.chain) as chain, _as_file(pair.key) as key:
+        with as_file(pair.chain) as chain, as_file(pair.key) as key:
             context.load_cert_chain(chain, key)
     return context
-
-
-@contextmanager
-def _as_file(data: bytes) -> Iterator[str]:
-    fd = os.memfd_create("leafd", os.MFD_CLOEXEC)
-    try:
-        with open(fd, "wb", closefd=False) as file:
-            file.write(data)
-        yield f"/proc/self/fd/{fd}"
-    finally:
-        os.close(fd)

@@ -204,6 +204,11 @@ class ServerConfig(Section):
         takes=Takes.LIVE,
         example="MEMORY",
     )
+    resolver_tls: Tls | None = option(
+        None,
+        "How URL(https://...) is asked: ca_file (whom to trust), cert_file and key_file (what to show), min_version.",
+        takes=Takes.LIVE,
+    )
     resolver_preload: dict[str, Text] = option(
         {}, "JWTs of accounts by their keys: { A...: eyJ... }.", takes=Takes.LIVE
     )
@@ -237,9 +242,6 @@ class ServerConfig(Section):
     )
     cluster: Any = later(_CLUSTER, refuse=True)
     gateway: Any = later(_CLUSTER, refuse=True)
-    resolver_tls: Any = later(
-        "the resolver's address is asked with the certificates that the system trusts", refuse=True
-    )
     proxy_protocol: Any = later(
         "PROXY protocol is not in this build: its header would be taken for a wrong command", refuse=True
     )
@@ -414,7 +416,7 @@ class ServerConfig(Section):
     def tls_blocks(self) -> tuple[Tls, ...]:
         """Every tls block there is."""
         leafnodes = self.leafnodes
-        found = [self.tls, self.websocket.tls if self.websocket is not None else None]
+        found = [self.tls, self.websocket.tls if self.websocket is not None else None, self.resolver_tls]
         if leafnodes is not None:
             found += [leafnodes.tls, *(one.tls for one in leafnodes.remotes if not one.disabled)]
         return tuple(one for one in found if one is not None)
