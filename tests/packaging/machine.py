@@ -27,7 +27,12 @@ with socket.socket() as any_socket:
 subprocess.run(["mount", "-t", "proc", "proc", sys.argv[1] + "/proc"], check=True)
 os.execvp(sys.argv[2], sys.argv[2:])
 """
-TOOLS = {"mmdebstrap": "mmdebstrap", "systemd-nspawn": "systemd-container", "systemd-analyze": "systemd"}
+TOOLS = {
+    "mmdebstrap": "mmdebstrap",
+    "systemd-nspawn": "systemd-container",
+    "systemd-analyze": "systemd",
+    "groff": "groff-base",
+}
 
 
 def sh(*command: str | Path, seconds: float = 600) -> str:

@@ -6,8 +6,10 @@ it, and the reason is printed.
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -76,6 +78,12 @@ def test_package_holds_the_daemon_and_nothing_of_the_hub(package: Path) -> None:
         "usr/lib/systemd/system/leafd.service",
         "usr/lib/sysusers.d/leafd.conf",
         "etc/leafd/leafd.conf",
+        "usr/share/man/man1/leafd.1.gz",
+        "usr/share/man/man5/leafd.conf.5.gz",
+        "usr/share/bash-completion/completions/leafd",
+        "usr/share/zsh/vendor-completions/_leafd",
+        "usr/share/fish/vendor_completions.d/leafd.fish",
+        "usr/share/doc/leafd/reference.conf",
     ):
         assert wanted in paths
     inside = {
@@ -83,6 +91,21 @@ def test_package_holds_the_daemon_and_nothing_of_the_hub(package: Path) -> None:
     }
     assert set() == inside & set(FOREIGN)
     assert not any("leafd/site/leafd/spark" in path for path in paths)
+
+
+def test_manual_pages_are_whole(package: Path, tmp_path: Path) -> None:
+    """Every command and every key has its place in them, and the typesetter has nothing to complain of."""
+    machine.bring_tools()
+    machine.sh("dpkg-deb", "--extract", package, tmp_path)
+    for name, words in (
+        ("man1/leafd.1", ("leafd status [OPTIONS]", "leafd init [OPTIONS]", "--store_dir", "EXIT STATUS")),
+        ("man5/leafd.conf.5", ("store_dir: ", "remotes: ", "memory_limit: ", "handshake_first: ")),
+    ):
+        page = gzip.decompress((tmp_path / f"usr/share/man/{name}.gz").read_bytes())
+        done = subprocess.run(
+            ["groff", "-man", "-Tascii", "-P-cbou", "-ww"], input=page, capture_output=True, check=True
+        )
+        assert (done.stderr, [one for one in words if one not in done.stdout.decode()]) == (b"", [])
 
 
 def test_configuration_is_a_conffile(package: Path) -> None:
