@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 16
+#define PLANE_ABI 17
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -206,6 +206,15 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * and behind, compressed. It is an S2 stream then, both ways. One that is so already only changes its level */
 #define COMMAND_COMPRESS 17
 
+/* target = listener, body = secure_t (context 0: plain text), extra = strings: INFO, what is said behind a handshake
+ * that comes first; with WELCOME_CONNECTION and WELCOME_ADDRESS where the connection's number and address stand. Who
+ * comes from now on gets that without control being asked (EVENT_OPENED, arg2). INFO "": no more */
+#define COMMAND_WELCOME 18
+/* account; body = conn_verdict_t, extra = strings: a CONNECT's JSON, then as in ADMIT, after_pong as in WELCOME. Who
+ * came by a welcome and sends this is admitted so without control being asked (EVENT_LINE, arg). The last 64 count */
+#define COMMAND_KNOW 19
+#define COMMAND_FORGET 29 /* all of KNOW */
+
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */
 /* account, target = subscription id (caller's), extra = strings: subject, queue; arg = SUBSCRIBE_* flags; messages come
@@ -300,6 +309,9 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define LISTEN_SECURE 256 /* nothing of it is read before its COMMAND_SECURE */
 #define LISTEN_WEB 512    /* it speaks HTTP first: LINE_HTTP */
 
+#define WELCOME_CONNECTION 1
+#define WELCOME_ADDRESS 2
+
 #define ACCOUNT_JETSTREAM 1 /* the account's JetStream is served here */
 #define ACCOUNT_REMOVED 4
 
@@ -336,10 +348,11 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CLOSE_TLS 12       /* the handshake failed: text says why */
 
 /* Events. */
-/* target = connection, code = CONN_*, arg = listener id, subject = peer "host:port" */
+/* target = connection, code = CONN_*, arg = listener id, arg2 = 1: it had its WELCOME, subject = peer "host:port" */
 #define EVENT_OPENED 1
 /* a handshake line; reading waits for ADMIT, ADMIT_LEAF, RESUME or CLOSE. target = connection, code = LINE_*
- * (another number: an op that came without CONNECT), payload = JSON or text */
+ * (another number: an op that came without CONNECT), arg = 1: it is admitted already, by a KNOW, payload = JSON or
+ * text */
 #define EVENT_LINE 2
 #define EVENT_CLOSED 3 /* target = connection, code = CLOSE_*, payload = text */
 /* target = subscription, account, arg = connection it came from (0 = inside), arg2 = its kind, code = that connection's

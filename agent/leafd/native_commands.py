@@ -19,7 +19,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.native import abi, layout
-from leafd.native_packing import NO_STRINGS, Strings, as_bytes, decoded, encoded, record_of, vars_of
+from leafd.native_packing import NO_STRINGS, Strings, as_bytes, consumer_strings, decoded, encoded, record_of, vars_of
 from leafd.native_types import PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, aside
 
@@ -44,19 +44,6 @@ def _lists(permissions: t.Permissions) -> dict[str, Any]:
         "publish_deny": permissions.publish_deny,
         "subscribe_allow": permissions.subscribe_allow,
         "subscribe_deny": permissions.subscribe_deny,
-    }
-
-
-def _consumer_strings(
-    name: str, definition: bytes, subject: str, group: str, backoff_ns: Iterable[int], filters: Iterable[str]
-) -> Strings:
-    return {
-        "name": name,
-        "definition": definition,
-        "deliver_subject": subject,
-        "deliver_group": group,
-        "backoff": b"".join(ns.to_bytes(8, "little", signed=True) for ns in backoff_ns),
-        "filters": tuple(filters),
     }
 
 
@@ -127,6 +114,22 @@ class Commands(ABC):
     def send(self, connection: int, frame: bytes) -> None:
         """Queues a control frame (a whole line with CRLF)."""
         self._submit("SEND", target=connection, body=frame)
+
+    def welcome(self, listener: int, how: t.Secure | None, before: bytes, behind: bytes = b"") -> None:
+        """As secure(), of all who come to a listener from now on, without an order for each; before empty: no more."""
+        strings = {"before": before, "behind": behind}
+        self._submit("WELCOME", target=listener, body=how or t.Secure(0), strings=strings)
+
+    def know(
+        self, connect: bytes, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> None:
+        """As admit(), of all who were welcomed and send this CONNECT, until forget_logins()."""
+        strings = {"connect": connect, "after_pong": after_pong} | _lists(permissions)
+        self._submit("KNOW", account=account, body=verdict, strings=strings)
+
+    def forget_logins(self) -> None:
+        """No login is known any more."""
+        self._submit("FORGET")
 
     def nudge(self) -> None:
         """Makes the plane tick: a command that has no effect."""
@@ -398,7 +401,7 @@ class Commands(ABC):
             arg=consumer,
             arg2=int(loading),
             body=config,
-            strings=_consumer_strings(name, definition, deliver_subject, deliver_group, backoff_ns, filters),
+            strings=consumer_strings(name, definition, deliver_subject, deliver_group, backoff_ns, filters),
         )
         return self._consumer_state(done.payload)
 
@@ -486,7 +489,7 @@ class Commands(ABC):
             target=stream,
             arg=consumer,
             body=body,
-            strings=_consumer_strings(name, definition, deliver_subject, deliver_group, backoff_ns, filters),
+            strings=consumer_strings(name, definition, deliver_subject, deliver_group, backoff_ns, filters),
         )
 
     # ---- ingest of mirrors and sources

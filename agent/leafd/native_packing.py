@@ -112,6 +112,20 @@ def how_many(strings: Strings) -> int:
     return sum(1 if isinstance(one, str | bytes) else len(tuple(one)) for one in strings.values())
 
 
+def consumer_strings(
+    name: str, definition: bytes, subject: str, group: str, backoff_ns: Iterable[int], filters: Iterable[str]
+) -> Strings:
+    """Of CONSUMER_PUT and CONSUMER_IMPORT."""
+    return {
+        "name": name,
+        "definition": definition,
+        "deliver_subject": subject,
+        "deliver_group": group,
+        "backoff": b"".join(ns.to_bytes(8, "little", signed=True) for ns in backoff_ns),
+        "filters": tuple(filters),
+    }
+
+
 # ---- structs
 
 

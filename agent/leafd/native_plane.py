@@ -39,7 +39,7 @@ from leafd.native_packing import (
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
 
-PLANE_ABI: Final = 16
+PLANE_ABI: Final = 17
 """The abi.h that this code was written for: an extension of another version is refused."""
 _MEMORY_SHARES: Final = (
     "ring",
@@ -236,7 +236,9 @@ class Plane(Commands):
             lib.plane_release(self._plane, count)
             began = time.perf_counter()
             for event in decoded:
-                if event is not None:
+                if isinstance(event, Completion):
+                    event.done.set()  # in its place: whoever waits for it finds what came before it handled
+                elif event is not None:
                     self._handle(event, handler)
                 if time.perf_counter() - began > SLICE_S:
                     # A batch of logins takes longer than anybody may: the others of this thread go on meanwhile.
@@ -261,7 +263,7 @@ class Plane(Commands):
         """Its connection need not wait for it any longer. Once for each message that a handler has kept."""
         lib.plane_repay(self._plane, message.credit)
 
-    def _decoded(self, event: Any) -> t.Event | None:
+    def _decoded(self, event: Any) -> t.Event | Completion | None:
         try:
             return self._decode(event)
         except Exception as error:
@@ -270,27 +272,26 @@ class Plane(Commands):
                 lib.plane_repay(self._plane, event.token)
             return None
 
-    def _decode(self, event: Any) -> t.Event | None:
+    def _decode(self, event: Any) -> t.Event | Completion | None:
         kind = int(event.kind)
         if kind == lib.EVENT_DONE:
-            self._complete(event)
-            return None
+            return self._completed(event)
         read = readers().get(kind)
         if read is None:
             raise PlaneError(Status.INVALID, f"the plane sent an event of unknown kind {kind}")
         return read(event)
 
-    def _complete(self, event: Any) -> None:
-        completion = self._completions.pop(int(event.token), None)
+    def _completed(self, event: Any) -> Completion | None:
+        completion = self._completions.get(int(event.token))
         if completion is None:
-            return
+            return None
         completion.status = int(event.status)
         completion.arg = int(event.arg)
         completion.arg2 = int(event.arg2)
         completion.subject = slice_of(event, "subject")
         completion.header = slice_of(event, "header")
         completion.payload = slice_of(event, "payload")
-        completion.done.set()
+        return completion
 
     # ---- submitting
 

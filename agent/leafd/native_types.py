@@ -435,6 +435,8 @@ class Opened:
     kind: int
     listener: int
     peer: str
+    welcomed: int = 0
+    """1: it has had its INFO, as welcome() said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,6 +446,8 @@ class Line:
     connection: int
     kind: int
     payload: bytes
+    known: int = 0
+    """1: the plane has admitted it already, as know() said."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ void ring_free(ring_t *ring) {
     free(ring);
 }
 
-status_t ring_push(ring_t *ring, void *entry) {
+status_t ring_push_one(ring_t *ring, void *entry, bool *wake) {
     uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     if (tail - ring->head_seen > ring->mask) {
         ring->head_seen = atomic_load_explicit(&ring->head, memory_order_acquire);
@@ -86,21 +86,33 @@ status_t ring_push(ring_t *ring, void *entry) {
     ring->slots[tail & ring->mask] = entry;
     atomic_exchange_explicit(&ring->tail, tail + 1, memory_order_seq_cst);
     ring->head_seen = atomic_load_explicit(&ring->head, memory_order_seq_cst);
-    if (ring->head_seen == tail) {
-        ring_wake(ring);
-    }
+    *wake = *wake || ring->head_seen == tail;
     return STATUS_OK;
 }
 
-void *ring_pop(ring_t *ring) {
+status_t ring_push(ring_t *ring, void *entry) {
+    bool wake = false;
+    status_t status = ring_push_one(ring, entry, &wake);
+    if (wake) {
+        ring_wake(ring);
+    }
+    return status;
+}
+
+uint32_t ring_ready(ring_t *ring) {
     uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     if (head == ring->tail_seen) {
         atomic_exchange_explicit(&ring->head, head, memory_order_seq_cst);
         ring->tail_seen = atomic_load_explicit(&ring->tail, memory_order_seq_cst);
-        if (head == ring->tail_seen) {
-            return NULL;
-        }
     }
+    return ring->tail_seen - head;
+}
+
+void *ring_pop(ring_t *ring) {
+    if (ring_ready(ring) == 0) {
+        return NULL;
+    }
+    uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     void *entry = ring->slots[head & ring->mask];
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
     return entry;

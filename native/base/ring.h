@@ -25,9 +25,14 @@ void ring_free(ring_t *ring); /* NULL is allowed; entries that are still in the 
 
 /* Producer: STATUS_FULL leaves the ring as it was. */
 LEAF_MUST_USE status_t ring_push(ring_t *ring, void *entry);
+/* Likewise, as one of several: *wake says afterwards whether the consumer has to be woken (ring_wake) for any. */
+LEAF_MUST_USE status_t ring_push_one(ring_t *ring, void *entry, bool *wake);
 
 /* Consumer: the oldest entry, or NULL when there is none. */
 void *ring_pop(ring_t *ring);
+
+/* Consumer: how many it can pop; after 0 the next push wakes it. */
+uint32_t ring_ready(ring_t *ring);
 
 uint32_t ring_count(const ring_t *ring); /* entries inside, exact for the calling side's own view */
 

@@ -142,13 +142,21 @@ static status_t admit_take_in(plane_t *plane, peer_t *peer, account_t *account, 
     return status;
 }
 
+bool admit_possible(plane_t *plane, const plane_command_t *verdict) {
+    return account_of(plane, verdict) != NULL;
+}
+
+status_t admit_peer(plane_t *plane, peer_t *peer, const plane_command_t *verdict) {
+    account_t *account = account_of(plane, verdict);
+    return account == NULL ? STATUS_INVALID : admit_take_in(plane, peer, account, verdict);
+}
+
 void command_admit(plane_t *plane, const plane_command_t *command, peer_t *peer) {
     if (peer->protocol->admit != command->op || peer->state == PEER_ADMITTED) {
         command_done(plane, command, STATUS_NOT_FOUND);
         return;
     }
-    account_t *account = account_of(plane, command);
-    status_t status = account == NULL ? STATUS_INVALID : admit_take_in(plane, peer, account, command);
+    status_t status = admit_peer(plane, peer, command);
     if (status != STATUS_OK) {
         command_refuse_login(plane, peer, command, status);
         return;

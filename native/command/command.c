@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/table.h"
 #include "command/command_table.h"
+#include "command/welcome.h"
 #include "exchange/answer.h"
 #include "exchange/held.h"
 #include "exchange/shape.h"
@@ -50,7 +51,7 @@ void command_done(plane_t *plane, const plane_command_t *command, status_t statu
 /* ---- listeners and connections ----------------------------------------------------------------------------------- */
 
 static void listener_set(plane_listener_t *listener, uint64_t kind) {
-    listener->kind = (uint32_t)kind & ~(uint32_t)LISTEN_SECURE;
+    listener->kind = ((uint32_t)kind & ~(uint32_t)LISTEN_SECURE) | (listener->kind & LISTEN_WELCOME);
     listener->secure = (kind & LISTEN_SECURE) != 0;
 }
 
@@ -91,6 +92,7 @@ void command_unlisten(plane_t *plane, const plane_command_t *command) {
             *at = listener->next;
             loop_remove(&plane->loop, listener->listener.fd);
             listener_close(&listener->listener);
+            welcome_drop(listener);
             free(listener);
             command_done(plane, command, STATUS_OK);
             return;

@@ -3,6 +3,7 @@
  *     command.c        connections, accounts, subscriptions, limits      admit.c    logins, and rights that change
  *     command_table.c  the rows, which name these functions              listing.c  those that list
  *     secure.c         TLS                                               compress.c the compression of leaf links
+ *     welcome.c, known.c   said ahead, so that nobody waits for control: welcome.h
  *
  * Body and strings have the shape of the command's row; account and peer are there. JetStream's commands are in
  * jetstream/commands.h.
@@ -48,6 +49,9 @@ void command_limits(plane_t *plane, const plane_command_t *command);
 /* admit.c */
 void command_admit(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer);
+/* What an ADMIT says; its account has to be there, which admit_possible() tells. */
+bool admit_possible(plane_t *plane, const plane_command_t *verdict);
+LEAF_MUST_USE status_t admit_peer(plane_t *plane, peer_t *peer, const plane_command_t *verdict);
 /* A verdict that cannot be carried out: the connection that it names is closed. peer NULL: it has gone. */
 void command_refuse_login(plane_t *plane, peer_t *peer, const plane_command_t *command, status_t status);
 
@@ -57,6 +61,12 @@ void command_secure(plane_t *plane, const plane_command_t *command, peer_t *peer
 
 /* compress.c */
 void command_compress(plane_t *plane, const plane_command_t *command, peer_t *peer);
+
+/* welcome.c */
+void command_welcome(plane_t *plane, const plane_command_t *command);
+/* known.c */
+void command_know(plane_t *plane, const plane_command_t *command, account_t *account);
+void command_forget(plane_t *plane, const plane_command_t *command);
 
 /* listing.c */
 void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer);

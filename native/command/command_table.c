@@ -65,6 +65,9 @@ static const command_row_t command_rows[] = {
     PEER(UPGRADE,           command_upgrade,        BODY_BYTES,                   ""),
     PEER(DESCRIBE,          command_describe,       BODY_NONE,                    "before between place behind"),
     PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),
+    PLANE(WELCOME,          command_welcome,        BODY_OF(secure_t),            "before behind"),
+    ACCOUNT(KNOW,           command_know,           BODY_OF(conn_verdict_t),      "connect after_pong " LISTS),
+    PLANE(FORGET,           command_forget,         BODY_NONE,                    ""),
     ACCOUNT(TRACES,         command_traces,         BODY_NONE,                    "destination"),
     ACCOUNT(SUBSCRIBE,      command_subscribe,      BODY_NONE,                    "subject queue"),
     PLANE(UNSUBSCRIBE,      command_unsubscribe,    BODY_NONE,                    ""),
@@ -99,8 +102,8 @@ static const command_row_t command_rows[] = {
 #define EVENT(name, members) {EVENT_##name, #name, members}
 
 static const plane_event_row_t event_rows[] = {
-    EVENT(OPENED,        "connection=target kind=code listener=arg peer=subject"),
-    EVENT(LINE,          "connection=target kind=code payload=payload:bytes"),
+    EVENT(OPENED,        "connection=target kind=code listener=arg peer=subject welcomed=arg2"),
+    EVENT(LINE,          "connection=target kind=code payload=payload:bytes known=arg"),
     EVENT(SECURED,       "connection=target flags=code version=arg size=arg2 cipher=subject certificate=payload:bytes"
                          " chain=header:bytes"),
     EVENT(CLOSED,        "connection=target reason=code text=payload:log"),

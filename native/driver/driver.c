@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "exchange/exchange.h"
 #include "jetstream/js.h"
+#include "command/welcome.h"
 #include "net/compress.h"
 #include "net/conn.h"
 #include "net/listen.h"
@@ -72,11 +73,13 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
             close(fd);
             return;
         }
-        if (listener->secure) {
-            peer_hold(plane, peer);
-        }
         if (most != 0 && plane->stats.connections > most) {
             peer->excess = true;
+        }
+        if (listener->welcome != NULL) {
+            welcome_peer(plane, peer, listener, bytes_of(address, (uint32_t)strlen(address)));
+        } else if (listener->secure) {
+            peer_hold(plane, peer);
         }
     }
 }
@@ -172,6 +175,7 @@ static void close_everything(plane_t *plane) {
         plane->listeners = listener->next;
         loop_remove(&plane->loop, listener->listener.fd);
         listener_close(&listener->listener);
+        welcome_drop(listener);
         free(listener);
     }
     core_shutdown(plane);

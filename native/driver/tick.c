@@ -26,6 +26,7 @@
 #include "net/conn.h"
 #include "plane/account.h"
 #include "command/command.h"
+#include "command/welcome.h"
 #include "driver/host.h"
 #include "plane/import.h"
 #include "plane/latency.h"
@@ -118,6 +119,7 @@ void core_close(plane_t *plane) {
     }
     web_close(plane);
     compress_desk_close(plane->compress);
+    known_forget(plane);
     held_free(&plane->deferred);
     secure_close(plane);
     table_free(&plane->peers);
@@ -211,7 +213,7 @@ void core_settle(plane_t *plane) {
     interest_tell(plane);
     tick_chores(plane);
     sweep_and_flush(plane);
-    event_pump(&plane->exchange);
+    event_pump(&plane->exchange, plane->now.mono_ns);
     memory_tick(plane);
     stats_publish(plane);
 }
@@ -227,8 +229,10 @@ int64_t core_sleep_ns(const plane_t *plane) {
         next = plane->now.mono_ns + PACE_NS;
     }
     int64_t deadline = js_next_deadline(&plane->js), wait_ends = secure_deadline(plane);
+    int64_t told = event_deadline(&plane->exchange);
     next = deadline < next ? deadline : next;
     next = wait_ends < next ? wait_ends : next;
+    next = told < next ? told : next;
     int64_t left = next - plane->now.mono_ns;
     return left < 0 ? 0 : left;
 }

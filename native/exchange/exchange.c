@@ -51,6 +51,7 @@ void exchange_close(exchange_t *exchange) {
     free_ring(exchange->events);
     free_ring(exchange->messages);
     free_list(exchange->waiting_first);
+    free_list(exchange->quiet_first);
     free_list(exchange->polled_first);
     free_list(exchange->answers);
     free(exchange->debts);
@@ -165,40 +166,91 @@ event_entry_t *event_answer(exchange_t *exchange, status_t status, bytes_t subje
     return entry;
 }
 
-void event_pump(exchange_t *exchange) {
+static void push_waiting(exchange_t *exchange) {
+    bool wake = false;
     while (exchange->waiting_first != NULL) {
         event_entry_t *entry = exchange->waiting_first;
         event_entry_t *next = entry->next;
         entry->next = NULL;
-        if (ring_push(exchange->events, entry) != STATUS_OK) {
+        if (ring_push_one(exchange->events, entry, &wake) != STATUS_OK) {
             entry->next = next;
-            return;
+            break;
         }
         exchange->waiting_first = next;
         exchange->waiting_count--;
     }
-    exchange->waiting_last = NULL;
+    if (exchange->waiting_first == NULL) {
+        exchange->waiting_last = NULL;
+    }
+    if (wake) {
+        ring_wake(exchange->events);
+    }
+}
+
+/* The quiet ones wait no longer. */
+static void push_quiet(exchange_t *exchange) {
+    if (exchange->quiet_first == NULL) {
+        return;
+    }
+    *(exchange->waiting_first == NULL ? &exchange->waiting_first : &exchange->waiting_last->next) =
+        exchange->quiet_first;
+    exchange->waiting_last = exchange->quiet_last;
+    exchange->waiting_count += exchange->quiet_count;
+    exchange->quiet_first = exchange->quiet_last = NULL;
+    exchange->quiet_count = 0;
+    push_waiting(exchange);
+}
+
+int64_t event_deadline(const exchange_t *exchange) {
+    return exchange->quiet_first == NULL ? INT64_MAX : exchange->quiet_until_ns;
+}
+
+void event_pump(exchange_t *exchange, int64_t mono_ns) {
+    if (mono_ns >= event_deadline(exchange)) {
+        push_quiet(exchange);
+    }
+    push_waiting(exchange);
+}
+
+static void add_quiet(exchange_t *exchange, event_entry_t *entry) {
+    atomic_fetch_add_explicit(&exchange->event_bytes, entry->size, memory_order_relaxed);
+    *(exchange->quiet_first == NULL ? &exchange->quiet_first : &exchange->quiet_last->next) = entry;
+    exchange->quiet_last = entry;
+    exchange->quiet_count++;
+}
+
+void event_post_quietly(exchange_t *exchange, event_entry_t *entry, int64_t mono_ns) {
+    if (entry == NULL) {
+        return;
+    }
+    if (exchange->quiet_first == NULL) {
+        exchange->quiet_until_ns = mono_ns + EXCHANGE_QUIET_NS;
+    }
+    add_quiet(exchange, entry);
+    if (exchange->quiet_count >= EXCHANGE_QUIET_MAX) {
+        push_quiet(exchange);
+    }
 }
 
 void event_post(exchange_t *exchange, event_entry_t *entry) {
     if (entry == NULL) {
         return;
     }
-    atomic_fetch_add_explicit(&exchange->event_bytes, entry->size, memory_order_relaxed);
-    if (exchange->waiting_first == NULL && ring_push(exchange->events, entry) == STATUS_OK) {
+    if (exchange->quiet_first != NULL || exchange->waiting_first != NULL) {
+        add_quiet(exchange, entry);
+        push_quiet(exchange);
         return;
     }
-    if (exchange->waiting_first == NULL) {
-        exchange->waiting_first = entry;
-    } else {
-        exchange->waiting_last->next = entry;
+    atomic_fetch_add_explicit(&exchange->event_bytes, entry->size, memory_order_relaxed);
+    if (ring_push(exchange->events, entry) != STATUS_OK) {
+        exchange->waiting_first = exchange->waiting_last = entry;
+        exchange->waiting_count++;
     }
-    exchange->waiting_last = entry;
-    exchange->waiting_count++;
 }
 
 bool event_crowded(const exchange_t *exchange) {
-    return exchange->waiting_first != NULL || ring_count(exchange->events) >= EXCHANGE_EVENTS_MANY
+    return exchange->waiting_first != NULL
+           || ring_count(exchange->events) + exchange->quiet_count >= EXCHANGE_EVENTS_MANY
            || atomic_load_explicit(&exchange->event_bytes, memory_order_relaxed) >= exchange->bytes_max;
 }
 
@@ -221,6 +273,7 @@ bool event_offer(exchange_t *exchange, event_entry_t *entry, uint64_t peer, uint
         free(entry);
         return false;
     }
+    push_quiet(exchange);
     entry->token = take_place(exchange);
     entry->event.token = entry->event.kind == EVENT_MESSAGE ? entry->token : 0;
     exchange->debts[entry->token - 1] = (exchange_debt_t){.peer = peer, .size = entry->size, .account = account};
@@ -281,11 +334,13 @@ uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t cou
     ring_clear(exchange->events);
     /* However many connections come and go, messages have their quarter. */
     uint32_t events_max = count_max - count_max / 4;
+    uint32_t messages = ring_ready(exchange->messages);
     uint32_t count = poll_ring(exchange, exchange->events, events, 0, events_max);
     bool stopped = count == events_max;
-    count = poll_ring(exchange, exchange->messages, events, count, count_max);
-    if (stopped || count == count_max) {
-        /* The wake-up that was cleared has to be there for the rest. */
+    messages = messages < count_max - count ? messages : count_max - count;
+    count = poll_ring(exchange, exchange->messages, events, count, count + messages);
+    if (stopped || messages != 0) {
+        /* The wake-up that was cleared has to be there for the rest; after some were taken, there may be one. */
         ring_wake(exchange->events);
     }
     return count;

@@ -27,7 +27,9 @@
 
 #define EXCHANGE_COMMANDS 16384u
 #define EXCHANGE_EVENTS 32768u
-#define EXCHANGE_EVENTS_MANY 4096u           /* that wait: no connection is accepted, no command run */
+#define EXCHANGE_EVENTS_MANY 4096u         /* that wait: no connection is accepted, no command run */
+#define EXCHANGE_QUIET_NS INT64_C(5000000) /* so long what nobody waits for may take */
+#define EXCHANGE_QUIET_MAX 256u
 #define EXCHANGE_MESSAGES 32768u             /* offered and not yet repaid */
 #define EXCHANGE_BYTES (64u * 1024u * 1024u) /* of each kind, where memory allows it */
 
@@ -75,6 +77,10 @@ typedef struct exchange {
     event_entry_t *waiting_first; /* events that the ring has no room for */
     event_entry_t *waiting_last;
     uint32_t waiting_count;
+    event_entry_t *quiet_first; /* events that nobody waits for: they go with the next one, or at quiet_until_ns */
+    event_entry_t *quiet_last;
+    uint32_t quiet_count;
+    int64_t quiet_until_ns;
     event_entry_t *answers; /* one for each command taken and not yet answered */
     exchange_debt_t *debts; /* of token i at i - 1 */
     uint32_t debts_used;    /* the places behind were never taken, nor their memory */
@@ -93,7 +99,8 @@ LEAF_MUST_USE status_t exchange_open(exchange_t *exchange, uint64_t bytes_max, u
 void exchange_close(exchange_t *exchange);
 
 int32_t exchange_submit(exchange_t *exchange, const plane_command_t *commands, uint32_t count);
-/* Events first. An EVENT_MESSAGE has its token, for exchange_repay; the other messages are repaid by their release. */
+/* Events first, and no message before an event that was posted before it. An EVENT_MESSAGE has its token, for
+ * exchange_repay; the other messages are repaid by their release. */
 uint32_t exchange_poll(exchange_t *exchange, plane_event_t *events, uint32_t count_max);
 void exchange_release(exchange_t *exchange, uint32_t count);
 /* Control is done with that message. Each token once; what was never given out is ignored. */
@@ -111,6 +118,10 @@ event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t 
 event_entry_t *event_answer(exchange_t *exchange, status_t status, bytes_t subject, bytes_t header, bytes_t payload);
 /* Never lost. entry NULL: nothing. */
 void event_post(exchange_t *exchange, event_entry_t *entry);
+/* Likewise, of what control only has to know some time: it is woken for many of them at once, or by what comes next.
+ * The order is kept. */
+void event_post_quietly(exchange_t *exchange, event_entry_t *entry, int64_t mono_ns);
+int64_t event_deadline(const exchange_t *exchange); /* when the quiet ones are due; INT64_MAX: there are none */
 /* A message; peer and account are who owes for it. false: no room or no memory (entry NULL), it is gone and counted. */
 bool event_offer(exchange_t *exchange, event_entry_t *entry, uint64_t peer, uint32_t account);
 /* Is there room for another message? Asked before the copy is made. */
@@ -119,6 +130,6 @@ bool event_room(const exchange_t *exchange);
 bool event_crowded(const exchange_t *exchange);
 /* The next debt that control has repaid; false: none. */
 bool event_settled(exchange_t *exchange, exchange_debt_t *debt);
-void event_pump(exchange_t *exchange); /* once a tick: what waited goes into the ring */
+void event_pump(exchange_t *exchange, int64_t mono_ns); /* once a tick: what waited goes into the ring */
 
 #endif

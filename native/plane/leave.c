@@ -77,7 +77,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     }
     entry->event.target = peer->id;
     entry->event.code = peer->close_reason;
-    event_post(&plane->exchange, entry);
+    peer_tell(plane, peer, entry);
     free(peer->farewell);
     free(peer->introduction);
     web_farewell(peer);
@@ -92,6 +92,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     bytes_release(&peer->remote_domain);
     bytes_release(&peer->close_text);
     bytes_release(&peer->behind);
+    bytes_release(&peer->host);
     plane->stats.connections--;
     free(peer);
 }

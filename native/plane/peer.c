@@ -38,6 +38,14 @@ peer_t *peer_find(plane_t *plane, uint64_t id) {
     return peer == NULL || peer->state == PEER_DOOMED ? NULL : peer;
 }
 
+void peer_tell(plane_t *plane, const peer_t *peer, event_entry_t *entry) {
+    if (peer->welcomed) {
+        event_post_quietly(&plane->exchange, entry, plane->now.mono_ns);
+    } else {
+        event_post(&plane->exchange, entry);
+    }
+}
+
 static uint64_t input_max(const plane_t *plane, uint32_t max_payload) {
     return (uint64_t)plane->limits.max_control_line * LEAF_CONTROL_LINE_FACTOR + max_payload + PEER_INPUT_SLACK;
 }
@@ -87,8 +95,9 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
         return NULL;
     }
     peer->id = plane->next_peer;
-    peer->kind = kind & ~(uint32_t)LISTEN_WEB;
-    peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(plane, kind);
+    peer->kind = kind & ~(uint32_t)(LISTEN_WEB | LISTEN_WELCOME);
+    peer->welcomed = (kind & LISTEN_WELCOME) != 0;
+    peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(plane, peer->kind);
     peer->queues = peer->protocol->link ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
     /* What control is told at the end is there from the beginning. */
     peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
@@ -123,7 +132,8 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     entry->event.target = peer->id;
     entry->event.code = peer->kind;
     entry->event.arg = listener;
-    event_post(&plane->exchange, entry);
+    entry->event.arg2 = peer->welcomed;
+    peer_tell(plane, peer, entry);
     peer_want(plane, peer);
     return peer;
 }

@@ -103,6 +103,7 @@ struct peer {
     bool throttled;
     bool full;                   /* a consumer was told DELIVERED_FULL */
     bool excess;                 /* over max_connections: told so behind its INFO */
+    bool welcomed;               /* its listener has a welcome */
     bool silent;                 /* closed without a word */
     bool held_back;              /* pressure.c: its credit is used up */
     bool dialled;                /* by us: it is the configuration's, not a stranger */
@@ -116,6 +117,7 @@ struct peer {
     bytes_t close_text;          /* own copy */
     tls_t *tls;                  /* conn's transport, if it has TLS */
     bytes_t behind;              /* own copy: said behind its handshake, secure.c */
+    bytes_t host;                /* own copy: its address, if it was welcomed */
     int64_t secure_until_ns;     /* so long its handshake may take; 0: it is over, or there is none */
     websocket_t *web;            /* its transport, if it speaks WebSocket */
     compress_t *compress;        /* likewise, if it is a link that is compressed */
@@ -151,6 +153,8 @@ void peer_release(plane_t *plane, peer_t *peer);
 /* Of one that has spoken HTTP so far (LISTEN_WEB): it is of that kind now and says who it is. */
 LEAF_MUST_USE status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind);
 peer_t *peer_find(plane_t *plane, uint64_t id);
+/* Posts what control is told of it and need not act on: of who was welcomed, later, with what else there is. */
+void peer_tell(plane_t *plane, const peer_t *peer, event_entry_t *entry);
 /* Parses and acts on as much of input as it can; returns how much it used. */
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input);
 void peer_pause(plane_t *plane, peer_t *peer); /* waits for a verdict */

@@ -45,16 +45,20 @@ typedef struct latencies latencies_t; /* latency.c */
 typedef struct tls_desk tls_desk_t;
 typedef struct websocket_desk websocket_desk_t;
 typedef struct compress_desk compress_desk_t;
+typedef struct welcome welcome_t;           /* command/welcome.h */
+typedef struct known_logins known_logins_t; /* likewise */
 
 #define CROSSING_DEPTH_MAX 8u /* accounts that it may pass one after the other */
 #define TURN_WORK 32768u
+#define LISTEN_WELCOME 1024u /* of a listener with a welcome, beside abi.h's LISTEN_* */
 
 typedef struct plane_listener {
     listener_t listener;
     uint64_t id;
     uint32_t kind;
-    bool secure;     /* who comes is not read before its SECURE */
-    uint32_t marker; /* tells a listener's tag from a peer's */
+    bool secure;        /* who comes is not read before its SECURE */
+    welcome_t *welcome; /* who comes gets it at once; NULL: control says what */
+    uint32_t marker;    /* tells a listener's tag from a peer's */
     struct plane_listener *next;
 } plane_listener_t;
 
@@ -99,6 +103,9 @@ struct plane {
     table_t tls_contexts;      /* number > tls_context_t */
     websocket_desk_t *web;     /* NULL until the first WebSocket */
     compress_desk_t *compress; /* NULL until the first link that is compressed */
+    known_logins_t *known;     /* NULL: none */
+    /* NULL, or admits who comes by a welcome and sends this CONNECT; false: control is to be asked */
+    bool (*admit_known)(plane_t *plane, peer_t *peer, bytes_t connect);
 
     js_t js;
     held_t deferred;

@@ -122,7 +122,7 @@ static void tell_secured(plane_t *plane, peer_t *peer) {
     entry->event.code = (plain ? SECURED_PLAIN : 0u) | (facts.resumed ? SECURED_RESUMED : 0u);
     entry->event.arg = facts.version;
     entry->event.arg2 = facts.bytes_in + facts.bytes_out;
-    event_post(&plane->exchange, entry);
+    peer_tell(plane, peer, entry);
     tls_facts_free(&facts);
     if (peer->behind.size != 0 && !tls_said_before(peer->tls)) {
         peer_send(plane, peer, peer->behind);

@@ -11,6 +11,7 @@ import functools
 import json
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ Figures = dict[str, float]
 HERE = Path(__file__).resolve().parent
 LOAD_SECONDS_MAX = 600
 LIBRARIES = ("-lssl", "-lcrypto", "-lz", "-lpthread")  # of the load generator
+IDLE_SECONDS = 5
 SIZE = 128
 
 PLAIN = """
@@ -247,6 +249,33 @@ def secure_core(
     return opened
 
 
+def idle_connections(
+    connections: int,
+) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
+    """Memory of a server that holds so many connections over TLS, which have logged in and do nothing."""
+
+    def measure(process: Process, authority: Path, count: int) -> Figures:
+        before = process.private_mb()
+        words = [str(load_program()), "idle", "--port", str(process.port), "--messages", str(count)]
+        with subprocess.Popen(
+            [*words, "--tls", str(authority)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as holder:
+            assert holder.stdout is not None and holder.stdin is not None
+            said = holder.stdout.readline()
+            if not said:
+                raise RuntimeError(f"idle on {process.server.kind}:\n{process.server.log[-2000:]}")
+            time.sleep(IDLE_SECONDS)
+            after = process.private_mb()
+            holder.stdin.close()
+        return {"private_mb": after, "each_kb": (after - before) * 1024 / count, "peak_mb": process.peak_mb()}
+
+    def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+        count = connections // 10 if quick else connections
+        return secure(variant, lambda process, ca: measure(process, ca, count))
+
+    return opened
+
+
 def handshakes(scenario: str) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
     def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
         count = 300 if quick else 3_000
@@ -455,6 +484,13 @@ ROWS = (
         (LEAFD, DEFAULT),
         WEB_GOALS,
         web("core", 2_000_000, deflate=True),
+    ),
+    Row(
+        "tls-idle",
+        "10,000 idle connections over TLS",
+        (LEAFD, DEFAULT),
+        (Goal("private_mb", "MB private", 0.5, at_most=True), Goal("each_kb", "KB each", 0.5, at_most=True)),
+        idle_connections(10_000),
     ),
     Row(
         "publish-500",

@@ -16,7 +16,7 @@ static void *plane_side(void *argument) {
     while (next < COMMANDS) {
         command_entry_t *entry = exchange_next(exchange);
         if (entry == NULL) {
-            event_pump(exchange);
+            event_pump(exchange, 0);
             continue;
         }
         bool whole =
@@ -31,7 +31,7 @@ static void *plane_side(void *argument) {
         next++;
     }
     while (exchange->waiting_first != NULL) {
-        event_pump(exchange);
+        event_pump(exchange, 0);
     }
     return NULL;
 }
@@ -89,7 +89,7 @@ static void messages_may_go_completions_never(void) {
             if (exchange.waiting_first == NULL) {
                 break;
             }
-            event_pump(&exchange);
+            event_pump(&exchange, 0);
             continue;
         }
         closed += event.kind == EVENT_CLOSED;

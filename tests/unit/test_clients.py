@@ -32,6 +32,9 @@ class Plane:
     closed: dict[int, str] = field(default_factory=dict)
     admitted: dict[int, list[tuple[int, t.ConnVerdict, t.Permissions, bytes]]] = field(default_factory=dict)
 
+    welcomes: list[tuple[bytes, bytes]] = field(default_factory=list)
+    known: dict[bytes, tuple[int, t.ConnVerdict, t.Permissions, bytes]] = field(default_factory=dict)
+
     def send(self, connection: int, frame: bytes) -> None:
         self.sent.setdefault(connection, []).append(frame)
 
@@ -53,6 +56,20 @@ class Plane:
         self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> int:
         raise AssertionError("a reload is tested with the real plane: interop/test_reload.py")
+
+    def welcome(self, listener: int, how: t.Secure | None, before: bytes, behind: bytes = b"") -> None:
+        self.welcomes.append((before, behind))
+
+    def know(
+        self, connect: bytes, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> None:
+        self.known[connect] = (account, verdict, permissions, after_pong)
+
+    def forget_logins(self) -> None:
+        self.known.clear()
+
+    async def settled(self) -> None:
+        """Nothing waits."""
 
 
 class Silent:

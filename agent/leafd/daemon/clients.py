@@ -5,18 +5,18 @@ login's deadline.
     a reload: every admitted client --judge again--> RIGHTS, where they are others now | close
         twice: first with what old and new terms have in common, then with the new ones
 
-What does not live here: what anybody may do (auth/), messages (the plane), leaf links (links/).
+What does not live here: what anybody may do (auth/), what the plane does of this without asking (known.py), messages
+(the plane), leaf links (links/).
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final
 
 import trio
 
@@ -34,8 +34,11 @@ from leafd.auth.verdict import (
     takes_time,
 )
 from leafd.daemon.client import Client, Terms, Web, shown_by
+from leafd.daemon.client_ports import CallOut, ClientPlane, Log
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
+from leafd.daemon.info_lines import behind, frame, template, verdict_flags
+from leafd.daemon.known import KnownLogins
 from leafd.daemon.log import shown_nkey
 from leafd.daemon.refusals import refusal_line
 from leafd.gojson import JsonError
@@ -43,45 +46,12 @@ from leafd.guard import Guard
 from leafd.quoting import quoted
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
-if TYPE_CHECKING:
-    pass
-
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
 CLIENT_GUESSES: Final = "clients"
 SERVER_FULL: Final = "maximum connections exceeded"
 CHANGES_AT_ONCE: Final = 256
 _PAYLOAD_MAX: Final = (1 << 31) - 1
-
-
-class CallOut(Protocol):
-    """What this room needs of callouts.Callouts.judged."""
-
-    async def __call__(
-        self, policy: Policy, connection: int, host: str, kind: str, connect: Mapping[str, Any], nonce: str,
-        verdict: Verdict | Refusal, timeout_s: float, tls: t.Secured | None
-    ) -> Verdict | Refusal: ...  # fmt: skip
-
-
-class ClientPlane(Protocol):
-    """What this room needs of native.Plane."""
-
-    def send(self, connection: int, frame: bytes) -> None: ...
-    def secure(self, connection: int, how: t.Secure, *, before: bytes, behind: bytes) -> None: ...
-    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
-    def admit(
-        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
-    ) -> None: ...
-    async def change_rights(
-        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
-    ) -> int: ...
-
-
-class Log(Protocol):
-    """Where lines for the operator go."""
-
-    def debug(self, text: str) -> None: ...
-    def error(self, text: str) -> None: ...
 
 
 class Clients:
@@ -112,6 +82,9 @@ class Clients:
         self.describe: Callable[[Client], None] | None = None
         """Tells the plane all that is known of one, where its account shares or measures that."""
         self._asked: set[int] = set()
+        self._known = KnownLogins()
+        self._listener: int | None = None
+        """Where the plane welcomes who comes."""
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
         self._deadlines = Deadlines(self._too_late, self._guard)
@@ -139,6 +112,11 @@ class Clients:
         """Who is here keeps what both the terms of today and the coming ones allow. A login that these judge in another
         way waits for them: until set_terms(). affected: the accounts of whose users alone they are to judge anew."""
         self._coming = coming
+        if self._listener is not None:
+            self._plane.welcome(self._listener, None, b"")
+            self._plane.forget_logins()
+            await self._plane.settled()  # who was let in by what was known is here
+            self._known.forget()
         await self._judge_all_again(coming, affected, narrow=True)
 
     async def set_terms(self, terms: Terms, affected: frozenset[str] | None = None) -> None:
@@ -146,6 +124,7 @@ class Clients:
         keeps the connection, with the rights of today; who does not is closed, and so is who came last where there are
         more than may be."""
         self._terms, self._coming = terms, None
+        self.say_welcome()
         held, self._held = self._held, {}
         pause = Pause()
         for connection, implicit in held.items():
@@ -275,7 +254,31 @@ class Clients:
             self._plane.close_connection(connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
 
     def _opened(self, event: t.Opened) -> None:
-        self._welcome(Client(event.connection, event.peer, "", time.time_ns()))
+        client = Client(event.connection, event.peer, "", time.time_ns())
+        if not event.welcomed:
+            self._welcome(client)
+            return
+        self._clients[client.connection] = client
+        self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection created")
+        if self._terms.secure is None:
+            self._deadlines.add(client.connection, self._terms.timeout_s)
+
+    def listening(self, listener: int) -> None:
+        """There clients come, and the plane may welcome them."""
+        self._listener = listener
+        self.say_welcome()
+
+    def say_welcome(self) -> None:
+        """Where INFO is the same for everybody, the plane says it to who comes, as it is now, without asking."""
+        listener, terms = self._listener, self._terms
+        if listener is None or self._coming is not None:
+            return
+        if terms.policy.asks_for_nkeys:  # each gets a nonce
+            self._plane.welcome(listener, None, b"")
+            return
+        info = self._info() | terms.info | ({"auth_required": True} if terms.policy.auth_required else {})
+        first = terms.secure is not None and bool(terms.secure.flags & t.SecureFlag.FIRST)
+        self._plane.welcome(listener, terms.secure, template(info), template(behind(info)) if first else b"")
 
     def welcome(self, connection: int, peer: str, web: Web, tls: t.Secured | None) -> None:
         """One has come over WebSocket, whose request was answered."""
@@ -301,10 +304,10 @@ class Clients:
 
     def _secure(self, client: Client, info: dict[str, Any], how: t.Secure) -> None:
         """Its time to log in begins with the handshake's end."""
-        behind = b""
+        said_behind = b""
         if how.flags & t.SecureFlag.FIRST:
-            behind = frame({key: info[key] for key in info if key != "tls_available"} | {"tls_required": True})
-        self._plane.secure(client.connection, how, before=frame(info), behind=behind)
+            said_behind = frame(behind(info))
+        self._plane.secure(client.connection, how, before=frame(info), behind=said_behind)
 
     def _secured(self, client: Client, event: t.Secured) -> None:
         if not event.flags & t.SecuredFlag.PLAIN:
@@ -314,6 +317,9 @@ class Clients:
         self._deadlines.add(client.connection, self._terms.of(client).timeout_s)
 
     def _line(self, client: Client, event: t.Line) -> None:
+        if event.known:
+            self._let_in(client, event.payload)
+            return
         policy = self._terms.of(client).policy
         if event.kind != t.LineKind.CONNECT:
             if not policy.open and policy.no_auth_user is None:
@@ -333,6 +339,42 @@ class Clients:
             connect = client.web.credentials | {name: value for name, value in connect.items() if value != ""}
         client.connect = connect
         self._judge(client)
+        if client.account is not None and self._coming is None and self._listener is not None:
+            self._learn(client, event.payload)
+
+    def _learn(self, client: Client, line: bytes) -> None:
+        known = self._known.learn(line, client)
+        if known is not None:
+            after_pong = b""
+            if client.connect.get("protocol") == 1:
+                info = self._connect_info(client, known.account, known.max_payload)
+                after_pong = template({key: info[key] for key in info if key not in ("client_id", "client_ip")})
+            self._plane.know(line, known.account.id, *known.granted, after_pong)
+
+    def _let_in(self, client: Client, line: bytes) -> None:
+        """The plane has, since it knows the login."""
+        known = self._known.get(line)
+        if known is not None:
+            known.give(client)
+            self._is_in_now(client, known.account)
+            return
+        # Not any more: other terms, or others were known since. So it keeps the connection by what counts now.
+        client.connect = client_connect(line)
+        terms = self._terms.of(client)
+        verdict = judge_client(client.connect, "", terms.policy, client.certificate, kind=client.kind)
+        account = None if isinstance(verdict, Refusal) else terms.graph.account(verdict.account)
+        if isinstance(verdict, Refusal) or account is None or self._nursery is None:
+            self._plane.close_connection(client.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
+            return
+        granted = self._grant(client, verdict, account, terms)
+        self._is_in_now(client, account)
+        self._nursery.start_soon(self._change, client, account, granted, trio.Semaphore(0))
+
+    def _is_in_now(self, client: Client, account: Account) -> None:
+        self._per_account[account.id] = self.count(account.id) + 1
+        for callback in self.on_admitted:
+            with self._guard.around("what follows a login"):
+                callback(client)
 
     def _judge(self, client: Client, implicit: bool = False) -> None:
         policy = self._terms.of(client).policy
@@ -428,11 +470,8 @@ class Clients:
         if 0 <= most <= self.count(account.id):
             self._plane.close_connection(client.connection, ACCOUNT_FULL, t.CloseReason.LIMIT)
             return
-        self._per_account[account.id] = self.count(account.id) + 1
         self._admit(client, verdict, account, implicit=implicit)
-        for callback in self.on_admitted:
-            with self._guard.around("what follows a login"):
-                callback(client)
+        self._is_in_now(client, account)
 
     def _admit(self, client: Client, verdict: Verdict, account: Account, *, implicit: bool = False) -> None:
         client.implicit = implicit
@@ -463,7 +502,7 @@ class Clients:
             max_subscriptions = min(verdict.max_subscriptions, max_subscriptions or verdict.max_subscriptions)
         client.granted = (
             t.ConnVerdict(
-                flags=int(_flags(client.connect, implicit=client.implicit)),
+                flags=int(verdict_flags(client.connect, implicit=client.implicit)),
                 max_payload=max_payload,
                 max_subscriptions=max(max_subscriptions, 0),
                 response_max=rights.response_max,
@@ -551,27 +590,3 @@ async def _common(old: Rights, new: Rights) -> Rights:
     pairs = len(old.publish_allow) * len(new.publish_allow) + len(old.subscribe_allow) * len(new.subscribe_allow)
     denied = len(old.publish_deny) + len(new.publish_deny) + len(old.subscribe_deny) + len(new.subscribe_deny)
     return await aside(ITEM_WEIGHT * (pairs + denied), common_rights, old, new)
-
-
-def frame(info: dict[str, Any]) -> bytes:
-    """An INFO line; real servers put a blank before its end."""
-    return b"INFO " + json.dumps(info, separators=(",", ":")).encode() + b" \r\n"
-
-
-def _flags(connect: dict[str, Any], *, implicit: bool) -> t.VerdictFlag:
-    flags = t.VerdictFlag(0)
-    # Absent means yes for the first three, no for the rest.
-    for key, absent, flag in (
-        ("verbose", True, t.VerdictFlag.VERBOSE),
-        ("pedantic", True, t.VerdictFlag.PEDANTIC),
-        ("echo", True, t.VerdictFlag.ECHO),
-        ("headers", False, t.VerdictFlag.HEADERS),
-        ("no_responders", False, t.VerdictFlag.NO_RESPONDERS),
-    ):
-        if connect.get(key, absent):
-            flags |= flag
-    if connect.get("protocol") == 1:
-        flags |= t.VerdictFlag.PROTOCOL_1
-    if implicit:
-        flags |= t.VerdictFlag.IMPLICIT
-    return flags

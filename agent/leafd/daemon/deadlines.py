@@ -5,10 +5,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 import trio
 
 from leafd.guard import Guard
+
+GRAIN_S: Final = 0.02
+AT_ONCE: Final = 256
+"""So many are looked at every so often: thousands may be due one right after the other."""
 
 
 class Deadlines:
@@ -30,10 +35,16 @@ class Deadlines:
         """Calls expired() in time, for ever. Cancel to end it."""
         while True:
             while self._waiting:
-                deadline, connection = self._waiting[0]
-                await trio.sleep_until(deadline)
-                self._waiting.popleft()
-                with self._guard.around("a login's deadline"):
-                    self._expired(connection)
+                await trio.sleep_until(max(self._waiting[0][0], trio.current_time() + GRAIN_S))
+                self._expire()
             self._wake = trio.Event()
             await self._wake.wait()
+
+    def _expire(self) -> None:
+        now = trio.current_time()
+        for _ in range(AT_ONCE):
+            if not self._waiting or self._waiting[0][0] > now:
+                return
+            _, connection = self._waiting.popleft()
+            with self._guard.around("a login's deadline"):
+                self._expired(connection)

@@ -19,7 +19,8 @@ from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy
 from leafd.auth.verdict import LEAF_TYPE, Refusal, Verdict, identify, judge_again, takes_time
 from leafd.daemon.client import shown_by
-from leafd.daemon.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT, CallOut
+from leafd.daemon.client_ports import CallOut
+from leafd.daemon.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
 from leafd.guard import Guard

@@ -25,9 +25,10 @@ from leafd.accounts.graph import Numbers
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.about import VERSION, about
-from leafd.daemon.clients import Clients, frame
+from leafd.daemon.clients import Clients
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
 from leafd.daemon.handshakes import Handshakes, info_of
+from leafd.daemon.info_lines import frame
 from leafd.daemon.leaf_logins import LeafLogins
 from leafd.daemon.listeners import Sockets, address_of, reachable
 from leafd.daemon.log import Log, traced
@@ -263,6 +264,7 @@ class Server:
         self.callouts.look_up = lambda: self.clients.look_up
         self.clients.call_out = self.leaf_logins.call_out = self.callouts.judged
         await nursery.start(self.callouts.run)
+        self.clients.say_welcome()  # with its public key
 
     def _listen(self) -> None:
         sockets = self.sockets
@@ -279,6 +281,7 @@ class Server:
             self.log.info(f"Listening for leafnode connections on {host}:{port}")
         secure = self.compiled.client_terms.secure
         self.plane.listen(CLIENT_LISTENER, sockets.client.detach(), t.ConnKind.CLIENT, secure=secure is not None)
+        self.clients.listening(CLIENT_LISTENER)
         self.log.info(f"Listening for client connections on {self.about.host}:{self.about.port}")
         if secure is not None:
             available = "available" if secure.flags & t.SecureFlag.OPTIONAL else "required"

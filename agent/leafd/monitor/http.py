@@ -232,6 +232,7 @@ async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int
         if function is None:
             facts.http_requests.pop(path, None)
             return 404, "text/plain; charset=utf-8", b"404 page not found\n"
+        await facts.plane.settled()  # who has logged in by now is in it
         report = await function(facts, options)
     except (ValueError, TypeError) as error:
         return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()

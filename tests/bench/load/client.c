@@ -17,6 +17,7 @@
 
 #define PATIENCE_MS 30000
 #define WORDS_MAX 5
+#define INFO_MAX 8192
 
 const char *client_authority;
 
@@ -49,14 +50,21 @@ void client_wait(int fd, short events) {
 
 /* INFO, and not a byte of what is behind it. */
 static void read_info(int fd) {
-    char byte = 0;
-    while (byte != '\n') {
-        ssize_t size = recv(fd, &byte, 1, 0);
+    char line[INFO_MAX];
+    for (bool whole = false; !whole;) {
+        ssize_t size = recv(fd, line, sizeof line, MSG_PEEK);
         if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
             die("no INFO");
         }
         if (size < 0) {
             client_wait(fd, POLLIN);
+            continue;
+        }
+        const char *end = memchr(line, '\n', (size_t)size);
+        whole = end != NULL;
+        size_t part = whole ? (size_t)(end - line) + 1 : (size_t)size;
+        if (recv(fd, line, part, 0) != (ssize_t)part) {
+            die("no INFO");
         }
     }
 }

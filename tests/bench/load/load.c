@@ -21,8 +21,9 @@ typedef struct scenario {
 } scenario_t;
 
 static const scenario_t scenarios[] = {
-    {"core", run_core}, {"blind", run_blind}, {"request", run_request},     {"publish", run_publish},
-    {"push", run_push}, {"pull", run_pull},   {"handshake", run_handshake}, {"resumed", run_resumed},
+    {"core", run_core},           {"blind", run_blind},     {"request", run_request},
+    {"publish", run_publish},     {"push", run_push},       {"pull", run_pull},
+    {"handshake", run_handshake}, {"resumed", run_resumed}, {"idle", run_idle},
 };
 
 static const struct option names[] = {
@@ -93,7 +94,8 @@ int main(int count, char **values) {
         die("payloads of more than %u bytes are not for this tool", OUTPUT_SIZE / 4);
     }
     if (optind + 1 != count || options.port == 0 || options.connections == 0 || options.in_flight == 0) {
-        die("usage: load core|blind|request|publish|push|pull|handshake|resumed --port N [--messages N] [--size N] "
+        die("usage: load core|blind|request|publish|push|pull|handshake|resumed|idle --port N [--messages N] [--size "
+            "N] "
             "...");
     }
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
@@ -103,6 +105,11 @@ int main(int count, char **values) {
                    "%.3f}\n",
                    (unsigned long long)result.messages, result.seconds, result.latency_p50_us, result.latency_p99_us,
                    seconds_used());
+            if (strcmp(values[optind], "idle") == 0) {
+                fflush(stdout);
+                while (getchar() != EOF) {
+                }
+            }
             return 0;
         }
     }

@@ -109,6 +109,17 @@ static result_t shake_all(const options_t *options, bool resumed) {
     return (result_t){.messages = options->messages, .seconds = ended - started};
 }
 
+result_t run_idle(const options_t *options) {
+    double started = seconds_now();
+    for (uint64_t i = 0; i < options->messages; i++) {
+        client_t client;
+        client_open(&client, options->port);
+        free(client.in);
+        free(client.out); /* the rest ends with the process */
+    }
+    return (result_t){.messages = options->messages, .seconds = seconds_now() - started};
+}
+
 result_t run_handshake(const options_t *options) {
     return shake_all(options, false);
 }

@@ -1,0 +1,46 @@
+"""What the room of client logins needs of others. What does not live here: who they are (daemon/server.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from leafd import native_types as t
+from leafd.auth.policy import Policy
+from leafd.auth.verdict import Refusal, Verdict
+
+
+class CallOut(Protocol):
+    """What this room needs of callouts.Callouts.judged."""
+
+    async def __call__(
+        self, policy: Policy, connection: int, host: str, kind: str, connect: Mapping[str, Any], nonce: str,
+        verdict: Verdict | Refusal, timeout_s: float, tls: t.Secured | None
+    ) -> Verdict | Refusal: ...  # fmt: skip
+
+
+class ClientPlane(Protocol):
+    """What this room needs of native.Plane."""
+
+    def send(self, connection: int, frame: bytes) -> None: ...
+    def secure(self, connection: int, how: t.Secure, *, before: bytes, behind: bytes) -> None: ...
+    def welcome(self, listener: int, how: t.Secure | None, before: bytes, behind: bytes = ...) -> None: ...
+    def know(
+        self, connect: bytes, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> None: ...
+    def forget_logins(self) -> None: ...
+    async def settled(self) -> None: ...
+    def close_connection(self, connection: int, text: str = "", reason: int = ...) -> None: ...
+    def admit(
+        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> None: ...
+    async def change_rights(
+        self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
+    ) -> int: ...
+
+
+class Log(Protocol):
+    """Where lines for the operator go."""
+
+    def debug(self, text: str) -> None: ...
+    def error(self, text: str) -> None: ...

@@ -1,0 +1,100 @@
+"""What the plane does without asking for clients that come, because control would say the same each time: the INFO, and
+the verdict on a CONNECT that has been judged before.
+
+    terms --> welcome --> the plane says it to each who comes, and Opened tells of it
+    a CONNECT that comes again --> known --> the plane admits who sends it once more, and Line tells of it
+
+Only a verdict that depends on nothing but the CONNECT and the terms can be known: no nonce was signed, no certificate
+looked at, no hash computed, no service asked, no place counted. What does not live here: the verdict (auth/), who comes
+and goes (clients.py).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+from leafd import native_types as t
+from leafd.auth.verdict import takes_time
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.accounts.graph import Account
+    from leafd.auth.policy import Policy, Rights
+    from leafd.daemon.client import Client
+
+KNOWN_MAX: Final = 64
+"""As many as the plane keeps."""
+LINE_MAX: Final = 1024
+LISTS_MAX: Final = 64
+"""Subjects in the permissions of a login that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a client is that sends a certain CONNECT."""
+
+    connect: dict[str, Any]
+    account: Account
+    user: str
+    rights: Rights
+    policy: Policy
+    granted: tuple[t.ConnVerdict, t.Permissions]
+    max_payload: int
+
+    def give(self, client: Client) -> None:
+        """It has logged in."""
+        client.connect, client.account, client.user, client.rights = self.connect, self.account, self.user, self.rights
+        client.policy, client.granted, client.max_payload = self.policy, self.granted, self.max_payload
+
+
+class KnownLogins:
+    """The CONNECTs that the plane admits by itself, or will when it has taken the command."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, Known] = OrderedDict()
+        self._seen: OrderedDict[bytes, None] = OrderedDict()
+
+    def get(self, line: bytes) -> Known | None:
+        """What is known of it."""
+        return self._known.get(line)
+
+    def forget(self) -> None:
+        """Other terms count from now on."""
+        self._known.clear()
+        self._seen.clear()
+
+    def learn(self, line: bytes, client: Client) -> Known | None:
+        """Something new, from a login that was just judged: when the same one has come before, since most come once."""
+        if line in self._known or len(line) > LINE_MAX:
+            return None
+        if line not in self._seen:
+            _put(self._seen, line, None)
+            return None
+        known = _known(client)
+        if known is not None:
+            del self._seen[line]
+            _put(self._known, line, known)
+        return known
+
+
+def _put(into: OrderedDict[bytes, Any], line: bytes, value: Any) -> None:
+    into[line] = value
+    if len(into) > KNOWN_MAX:
+        into.popitem(last=False)
+
+
+def _known(client: Client) -> Known | None:
+    """None: somebody else who sends its CONNECT may get another verdict."""
+    granted, account, policy = client.granted, client.account, client.policy
+    if granted is None or account is None or policy is None or account.limits.max_connections >= 0:
+        return None
+    if account.described:  # each by itself
+        return None
+    verdict, lists = granted
+    count = len(lists.publish_allow) + len(lists.publish_deny) + len(lists.subscribe_allow) + len(lists.subscribe_deny)
+    elsewhere = policy.trust is not None or policy.callout is not None or policy.maps_certificates
+    proven = client.proof is not None or client.connect.get("nkey") or takes_time(client.connect, policy)
+    if elsewhere or proven or client.web is not None or verdict.expires_wall_ns != 0 or count > LISTS_MAX:
+        return None
+    return Known(client.connect, account, client.user, client.rights, policy, granted, client.max_payload)

@@ -1,0 +1,23 @@
+/* welcome.h: what control has said ahead, so that a connection does not have to wait for it.
+ *
+ *     WELCOME > a connection comes > INFO [ > TLS ] > CONNECT, as in a KNOW of before > admitted     welcome.c, known.c
+ *                                                             another one            > EVENT_LINE, and control decides
+ *
+ * Control hears of all of it, a few milliseconds later (event_post_quietly). What does not live here: any decision.
+ */
+#ifndef LEAFD_COMMAND_WELCOME_H
+#define LEAFD_COMMAND_WELCOME_H
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "plane/plane.h"
+
+/* A new connection of a listener with a welcome: its INFO goes out, TLS begins. address: as in EVENT_OPENED. */
+void welcome_peer(plane_t *plane, peer_t *peer, const plane_listener_t *listener, bytes_t address);
+void welcome_drop(plane_listener_t *listener);
+/* An own copy of text with the peer's number and address in their places; BYTES_NONE: no memory. */
+bytes_t welcome_text(const peer_t *peer, bytes_t text);
+
+void known_forget(plane_t *plane);
+
+#endif

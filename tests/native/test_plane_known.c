@@ -1,0 +1,202 @@
+/* test_plane_known.c: what the plane does for who comes without asking control: INFO, and logins that are known. */
+#include "command/welcome.h"
+#include "plane_rig.h"
+
+#define LISTENER 7u
+#define CONNECT "{\"user\":\"a\",\"pass\":\"b\"}"
+
+/* A listener without a socket; the driver's part is done here. */
+static void listen_to(plane_t *plane, plane_listener_t *listener) {
+    *listener = (plane_listener_t){.id = LISTENER, .kind = CONN_CLIENT};
+    plane->listeners = listener;
+}
+
+static void say_welcome(plane_t *plane, const char *info) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, info);
+    rig_pack(&strings, "");
+    secure_t how = {0};
+    rig_run(plane,
+            (plane_command_t){
+                .op = COMMAND_WELCOME, .target = LISTENER, .body = (const uint8_t *)&how, .body_size = sizeof(how)},
+            &strings);
+}
+
+static peer_t *come(plane_t *plane, const plane_listener_t *listener, const char *address) {
+    peer_t *peer = rig_peer(plane, listener->kind, address);
+    CHECK(peer != NULL);
+    if (listener->welcome != NULL) {
+        welcome_peer(plane, peer, listener, rig_text(address));
+    }
+    return peer;
+}
+
+static void know(plane_t *plane, const char *connect, uint32_t account, const char *denied) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, connect);
+    rig_pack(&strings, "INFO \1 \2\r\n");
+    rig_pack(&strings, "");
+    if (denied != NULL) {
+        rig_pack(&strings, denied);
+    }
+    for (int i = 0; i < 3; i++) {
+        rig_pack(&strings, "");
+    }
+    conn_verdict_t verdict = {.flags = RIG_FLAGS};
+    rig_run(
+        plane,
+        (plane_command_t){
+            .op = COMMAND_KNOW, .account = account, .body = (const uint8_t *)&verdict, .body_size = sizeof(verdict)},
+        &strings);
+}
+
+static void end(plane_t *plane, plane_listener_t *listener) {
+    welcome_drop(listener);
+    plane->listeners = NULL;
+    rig_close(plane);
+}
+
+static void info_is_said_at_once(void) {
+    plane_t *plane = rig_open(NULL, "");
+    plane_listener_t listener;
+    listen_to(plane, &listener);
+    say_welcome(plane, "INFO {\1,\2}\r\n");
+    peer_t *peer = come(plane, &listener, "[::1]:5");
+    char expected[64];
+    snprintf(expected, sizeof expected, "INFO {%llu,::1}\r\n", (unsigned long long)peer->id);
+    RIG_HEARD(expected, peer);
+    plane_event_t event;
+    plane->now.mono_ns += EXCHANGE_QUIET_NS;
+    core_settle(plane);
+    CHECK(rig_event(plane, EVENT_OPENED, &event));
+    CHECK_EQ_U64(peer->id, event.target);
+    CHECK_EQ_U64(1, event.arg2);
+    say_welcome(plane, "");
+    peer = come(plane, &listener, "127.0.0.1:6");
+    RIG_HEARD("", peer);
+    CHECK(rig_event(plane, EVENT_OPENED, &event));
+    CHECK_EQ_U64(0, event.arg2);
+    end(plane, &listener);
+}
+
+static void known_login_needs_no_verdict(void) {
+    plane_t *plane = rig_open(NULL, "");
+    plane_listener_t listener;
+    listen_to(plane, &listener);
+    say_welcome(plane, "INFO {}\r\n");
+    know(plane, CONNECT, RIG_ACCOUNT, "secret");
+    peer_t *peer = come(plane, &listener, "127.0.0.1:5");
+    RIG_HEARD("INFO {}\r\n", peer);
+    rig_feed(plane, peer, "CONNECT " CONNECT "\r\nPING\r\nPUB secret 0\r\n\r\n");
+    CHECK(peer->state == PEER_ADMITTED && peer->account->client_count == 1);
+    char expected[128];
+    snprintf(expected, sizeof expected,
+             "PONG\r\nINFO %llu 127.0.0.1\r\n-ERR 'Permissions Violation for Publish to \"secret\"'\r\n",
+             (unsigned long long)peer->id);
+    core_again(plane);
+    RIG_HEARD(expected, peer);
+    plane_event_t event;
+    plane->now.mono_ns += EXCHANGE_QUIET_NS;
+    core_settle(plane);
+    CHECK(rig_event(plane, EVENT_LINE, &event));
+    CHECK(event.target == peer->id && event.code == LINE_CONNECT && event.arg == 1);
+    CHECK_TEXT(CONNECT, (const char *)event.payload, event.payload_size);
+    end(plane, &listener);
+}
+
+static bool asks(plane_t *plane, peer_t *peer, const char *connect) {
+    char line[256];
+    snprintf(line, sizeof line, "CONNECT %s\r\n", connect);
+    rig_feed(plane, peer, line);
+    plane_event_t event;
+    CHECK(peer->state == PEER_WAITING || peer->state == PEER_ADMITTED);
+    bool asked = false;
+    while (rig_event(plane, EVENT_LINE, &event)) {
+        asked = asked || (event.target == peer->id && event.arg == 0);
+    }
+    CHECK(asked == (peer->state == PEER_WAITING));
+    return asked;
+}
+
+static void all_others_are_asked_about(void) {
+    plane_t *plane = rig_open(NULL, "");
+    plane_listener_t listener;
+    listen_to(plane, &listener);
+    know(plane, CONNECT, RIG_ACCOUNT, NULL);
+    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), CONNECT)); /* not welcomed */
+    say_welcome(plane, "INFO {}\r\n");
+    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), "{\"user\":\"a\",\"pass\":\"c\"}"));
+    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), "{\"user\":\"a\",\"pass\":\"b\" }"));
+    CHECK(!asks(plane, come(plane, &listener, "127.0.0.1:5"), CONNECT));
+    account_find(plane, RIG_ACCOUNT)->flags |= ACCOUNT_REMOVED;
+    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), CONNECT));
+    account_find(plane, RIG_ACCOUNT)->flags &= ~(uint32_t)ACCOUNT_REMOVED;
+    rig_run(plane, (plane_command_t){.op = COMMAND_FORGET}, NULL);
+    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), CONNECT));
+    end(plane, &listener);
+}
+
+static void the_last_64_count(void) {
+    plane_t *plane = rig_open(NULL, "");
+    plane_listener_t listener;
+    listen_to(plane, &listener);
+    say_welcome(plane, "INFO {}\r\n");
+    char connect[32];
+    for (int i = 0; i <= 64; i++) {
+        snprintf(connect, sizeof connect, "{\"user\":\"%d\"}", i);
+        know(plane, connect, RIG_ACCOUNT, NULL);
+        know(plane, connect, RIG_ACCOUNT, NULL);
+    }
+    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), "{\"user\":\"0\"}"));
+    for (int i = 1; i <= 64; i++) {
+        snprintf(connect, sizeof connect, "{\"user\":\"%d\"}", i);
+        CHECK(!asks(plane, come(plane, &listener, "127.0.0.1:5"), connect));
+    }
+    end(plane, &listener);
+}
+
+static void events_stay_in_order(void) {
+    plane_t *plane = rig_open(NULL, "");
+    plane_listener_t listener;
+    listen_to(plane, &listener);
+    say_welcome(plane, "INFO {}\r\n");
+    know(plane, CONNECT, RIG_ACCOUNT, NULL);
+    plane_event_t event;
+    while (exchange_poll(&plane->exchange, &event, 1) != 0) {
+        exchange_release(&plane->exchange, 1);
+    }
+    peer_t *peer = come(plane, &listener, "127.0.0.1:5");
+    rig_feed(plane, peer, "CONNECT " CONNECT "\r\n");
+    peer_doom(plane, peer, CLOSE_CLIENT, BYTES_NONE);
+    core_settle(plane);
+    CHECK_EQ_U64(0, exchange_poll(&plane->exchange, &event, 1)); /* control is not woken for that */
+    CHECK(event_deadline(&plane->exchange) == plane->now.mono_ns + EXCHANGE_QUIET_NS);
+    CHECK(core_sleep_ns(plane) <= EXCHANGE_QUIET_NS);
+    rig_run(plane, (plane_command_t){.op = COMMAND_FORGET, .token = 1}, NULL);
+    static const uint32_t kinds[] = {EVENT_OPENED, EVENT_LINE, EVENT_CLOSED, EVENT_DONE};
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK_EQ_U64(1, exchange_poll(&plane->exchange, &event, 1));
+        CHECK_EQ_U64(kinds[i], event.kind);
+        exchange_release(&plane->exchange, 1);
+    }
+    end(plane, &listener);
+}
+
+static void promises(void) {
+    RUN("who comes to a listener with a welcome gets its INFO at once, with its number and address",
+        info_is_said_at_once);
+    RUN("a known CONNECT is admitted without asking, with its rights, and control is told",
+        known_login_needs_no_verdict);
+    RUN("control is asked about a CONNECT that differs in a byte, at other listeners, of accounts that are gone, and "
+        "when "
+        "all was forgotten",
+        all_others_are_asked_about);
+    RUN("the last 64 logins are known, each once", the_last_64_count);
+    RUN("control is woken for many logins at once, and hears of each before what came behind it", events_stay_in_order);
+}
+
+int main(void) {
+    promises();
+    RIG_BYTE_BY_BYTE(promises);
+    return TEST_RESULT();
+}

@@ -1,0 +1,149 @@
+"""Which logins the plane is told to let in by itself, over a plane that only writes down what it is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import trio
+from leafd import native_types as t
+from leafd.accounts.graph import Numbers, compile_graph
+from leafd.auth.policy import compile_policy
+from leafd.config.bind import load_text
+from leafd.daemon.client import Terms
+from leafd.daemon.clients import Clients
+from leafd.daemon.known import KNOWN_MAX
+from leafd.native import abi
+
+from tests.unit import test_clients as fakes
+
+LISTENER = 1
+PLAIN = "accounts { A { users: [ {user: a, password: a} ] } }"
+OPEN = "max_payload: 1000"
+
+
+def terms_of(text: str) -> Terms:
+    server = load_text(text).server
+    return Terms(compile_policy(server), compile_graph(server, Numbers()), server.max_payload, 0, 2.0)
+
+
+def make(text: str) -> tuple[fakes.Plane, Clients]:
+    plane = fakes.Plane()
+    clients = Clients(plane, fakes.Silent(), lambda: {"server_id": "N"}, terms_of(text))
+    clients.listening(LISTENER)
+    return plane, clients
+
+
+def come(clients: Clients, number: int, line: bytes, known: int = 0) -> None:
+    clients.handle(t.Opened(number, t.ConnKind.CLIENT, LISTENER, "127.0.0.1:5", 1))
+    clients.handle(t.Line(number, t.LineKind.CONNECT, line, known))
+
+
+def line_of(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+LOGIN = line_of(user="a", **{"pass": "a"})
+
+
+def known_after(text: str, line: bytes, times: int = 3) -> dict[bytes, tuple[int, t.ConnVerdict, t.Permissions, bytes]]:
+    async def main() -> None:
+        for number in range(times):
+            come(clients, number, line)
+
+    plane, clients = make(text)
+    trio.run(main)
+    return plane.known
+
+
+@pytest.mark.parametrize(("text", "line"), [(PLAIN, LOGIN), (OPEN, b"{}"), (OPEN, LOGIN)])
+def test_what_comes_twice_is_known(text: str, line: bytes) -> None:
+    """The second login by the same CONNECT makes it known, the first does not: most names come once."""
+    assert {} == known_after(text, line, 1)
+    assert [line] == list(known_after(text, line, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (PLAIN, line_of(user="a", **{"pass": "b"})),
+        ("accounts { A { users: [ {user: a, password: a} ], limits { max_conn: 9 } } }", LOGIN),
+        (OPEN, line_of(name="x" * 2000)),
+        (
+            "accounts { A { users: [ {user: a, password: a, permissions: {publish: ["
+            + ",".join(f"s{number}" for number in range(100))
+            + "]}} ] } }",
+            LOGIN,
+        ),
+    ],
+    ids=["refused", "counted", "long", "many rights"],
+)
+def test_some_are_never_known(text: str, line: bytes) -> None:
+    """Not a refusal, nor where places are counted, nor what is large: control judges each of these anew."""
+    assert {} == known_after(text, line)
+
+
+def test_a_known_login_is_what_the_one_before_was() -> None:
+    """Whoever the plane has let in has the account, user and rights of who was judged, and is counted."""
+
+    async def main() -> None:
+        for number in range(2):
+            come(clients, number, LOGIN)
+        come(clients, 2, LOGIN, known=1)
+        first, last = clients.get(0), clients.get(2)
+        assert first is not None and last is not None and first.account is not None
+        assert (first.account, first.user, first.granted) == (last.account, last.user, last.granted)
+        assert 3 == clients.count(first.account.id)
+        assert 2 not in plane.admitted
+        clients.handle(t.Closed(2, t.CloseReason.CLIENT, ""))
+        assert 2 == clients.count(first.account.id)
+
+    plane, clients = make(PLAIN)
+    trio.run(main)
+
+
+def test_who_is_not_known_any_more_is_judged() -> None:
+    """What the plane let in by a login that has been forgotten since is judged by the terms of today."""
+
+    async def main() -> None:
+        for number in range(2):
+            come(clients, number, LOGIN)
+        await clients.narrow(terms_of("accounts { A { users: [ {user: a, password: b} ] } }"))
+        assert {} == plane.known
+        assert (b"", b"") == plane.welcomes[-1]
+        await clients.set_terms(terms_of("accounts { A { users: [ {user: a, password: b} ] } }"))
+        assert plane.welcomes[-1][0].startswith(b"INFO ")
+        come(clients, 2, LOGIN, known=1)
+        assert "Authorization Violation" == plane.closed[2]
+
+    plane, clients = make(PLAIN)
+    trio.run(main)
+
+
+def test_the_newest_are_known() -> None:
+    """Of many logins the last ones are kept, as many as the plane keeps."""
+
+    async def main() -> None:
+        for number in range(2 * (KNOWN_MAX + 10)):
+            come(clients, number, line_of(name=str(number // 2)))
+        come(clients, 1000, line_of(name="0"), known=1)
+
+    plane, clients = make(OPEN)
+    trio.run(main)
+    assert KNOWN_MAX + 10 == len(plane.known)
+
+
+def test_a_welcome_has_places_for_number_and_address() -> None:
+    """The plane's INFO is the one that control would send, but for the two values that it fills in."""
+    plane, _ = make(PLAIN)
+    text = plane.welcomes[0][0].decode()
+    text = text.replace(chr(abi.WELCOME_CONNECTION), "7").replace(chr(abi.WELCOME_ADDRESS), "::1")
+    expected = {"server_id": "N", "auth_required": True, "client_id": 7, "client_ip": "::1"}
+    assert expected == json.loads(text.removeprefix("INFO "))
+
+
+def test_nobody_is_welcomed_where_each_gets_a_nonce() -> None:
+    """Where somebody logs in by an nkey, control says INFO."""
+    key = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
+    plane, _ = make(f"authorization {{ users: [ {{nkey: {key}}} ] }}")
+    assert [(b"", b"")] == plane.welcomes
