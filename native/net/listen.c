@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -45,8 +46,11 @@ static void address_describe(const struct sockaddr_storage *address, char peer[L
     } else if (address->ss_family == AF_INET6) {
         struct sockaddr_in6 v6;
         memcpy(&v6, address, sizeof v6);
-        inet_ntop(AF_INET6, &v6.sin6_addr, host, sizeof host);
-        snprintf(peer, LISTEN_PEER_SIZE, "[%s]:%u", host, (unsigned)ntohs(v6.sin6_port));
+        /* A listener of all addresses is one of IPv6 that takes IPv4, too: ::ffff:10.0.0.1 is 10.0.0.1. */
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
+        const void *bytes = mapped ? &v6.sin6_addr.s6_addr[12] : &v6.sin6_addr.s6_addr[0];
+        inet_ntop(mapped ? AF_INET : AF_INET6, bytes, host, sizeof host);
+        snprintf(peer, LISTEN_PEER_SIZE, mapped ? "%s:%u" : "[%s]:%u", host, (unsigned)ntohs(v6.sin6_port));
     } else {
         snprintf(peer, LISTEN_PEER_SIZE, "local");
     }

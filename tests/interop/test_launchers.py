@@ -5,8 +5,10 @@ What does not live here: what a client sees once it is connected, what the monit
 
 from __future__ import annotations
 
+import errno
 import json
 import re
+import socket
 import time
 from pathlib import Path
 
@@ -62,3 +64,22 @@ def test_a_listener_of_all_addresses_is_named_by_each() -> None:
             hosts = [url.split("//")[1].split(":")[0] for url in urls]
             assert "127.0.0.1" == hosts[0]
             assert "0.0.0.0" not in hosts
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_a_listener_of_all_addresses_takes_both_kinds(kind: str) -> None:
+    """Whoever resolves localhost to ::1 reaches it, whoever resolves it to 127.0.0.1 does, and INFO says who came."""
+    if not socket.has_ipv6:
+        pytest.skip("Python has no IPv6 here")
+    found = []
+    with servers.running(kind, "port: {port}\n") as server:
+        for host in ("127.0.0.1", "::1"):
+            try:
+                peer = socket.create_connection((host, server.port), 10)
+            except OSError as error:
+                if error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                    pytest.skip(f"this machine has no {host}")
+                raise
+            with peer, peer.makefile("rb") as lines:
+                found.append(json.loads(lines.readline().removeprefix(b"INFO "))["client_ip"])
+    assert ["127.0.0.1", "::1"] == found

@@ -66,6 +66,33 @@ static void takes_what_waits(void) {
     listener_close(&listener);
 }
 
+/* As where a server listens on all addresses: one socket of IPv6 that takes IPv4, too. */
+static void writes_addresses_of_ipv4_as_such(void) {
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    if (fd < 0) {
+        return; /* no IPv6 here */
+    }
+    int both = 0;
+    CHECK(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both) == 0);
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
+    socklen_t size = sizeof any;
+    CHECK(bind(fd, (struct sockaddr *)&any, sizeof any) == 0);
+    CHECK(listen(fd, 16) == 0);
+    CHECK(getsockname(fd, (struct sockaddr *)&any, &size) == 0);
+    address = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = any.sin6_port};
+    listener_t listener;
+    CHECK_EQ_I64(STATUS_OK, listener_open(&listener, fd));
+    int dialled = dial();
+    wait_readable(listener.fd);
+    char peer[LISTEN_PEER_SIZE];
+    CHECK_EQ_I64(STATUS_OK, listener_accept(&listener, &fd, peer));
+    CHECK_TEXT("127.0.0.1:", peer, strlen("127.0.0.1:"));
+    close(fd);
+    close(dialled);
+    listener_close(&listener);
+}
+
 static void adopts_what_was_dialled(void) {
     listener_t listener;
     start(&listener);
@@ -148,6 +175,7 @@ static void a_broken_listener_says_so(void) {
 }
 
 int main(void) {
+    RUN("addresses of IPv4 are written as such", writes_addresses_of_ipv4_as_such);
     RUN("a connection is taken non-blocking, without delay, with its peer's address", takes_what_waits);
     RUN("a dialled socket gets the same options", adopts_what_was_dialled);
     RUN("without descriptors a connection is refused, and the listener works again when there are some",

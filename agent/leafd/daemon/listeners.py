@@ -7,14 +7,16 @@ import fcntl
 import os
 import socket
 import struct
-from typing import Final
+from typing import Any, Final
 
 from leafd.config.schema.server import ServerConfig
 from leafd.errors import StartError
 from leafd.records import dataclass
 
 BACKLOG: Final = 1024
+_KIND: Final = socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
 ANYWHERE: Final = "0.0.0.0"
+_ANYWHERE_6: Final = "::"
 _SIOCGIFADDR: Final = 0x8915
 
 
@@ -50,20 +52,36 @@ def bind_all(config: ServerConfig) -> Sockets:
 def bind(host: str, port: int, what: str) -> socket.socket:
     """A listening socket. Port 0 and -1: any free port. what: for whom, in errors."""
     address = host or ANYWHERE
+    if address in (ANYWHERE, _ANYWHERE_6) and (sock := _bind_both(max(port, 0), what)) is not None:
+        return sock
     try:
         found = socket.getaddrinfo(address, max(port, 0), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError) as error:
         raise StartError(f"{what}: {address!r} is no address: use a name or address of this machine") from error
     # A name that has both kinds of address is listened on at its IPv4 one, as the reference does.
     family, _, _, _, target = min(found, key=lambda one: one[0] != socket.AF_INET)
-    sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    return _listening(socket.socket(family, _KIND), target, f"{what}: cannot listen on {address}:{port}")
+
+
+def _bind_both(port: int, what: str) -> socket.socket | None:
+    """All addresses of both kinds, as with the reference: what resolves localhost may try ::1 alone. None where this
+    machine has no IPv6."""
+    try:
+        sock = socket.socket(socket.AF_INET6, _KIND)
+    except OSError:
+        return None
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    return _listening(sock, (_ANYWHERE_6, port), f"{what}: cannot listen on {ANYWHERE}:{port}")
+
+
+def _listening(sock: socket.socket, target: tuple[Any, ...], what: str) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(target)
         sock.listen(BACKLOG)
     except OSError as error:
         sock.close()
-        raise StartError(f"{what}: cannot listen on {address}:{port}: {_advice(error)}") from error
+        raise StartError(f"{what}: {_advice(error)}") from error
     return sock
 
 
@@ -79,7 +97,7 @@ def _advice(error: OSError) -> str:
 
 def reachable(host: str) -> list[str]:
     """The addresses under which others reach a listener: of a wildcard, those of every interface but loopback."""
-    if host not in (ANYWHERE, "::"):
+    if host not in (ANYWHERE, _ANYWHERE_6):
         return [host]
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -103,6 +121,6 @@ def _interfaces() -> list[str]:
 
 
 def address_of(sock: socket.socket) -> tuple[str, int]:
-    """Host and port that a socket is bound to."""
+    """Host and port that a socket is bound to; all addresses are 0.0.0.0, of whichever kind."""
     name = sock.getsockname()
-    return str(name[0]), int(name[1])
+    return (ANYWHERE if name[0] == _ANYWHERE_6 else str(name[0])), int(name[1])

@@ -99,7 +99,8 @@ def _secured(facts: Facts) -> Callable[[trio.SocketStream], trio.abc.Stream]:
 
 def _address(stream: trio.SocketStream) -> str:
     try:
-        return str(stream.socket.getpeername()[0])
+        # An address of IPv4 at a listener of both kinds.
+        return str(stream.socket.getpeername()[0]).removeprefix("::ffff:")
     except OSError:
         return ""  # gone already
 
