@@ -199,3 +199,12 @@ def admitted(server: Server, buffer: int = 0) -> Iterator[socket.socket]:
         while b"PONG\r\n" not in said:
             said += connection.recv(65536)
         yield connection
+
+
+@contextlib.contextmanager
+def subscribed(server: Server, subject: bytes = b"flood", buffer: int = 65536) -> Iterator[socket.socket]:
+    """The same with a subscription; one that nobody reads from is a sleeper, whose socket takes few messages."""
+    with admitted(server, buffer) as connection:
+        connection.sendall(b"SUB " + subject + b" 1\r\nPING\r\n")
+        assert b"PONG\r\n" == connection.recv(6)
+        yield connection

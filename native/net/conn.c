@@ -258,7 +258,7 @@ static status_t send_some(conn_t *conn, uint64_t *room, int64_t mono_ns, bool *a
     return STATUS_OK;
 }
 
-status_t conn_flush_some(conn_t *conn, loop_t *loop, uint64_t room, int64_t mono_ns) {
+status_t conn_flush(conn_t *conn, loop_t *loop, uint64_t room, int64_t mono_ns) {
     bool all;
     do {
         if (send_some(conn, &room, mono_ns, &all) != STATUS_OK) {
@@ -272,10 +272,6 @@ status_t conn_flush_some(conn_t *conn, loop_t *loop, uint64_t room, int64_t mono
         return status;
     }
     return waits || (conn->transport_wants & LOOP_WRITE) != 0 ? STATUS_AGAIN : STATUS_OK;
-}
-
-status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns) {
-    return conn_flush_some(conn, loop, UINT64_MAX, mono_ns);
 }
 
 void conn_idle(conn_t *conn) {

@@ -99,12 +99,11 @@ static inline uint32_t conn_ready(const conn_t *conn, uint32_t events) {
     return (events & conn->transport_wants) != 0 ? events | LOOP_READ | LOOP_WRITE : events;
 }
 
-/* Writes what the queue holds: one writev in the usual case. STATUS_OK: all gone; STATUS_AGAIN: a backlog stays and the
- * loop is told to report when the socket takes more; STATUS_CLOSED: the peer is gone. */
-LEAF_MUST_USE status_t conn_flush(conn_t *conn, loop_t *loop, int64_t mono_ns);
-/* The same for at most `room` bytes (not 0). Where they were the reason to stop (STATUS_AGAIN, conn->writing is false),
- * the loop reports nothing and the caller goes on later. */
-LEAF_MUST_USE status_t conn_flush_some(conn_t *conn, loop_t *loop, uint64_t room, int64_t mono_ns);
+/* Writes what the queue holds, at most `room` bytes (not 0): one writev in the usual case. STATUS_OK: all gone;
+ * STATUS_AGAIN: a backlog stays and the loop is told to report when the socket takes more; STATUS_CLOSED: the peer is
+ * gone. Where `room` was the reason to stop (STATUS_AGAIN, conn->writing is false), the loop reports nothing and the
+ * caller goes on later. */
+LEAF_MUST_USE status_t conn_flush(conn_t *conn, loop_t *loop, uint64_t room, int64_t mono_ns);
 
 /* Whether the loop reports input of this connection. Registers it on first use. */
 LEAF_MUST_USE status_t conn_want(conn_t *conn, loop_t *loop, bool reading);

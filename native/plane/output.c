@@ -78,7 +78,7 @@ static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
     if (!plane->threaded || peer->conn.fd < 0) {
         return false;
     }
-    status_t status = conn_flush_some(&peer->conn, &plane->loop, room, plane->now.mono_ns);
+    status_t status = conn_flush(&peer->conn, &plane->loop, room, plane->now.mono_ns);
     if (LEAF_UNLIKELY(peer->secure_until_ns != 0)) {
         secure_look(plane, peer);
     }

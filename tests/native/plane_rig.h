@@ -152,7 +152,7 @@ static inline size_t rig_take_queue(outq_t *out) {
 static inline size_t rig_take_sent(conn_t *conn) {
     memory_transport_t *memory = conn->transport_state;
     loop_t none = {.epoll_fd = -1};
-    while (conn_flush(conn, &none, 1) == STATUS_AGAIN) {
+    while (conn_flush(conn, &none, UINT64_MAX, 1) == STATUS_AGAIN) {
     }
     size_t size = (size_t)memory->output.size;
     CHECK(size < sizeof(rig_out));

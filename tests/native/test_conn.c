@@ -204,7 +204,7 @@ static void a_gone_peer_is_closed(void) {
     close(peer);
     peer = dup(0);
     CHECK_EQ_I64(STATUS_OK, outq_ordered(&conn.out, BYTES_LITERAL("PING\r\n")));
-    CHECK_EQ_I64(STATUS_CLOSED, conn_flush(&conn, &loop, 1));
+    CHECK_EQ_I64(STATUS_CLOSED, conn_flush(&conn, &loop, UINT64_MAX, 1));
     stop();
 }
 
@@ -220,7 +220,7 @@ static void backlog_waits_for_the_socket(void) {
         CHECK_EQ_I64(STATUS_OK, buffer_append(&conn.out.data, frame, sizeof frame));
         CHECK_EQ_I64(STATUS_OK, outq_end(&conn.out));
         queued += sizeof frame;
-    } while (conn_flush(&conn, &loop, 1) == STATUS_OK);
+    } while (conn_flush(&conn, &loop, UINT64_MAX, 1) == STATUS_OK);
     loop_ready_t ready[4];
     CHECK_EQ_U64(0, loop_wait(&loop, 0, ready, 4));
     uint64_t seen = 0;
@@ -235,7 +235,7 @@ static void backlog_waits_for_the_socket(void) {
         if (count > 0) {
             CHECK(ready[0].tag == &conn);
             CHECK_EQ_U64(LOOP_WRITE, ready[0].events);
-            status_t status = conn_flush(&conn, &loop, 2);
+            status_t status = conn_flush(&conn, &loop, UINT64_MAX, 2);
             CHECK(status == STATUS_OK || status == STATUS_AGAIN);
         }
     }

@@ -141,7 +141,7 @@ static void a_record_is_acted_upon_to_its_end(void) {
     plane_t *plane = open_plane();
     int far;
     peer_t *peer = connect_to(plane, &far);
-    CHECK_EQ_I64(STATUS_OK, conn_flush(&peer->conn, &plane->loop, 1)); /* lets it begin */
+    CHECK_EQ_I64(STATUS_OK, conn_flush(&peer->conn, &plane->loop, UINT64_MAX, 1)); /* lets it begin */
     turns(plane, 3);
     hear(far, "?");
     CHECK_EQ_I64(1, write(far, "!", 1));

@@ -55,10 +55,10 @@ static void bytes_come_and_go_one_by_one(void) {
     CHECK_EQ_I64(STATUS_AGAIN, read_on(&conn));
     CHECK_EQ_I64(STATUS_OK, outq_ordered(&conn.out, BYTES_LITERAL("PING\r\n")));
     for (uint32_t i = 1; i < 6; i++) {
-        CHECK_EQ_I64(STATUS_AGAIN, conn_flush(&conn, &loop, 1));
+        CHECK_EQ_I64(STATUS_AGAIN, conn_flush(&conn, &loop, UINT64_MAX, 1));
         CHECK_EQ_U64(i, memory->output.size);
     }
-    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, 1));
+    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, UINT64_MAX, 1));
     CHECK_TEXT("PING\r\n", memory->output.at, memory->output.size);
     stop(&conn);
 }
@@ -133,18 +133,18 @@ static void what_a_transport_wants_is_watched(void) {
     CHECK_EQ_U64(1, loop_wait(&loop, 0, ready, 4));
     CHECK_EQ_U64(LOOP_WRITE, ready[0].events);
     CHECK_EQ_U64(LOOP_READ | LOOP_WRITE, conn_ready(&conn, ready[0].events));
-    CHECK_EQ_I64(STATUS_AGAIN, conn_flush(&conn, &loop, 1)); /* it is called although nothing is queued */
+    CHECK_EQ_I64(STATUS_AGAIN, conn_flush(&conn, &loop, UINT64_MAX, 1)); /* it is called although nothing is queued */
     CHECK_EQ_U64(1, memory->calls);
     memory->wants = LOOP_READ;
-    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, 1));
+    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, UINT64_MAX, 1));
     CHECK_EQ_U64(0, loop_wait(&loop, 0, ready, 4));
     CHECK_EQ_I64(1, write(pair[1], "x", 1));
     CHECK_EQ_U64(1, loop_wait(&loop, 0, ready, 4)); /* though the core does not read now */
     CHECK_EQ_U64(LOOP_READ | LOOP_WRITE, conn_ready(&conn, ready[0].events));
     memory->wants = 0;
-    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, 1));
+    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, UINT64_MAX, 1));
     CHECK_EQ_U64(3, memory->calls);
-    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, 1));
+    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, UINT64_MAX, 1));
     CHECK_EQ_U64(3, memory->calls);
     CHECK_EQ_U64(0, loop_wait(&loop, 0, ready, 4));
     CHECK_EQ_U64(LOOP_READ, conn_ready(&conn, LOOP_READ));
@@ -250,7 +250,7 @@ static void a_switch_waits_for_output_and_refuses_what_came_before(void) {
     memory->closed = &closed;
     CHECK_EQ_I64(STATUS_OK, outq_ordered(&conn.out, BYTES_LITERAL("INFO {}\r\n")));
     CHECK_EQ_I64(STATUS_AGAIN, conn_switch(&conn, &transport_memory, memory));
-    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, 1));
+    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, UINT64_MAX, 1));
     CHECK_EQ_I64(6, write(pair[1], "PING\r\n", 6));
     CHECK_EQ_I64(STATUS_OK, read_on(&conn));
     CHECK_EQ_I64(STATUS_INVALID, conn_switch(&conn, &transport_memory, memory));
@@ -260,7 +260,7 @@ static void a_switch_waits_for_output_and_refuses_what_came_before(void) {
     CHECK_EQ_I64(9, read(pair[1], wire, sizeof wire));
     CHECK_TEXT("INFO {}\r\n", wire, 9);
     CHECK_EQ_I64(STATUS_OK, outq_ordered(&conn.out, BYTES_LITERAL("PONG\r\n")));
-    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, 1));
+    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, UINT64_MAX, 1));
     CHECK_EQ_I64(-1, read(pair[1], wire, sizeof wire));
     CHECK_TEXT("PONG\r\n", memory->output.at, memory->output.size);
     CHECK(!closed);

@@ -404,7 +404,17 @@ class AccountClaims(Claims):
 
 
 @dataclass(frozen=True, slots=True)
-class UserClaims(Claims):
+class AccountGiven(Claims):
+    """What an account gives, by its own key or one that signs for it."""
+
+    @property
+    def account(self) -> str:
+        """The key of that account."""
+        return str(self.body.issuer_account or self.iss)
+
+
+@dataclass(frozen=True, slots=True)
+class UserClaims(AccountGiven):
     """What a user may do."""
 
     go_name: ClassVar[str] = "UserClaims"
@@ -412,25 +422,15 @@ class UserClaims(Claims):
 
     nats: UserBody = wire(Nested(UserBody, pointer=False), "nats")
 
-    @property
-    def account(self) -> str:
-        """The key of the account that it belongs to."""
-        return self.nats.issuer_account or self.iss
-
 
 @dataclass(frozen=True, slots=True)
-class ActivationClaims(Claims):
+class ActivationClaims(AccountGiven):
     """Leave of an exporter for one account to import."""
 
     go_name: ClassVar[str] = "ActivationClaims"
     kind: ClassVar[str] = "activation"
 
     nats: ActivationBody = wire(Nested(ActivationBody, pointer=False), "nats")
-
-    @property
-    def account(self) -> str:
-        """The key of the account that gives it."""
-        return self.nats.issuer_account or self.iss
 
 
 @dataclass(frozen=True, slots=True)
