@@ -11,7 +11,8 @@ typedef struct conn_verdict {
     uint32_t max_subscriptions; /* 0 = no limit */
     uint32_t response_max;      /* allow_responses: replies per request, 0 = off */
     int64_t response_ttl_ns;
-    int64_t expires_wall_ns; /* 0 = never */
+    int64_t expires_wall_ns;  /* 0 = never */
+    int64_t ping_interval_ns; /* 0 = as the limits say */
 } conn_verdict_t;
 
 #define VERDICT_VERBOSE 1

@@ -168,6 +168,8 @@ class ConnVerdict:
     response_max: int = 0
     response_ttl_ns: int = 0
     expires_wall_ns: int = 0
+    ping_interval_ns: int = 0
+    """0: the limits'."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,10 +192,18 @@ void peer_resume(plane_t *plane, peer_t *peer) {
     }
 }
 
+static int64_t ping_interval(const plane_t *plane, const peer_t *peer) {
+    return peer->ping_interval_ns > 0 ? peer->ping_interval_ns : plane->limits.ping_interval_ns;
+}
+
 void peer_limit(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
     peer->flags = verdict->flags;
     peer->max_subscriptions = verdict->max_subscriptions;
     peer->expires_wall_ns = verdict->expires_wall_ns;
+    peer->ping_interval_ns = verdict->ping_interval_ns;
+    if (peer->next_ping_ns != INT64_MAX && peer->next_ping_ns - plane->now.mono_ns > ping_interval(plane, peer)) {
+        peer->next_ping_ns = plane->now.mono_ns + ping_interval(plane, peer);
+    }
     peer->parser.max_payload = verdict->max_payload != 0 ? verdict->max_payload : plane->limits.max_payload;
     peer->parser.headers = peer->protocol->link || (verdict->flags & VERDICT_HEADERS) != 0;
     uint64_t room = input_max(plane, peer->parser.max_payload);
@@ -225,7 +233,8 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
         int64_t took = plane->now.wall_ns - peer->start_wall_ns;
         peer->rtt_ns = took > 1000 ? took : 1000;
     }
-    peer->next_ping_ns = plane->now.mono_ns + peer->protocol->first_ping_ns;
+    int64_t own = peer->ping_interval_ns, first = peer->protocol->first_ping_ns;
+    peer->next_ping_ns = plane->now.mono_ns + (own > 0 && own < first ? own : first);
     peer_again(plane, peer);
 }
 
@@ -370,10 +379,11 @@ static void peer_ping(plane_t *plane, peer_t *peer) {
     const plane_limits_t *limits = &plane->limits;
     int64_t now = plane->now.mono_ns;
     bool first = peer->ping_sent_ns == 0;
-    peer->next_ping_ns = now + limits->ping_interval_ns;
+    int64_t interval = ping_interval(plane, peer);
+    peer->next_ping_ns = now + interval;
     /* Who sent something lately is alive, and whom we do not read cannot say so; the first ping measures the round trip
      * all the same. */
-    if (!first && (!peer_is_read(peer) || now - peer->last_input_ns < limits->ping_interval_ns)) {
+    if (!first && (!peer_is_read(peer) || now - peer->last_input_ns < interval)) {
         return;
     }
     if (peer->pings_out + 1 > limits->ping_max) {

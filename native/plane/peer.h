@@ -91,6 +91,7 @@ struct peer {
     int64_t last_input_ns;
     int64_t input_since_ns; /* what conn.rest begins with has waited since then */
     int64_t next_ping_ns;
+    int64_t ping_interval_ns; /* 0: the limits' */
     int64_t ping_sent_ns;
     int64_t rtt_ns;
     int64_t expires_wall_ns;

@@ -25,7 +25,7 @@ from leafd.auth.jwt_write import write
 from leafd.auth.nkeys import PREFIX_ACCOUNT, PREFIX_SERVER, PREFIX_USER, is_public_key, new_seed, sign
 from leafd.auth.policy import CALLOUT_SUBJECT, GLOBAL_ACCOUNT, Callout, Policy, Rights
 from leafd.auth.trust import SECOND, Denied, Trust, Unknown, check_kind, check_network, check_times
-from leafd.auth.verdict import LEAF_TYPE, WEB_TYPE, Called, Refusal, Verdict
+from leafd.auth.verdict import LEAF_TYPES, WEB_TYPE, Called, Refusal, Verdict
 from leafd.config.schema.permissions import is_subject
 from leafd.gojson import INT, TEXT, Nested, Struct, wire
 from leafd.records import dataclass
@@ -166,7 +166,7 @@ def asks(callout: Callout, login: Login, verdict: Verdict | Refusal) -> bool:
         return False
     if isinstance(verdict, Verdict) and isinstance(verdict.proof, UserClaims):
         return verdict.proof.sub not in callout.auth_users
-    if isinstance(verdict, Verdict) and login.kind != LEAF_TYPE and verdict.account != GLOBAL_ACCOUNT:
+    if isinstance(verdict, Verdict) and login.kind not in LEAF_TYPES and verdict.account != GLOBAL_ACCOUNT:
         delegated = not callout.allowed_accounts or verdict.account in callout.allowed_accounts
         if not delegated:
             return False
@@ -212,7 +212,7 @@ def question(callout: Callout, keys: ServerKeys, login: Login, timeout_s: float)
 
 
 def _client(login: Login) -> dict[str, Any]:
-    leaf = login.kind == LEAF_TYPE
+    leaf = login.kind in LEAF_TYPES
     claims = login.claims
     found = {
         "host": login.host,

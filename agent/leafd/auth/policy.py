@@ -196,7 +196,8 @@ def _known_by_certificate(server: ServerConfig, users: Iterable[Person]) -> froz
     leafnodes = server.leafnodes
     if leafnodes is not None and leafnodes.tls is not None and leafnodes.tls.verify_and_map and server.leaf_address():
         own = leafnodes.authorization is not None and _leaf_people(leafnodes.authorization)
-        kinds |= set() if own else {"LEAFNODE"}
+        over_web = web is not None and web.tls is not None and web.tls.verifies and server.web_address()
+        kinds |= set() if own else {"LEAFNODE", "LEAFNODE_WS"} if over_web else {"LEAFNODE"}
     return frozenset(
         one.name
         for one in users

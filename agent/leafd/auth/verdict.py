@@ -30,6 +30,8 @@ NEEDS_HEADERS: Final = "no responders requires headers support"
 CLIENT_TYPE: Final = "STANDARD"
 WEB_TYPE: Final = "WEBSOCKET"
 LEAF_TYPE: Final = "LEAFNODE"
+LEAF_WEB_TYPE: Final = "LEAFNODE_WS"
+LEAF_TYPES: Final = (LEAF_TYPE, LEAF_WEB_TYPE)
 
 
 @dataclass(frozen=True, slots=True)

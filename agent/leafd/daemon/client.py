@@ -60,6 +60,15 @@ class Client:
         return CLIENT_TYPE if self.web is None else WEB_TYPE
 
     @property
+    def log_name(self) -> str:
+        """What lines of the log begin with; behind a proxy, with the address that this tells of."""
+        if self.web is None:
+            return f"{self.peer} - cid:{self.connection}"
+        address = self.web.forwarded
+        before = f"[{address}]/" if ":" in address else f"{address}/" if address else ""
+        return f"{before}{self.peer} - wid:{self.connection}"
+
+    @property
     def host(self) -> str:
         """The client's address."""
         return self.peer.rpartition(":")[0].strip("[]")
@@ -80,6 +89,8 @@ class Terms:
     """How who comes gets TLS, if so."""
     web: Terms | None = None
     """What counts over WebSocket."""
+    ping_interval_ns: int = 0
+    """0: the server's."""
     info: dict[str, Any] = field(default_factory=dict)
     """What INFO says there in place of the rest."""
 

@@ -77,6 +77,8 @@ class Clients:
         self.proofs = Guesses(self._guard, patient=True)
         self.look_up: Callable[[str], Awaitable[bool]] | None = None
         """In operator mode: whether an account that was not known is known now."""
+        self.web_address: tuple[str, int] | None = None
+        """Where WebSocket clients come to, which INFO tells them."""
         self.call_out: CallOut | None = None
         """Where a service judges logins: asks it, in its turn."""
         self.describe: Callable[[Client], None] | None = None
@@ -214,7 +216,7 @@ class Clients:
         except t.PlaneError as error:
             if error.status == t.Status.NOT_FOUND:  # gone, or at its login again, which these terms judge
                 return
-            self._log.error(f"{client.peer} - cid:{client.connection} - rights not changed, closed: {error}")
+            self._log.error(f"{client.log_name} - rights not changed, closed: {error}")
         except Exception as error:
             self._guard.caught("changing a client's rights", error)
         else:
@@ -290,12 +292,12 @@ class Clients:
     def _welcome(self, client: Client) -> None:
         terms = self._terms.of(client)
         self._clients[client.connection] = client
-        info = self._info() | {"client_id": client.connection, "client_ip": client.host} | terms.info
+        info = self._told(client) | {"client_id": client.connection, "client_ip": client.host}
         if terms.policy.auth_required:
             info["auth_required"] = True
         if terms.policy.asks_for_nkeys:
             info["nonce"] = client.nonce = secrets.token_urlsafe(11)
-        self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection created")
+        self._log.debug(f"{client.log_name} - Client connection created")
         if terms.secure is None:
             self._deadlines.add(client.connection, terms.timeout_s)
             self._plane.send(client.connection, frame(info))
@@ -313,7 +315,7 @@ class Clients:
         if not event.flags & t.SecuredFlag.PLAIN:
             client.tls = event if self.call_out is not None else replace(event, chain=b"")
             client.certificate = shown_by(event)
-            self._log.debug(f"{client.peer} - cid:{client.connection} - TLS handshake complete: {event.cipher}")
+            self._log.debug(f"{client.log_name} - TLS handshake complete: {event.cipher}")
         self._deadlines.add(client.connection, self._terms.of(client).timeout_s)
 
     def _line(self, client: Client, event: t.Line) -> None:
@@ -508,6 +510,7 @@ class Clients:
                 response_max=rights.response_max,
                 response_ttl_ns=rights.response_ttl_ns,
                 expires_wall_ns=verdict.expires_ns,
+                ping_interval_ns=terms.of(client).ping_interval_ns,
             ),
             t.Permissions(rights.publish_allow, rights.publish_deny, rights.subscribe_allow, rights.subscribe_deny),
         )
@@ -518,8 +521,18 @@ class Clients:
             return b""
         return frame(self._connect_info(client, account, client.max_payload))
 
+    def _told(self, client: Client) -> dict[str, Any]:
+        """What INFO says of the server: over WebSocket, of that listener."""
+        if client.web is None:
+            return self._info()
+        elsewhere = ("tls_required", "tls_available", "tls_verify", "connect_urls")
+        info = {name: value for name, value in self._info().items() if name not in elsewhere}
+        if self.web_address is not None:
+            info["host"], info["port"] = self.web_address
+        return info | self._terms.of(client).info
+
     def _connect_info(self, client: Client, account: Account, max_payload: int) -> dict[str, Any]:
-        info = self._info() | {
+        info = self._told(client) | {
             "client_id": client.connection,
             "client_ip": client.host,
             "max_payload": max_payload,
@@ -538,11 +551,11 @@ class Clients:
             user = client.connect.get("user") or shown_nkey(client.connect.get("nkey") or "")
             who = f" - User {quoted(user)}" if user else ""
             who += f": {refusal.why}" if refusal.why else ""
-            self._log.error(f"{client.peer} - cid:{client.connection} - authentication error{who}")
+            self._log.error(f"{client.log_name} - authentication error{who}")
         self._plane.close_connection(client.connection, refusal.text, reason)
 
     def _refused(self, client: Client, event: t.Refused) -> None:
-        who = f"{client.peer} - cid:{client.connection}"
+        who = client.log_name
         if client.account is not None and client.user:
             who += f" - {quoted(f'{client.account.name}/user:{client.user}')}"
         elif client.connect.get("name"):
@@ -561,8 +574,8 @@ class Clients:
         self._held.pop(event.connection, None)
         reason = event.text or t.CloseReason(event.reason).name.lower()
         if event.reason == t.CloseReason.TLS:
-            self._log.error(f"{client.peer} - cid:{client.connection} - TLS handshake error: {reason}")
-        self._log.debug(f"{client.peer} - cid:{client.connection} - Client connection closed: {reason}")
+            self._log.error(f"{client.log_name} - TLS handshake error: {reason}")
+        self._log.debug(f"{client.log_name} - Client connection closed: {reason}")
         for callback in self.on_closed:
             with self._guard.around("what follows a client's end"):
                 callback(client, event)

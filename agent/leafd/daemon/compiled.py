@@ -87,12 +87,23 @@ class Compiled:
         if web is None:
             return terms
         own = web.authorization.timeout if web.authorization else 0
-        secure = web.tls is not None
-        info: dict[str, Any] = {"tls_required": secure, "tls_verify": web.tls is not None and web.tls.verifies}
-        return replace(
+        info: dict[str, Any] = {"tls_required": True, "tls_available": True} if web.tls is not None else {}
+        if web.tls is not None and web.tls.verifies:
+            info["tls_verify"] = True
+        own_terms = replace(
             terms,
-            web=replace(terms, policy=self.web_policy, timeout_s=(own or timeout_ns) / SECOND, secure=None, info=info),
+            policy=self.web_policy,
+            timeout_s=(own or timeout_ns) / SECOND,
+            secure=None,
+            info=info,
+            ping_interval_ns=self.web_ping_ns,
         )
+        return replace(terms, web=own_terms)
+
+    @property
+    def web_ping_ns(self) -> int:
+        """How often leaf links over WebSocket are asked for a PONG, where that is another time than elsewhere."""
+        return self.config.websocket.ping_interval if self.config.websocket is not None else 0
 
     @property
     def web_policy(self) -> Policy:
@@ -110,7 +121,11 @@ class Compiled:
         authorization = self.config.leafnodes.authorization if self.config.leafnodes else None
         timeout_ns = authorization.timeout if authorization else AUTHENTICATION_NS
         own = authorization is not None and bool(authorization.users or authorization.user or authorization.nkey)
-        return LeafTerms(self.leaf_policy, self.graph, timeout_ns / SECOND, own)
+        web = self.config.websocket
+        web_policy = None
+        if web is not None and web.no_auth_user and not own:
+            web_policy = replace(self.leaf_policy, no_auth_user=self.leaf_policy.person(web.no_auth_user))
+        return LeafTerms(self.leaf_policy, self.graph, timeout_ns / SECOND, own, web_policy)
 
 
 def compile_config(

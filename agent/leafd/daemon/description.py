@@ -24,7 +24,7 @@ from leafd.links.leaf import Acceptor
 if TYPE_CHECKING:
     from leafd.daemon.client import Client
     from leafd.links.leaf import Bind
-    from leafd.links.leafs import Link
+    from leafd.links.link import Link
 
 _HIDDEN = "[REDACTED]"
 

@@ -17,7 +17,7 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
 from leafd.auth.policy import Policy
-from leafd.auth.verdict import LEAF_TYPE, Refusal, Verdict, identify, judge_again, takes_time
+from leafd.auth.verdict import LEAF_TYPE, LEAF_WEB_TYPE, Refusal, Verdict, identify, judge_again, takes_time
 from leafd.daemon.client import shown_by
 from leafd.daemon.client_ports import CallOut
 from leafd.daemon.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT
@@ -25,10 +25,12 @@ from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
 from leafd.guard import Guard
 from leafd.links.leaf import Later, Login, Refused
-from leafd.links.leafs import Link, LinkStatus
+from leafd.links.link import Link, LinkStatus
 from leafd.records import dataclass
 
 CERTIFICATE: Final = "\0certificate"
+WAY: Final = "\0way"
+"""How it came, as allowed_connection_types has it. No field of the wire is called so; a reload judges by both, too."""
 LEAF_GUESSES: Final = "leafs"
 
 
@@ -55,6 +57,12 @@ class LeafTerms:
     timeout_s: float
     own_logins: bool = False
     """The listener has logins of its own: whoever is one too many is told no more than that it is refused."""
+    web_policy: Policy | None = None
+    """Of those who come over WebSocket, where that is another one."""
+
+    def of(self, connect: dict[str, Any]) -> Policy:
+        """What decides about this one."""
+        return self.web_policy if self.web_policy is not None and connect[WAY] == LEAF_WEB_TYPE else self.policy
 
 
 class LeafLogins:
@@ -106,9 +114,11 @@ class LeafLogins:
             return None
         shown = shown_by(link.tls) if link.tls is not None else None
         if shown is not None:
-            connect[CERTIFICATE] = shown  # no field that the wire could bring: a reload judges by it, too
-        if not takes_time(connect, self._terms.policy, shown) and self._terms.policy.callout is None:
-            login = self._login(identify(connect, nonce, self._terms.policy, LEAF_TYPE, shown))
+            connect[CERTIFICATE] = shown
+        connect[WAY] = LEAF_WEB_TYPE if link.web else LEAF_TYPE
+        policy = self._terms.of(connect)
+        if not takes_time(connect, policy, shown) and policy.callout is None:
+            login = self._login(identify(connect, nonce, policy, connect[WAY], shown))
             if self._stays(connect, login, link.peer):
                 return login
         self._nursery.start_soon(self._authenticate_slowly, link, connect, nonce)
@@ -118,10 +128,10 @@ class LeafLogins:
         address, name = _host(link.peer), str(connect.get("user") or "")
         login: Login | Refused | None = None
         policy, gone = None, link.gone.is_set
-        while policy is not self._terms.policy and not gone():
+        while policy is not self._terms.of(connect) and not gone():
             # Judged again when a reload has changed who is who meanwhile.
-            policy = self._terms.policy
-            judge = partial(identify, connect, nonce, policy, LEAF_TYPE, connect.get(CERTIFICATE), host=address)
+            policy = self._terms.of(connect)
+            judge = partial(identify, connect, nonce, policy, connect[WAY], connect.get(CERTIFICATE), host=address)
             if takes_time(connect, policy, connect.get(CERTIFICATE)):
                 checks = self._guesses if policy.trust is None else self._proofs
                 verdict = await checks.check(LEAF_GUESSES, address, name, judge, lambda: not gone())
@@ -142,11 +152,11 @@ class LeafLogins:
     async def _call_out(
         self, call_out: CallOut, link: Link, connect: dict[str, Any], nonce: str, verdict: Verdict | Refusal
     ) -> Verdict | Refusal:
-        policy, timeout_s = self._terms.policy, self._terms.timeout_s
+        policy, timeout_s = self._terms.of(connect), self._terms.timeout_s
         self._asked.add(link.connection)
         try:
             return await call_out(
-                policy, link.connection, _host(link.peer), LEAF_TYPE, connect, nonce, verdict, timeout_s, link.tls
+                policy, link.connection, _host(link.peer), connect[WAY], connect, nonce, verdict, timeout_s, link.tls
             )
         finally:
             self._asked.discard(link.connection)
@@ -168,7 +178,7 @@ class LeafLogins:
 
     async def judge_again(self) -> None:
         """Has the links closed whose login the coming terms refuse or change."""
-        before, coming = self._terms.policy, self._coming
+        before, coming = self._terms, self._coming
         if coming is None:
             return
         places: dict[str, int] = {}
@@ -176,9 +186,9 @@ class LeafLogins:
         def judge(connect: dict[str, Any], login: Login, peer: str) -> Login | Refused | None:
             verdict = judge_again(
                 connect,
-                before,
-                coming.policy,
-                LEAF_TYPE,
+                before.of(connect),
+                coming.of(connect),
+                connect[WAY],
                 connect.get(CERTIFICATE),
                 proof=login.proof,
                 host=_host(peer),
@@ -205,8 +215,8 @@ class LeafLogins:
         if self._coming is None:
             return True
         proof = login.proof if isinstance(login, Login) else None
-        shown, before, coming = connect.get(CERTIFICATE), self._terms.policy, self._coming.policy
-        verdict = judge_again(connect, before, coming, LEAF_TYPE, shown, proof=proof, host=_host(peer))
+        shown, before, coming = connect.get(CERTIFICATE), self._terms.of(connect), self._coming.of(connect)
+        verdict = judge_again(connect, before, coming, connect[WAY], shown, proof=proof, host=_host(peer))
         account = _account_of(verdict, self._coming.graph)
         if isinstance(verdict, Refusal) or account is None or login is None:
             return False

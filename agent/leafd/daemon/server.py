@@ -45,7 +45,8 @@ from leafd.errors import StartError
 from leafd.guard import Guard
 from leafd.links.compression import Compression
 from leafd.links.leaf import Bind, Identity
-from leafd.links.leafs import Leafs, Link
+from leafd.links.leafs import Leafs
+from leafd.links.link import Link
 from leafd.links.origin import hash8
 from leafd.links.replicas import Replicas
 from leafd.monitor.facts import Facts
@@ -92,6 +93,7 @@ class Server:
             self.plane, self.compiled.leaf_terms, self.clients.guesses, self.guard, self.clients.proofs
         )
         self.leafs = self.leaf_logins.links = self._make_leafs()
+        self.leafs.web_ping_interval_ns = self.compiled.web_ping_ns
         self.replicas = Replicas(self.plane, log, self.guard)
         self.leafs.on_up.append(self.replicas.link_up)
         self.leafs.on_down.append(self.replicas.link_down)
@@ -293,7 +295,7 @@ class Server:
             self._listen_web(sockets.web)
 
     def _listen_web(self, web: socket.socket) -> None:
-        host, port = address_of(web)
+        host, port = self.clients.web_address = address_of(web)
         block = self.config.websocket
         secure = block is not None and block.tls is not None
         self.plane.listen(WEB_LISTENER, web.detach(), t.ConnKind.CLIENT, secure=secure, web=True)
@@ -385,6 +387,7 @@ class Server:
     def adopt(self, compiled: Compiled, limits: t.Limits) -> None:
         """From here on the server is what a reload has made of it."""
         self.compiled, self.limits = compiled, limits
+        self.leafs.web_ping_interval_ns = compiled.web_ping_ns
         self.facts.config, self.facts.graph, self.facts.limits = compiled.config, compiled.graph, limits
         self.facts.cluster = self.leaf_cluster
         self._tell_of_operators()

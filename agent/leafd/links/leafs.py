@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -26,8 +26,8 @@ from leafd.guard import Guard
 from leafd.links import leaf
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
 from leafd.links.compression import UNCOMPRESSED
+from leafd.links.link import Link, LinkStatus, RemoteStatus
 from leafd.quoting import quoted
-from leafd.records import dataclass
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
@@ -77,63 +77,6 @@ class LeafPlane(Protocol):
     ) -> None: ...
 
 
-@dataclass(slots=True)
-class Link:
-    """One leaf connection, in either direction."""
-
-    connection: int
-    peer: str
-    machine: leaf.Acceptor | leaf.Solicitor
-    remote: leaf.Remote | None = None
-    bind: leaf.Bind | None = None
-    delay_s: float = 0.0
-    last_error: str = ""
-    host: str = ""
-    """That we dialled."""
-    asked: Asked | None = None
-    """The request that a link over WebSocket began with."""
-    tls: t.Secured | None = None
-    """Its handshake, if it has TLS."""
-    up: trio.Event = field(default_factory=trio.Event)
-    gone: trio.Event = field(default_factory=trio.Event)
-
-
-@dataclass(frozen=True, slots=True)
-class LinkStatus:
-    """One row of /leafz and of the status page."""
-
-    connection: int
-    name: str
-    account: str
-    peer: str
-    spoke: bool
-    remote_domain: str
-    compression: str
-    """As it was agreed upon; the level may be another by now."""
-
-
-@dataclass(slots=True)
-class RemoteStatus:
-    """What is known of a dialled hub, connected or not."""
-
-    remote: leaf.Remote
-    connected: bool = False
-    attempts: int = 0
-    last_error: str = ""
-    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    """Of whoever keeps the link."""
-
-    @property
-    def account_name(self) -> str:
-        """The account of the link at this end."""
-        return self.remote.account_name
-
-    @property
-    def urls(self) -> tuple[str, ...]:
-        """Where it is dialled, in that order; with its login."""
-        return self.remote.urls
-
-
 class Leafs:
     """Owner of all leaf links. `run` dials; `handle` takes the plane's events of leaf connections."""
 
@@ -169,6 +112,8 @@ class Leafs:
         self._early: dict[int, list[t.Opened | t.Line | t.Closed]] = {}
         self._listen: tuple[str, int, tuple[str, ...]] = ("0.0.0.0", DEFAULT_PORT, ())
         self._nursery: trio.Nursery | None = None
+        self.web_ping_interval_ns = 0
+        """Of links over WebSocket that begin from now on; 0: the server's."""
         self.remotes: list[RemoteStatus] = []
         self.on_up: list[Callable[[Link], None]] = []
         self.on_down: list[Callable[[Link], None]] = []
@@ -233,7 +178,7 @@ class Leafs:
                 text = "Authorization Violation" if now is None else now.text
                 self._plane.close_connection(link.connection, text, t.CloseReason.AUTHENTICATION)
             elif now != login:
-                self._log.info(f"{link.peer} - lid:{link.connection} - Its rights have changed: it has to log in again")
+                self._log.info(f"{link.log_name} - Its rights have changed: it has to log in again")
                 self._plane.close_connection(link.connection, "", t.CloseReason.AUTHENTICATION)
 
     # ---- events of the plane
@@ -276,9 +221,7 @@ class Leafs:
     def _secured(self, link: Link, event: t.Secured) -> None:
         link.tls = event
         again = ", a session taken up again" if event.flags & t.SecuredFlag.RESUMED else ""
-        self._log.debug(
-            f"{link.peer} - lid:{link.connection} - TLS handshake complete: {event.cipher}, {event.size} bytes{again}"
-        )
+        self._log.debug(f"{link.log_name} - TLS handshake complete: {event.cipher}, {event.size} bytes{again}")
 
     def _accepted(self, event: t.Opened) -> None:
         host, port, advertised = self._listen
@@ -297,7 +240,7 @@ class Leafs:
         """One has come over WebSocket, whose request was answered; TLS, if any, lies below that."""
         host, port, advertised = self._listen
         machine = leaf.Acceptor(self._identity, connection, self._nonce(), advertised, host, port)
-        link = self._links[connection] = Link(connection, peer, machine, tls=tls)
+        link = self._links[connection] = Link(connection, peer, machine, web=True, tls=tls)
         self._act(link, machine.opened())
 
     def _line(self, event: t.Line) -> bool:
@@ -346,7 +289,7 @@ class Leafs:
         closing = leaf.error_close(event.text)
         link.delay_s = max(link.delay_s, closing.delay_s)
         untold = f" ({event.untold} more before it)" if event.untold else ""
-        self._log.error(f"{link.peer} - lid:{link.connection} - Leafnode Error {quoted(event.text)}{untold}")
+        self._log.error(f"{link.log_name} - Leafnode Error {quoted(event.text)}{untold}")
         return True
 
     def _closed(self, event: t.Closed) -> bool:
@@ -366,7 +309,7 @@ class Leafs:
         link.last_error = link.last_error or why
         if link.remote is None or link.bind is not None:
             # What we dialled and was never up is the dial loop's to tell, once in a while.
-            self._log.info(f"{link.peer} - lid:{link.connection} - Leafnode connection closed: {why}")
+            self._log.info(f"{link.log_name} - Leafnode connection closed: {why}")
         if link.bind is not None:
             for callback in self.on_down:
                 with self._guard.around("what follows a leaf link's end"):
@@ -428,18 +371,17 @@ class Leafs:
                 max_payload=bind.max_payload,
                 max_subscriptions=bind.max_subscriptions,
                 expires_wall_ns=bind.expires_wall_ns,
+                ping_interval_ns=self.web_ping_interval_ns if link.web else 0,
             ),
             bind.permissions,
             cluster=bind.cluster,
             loop_subject=self._loop_subject(bind.account),
             remote_domain=bind.remote_domain,
         )
-        self._log.info(
-            f"{link.peer} - lid:{link.connection} - Leafnode connection created for account: {bind.account_name}"
-        )
+        self._log.info(f"{link.log_name} - Leafnode connection created for account: {bind.account_name}")
         if not bind.system and (self._identity.domain or bind.remote_domain):
             self._log.info(
-                f"{link.peer} - lid:{link.connection} - JetStream using domains: "
+                f"{link.log_name} - JetStream using domains: "
                 f'local "{self._identity.domain}", remote {quoted(bind.remote_domain)}'
             )
         link.up.set()
@@ -566,7 +508,9 @@ class Leafs:
             connection = await self._plane.adopt(sock.detach(), t.ConnKind.LEAF, secure=first, web=web is not None)
         # Over WebSocket TLS, if any, comes before all else, whatever INFO says of it.
         machine = leaf.Solicitor(self._identity, remote if web is None else _over_web(remote), user, password, _age())
-        link = self._links[connection] = Link(connection, f"{host}:{port}", machine, remote, host=host, asked=web)
+        link = self._links[connection] = Link(
+            connection, f"{host}:{port}", machine, remote, host=host, asked=web, web=web is not None
+        )
         if first:
             self._secure(link, t.SecureFlag.FIRST)
         if web is not None:

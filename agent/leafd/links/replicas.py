@@ -16,7 +16,8 @@ import trio
 
 from leafd import native_types as t
 from leafd.guard import Guard
-from leafd.links.leafs import Link, Log
+from leafd.links.leafs import Log
+from leafd.links.link import Link
 from leafd.links.origin import bounded, random8
 from leafd.links.replica import Ask, Forget, Order, Replica, Run, Slot, State
 from leafd.records import dataclass

@@ -119,7 +119,7 @@ AGREED = [
     "websocket { port: 1, no_tls: true }",
     'ws { listen: "localhost:1", no_tls: true, compress: true, origins: ["https://a", "http://b:1"] }',
     "ws { port: 1, no_tls: true, same_origin: true }",
-    'websocket { port: 1, no_tls: true, handshake_timeout: "3s", jwt_cookie: a, user_cookie: b, pass_cookie: c }',
+    'websocket { port: 1, no_tls: true, handshake_timeout: "3s", user_cookie: b, pass_cookie: c }',
     "websocket { port: 1, no_tls: true, token_cookie: d, advertise: x, headers { A: b } }",
     "websocket { port: 1, no_tls: true, headers { A: 1 } }",
     "websocket { port: 1, no_tls: true, headers: x }",
@@ -231,6 +231,7 @@ DIFFERENT = {
     "websocket { port: 1 }": "the reference refuses it at the start, for want of TLS",
     "websocket { port: 1, no_tls: true, origins: [a] }": "the reference refuses it at the start",
     "websocket { port: 1, no_tls: true, headers { Host: b } }": "the reference refuses it at the start",
+    "websocket { port: 1, no_tls: true, jwt_cookie: a }": "the reference refuses it at the start, without an operator",
     "write_deadline: 5": "a bare number is seconds, as the reference itself takes it in older versions",
     "lame_duck_duration: 40": "a bare number is seconds",
     'accounts { A { jetstream { max_mem: 1MB, max_file: "1G", max_streams: 5, '

@@ -12,7 +12,7 @@ import trio
 import trio.testing
 from leafd import native_types as t
 from leafd.links import leaf
-from leafd.links.leafs import Link
+from leafd.links.link import Link
 from leafd.links.origin import Origin
 from leafd.links.replica import Slot
 from leafd.links.replicas import Replicas

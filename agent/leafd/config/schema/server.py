@@ -322,6 +322,10 @@ class ServerConfig(Section):
         own = web.authorization
         if own is not None and (own.user or own.token) and known and not single:
             raise ValueError("websocket: authorization has a login of its own, which users exclude: keep one")
+        if web.jwt_cookie and not self.operated:
+            raise ValueError(
+                f"websocket: jwt_cookie {web.jwt_cookie!r} needs an operator: JWTs mean nothing without one"
+            )
 
     def _check_tls(self) -> None:
         if self.tls is not None and not self.tls.material.pairs:

@@ -29,7 +29,9 @@ class WebSocket(Section):
     listen: Listen | None = option(None, "Where WebSocket clients connect to.", example='"0.0.0.0:8443"')
     host: Text = option("", "The address alone. Empty: every address of the machine.", aliases=("net",))
     port: Number = option(0, "The port alone. 0: there is none. -1: any free port.", ge=-1, le=65535)
-    advertise: Text = option("", "The address that clients are told to come back to.", takes=Takes.LIVE)
+    advertise: Text = option(
+        "", "Shown in varz: without a cluster nobody is told, as in nats-server.", takes=Takes.LIVE
+    )
     no_tls: Flag = option(False, "Serve ws:// in place of wss://: passwords and tokens can be read on the way.")
     tls: Tls | None = option(None, "The certificate for wss://.", takes=Takes.LIVE)
     same_origin: Flag = option(False, "Take pages of this very host and port only.", takes=Takes.LIVE)
@@ -48,13 +50,17 @@ class WebSocket(Section):
     authorization: WebSocketAuthorization | None = option(
         None, "A login for this listener, where there are no users.", aliases=("authentication",), takes=Takes.LIVE
     )
-    jwt_cookie: Text = option("", "The cookie that holds the JWT, if CONNECT has none.", takes=Takes.LIVE)
+    jwt_cookie: Text = option(
+        "", "The cookie that holds the JWT, if CONNECT has none; with an operator only.", takes=Takes.LIVE
+    )
     user_cookie: Text = option("", "Likewise the user's name.", takes=Takes.LIVE)
     pass_cookie: Text = option("", "Likewise the password.", takes=Takes.LIVE)
     token_cookie: Text = option("", "Likewise the token.", takes=Takes.LIVE)
     no_auth_user: Text = option("", "The user that clients are here which send no credentials.", takes=Takes.LIVE)
     headers: dict[str, Text] = option({}, "Headers of the answer to the HTTP request.", takes=Takes.LIVE)
-    ping_interval: Duration = option(0, "Read, and without effect: ping_interval of the server counts.", ge=0)
+    ping_interval: Duration = option(
+        0, "How often are clients and leaf links asked for a PONG here? 0: as elsewhere.", takes=Takes.LIVE, ge=0
+    )
 
     def address(self) -> tuple[str, int] | None:
         """Host and port, None when there is no listener."""

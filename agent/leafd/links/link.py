@@ -1,0 +1,79 @@
+"""One leaf link as control knows it, in either direction, and a hub that is dialled. What happens to them is leafs.py."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+import trio
+
+from leafd import native_types as t
+from leafd.links import leaf
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.links.web import Asked
+
+
+@dataclass(slots=True)
+class Link:
+    """One leaf connection, in either direction."""
+
+    connection: int
+    peer: str
+    machine: leaf.Acceptor | leaf.Solicitor
+    remote: leaf.Remote | None = None
+    bind: leaf.Bind | None = None
+    delay_s: float = 0.0
+    last_error: str = ""
+    host: str = ""
+    """That we dialled."""
+    asked: Asked | None = None
+    """The request that a link over WebSocket began with."""
+    web: bool = False
+    """Over WebSocket."""
+    tls: t.Secured | None = None
+    """Its handshake, if it has TLS."""
+    up: trio.Event = field(default_factory=trio.Event)
+    gone: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def log_name(self) -> str:
+        """What lines of the log begin with."""
+        return f"{self.peer} - lid{'_ws' if self.web else ''}:{self.connection}"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkStatus:
+    """One row of /leafz and of the status page."""
+
+    connection: int
+    name: str
+    account: str
+    peer: str
+    spoke: bool
+    remote_domain: str
+    compression: str
+    """As it was agreed upon; the level may be another by now."""
+
+
+@dataclass(slots=True)
+class RemoteStatus:
+    """What is known of a dialled hub, connected or not."""
+
+    remote: leaf.Remote
+    connected: bool = False
+    attempts: int = 0
+    last_error: str = ""
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    """Of whoever keeps the link."""
+
+    @property
+    def account_name(self) -> str:
+        """The account of the link at this end."""
+        return self.remote.account_name
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Where it is dialled, in that order; with its login."""
+        return self.remote.urls
