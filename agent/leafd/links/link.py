@@ -1,4 +1,4 @@
-"""One leaf link as control knows it, in either direction, and a hub that is dialled. What happens to them is leafs.py."""
+"""One leaf link as control knows it, in either direction, and a hub that is dialled. What becomes of them: leafs.py."""
 
 from __future__ import annotations
 
