@@ -168,11 +168,7 @@ static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
 }
 
 /* A stream's first put gives it a database of its own, unless it has begun in the shared one. */
-static status_t index_for_put(env_t *env, store_db_t db, bytes_t key, uint32_t *index) {
-    *index = index_in(env, &env->write_slots, db, key);
-    if (db != DB_MESSAGES || *index != DB_MESSAGES || env->opened == MESSAGE_DBS_MAX) {
-        return STATUS_OK;
-    }
+static status_t index_for_first_put(env_t *env, bytes_t key, uint32_t *index) {
     MDB_cursor *cursor = NULL;
     status_t status = writer(env, DB_MESSAGES, &cursor);
     if (status != STATUS_OK) {
@@ -186,9 +182,15 @@ static status_t index_for_put(env_t *env, store_db_t db, bytes_t key, uint32_t *
     }
     if (code == 0 || code == MDB_NOTFOUND) {
         code = env_open_messages(env, env->write, load_be32(key.at));
-        *index = index_in(env, &env->write_slots, db, key);
+        *index = index_in(env, &env->write_slots, DB_MESSAGES, key);
     }
     return env_translate(code);
+}
+
+static inline status_t index_for_put(env_t *env, store_db_t db, bytes_t key, uint32_t *index) {
+    *index = index_in(env, &env->write_slots, db, key);
+    bool first = db == DB_MESSAGES && *index == DB_MESSAGES && env->opened != MESSAGE_DBS_MAX;
+    return LEAF_UNLIKELY(first) ? index_for_first_put(env, key, index) : STATUS_OK;
 }
 
 changed_t *env_changed(env_t *env) {
@@ -221,7 +223,7 @@ static status_t put_sealed(env_t *env, MDB_cursor *cursor, store_db_t db, bytes_
     return status;
 }
 
-static status_t put_as_it_is(env_t *env, MDB_cursor *cursor, bytes_t lmdb, bytes_t value) {
+static inline status_t put_as_it_is(env_t *env, MDB_cursor *cursor, bytes_t lmdb, bytes_t value) {
     status_t status;
     uint8_t *at = put_reserve(env, cursor, lmdb, value.size, &status);
     if (at != NULL) {
@@ -230,7 +232,8 @@ static status_t put_as_it_is(env_t *env, MDB_cursor *cursor, bytes_t lmdb, bytes
     return status;
 }
 
-static status_t put_cursor(env_t *env, store_db_t db, bytes_t key, MDB_cursor **cursor) {
+static inline __attribute__((always_inline)) status_t put_cursor(env_t *env, store_db_t db, bytes_t key,
+                                                                 MDB_cursor **cursor) {
     uint32_t index = 0;
     status_t status = index_for_put(env, db, key, &index);
     return status == STATUS_OK ? writer(env, index, cursor) : status;

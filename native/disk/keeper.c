@@ -115,7 +115,7 @@ static status_t apply_puts(env_t *env, row_of_puts_t *row) {
     return status;
 }
 
-static status_t apply_op(env_t *env, const batch_op_t *op) {
+static inline __attribute__((always_inline)) status_t apply_op(env_t *env, const batch_op_t *op) {
     switch ((op_kind_in_batch_t)op->kind) {
     case OP_PUT: return env_write_put(env, (store_db_t)op->db, op->key, op->value);
     case OP_DELETE: return env_write_delete(env, (store_db_t)op->db, op->key);

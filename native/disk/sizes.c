@@ -1,6 +1,5 @@
 /* sizes.c: see sizes.h. */
 #include "disk/sizes.h"
-#include "base/number.h"
 
 #include "disk/batch.h"
 
@@ -14,7 +13,6 @@
  * time (memory that is not in the cache) and more disk. */
 #define JOURNAL_USUAL (16 * MIB)
 #define JOURNAL_MAX (64 * MIB)
-#define MESSAGE_MORE (UINT64_C(128) * 1024) /* what a batch has beside one message */
 #define JOURNAL_MAX_32 (32 * MIB)
 #define JOURNAL_STEP UINT64_C(65536)
 #define BUDGET_MIN (16 * MIB) /* below it a limit counts messages alone: LMDB's own pages would be most of it */
@@ -22,12 +20,8 @@
 _Static_assert(MAP_MAX_32 + MAP_MAX_32_MEMORY + 2 * (JOURNAL_MAX_32 + SIZES_MEMORY_RING_32) <= SIZES_ADDRESS_32,
                "both maps and both doubled rings fit beside the process on 32 bit");
 
-uint64_t sizes_message_max(uint64_t ring) {
-    return number_less(ring / 2 - ring / SIZES_RESERVE_PART, MESSAGE_MORE);
-}
-
 uint64_t sizes_ring_for(uint64_t message_max) {
-    uint64_t most = number_least(message_max, JOURNAL_MAX) + MESSAGE_MORE + JOURNAL_STEP; /* its subject, too */
+    uint64_t most = number_least(message_max, JOURNAL_MAX) + SIZES_MESSAGE_MORE + JOURNAL_STEP; /* its subject, too */
     return most * 2 * SIZES_RESERVE_PART / (SIZES_RESERVE_PART - 2);
 }
 

@@ -11,9 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/number.h"
+
 #define SIZES_ADDRESS_32 (UINT64_C(1280) << 20)
 #define SIZES_MEMORY_RING (UINT64_C(32) << 20)
-#define SIZES_RESERVE_PART 8 /* of a ring: for deletions, acks and consumer states */
+#define SIZES_MESSAGE_MORE (UINT64_C(128) * 1024) /* what a batch has beside one message */
+#define SIZES_RESERVE_PART 8                      /* of a ring: for deletions, acks and consumer states */
 #define SIZES_MEMORY_RING_32 (UINT64_C(16) << 20)
 
 typedef struct store_sizes {
@@ -30,7 +33,9 @@ store_sizes_t sizes_choose(uint64_t max_bytes, uint64_t journal_size, uint64_t m
 uint64_t sizes_ring_for(uint64_t message_max);
 /* What a batch in that ring can hold at all, of one message: half the ring, but for the part that is left to deletions,
  * acks and consumer states when publishers fill it. */
-uint64_t sizes_message_max(uint64_t ring);
+static inline uint64_t sizes_message_max(uint64_t ring) {
+    return number_less(ring / 2 - ring / SIZES_RESERVE_PART, SIZES_MESSAGE_MORE);
+}
 /* A ring of at most ring_max bytes (0 = as it is). */
 uint64_t sizes_ring_within(uint64_t ring, uint64_t ring_max);
 

@@ -458,11 +458,11 @@ static inline __attribute__((always_inline)) void answer_taken(js_t *js, stream_
 
 /* What says where in a fast batch a message is: its reply, or, where that leads back over an import, the publisher's
  * own. Empty: it is in none. */
-static bytes_t fast_word_of(const message_t *message) {
+static inline __attribute__((always_inline)) bytes_t fast_word_of(const message_t *message) {
     if (LEAF_UNLIKELY(js_in_fast_batch(message->reply))) {
         return message->reply;
     }
-    if (LEAF_LIKELY(!bytes_starts(message->reply, BYTES_LITERAL("_R_.")) || message->header.size == 0)) {
+    if (LEAF_LIKELY(message->header.size == 0 || !bytes_starts(message->reply, BYTES_LITERAL("_R_.")))) {
         return BYTES_NONE;
     }
     bytes_t reply = request_info_reply(message->header);
