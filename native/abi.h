@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 17
+#define PLANE_ABI 18
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -157,7 +157,8 @@ const plane_command_row_t *plane_command_row(uint32_t index);
 const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* Commands: connections. Listening sockets and dialled sockets are made by Python and handed over. */
-/* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF [| LISTEN_SECURE] [| LISTEN_WEB]. A
+/* target = listener id (caller's), arg = fd, arg2 = CONN_CLIENT | CONN_LEAF [| LISTEN_SECURE] [| LISTEN_WEB]
+ * [| LISTEN_PROXIED]. A
  * listener that is there: arg does not count, arg2 is that of who comes from now on */
 #define COMMAND_LISTEN 1
 #define COMMAND_UNLISTEN 2 /* target = listener id */
@@ -306,8 +307,9 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 #define CONN_CLIENT 1
 #define CONN_LEAF 2
-#define LISTEN_SECURE 256 /* nothing of it is read before its COMMAND_SECURE */
-#define LISTEN_WEB 512    /* it speaks HTTP first: LINE_HTTP */
+#define LISTEN_SECURE 256   /* nothing of it is read before its COMMAND_SECURE */
+#define LISTEN_WEB 512      /* it speaks HTTP first: LINE_HTTP */
+#define LISTEN_PROXIED 2048 /* it may begin with a header of the PROXY protocol: EVENT_PROXIED */
 
 #define WELCOME_CONNECTION 1
 #define WELCOME_ADDRESS 2
@@ -406,6 +408,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * handshake on the wire, subject = cipher suite, payload = the peer's certificate, DER, header = of who dialled those
  * that vouch for it, up to one that is trusted; none where the session is an earlier one */
 #define EVENT_SECURED 14
+
+/* the PROXY protocol's header has come; target = connection, subject = "host:port" that the proxy speaks for, or
+ * payload = why it ends for its header */
+#define EVENT_PROXIED 17
 
 #define LINE_CONNECT 1 /* these are values of op_kind_t of wire/op.h */
 #define LINE_INFO 2

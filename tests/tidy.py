@@ -75,6 +75,7 @@ PYTHON_RANKS = {
     "native": 0,
     "native_codes": 1,
     "native_traces": 1,
+    "native_transports": 1,
     "native_types": 2,
     "native_packing": 3,
     "native_commands": 4,

@@ -61,6 +61,7 @@ class ListenFlag(IntFlag):
 
     SECURE = abi.LISTEN_SECURE
     WEB = abi.LISTEN_WEB
+    PROXIED = abi.LISTEN_PROXIED
 
 
 class CloseReason(IntEnum):

@@ -62,10 +62,6 @@ class Completion:
         self.payload = b""
 
 
-def _how(kind: t.ConnKind, secure: bool, web: bool) -> int:
-    return int(kind) | (t.ListenFlag.SECURE if secure else 0) | (t.ListenFlag.WEB if web else 0)
-
-
 class Commands(ABC):
     """Every COMMAND_* of abi.h as a method."""
 
@@ -75,11 +71,19 @@ class Commands(ABC):
 
     # ---- connections
 
-    def listen(self, listener: int, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> None:
-        """Hands a listening socket over; the plane owns the fd from here on. secure: who comes is not read before
-        secure() is called for it. web: who comes speaks HTTP first. A listener that is there changes by this; its fd
-        does not count then."""
-        self._submit("LISTEN", target=listener, arg=fd, arg2=_how(kind, secure, web))
+    def listen(
+        self,
+        listener: int,
+        fd: int,
+        kind: t.ConnKind,
+        *,
+        secure: bool = False,
+        web: bool = False,
+        proxied: bool = False,
+    ) -> None:
+        """Hands a listening socket over; of one that is there only these change. Who comes is not read before its
+        secure() (secure), speaks HTTP first (web), may begin with a PROXY protocol header (proxied)."""
+        self._submit("LISTEN", target=listener, arg=fd, arg2=t.begins(kind, secure, web, proxied))
 
     async def put_tls(self, number: int, context: int) -> None:
         """Connections that come to get TLS by that number from now on get it by this context of make_tls(). 0: none."""
@@ -99,7 +103,7 @@ class Commands(ABC):
     async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
         """Hands a connected socket over (the plane owns the fd); returns the connection id. EVENT_OPENED comes too.
         secure: it is not read before secure() is called. web: it speaks HTTP first."""
-        done = await self._request("ADOPT", "adopting a connection", arg=fd, arg2=_how(kind, secure, web))
+        done = await self._request("ADOPT", "adopting a connection", arg=fd, arg2=t.begins(kind, secure, web))
         return done.arg
 
     def upgrade(self, connection: int, kind: t.ConnKind, flags: t.WebFlag, answer: bytes = b"") -> None:
@@ -107,8 +111,7 @@ class Commands(ABC):
         self._submit("UPGRADE", target=connection, arg=int(flags), arg2=int(kind), body=answer)
 
     def compress(self, connection: int, how: t.Compress, *, before: bytes = b"", behind: bytes = b"") -> None:
-        """Behind a Line of kind INFO, which is before: the link is an S2 stream from here on, and behind is its first
-        frame. Of one that is so already: another level."""
+        """Behind a Line of kind INFO: the link is an S2 stream from here on. Of one that is so: another level."""
         self._submit("COMPRESS", target=connection, body=how, strings={"before": before, "behind": behind})
 
     def send(self, connection: int, frame: bytes) -> None:

@@ -166,6 +166,7 @@ def record_of(record: type[_Record], values: Mapping[str, int]) -> _Record:
 
 _CLASSES: Final[dict[str, type[Any]]] = {
     "OPENED": t.Opened,
+    "PROXIED": t.Proxied,
     "LINE": t.Line,
     "SECURED": t.Secured,
     "CLOSED": t.Closed,

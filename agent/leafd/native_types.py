@@ -39,6 +39,7 @@ from leafd.native_codes import (
     WebFlag as WebFlag,
 )
 from leafd.native_traces import MessageTrace as MessageTrace
+from leafd.native_transports import Compress as Compress, Proxied as Proxied
 from leafd.records import dataclass
 
 
@@ -48,6 +49,11 @@ class PlaneError(Exception):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
+
+
+def begins(kind: ConnKind, secure: bool, web: bool, proxied: bool = False) -> int:
+    """What comes before a connection's protocol, as LISTEN and ADOPT have it."""
+    return kind | ListenFlag.SECURE * secure | ListenFlag.WEB * web | ListenFlag.PROXIED * proxied
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +113,6 @@ class Secure:
     context: int
     flags: int = 0
     wait_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Compress:
-    """compression_t: how much is done to compress what a link sends; with bounds, as the round trip says."""
-
-    level: int
-    bounds: int = 0
-    bound0_ns: int = 0
-    bound1_ns: int = 0
-    bound2_ns: int = 0
-    bound3_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -592,6 +586,6 @@ class ConsumerGone:
 
 
 Event = (
-    Opened | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo | Trace
-    | MessageTrace | Latency | ConsumerGone
+    Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
+    | Trace | MessageTrace | Latency | ConsumerGone
 )  # fmt: skip

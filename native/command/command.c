@@ -51,8 +51,10 @@ void command_done(plane_t *plane, const plane_command_t *command, status_t statu
 /* ---- listeners and connections ----------------------------------------------------------------------------------- */
 
 static void listener_set(plane_listener_t *listener, uint64_t kind) {
-    listener->kind = ((uint32_t)kind & ~(uint32_t)LISTEN_SECURE) | (listener->kind & LISTEN_WELCOME);
+    uint32_t before = (uint32_t)(LISTEN_SECURE | LISTEN_PROXIED);
+    listener->kind = ((uint32_t)kind & ~before) | (listener->kind & LISTEN_WELCOME);
     listener->secure = (kind & LISTEN_SECURE) != 0;
+    listener->proxied = (kind & LISTEN_PROXIED) != 0;
 }
 
 void command_listen(plane_t *plane, const plane_command_t *command) {

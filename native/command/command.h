@@ -2,6 +2,7 @@
  *
  *     command.c        connections, accounts, subscriptions, limits      admit.c    logins, and rights that change
  *     command_table.c  the rows, which name these functions              listing.c  those that list
+ *     proxied.c        the PROXY protocol's header
  *     secure.c         TLS                                               compress.c the compression of leaf links
  *     welcome.c, known.c   said ahead, so that nobody waits for control: welcome.h
  *
@@ -18,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "plane/plane.h"
+#include "plane/secure.h"
 #include "plane/subscription.h"
 
 void command_run(plane_t *plane, const plane_command_t *command);
@@ -67,6 +69,13 @@ void command_welcome(plane_t *plane, const plane_command_t *command);
 /* known.c */
 void command_know(plane_t *plane, const plane_command_t *command, account_t *account);
 void command_forget(plane_t *plane, const plane_command_t *command);
+/* proxied.c */
+void proxied_begin(plane_t *plane, peer_t *peer); /* of one that is new */
+/* Something of its header may have been read. */
+void proxied_look(plane_t *plane, peer_t *peer);
+void proxied_chores(plane_t *plane, peer_t *peer);
+/* Its TLS has to wait for the end of its header; what goes before it is said now. */
+bool proxied_waits(plane_t *plane, peer_t *peer, const secure_t *how, const secure_texts_t *texts);
 
 /* listing.c */
 void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer);

@@ -106,6 +106,7 @@ static const plane_event_row_t event_rows[] = {
     EVENT(LINE,          "connection=target kind=code payload=payload:bytes known=arg"),
     EVENT(SECURED,       "connection=target flags=code version=arg size=arg2 cipher=subject certificate=payload:bytes"
                          " chain=header:bytes"),
+    EVENT(PROXIED,       "connection=target peer=subject fault=payload:log"),
     EVENT(CLOSED,        "connection=target reason=code text=payload:log"),
     EVENT(MESSAGE,       "subscription=target account=account connection=arg connection_kind=arg2 subject=subject"
                          " reply=reply header=header:bytes payload=payload:bytes payer=code credit=token"),

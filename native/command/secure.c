@@ -105,6 +105,8 @@ void command_secure(plane_t *plane, const plane_command_t *command, peer_t *peer
     secure_texts_t texts = {.before = strings_next(&strings)};
     texts.behind = strings_next(&strings);
     texts.name = strings_next(&strings);
-    secure_peer(plane, peer, &how, &texts);
+    if (!proxied_waits(plane, peer, &how, &texts)) {
+        secure_peer(plane, peer, &how, &texts);
+    }
     command_done(plane, command, STATUS_OK);
 }

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/ring.h"
 #include "base/status.h"
+#include "command/command.h"
 #include "exchange/exchange.h"
 #include "jetstream/js.h"
 #include "command/welcome.h"
@@ -73,6 +74,9 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
             close(fd);
             return;
         }
+        if (listener->proxied) {
+            proxied_begin(plane, peer);
+        }
         if (most != 0 && plane->stats.connections > most) {
             peer->excess = true;
         }
@@ -102,6 +106,9 @@ static void read_peer(plane_t *plane, peer_t *peer) {
     status_t status = conn_read(&peer->conn, &plane->loop, &plane->input, peer->parser.need, &input);
     if (LEAF_UNLIKELY(peer->secure_until_ns != 0)) {
         secure_look(plane, peer);
+    }
+    if (LEAF_UNLIKELY(peer->proxied != NULL)) {
+        proxied_look(plane, peer);
     }
     switch (status) {
     case STATUS_OK: peer_act(plane, peer, input); return;

@@ -180,6 +180,9 @@ static void tick_chores(plane_t *plane) {
     plane->next_chores_ns = plane->now.mono_ns + CHORES_INTERVAL_NS;
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
         peer_chores(plane, peer);
+        if (LEAF_UNLIKELY(peer->proxied != NULL)) {
+            proxied_chores(plane, peer);
+        }
     }
     js_chores(&plane->js);
     replies_chores(plane);

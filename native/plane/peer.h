@@ -63,6 +63,7 @@ typedef struct tls tls_t;             /* net/tls.h */
 typedef struct reply reply_t;         /* import.h */
 typedef struct websocket websocket_t; /* net/websocket.h */
 typedef struct compress compress_t;   /* net/compress.h */
+typedef struct proxied proxied_t;     /* net/proxied.h */
 
 struct peer {
     conn_t conn;
@@ -122,6 +123,7 @@ struct peer {
     int64_t secure_until_ns;     /* so long its handshake may take; 0: it is over, or there is none */
     websocket_t *web;            /* its transport, if it speaks WebSocket */
     compress_t *compress;        /* likewise, if it is a link that is compressed */
+    proxied_t *proxied;          /* likewise, until its PROXY protocol header is over */
     uint64_t publication;        /* leafs: last message that chose this peer */
     uint32_t queue_count;
     bytes_t *queues;          /* leafs: OP_QUEUES_MAX of them */

@@ -57,6 +57,7 @@ typedef struct plane_listener {
     uint64_t id;
     uint32_t kind;
     bool secure;        /* who comes is not read before its SECURE */
+    bool proxied;       /* who comes may begin with a header of the PROXY protocol */
     welcome_t *welcome; /* who comes gets it at once; NULL: control says what */
     uint32_t marker;    /* tells a listener's tag from a peer's */
     struct plane_listener *next;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,18 @@ class Client:
         """The client's address."""
         return self.peer.rpartition(":")[0].strip("[]")
 
+    def told(self, terms: Terms) -> dict[str, Any]:
+        """What its INFO says of itself; no address where it may be a proxy's."""
+        shown = {} if terms.proxied and self.web is None else {"client_ip": self.host}
+        return {"client_id": self.connection} | shown
+
+    def stands_behind(self, event: t.Proxied, complain: Callable[[str], None]) -> None:
+        """A proxy has said whom it speaks for, or something else."""
+        if event.fault:
+            complain(f"Error reading PROXY protocol header from {self.peer}: {event.fault}")
+        else:
+            self.peer = event.peer
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -87,6 +100,8 @@ class Terms:
     """0: no limit."""
     secure: t.Secure | None = None
     """How who comes gets TLS, if so."""
+    proxied: bool = False
+    """A proxy may say whom it speaks for."""
     web: Terms | None = None
     """What counts over WebSocket."""
     ping_interval_ns: int = 0

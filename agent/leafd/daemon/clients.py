@@ -233,6 +233,9 @@ class Clients:
             case t.Opened(kind=t.ConnKind.CLIENT):
                 self._guarded(event.connection, self._opened, event)
                 return True
+            case t.Proxied() if event.connection in self._clients:
+                self._clients[event.connection].stands_behind(event, self._log.error)
+                return True
             case t.Secured() if event.connection in self._clients:
                 self._guarded(event.connection, self._secured, self._clients[event.connection], event)
                 return True
@@ -275,7 +278,7 @@ class Clients:
         listener, terms = self._listener, self._terms
         if listener is None or self._coming is not None:
             return
-        if terms.policy.asks_for_nkeys:  # each gets a nonce
+        if terms.policy.asks_for_nkeys or terms.proxied:  # each gets a nonce, or is not known yet
             self._plane.welcome(listener, None, b"")
             return
         info = self._info() | terms.info | ({"auth_required": True} if terms.policy.auth_required else {})
@@ -292,7 +295,7 @@ class Clients:
     def _welcome(self, client: Client) -> None:
         terms = self._terms.of(client)
         self._clients[client.connection] = client
-        info = self._told(client) | {"client_id": client.connection, "client_ip": client.host}
+        info = self._told(client) | client.told(terms)
         if terms.policy.auth_required:
             info["auth_required"] = True
         if terms.policy.asks_for_nkeys:

@@ -81,7 +81,8 @@ class Compiled:
             max(self.config.max_subscriptions, 0),
             timeout_ns / SECOND,
             max(self.config.max_connections, 0),
-            secure_of(self.config.tls, CLIENTS, optional=self.config.allow_non_tls),
+            secure=secure_of(self.config.tls, CLIENTS, optional=self.config.allow_non_tls),
+            proxied=self.config.proxy_protocol,
         )
         web = self.config.websocket
         if web is None:

@@ -282,8 +282,16 @@ class Server:
             self.plane.listen(LEAF_LISTENER, sockets.leaf.detach(), t.ConnKind.LEAF, secure=self._hold_leafs())
             self.log.info(f"Listening for leafnode connections on {host}:{port}")
         secure = self.compiled.client_terms.secure
-        self.plane.listen(CLIENT_LISTENER, sockets.client.detach(), t.ConnKind.CLIENT, secure=secure is not None)
+        self.plane.listen(
+            CLIENT_LISTENER,
+            sockets.client.detach(),
+            t.ConnKind.CLIENT,
+            secure=secure is not None,
+            proxied=self.config.proxy_protocol,
+        )
         self.clients.listening(CLIENT_LISTENER)
+        if self.config.proxy_protocol:
+            self.log.info("PROXY protocol enabled for client connections")
         self.log.info(f"Listening for client connections on {self.about.host}:{self.about.port}")
         if secure is not None:
             available = "available" if secure.flags & t.SecureFlag.OPTIONAL else "required"
@@ -320,13 +328,14 @@ class Server:
         if self.webs is not None and web is not None:
             self.plane.listen(WEB_LISTENER, 0, t.ConnKind.CLIENT, secure=web.tls is not None, web=True)
         secure = self.compiled.client_terms.secure
-        self.plane.listen(CLIENT_LISTENER, 0, t.ConnKind.CLIENT, secure=secure is not None)
+        proxied = self.config.proxy_protocol
+        self.plane.listen(CLIENT_LISTENER, 0, t.ConnKind.CLIENT, secure=secure is not None, proxied=proxied)
 
     def _event(self, event: t.Event) -> None:
         match event:
             case t.Opened(listener=listener) if listener == WEB_LISTENER and self.webs is not None:
                 self.webs.handle(event)
-            case t.Opened() | t.Secured() | t.Line() | t.Closed() | t.Refused():
+            case t.Opened() | t.Proxied() | t.Secured() | t.Line() | t.Closed() | t.Refused():
                 if self.webs is not None and not isinstance(event, t.Opened) and self.webs.handle(event):
                     return
                 if isinstance(event, t.Opened) and event.listener == LEAF_LISTENER and not self.leafs.secure:

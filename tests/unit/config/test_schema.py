@@ -128,7 +128,6 @@ def test_keys_ignore_case_and_know_aliases() -> None:
         "gateway { name: x }",
         "jetstream { tpm { keys_file: k } }",
         "leafnodes { remotes: [ { url: 'nats://h', tls {} , proxy: {url: x} } ] }",
-        "proxy_protocol: true",
     ],
 )
 def test_what_would_weaken_or_lose_is_refused(text: str) -> None:

@@ -24,7 +24,7 @@ class LeafUser(Section):
     )
     nkey: Text = option("", "A public nkey (U...) in place of name and password.", takes=Takes.LIVE)
     account: Text = option("$G", "The account here that the leaf is linked to.", takes=Takes.LIVE)
-    proxy_required: Any = later("PROXY protocol is not in this build", refuse=True)
+    proxy_required: Any = later("proxies that log in for leaves are not in this build", refuse=True)
 
 
 class LeafAuthorization(Section):
@@ -38,7 +38,7 @@ class LeafAuthorization(Section):
     account: Text = option("$G", "The account here that it is linked to.", takes=Takes.LIVE)
     timeout: Duration = option(2 * SECOND, "How long may a leaf take to log in?", takes=Takes.LIVE, gt=0)
     users: tuple[LeafUser, ...] = option((), "Several logins, each a block.", takes=Takes.LIVE)
-    proxy_required: Any = later("PROXY protocol is not in this build", refuse=True)
+    proxy_required: Any = later("proxies that log in for leaves are not in this build", refuse=True)
 
 
 class LeafRemote(Section):

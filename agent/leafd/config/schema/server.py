@@ -242,10 +242,13 @@ class ServerConfig(Section):
     )
     cluster: Any = later(_CLUSTER, refuse=True)
     gateway: Any = later(_CLUSTER, refuse=True)
-    proxy_protocol: Any = later(
-        "PROXY protocol is not in this build: its header would be taken for a wrong command", refuse=True
+    proxy_protocol: Flag = option(
+        False,
+        "May a proxy in front of the clients' port say whom it speaks for (PROXY protocol, versions 1 and 2)? Only "
+        "where nobody else reaches the port: who does may give himself any address. Who sends no such header is "
+        "served, too.",
     )
-    proxies: Any = later("PROXY protocol is not in this build", refuse=True)
+    proxies: Any = later("proxies that log in for their clients are not in this build", refuse=True)
     mqtt: Any = later("MQTT clients are not served in this build", refuse=False)
     ocsp: Any = later("the certificate is sent without a proof that it was not revoked", refuse=False)
     ocsp_cache: Any = later("revocation is not asked for", refuse=False)
