@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
+from leafd.auth.common import common_rights
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import CLIENT_TYPE, WEB_TYPE
 from leafd.records import dataclass
+from leafd.turns import ITEM_WEIGHT, aside
 
 if TYPE_CHECKING:
     from leafd.auth.verdict import Proof
@@ -124,3 +126,10 @@ def shown_by(event: t.Secured) -> Certificate | None:
         return read_certificate(event.certificate)
     except Malformed:
         return None
+
+
+async def common(old: Rights, new: Rights) -> Rights:
+    """What both allow; worked out aside where it takes long."""
+    pairs = len(old.publish_allow) * len(new.publish_allow) + len(old.subscribe_allow) * len(new.subscribe_allow)
+    denied = len(old.publish_deny) + len(new.publish_deny) + len(old.subscribe_deny) + len(new.subscribe_deny)
+    return await aside(ITEM_WEIGHT * (pairs + denied), common_rights, old, new)

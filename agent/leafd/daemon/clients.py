@@ -22,7 +22,6 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account
-from leafd.auth.common import common_rights
 from leafd.auth.connect import client_connect
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import (
@@ -33,7 +32,7 @@ from leafd.auth.verdict import (
     judge_client,
     takes_time,
 )
-from leafd.daemon.client import Client, Terms, Web, shown_by
+from leafd.daemon.client import Client, Terms, Web, common, shown_by
 from leafd.daemon.client_ports import CallOut, ClientPlane, Log
 from leafd.daemon.deadlines import Deadlines
 from leafd.daemon.guesses import Guesses
@@ -44,7 +43,7 @@ from leafd.daemon.refusals import refusal_line
 from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.quoting import quoted
-from leafd.turns import ITEM_WEIGHT, Pause, aside
+from leafd.turns import Pause
 
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
@@ -155,7 +154,7 @@ class Clients:
                 if narrow:
                     pair = (id(client.rights), id(verdict.rights))  # many clients of a user; both live on in policies
                     if pair not in known:
-                        known[pair] = await _common(client.rights, verdict.rights)
+                        known[pair] = await common(client.rights, verdict.rights)
                     verdict = replace(verdict, rights=known[pair])
                 account, told = terms.graph.account(verdict.account), client.granted
                 if account is None or not self._is_in(client):
@@ -600,9 +599,3 @@ class Clients:
         waits = connection in self._held or connection in self._asked  # which has a time of its own
         if client is not None and client.account is None and not waits:
             self._plane.close_connection(connection, AUTHENTICATION_TIMEOUT, t.CloseReason.AUTHENTICATION)
-
-
-async def _common(old: Rights, new: Rights) -> Rights:
-    pairs = len(old.publish_allow) * len(new.publish_allow) + len(old.subscribe_allow) * len(new.subscribe_allow)
-    denied = len(old.publish_deny) + len(new.publish_deny) + len(old.subscribe_deny) + len(new.subscribe_deny)
-    return await aside(ITEM_WEIGHT * (pairs + denied), common_rights, old, new)
