@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "base/ring.h"
 #include "base/status.h"
 #include "command/command.h"
@@ -43,6 +44,8 @@ typedef struct plane_thread {
     bool started;
 } plane_thread_t;
 
+#define READY_LOOK 8u /* so many ready ones between two looks at the clock */
+#define READY_TIME_NS (5 * NS_PER_MS)
 #define LARGE_BLOCK (256 * 1024)
 #define EXCESS_MAX 16u /* connections beyond the limit that live until they have been told */
 
@@ -160,6 +163,18 @@ static void ready_one(plane_t *plane, const loop_ready_t *ready) {
     /* A store's completion: store_tick takes it. */
 }
 
+/* Each of 256 may be costly (a connection comes, or goes): who is not reached in time is reported again. Where that is
+ * so, a turn does not begin with those whom the one before began with. */
+static void handle_ready(plane_t *plane, const loop_ready_t *ready, uint32_t count) {
+    uint32_t first = plane->ready_cut && count != 0 ? (uint32_t)(random_next(&plane->random) % count) : 0;
+    plane->ready_cut = false;
+    for (uint32_t i = 0; i < count && !plane->ready_cut; i++) {
+        ready_one(plane, &ready[(first + i) % count]);
+        plane->ready_cut =
+            i % READY_LOOK == READY_LOOK - 1 && clock_mono_ns() - plane->now.mono_ns > READY_TIME_NS && i + 1 < count;
+    }
+}
+
 void plane_turn(plane_t *plane) {
     loop_ready_t ready[LOOP_READY_MAX];
     uint32_t count = loop_wait(&plane->loop, core_sleep_ns(plane), ready, LOOP_READY_MAX);
@@ -167,9 +182,7 @@ void plane_turn(plane_t *plane) {
     plane->more = false;
     secure_turn(plane);
     plane->input_work = TURN_WORK / (count + 1) < INPUT_WORK_MIN ? INPUT_WORK_MIN : TURN_WORK / (count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        ready_one(plane, &ready[i]);
-    }
+    handle_ready(plane, ready, count);
     core_commands(plane);
     core_again(plane);
     core_settle(plane);

@@ -133,7 +133,8 @@ struct plane {
     /* the driver's */
     loop_t loop;
     conn_scratch_t input;
-    bool threaded; /* false: driven by a test, no sockets */
+    bool ready_cut; /* the turn before did not reach all who were ready */
+    bool threaded;  /* false: driven by a test, no sockets */
     _Atomic bool stopping;
     struct plane_thread *thread;
 };

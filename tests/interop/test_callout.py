@@ -48,6 +48,7 @@ authorization {
 }
 """
 VIOLATION = b"-ERR 'Authorization Violation'\r\n"
+LATE = b"-ERR 'Authentication Timeout'\r\n"
 TEST_SECONDS_MAX = 60.0
 
 
@@ -421,7 +422,8 @@ def test_flood() -> None:
                 assert time.monotonic() - began < 0.9
                 writer.close()
                 assert b"PONG\r\n" == await talk(server.port, {"user": "auth", "pass": "auth"})
-            assert {VIOLATION} == {stranger.result() for stranger in strangers}
+            # Who takes a second to send its CONNECT, on a busy machine, is refused by its own deadline.
+            assert {stranger.result() for stranger in strangers} <= {VIOLATION, LATE}
 
         play(body)
 
