@@ -167,16 +167,21 @@ static bool derive(cipher_t *cipher, bytes_t key, const uint8_t salt[CIPHER_SALT
 
 /* ---- sealing ----------------------------------------------------------------------------------------------------- */
 
+/* What is hashed before the text. */
+static bytes_t hash_begin(uint8_t place, bytes_t name, uint8_t room[3 + NAME_MAX_SIZE]) {
+    check(name.size <= NAME_MAX_SIZE);
+    room[0] = place;
+    store_be16(room + 1, (uint16_t)name.size);
+    return bytes_of(room, (uint32_t)(bytes_write(room + 3, name) - room));
+}
+
 /* The keyed hash over place, name and text. None of OpenSSL's calls has a reason to fail once the contexts are there;
  * one that does all the same must not go on to write what nobody can open. */
 static void entry_hash(const cipher_t *cipher, const lane_t *lane, uint8_t place, bytes_t name, bytes_t text,
                        uint8_t hash[BLOCK]) {
-    uint8_t begin[3 + NAME_MAX_SIZE];
+    uint8_t room[3 + NAME_MAX_SIZE];
     size_t size = 0;
-    check(name.size <= NAME_MAX_SIZE);
-    begin[0] = place;
-    store_be16(begin + 1, (uint16_t)name.size);
-    bytes_t first = bytes_of(begin, (uint32_t)(bytes_write(begin + 3, name) - begin));
+    bytes_t first = hash_begin(place, name, room);
 #if POLY1305_IS_THERE
     if (LEAF_LIKELY(text.size <= SHORT_TEXT)) {
         poly1305_hash(cipher->hash_key, first, text, hash);
@@ -330,12 +335,35 @@ static void stream_over(const cipher_t *cipher, const lane_t *lane, const stream
 
 /* ---- the sealer -------------------------------------------------------------------------------------------------- */
 
+/* Of two items in a row; false: they are not such as can be hashed together. */
+static bool entry_hash_two(const cipher_t *cipher, const sealer_item_t items[2], uint8_t hashes[2 * BLOCK]) {
+#if POLY1305_IS_THERE
+    if (items[0].plain.size <= SHORT_TEXT && items[1].plain.size <= SHORT_TEXT) {
+        uint8_t rooms[2][3 + NAME_MAX_SIZE];
+        bytes_t firsts[2] = {hash_begin(items[0].place, items[0].name, rooms[0]),
+                             hash_begin(items[1].place, items[1].name, rooms[1])};
+        bytes_t seconds[2] = {items[0].plain, items[1].plain};
+        poly1305_two(cipher->hash_key, firsts, seconds, hashes);
+        return true;
+    }
+#else
+    (void)cipher;
+    (void)items;
+    (void)hashes;
+#endif
+    return false;
+}
+
 static void seal_some(const cipher_t *cipher, const lane_t *lane, const sealer_item_t *items, uint32_t count) {
     uint8_t hashes[AT_ONCE * BLOCK];
     uint8_t tags[AT_ONCE * CHACHA20_BLOCK_SIZE];
     streamed_t texts[AT_ONCE];
-    for (uint32_t i = 0; i < count; i++) {
-        entry_hash(cipher, lane, items[i].place, items[i].name, items[i].plain, hashes + (size_t)i * BLOCK);
+    uint32_t two;
+    for (uint32_t i = 0; i < count; i += two) {
+        two = i + 1 < count && entry_hash_two(cipher, &items[i], hashes + (size_t)i * BLOCK) ? 2 : 1;
+        if (two == 1) {
+            entry_hash(cipher, lane, items[i].place, items[i].name, items[i].plain, hashes + (size_t)i * BLOCK);
+        }
     }
     tags_of(cipher, lane, hashes, count, tags);
     for (uint32_t i = 0; i < count; i++) {

@@ -14,6 +14,9 @@
 #define POLY1305_IS_THERE 1
 /* key: r (clamped here), s. */
 void poly1305_hash(const uint8_t key[POLY1305_KEY_SIZE], bytes_t first, bytes_t second, uint8_t hash[POLY1305_SIZE]);
+/* Two of them under one key, in less time than one after the other. */
+void poly1305_two(const uint8_t key[POLY1305_KEY_SIZE], const bytes_t firsts[2], const bytes_t seconds[2],
+                  uint8_t hashes[2 * POLY1305_SIZE]);
 #else
 #define POLY1305_IS_THERE 0
 #endif

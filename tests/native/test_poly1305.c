@@ -61,7 +61,32 @@ static void known_answers(void) {
     }
 }
 
+/* Of any two lengths, each cut anywhere: as each alone. */
+static void two_as_one(void) {
+    uint8_t key[POLY1305_KEY_SIZE];
+    uint8_t text[170];
+    uint8_t wanted[2][POLY1305_SIZE];
+    uint8_t got[2 * POLY1305_SIZE];
+    (void)bytes_from(answers[0].key, key);
+    for (uint32_t i = 0; i < sizeof text; i++) {
+        text[i] = (uint8_t)(i * 7 + (i > 80 ? 0xf8 : 0));
+    }
+    for (uint32_t size = 0; size <= 80; size++) {
+        for (uint32_t other = 0; other <= 80; other += 3) {
+            uint32_t cut = size * other % (size + 1);
+            bytes_t firsts[2] = {bytes_of(text, cut), bytes_of(text + 5, other / 2)};
+            bytes_t seconds[2] = {bytes_of(text + cut, size - cut), bytes_of(text + 90, other - other / 2)};
+            for (unsigned i = 0; i < 2; i++) {
+                poly1305_hash(key, firsts[i], seconds[i], wanted[i]);
+            }
+            poly1305_two(key, firsts, seconds, got);
+            CHECK(memcmp(wanted, got, sizeof got) == 0);
+        }
+    }
+}
+
 int main(void) {
+    RUN("two texts that are hashed together are hashed as each would be alone", two_as_one);
     RUN("the hash of a text, wherever it is cut in two, is that of RFC 8439", known_answers);
     return TEST_RESULT();
 }
