@@ -10,6 +10,7 @@ import http.client
 import json
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from tests import servers
 SETTLE_SECONDS_MAX = 15.0
 START_SECONDS_MAX = 120.0
 POLL_SECONDS = 0.002
+WATCH_SECONDS = 0.05
 REQUEST_SECONDS_MAX = 60.0
 
 
@@ -156,6 +158,25 @@ class Process:
     def private_mb(self) -> float:
         """Memory that the kernel cannot take back: pages of no file, and shared memory."""
         return self._status_mb("RssAnon") + self._status_mb("RssShmem")
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[list[float]]:
+        """The first item grows to the most of private_mb while it is watched: the kernel keeps no such peak itself."""
+        most = [self.private_mb()]
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(WATCH_SECONDS):
+                with contextlib.suppress(OSError):
+                    most[0] = max(most[0], self.private_mb())
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield most
+        finally:
+            ended.set()
+            thread.join()
 
     def leaf_links(self) -> int:
         """How many leaf links it has now, by its monitoring port; 0 while nothing answers there."""

@@ -110,7 +110,8 @@ def load(process: Process, scenario: str, messages: int, **options: object) -> F
     words = [str(load_program()), scenario, "--port", str(process.port), "--messages", str(messages)]
     for name, value in options.items():
         words += ["--" + name.replace("_", "-"), str(value)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX)
+    with process.watched() as private:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=LOAD_SECONDS_MAX)
     if done.returncode != 0:
         raise RuntimeError(f"{scenario} on {process.server.kind}: {done.stderr.strip()}\n{process.server.log[-2000:]}")
     said = json.loads(done.stdout)
@@ -120,6 +121,7 @@ def load(process: Process, scenario: str, messages: int, **options: object) -> F
         "rate": said["messages"] / said["seconds"],
         "cpu_us": cpu / said["messages"] * 1e6,
         "peak_mb": process.peak_mb(),
+        "private_peak_mb": private[0],
         "load_busy": said["load_cpu_seconds"] / said["seconds"],
         "waited": waited / said["seconds"],
     }
