@@ -294,9 +294,8 @@ class Clients:
     def _welcome(self, client: Client) -> None:
         terms = self._terms.of(client)
         self._clients[client.connection] = client
-        info = self._told(client) | client.told(terms)
-        if terms.policy.auth_required:
-            info["auth_required"] = True
+        required = {"auth_required": True} if terms.policy.auth_required else {}
+        info = self._told(client) | client.told(terms) | required
         if terms.policy.asks_for_nkeys:
             info["nonce"] = client.nonce = secrets.token_urlsafe(11)
         self._log.debug(f"{client.log_name} - Client connection created")
