@@ -348,10 +348,9 @@ class Clients:
     def _learn(self, client: Client, line: bytes) -> None:
         known = self._known.learn(line, client)
         if known is not None:
-            after_pong = b""
-            if client.connect.get("protocol") == 1:
-                info = self._connect_info(client, known.account, known.max_payload)
-                after_pong = template({key: info[key] for key in info if key not in ("client_id", "client_ip")})
+            info = self._connect_info(client, known.account, known.max_payload)
+            places = template({key: info[key] for key in info if key not in ("client_id", "client_ip")})
+            after_pong = places if client.connect.get("protocol") == 1 else b""
             self._plane.know(line, known.account.id, *known.granted, after_pong)
 
     def _let_in(self, client: Client, line: bytes) -> None:
