@@ -316,6 +316,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 #define ACCOUNT_JETSTREAM 1 /* the account's JetStream is served here */
 #define ACCOUNT_REMOVED 4
+#define ACCOUNT_SERVES 8 /* it has services that another server may measure: EVENT_LATENCY_FAR */
 
 /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
 #define SUBSCRIBE_API 1
@@ -387,6 +388,9 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * of who answered, subject = where it is to be told, reply = the exporter's reply subject, header = lines of the fields
  * that asked for it, payload = latency_t, then JSON objects of who asked and who answered */
 #define EVENT_LATENCY 16
+/* a client has answered a request that came over a link and that the server there measures; target = connection,
+ * account, subject = the request's reply, arg = ns since the request came, arg2 = the client's round-trip time */
+#define EVENT_LATENCY_FAR 17
 
 #define TRACE_INGRESS 1        /* text 4 = why it went nowhere */
 #define TRACE_EGRESS 2         /* texts: subscription, queue, hop */

@@ -121,6 +121,7 @@ class AccountFlag(IntFlag):
 
     JETSTREAM = abi.ACCOUNT_JETSTREAM
     REMOVED = abi.ACCOUNT_REMOVED
+    SERVES = abi.ACCOUNT_SERVES
 
 
 class ImportKind(IntEnum):

@@ -179,6 +179,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "TRACE": t.Trace,
     "MESSAGE_TRACE": t.MessageTrace,
     "LATENCY": t.Latency,
+    "LATENCY_FAR": t.FarLatency,
     "CONSUMER_GONE": t.ConsumerGone,
     "REFUSED": t.Refused,
 }

@@ -578,6 +578,17 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
+class FarLatency:
+    """A client has answered a request over a link, which the server there measures."""
+
+    connection: int
+    account: int
+    reply: str
+    took_ns: int
+    round_trip_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerGone:
     """An ephemeral consumer passed its inactivity threshold and was removed."""
 
@@ -587,5 +598,5 @@ class ConsumerGone:
 
 Event = (
     Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
-    | Trace | MessageTrace | Latency | ConsumerGone
+    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone
 )  # fmt: skip

@@ -122,6 +122,7 @@ static const plane_event_row_t event_rows[] = {
                          " subject=reply header=header:bytes records=payload:bytes"),
     EVENT(LATENCY,       "account=account status=code responder=arg subject=subject reply=reply header=header:bytes"
                          " measured=payload:bytes"),
+    EVENT(LATENCY_FAR,   "connection=target account=account reply=subject took_ns=arg round_trip_ns=arg2"),
     EVENT(CONSUMER_GONE, "stream=target consumer=arg"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),

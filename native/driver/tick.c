@@ -29,6 +29,7 @@
 #include "command/welcome.h"
 #include "driver/host.h"
 #include "plane/import.h"
+#include "plane/far.h"
 #include "plane/latency.h"
 #include "plane/interest.h"
 #include "plane/memory.h"
@@ -110,6 +111,7 @@ void core_close(plane_t *plane) {
     }
     replies_free(plane);
     latency_free(plane);
+    far_free(plane);
     trace_free(plane);
     js_close(&plane->js);
     cursor = 0;
@@ -187,6 +189,7 @@ static void tick_chores(plane_t *plane) {
     js_chores(&plane->js);
     replies_chores(plane);
     latency_chores(plane);
+    far_chores(plane);
     if (plane->compress != NULL) {
         compress_desk_idle(plane->compress);
     }

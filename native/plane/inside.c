@@ -7,6 +7,7 @@
 #include "base/abi_types.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
+#include "plane/far.h"
 #include "plane/plane.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
@@ -33,6 +34,10 @@ void inside_ack(plane_t *plane, const sink_t *sink, const publication_t *publica
 
 void inside_flow(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     js_flow(&plane->js, sink->object, &publication->message);
+}
+
+void inside_far(plane_t *plane, const sink_t *sink, const publication_t *publication) {
+    far_answered(plane, sink->object, publication->origin);
 }
 
 void inside_next(plane_t *plane, const sink_t *sink, const publication_t *publication) {

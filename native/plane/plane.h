@@ -40,8 +40,9 @@ typedef struct trace trace_t; /* trace.h */
 typedef struct peer peer_t;
 struct protocol; /* protocol.h */
 typedef struct subscription subscription_t;
-typedef struct replies replies_t;     /* reply.c */
-typedef struct latencies latencies_t; /* latency.c */
+typedef struct replies replies_t;           /* reply.c */
+typedef struct latencies latencies_t;       /* latency.c */
+typedef struct far_requests far_requests_t; /* far.c */
 typedef struct tls_desk tls_desk_t;
 typedef struct websocket_desk websocket_desk_t;
 typedef struct compress_desk compress_desk_t;
@@ -119,6 +120,7 @@ struct plane {
     bool more;               /* something is left to do without waiting */
     replies_t *replies;      /* NULL until somebody asks through an import */
     latencies_t *latencies;  /* NULL until a request is measured */
+    far_requests_t *far;     /* NULL until another server measures one here */
     uint32_t crossing_depth;
     bytes_t crossing_reply; /* of a fast batch's message that is crossing: the publisher's own */
     buffer_t crossing_headers[CROSSING_DEPTH_MAX];

@@ -33,6 +33,7 @@ typedef enum target_kind {
     TARGET_INGEST,
     TARGET_SERVICE, /* an import's, in the importing account */
     TARGET_REPLY,   /* _R_.<six>.>, in an account whose services are asked */
+    TARGET_FAR,     /* the reply of a request that a server at the other end of a link measures */
     TARGET_SHADOW,  /* of another account's subscription, in the exporting one */
     TARGET_KIND_COUNT,
 } target_kind_t;

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "exchange/exchange.h"
 #include "plane/protocol.h"
+#include "plane/far.h"
 #include "plane/import.h"
 #include "plane/interest.h"
 #include "plane/mapping.h"
@@ -236,7 +237,10 @@ static inline void leaf_take_in(plane_t *plane, peer_t *peer, account_t *account
         take_in_traced(plane, peer, op, &publication);
         return;
     }
-    (void)publish(plane, &publication);
+    bool measured = LEAF_UNLIKELY((account->flags & ACCOUNT_SERVES) != 0) && far_is_marked(op->reply);
+    if (publish(plane, &publication) != 0 && LEAF_UNLIKELY(measured)) {
+        far_begin(plane, account, op->reply);
+    }
 }
 
 /* As in the reference the link's rights speak of the subject on the wire. What they deny is denied under another name,

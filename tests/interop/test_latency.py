@@ -308,3 +308,70 @@ def test_by_jwt(tmp_path: Path) -> None:
     assert 5 == len(reports[1])
     assert "issuer_key" in "".join(reports[1])
     assert reports[1] == reports[0]
+
+
+HUB_LINKED = """
+listen: "127.0.0.1:{port}"
+server_name: hub
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+accounts {
+  SYS { users: [{user: y, password: y}] }
+  S { users: [{user: s, password: s}], exports: [{service: "svc.far", latency: "lat.far"}] }
+  R { users: [{user: r, password: r}], imports: [{service: {account: S, subject: "svc.far"}}] }
+}
+system_account: SYS
+"""
+BOX_LINKED = """
+listen: "127.0.0.1:{port}"
+server_name: box
+leafnodes { remotes: [ { url: "nats://s:s@127.0.0.1:{hub}", account: S }{more} ] }
+accounts { SYS { users: [{user: y, password: y}] }
+           S { users: [{user: s, password: s}], exports: [{service: "svc.far"}] } }
+system_account: SYS
+"""
+SYSTEM_LINK = ', { url: "nats://y:y@127.0.0.1:{hub}", account: SYS }'
+
+
+async def far_events(hub: servers.Server, box: servers.Server) -> list[str]:
+    """What is told at the hub of a request whose service is at the box."""
+    told: list[Msg] = []
+    owner = await nats.connect(hub.url, user="s", password="s")
+    service = await nats.connect(box.url, user="s", password="s", name="far")
+    requester = await nats.connect(hub.url, user="r", password="r")
+
+    async def serve(message: Msg) -> None:
+        await asyncio.sleep(SERVICE_S)
+        await message.respond(b"")
+
+    async def tell(message: Msg) -> None:
+        told.append(message)
+
+    await owner.subscribe("lat.far", cb=tell)
+    await service.subscribe("svc.far", cb=serve)
+    for client in (owner, service):
+        await client.flush()
+    await asyncio.sleep(2.5)  # the links know of both, and of the system account
+    await requester.request("svc.far", b"", timeout=5)
+    await asyncio.sleep(QUIET_S)
+    for client in (owner, service, requester):
+        await client.close()
+    return [shown(message) for message in told]
+
+
+def far_reports(hub_kind: str, box_kind: str, more: str) -> list[str]:
+    with (
+        servers.running(hub_kind, HUB_LINKED) as hub,
+        servers.running(box_kind, BOX_LINKED.replace("{more}", more), hub=hub.ports["leaf_port"]) as box,
+    ):
+        return asyncio.run(far_events(hub, box))
+
+
+@pytest.mark.parametrize("more", ["", SYSTEM_LINK], ids=["without", "with"])
+def test_a_service_behind_a_link(more: str) -> None:
+    """A service that a box has is measured at both ends, and told of as one, where the system accounts are linked, too;
+    where they are not, nothing is told. In every line-up."""
+    line_ups = [(hub, box) for hub in servers.KINDS for box in servers.KINDS]
+    reports = {f"{hub}, {box}": far_reports(hub, box, more) for hub, box in line_ups}
+    expected = reports[f"{servers.REFERENCE}, {servers.REFERENCE}"]
+    assert (1 if more else 0) == len(expected)
+    assert {name: expected for name in reports} == reports

@@ -25,13 +25,11 @@ static status_t import_service(plane_t *plane, wanted_import_t wanted) {
     rig_strings_t strings = {.size = 0};
     for (const char *const *at = (const char *const[]){"svc", "local", "", "lat", wanted.mark, NULL}; *at != NULL; at++)
         rig_pack(&strings, *at);
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_IMPORTS,
-                              .account = I,
-                              .token = 7,
-                              .body = (const uint8_t *)&row,
-                              .body_size = sizeof(row)},
-            &strings);
+    rig_run(
+        plane,
+        (plane_command_t){
+            .op = COMMAND_IMPORTS, .account = I, .token = 7, .body = (const uint8_t *)&row, .body_size = sizeof(row)},
+        &strings);
     core_settle(plane);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
@@ -170,8 +168,8 @@ static void a_reload_may_end_it(void) {
     CHECK_EQ_U64(0, told(plane, &latency));
     rig_feed(plane, i, "PUB local _I 0\r\n\r\n");
     CHECK_EQ_U64(REPLY_SUBJECT_SIZE, strlen(asked(e)));
-    CHECK_EQ_I64(STATUS_INVALID, import_service(plane, (wanted_import_t){.flags = IMPORT_MEASURED,
-                                                                         .mark = "longer than sixteen"}));
+    CHECK_EQ_I64(STATUS_INVALID,
+                 import_service(plane, (wanted_import_t){.flags = IMPORT_MEASURED, .mark = "longer than sixteen"}));
     rig_close(plane);
 }
 
@@ -188,6 +186,43 @@ static void requests_without_end_have_a_bound(void) {
     rig_close(plane);
 }
 
+static bool far_told(plane_t *plane, uint64_t *took_ns) {
+    plane_event_t event;
+    bool found = rig_event(plane, EVENT_LATENCY_FAR, &event);
+    *took_ns = found ? event.arg : 0;
+    return found;
+}
+
+static void others_are_told_what_they_measure(void) {
+    plane_t *plane = rig_open(NULL, "");
+    rig_account(plane, E, ACCOUNT_SERVES, "");
+    rig_admits_to = E;
+    peer_t *leaf = rig_leaf(plane, RIG_FLAGS, "hub", NULL), *e = client(plane, E);
+    uint64_t took_ns;
+    rig_feed(plane, e, "SUB svc 1\r\n");
+    rig_feed(plane, leaf, "LMSG svc _R_.aaaaaa.bbbbbb" MARK " 0\r\n\r\n");
+    plane->now.mono_ns += 50 * NS_PER_MS;
+    answer(plane, e, "_R_.aaaaaa.bbbbbb" MARK);
+    CHECK(far_told(plane, &took_ns));
+    CHECK_EQ_U64(50 * NS_PER_MS, took_ns);
+    answer(plane, e, "_R_.aaaaaa.bbbbbb" MARK);
+    CHECK(!far_told(plane, &took_ns));
+    rig_feed(plane, leaf, "LMSG svc _R_.aaaaaa.bbbbbb 0\r\n\r\nLMSG nobody _R_.aaaaaa.bbbbbb" MARK " 0\r\n\r\n");
+    answer(plane, e, "_R_.aaaaaa.bbbbbb" MARK);
+    CHECK(!far_told(plane, &took_ns));
+    for (uint32_t n = 0; n < 10000; n++) { /* without answers: a bound, and nothing is left */
+        char line[80];
+        snprintf(line, sizeof(line), "LMSG svc _R_.aaaaaa.b%05u" MARK " 0\r\n\r\n", n);
+        rig_feed(plane, leaf, line);
+        if (n % 64 == 0) rig_heard(e);
+    }
+    plane->now.mono_ns += 3600 * NS_PER_SECOND;
+    core_settle(plane);
+    answer(plane, e, "_R_.aaaaaa.b09999" MARK);
+    CHECK(!far_told(plane, &took_ns));
+    rig_close(plane);
+}
+
 int main(void) {
     RUN("a service's time is that between turns, without the responder's round trip, whatever the wall clock does",
         time_is_that_of_turns);
@@ -195,5 +230,7 @@ int main(void) {
     RUN("every end of a request is told, and told once", every_end_is_told_once);
     RUN("what is no longer measured is not told, and its answers still arrive", a_reload_may_end_it);
     RUN("requests that nobody answers stay within the import's bound", requests_without_end_have_a_bound);
+    RUN("a server at the other end of a link hears once what a service here took of what it measures",
+        others_are_told_what_they_measure);
     return TEST_RESULT();
 }

@@ -155,6 +155,7 @@ class ClaimedAccounts:
             claims.name,
             tuple((tier, _share(one)) for tier, one in sorted(body.limits.tiers.items())),
             Tracing(body.trace.dest, body.trace.sampling),
+            any(one.service for one in self._sharing.exports.get(name, ())),
             tells(imports) or any(one.latency is not None for one in self._sharing.exports.get(name, ())),
         )
 

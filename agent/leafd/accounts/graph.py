@@ -68,6 +68,8 @@ class Account:
     tiers: tuple[tuple[str, AccountJetStream], ...] = ()
     """Where JetStream's limits are by number of replicas: all of them. `jetstream` is then what holds here."""
     trace: Tracing = field(default_factory=Tracing)
+    serves: bool = False
+    """It has services, which a server at the other end of a link may measure."""
     described: bool = False
     """Services, or those who measure them, may be told everything of its connections."""
 
@@ -156,6 +158,7 @@ def compile_graph(server: ServerConfig, numbers: Numbers) -> Graph:
                 tuple(mappings.items()),
                 own,
                 trace=_tracing(configured.msg_trace if configured else None),
+                serves=configured is not None and _serves(configured),
                 described=tells(own) or (measures and configured is not None and _serves(configured)),
             )
         )

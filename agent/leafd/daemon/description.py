@@ -10,6 +10,7 @@ measures anything. What does not live here: which connections are described (cli
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,17 @@ def description(client: Client, server: str, cluster: str) -> t.Description:
         behind["tags"] = list(claims.nats.tags)
     behind |= {"kind": "Client", "client_type": "nats" if client.kind == CLIENT_TYPE else "websocket"}
     return _cut(before, between, {"server": server, "cluster": cluster}, behind)
+
+
+def whole(client: Client, server: str, cluster: str, round_trip_ns: int) -> dict[str, Any]:
+    """All that is told of a client, as one object."""
+    parts = description(client, server, cluster)
+    middle = dump({"acc": client.account.name if client.account is not None else ""})[1:-1]
+    trip = f',"rtt":{round_trip_ns}'.encode()
+    found: dict[str, Any] = json.loads(
+        b"{" + parts.before + middle + parts.between + trip + parts.place + parts.behind + b"}"
+    )
+    return found
 
 
 def link_description(link: Link, bind: Bind, cluster: str) -> t.Description:

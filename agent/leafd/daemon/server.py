@@ -361,6 +361,8 @@ class Server:
                 self._tell_trace(event)
             case t.Latency() if self.latencies is not None:
                 self.latencies.tell(event)
+            case t.FarLatency():
+                self._tell_far(event)
             case t.Trace():
                 self.log.trace(traced(event))
 
@@ -379,6 +381,18 @@ class Server:
         system = self.compiled.graph.system
         if system is not None:
             self.plane.subscribe(system.id, FAR + hash8(self.about.name), self.latencies.far)
+
+    def _tell_far(self, event: t.FarLatency) -> None:
+        """To the server that measures it, over a link of the system account."""
+        from leafd.daemon.description import whole
+        from leafd.monitor.latency import far_event
+
+        system, client = self.compiled.graph.system, self.clients.get(event.connection)
+        if system is None or client is None:
+            return
+        responder = whole(client, self.about.name, self.leaf_cluster, event.round_trip_ns)
+        subject, payload = far_event(event, self._account_name(event.account), responder)
+        self.plane.publish(system.id, subject, payload)
 
     def _describe(self, client: Client) -> None:
         from leafd.daemon.description import description

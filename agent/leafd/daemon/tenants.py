@@ -84,6 +84,8 @@ class Tenants:
     def _announce(self, account: Account) -> None:
         """Makes an account known, or what is new about it."""
         flags = t.AccountFlag(0) if account.jetstream is None else t.AccountFlag.JETSTREAM
+        if account.serves:
+            flags |= t.AccountFlag.SERVES
         self._plane.account(account.id, account.name, self._domain, int(flags))
         self._plane.traces(account.id, account.trace.dest, account.trace.sampling)
         self._plane.set_mappings(account.id, account.mappings)

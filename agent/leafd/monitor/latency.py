@@ -111,6 +111,17 @@ def event_of(latency: t.Latency) -> dict[str, Any]:
     return event | {name: numbers[f"{name}_ns"] for name in ("service", "system", "total")}
 
 
+def far_event(far: t.FarLatency, account: str, responder: dict[str, Any]) -> tuple[str, bytes]:
+    """What this end has measured of a request of another server's: where that is told, and in which words."""
+    service = max(far.took_ns - far.round_trip_ns, 0)
+    measured = {
+        "type": "", "id": "", "timestamp": stamp(0), "status": _ANSWERED, "responder": responder,
+        "start": stamp(time.time_ns() - far.took_ns), "service": service, "system": 0,
+        "total": service + far.round_trip_ns,
+    }  # fmt: skip
+    return FAR + far.reply.split(".")[-2], dump({"account": account, "req_id": far.reply, "m2": measured})
+
+
 def merged(here: dict[str, Any], there: dict[str, Any]) -> dict[str, Any]:
     """Both ends' measurements as one: what the service took is known there, what it took as a whole is known here."""
     service, responder = int(there["service"]), there.get("responder") or {}
