@@ -74,6 +74,7 @@ PYTHON_RANKS = {
     "config": 1,
     "native": 0,
     "native_codes": 1,
+    "native_latency": 1,
     "native_traces": 1,
     "native_transports": 1,
     "native_types": 2,

@@ -38,6 +38,7 @@ from leafd.native_codes import (
     VerdictFlag as VerdictFlag,
     WebFlag as WebFlag,
 )
+from leafd.native_latency import Description as Description, FarLatency as FarLatency, Latency as Latency
 from leafd.native_traces import MessageTrace as MessageTrace
 from leafd.native_transports import Compress as Compress, Proxied as Proxied
 from leafd.records import dataclass
@@ -74,16 +75,6 @@ class ImportRow:
     results: str = ""
     """Where it is told how long the service takes; empty: it is not measured."""
     mark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What a service, or its owner, is told of a connection: parts of a JSON object's members, as DESCRIBE has them."""
-
-    before: bytes
-    between: bytes
-    place: bytes
-    behind: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,31 +552,6 @@ class Trace:
 
     connection: int
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Latency:
-    """A request over an import that is measured has ended. account: the exporter; responder: the kind of connection
-    that answered, 0: none did; measured: latency_t, and who asked and who answered as JSON."""
-
-    account: int
-    status: int
-    responder: int
-    subject: str
-    reply: str
-    header: bytes
-    measured: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class FarLatency:
-    """A client has answered a request over a link, which the server there measures."""
-
-    connection: int
-    account: int
-    reply: str
-    took_ns: int
-    round_trip_ns: int
 
 
 @dataclass(frozen=True, slots=True)

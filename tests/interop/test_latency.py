@@ -374,4 +374,4 @@ def test_a_service_behind_a_link(more: str) -> None:
     reports = {f"{hub}, {box}": far_reports(hub, box, more) for hub, box in line_ups}
     expected = reports[f"{servers.REFERENCE}, {servers.REFERENCE}"]
     assert (1 if more else 0) == len(expected)
-    assert {name: expected for name in reports} == reports
+    assert dict.fromkeys(reports, expected) == reports

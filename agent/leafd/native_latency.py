@@ -1,0 +1,43 @@
+"""What the plane tells of the services that it measures, and what it is told of connections for that.
+
+What does not live here: the words of events (monitor/latency.py), which connections are described (daemon/).
+"""
+
+from __future__ import annotations
+
+from leafd.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a service, or its owner, is told of a connection: parts of a JSON object's members, as DESCRIBE has them."""
+
+    before: bytes
+    between: bytes
+    place: bytes
+    behind: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """A request over an import that is measured has ended. account: the exporter; responder: the kind of connection
+    that answered, 0: none did; measured: latency_t, and who asked and who answered as JSON."""
+
+    account: int
+    status: int
+    responder: int
+    subject: str
+    reply: str
+    header: bytes
+    measured: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FarLatency:
+    """A client has answered a request over a link, which the server there measures."""
+
+    connection: int
+    account: int
+    reply: str
+    took_ns: int
+    round_trip_ns: int
