@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 18
+#define PLANE_ABI 19
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -390,7 +390,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define EVENT_LATENCY 16
 /* a client has answered a request that came over a link and that the server there measures; target = connection,
  * account, subject = the request's reply, arg = ns since the request came, arg2 = the client's round-trip time */
-#define EVENT_LATENCY_FAR 17
+#define EVENT_LATENCY_FAR 18
 
 #define TRACE_INGRESS 1        /* text 4 = why it went nowhere */
 #define TRACE_EGRESS 2         /* texts: subscription, queue, hop */
