@@ -225,7 +225,7 @@ typedef struct effort {
 
 static const effort_t efforts[] = {
     [S2_EFFORT_BETTER] = {.depth = 6, .enough = 48, .ahead = 1},
-    [S2_EFFORT_BEST] = {.depth = 128, .enough = 256, .ahead = 3},
+    [S2_EFFORT_BEST] = {.depth = 32, .enough = 128, .ahead = 2},
 };
 
 static inline uint32_t chain_hash(uint32_t word, uint32_t bits) {
