@@ -148,7 +148,9 @@ void append_measure_room(store_t *store) {
         store->room_end = UINT64_MAX; /* publishers are to hear that they are refused, not to hang */
         return;
     }
-    uint64_t one = number_least(store->options.message_max + NEED_MORE, store->holds / 2);
+    /* Larger ones than a batch can hold at all are refused: room is not kept for them, or there would never be any. */
+    uint64_t largest = number_least(store->options.message_max, message_max(store));
+    uint64_t one = number_least(largest + NEED_MORE, store->holds / 2);
     uint64_t open = number_less(batches->size / 2 - batches->size / SIZES_RESERVE_PART, one);
     uint64_t used = number_least(store->holds / 7 * 6, store->holds - one);
     store->room_end = number_least(batches->begin + number_least(open, store->holds / 7), batches->freed + used);
