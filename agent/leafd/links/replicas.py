@@ -159,9 +159,15 @@ class Replicas:
         active = self._slots.get((stream, slot))
         if active is None:
             return SlotInfo(0, -1, 0, None, False)
+        stopped = SlotInfo(0, -1, active.replica.last_sequence, active.replica.error, False)
         if not active.ingesting:
-            return SlotInfo(0, -1, active.replica.last_sequence, active.replica.error, False)
-        state = await self._plane.ingest_state(stream, slot)
+            return stopped
+        try:
+            state = await self._plane.ingest_state(stream, slot)
+        except t.PlaneError as error:
+            if error.status != t.Status.NOT_FOUND:
+                raise
+            return stopped  # while we asked
         return SlotInfo(state.lag, state.active_ns, state.last_sequence, active.replica.error, bool(state.running))
 
     # ---- driving

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 from leafd import native_types as t
@@ -40,6 +41,7 @@ class FakePlane:
         self.calls: list[tuple[Any, ...]] = []
         self.sequence = 0
         self.broken: set[str] = set()
+        self.state_status = t.Status.OK
 
     def subscribe(
         self, account: int, subject: str, handler: Callable[[t.Message], None], *, queue: str = "", flags: int = 0
@@ -87,6 +89,8 @@ class FakePlane:
 
     async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
         self.fail_if_broken("state")
+        if self.state_status != t.Status.OK:
+            raise t.PlaneError(self.state_status, "reading an ingest's state")
         return t.IngestState(self.sequence, 0, 0, 0, 0, 1)
 
     async def ingest_forget(self, stream: int, key: str) -> None:
@@ -256,3 +260,17 @@ async def test_removing_the_stream_stops_and_tells_the_origin(plane: FakePlane, 
     assert len(plane.requests) == 1
     assert ("publish", "$JS.hub.API.CONSUMER.DELETE.ORDERS.c") in plane.calls
     assert ("stop", 10, 1) in plane.calls
+
+
+@on_mock_clock
+async def test_info_of_a_source_that_is_stopped_meanwhile_says_that_it_does_not_run(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """Between the question and its answer the ingest may end, which is no error of the stream's info."""
+    await take_up(plane, replicas)
+    plane.state_status = t.Status.NOT_FOUND
+    found = await replicas.info(SLOT.stream, SLOT.number)
+    assert (found.lag, found.active_ns, found.running) == (0, -1, False)
+    plane.state_status = t.Status.NO_MEMORY
+    with pytest.raises(t.PlaneError):
+        await replicas.info(SLOT.stream, SLOT.number)
