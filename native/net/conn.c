@@ -182,6 +182,9 @@ status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used) {
         return STATUS_OK;
     }
     check(conn->rest.size == 0);
+    if (used == input.size) {
+        return STATUS_OK; /* an input of nothing has no place */
+    }
     return buffer_append(&conn->rest, input.at + used, input.size - used);
 }
 

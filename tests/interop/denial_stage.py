@@ -275,6 +275,8 @@ class Play:
         for step in path.steps:
             if step.verb == "answer" or step.who != last:
                 await self._flush()
+            if step.verb == "answer":
+                await self._flush()  # what the others' first one put on its way is here behind one's own second
             await self._step(step)
             last = step.who
         await self._flush()

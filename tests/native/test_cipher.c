@@ -224,7 +224,7 @@ static bool has_flag(const void *at, const char *flag) {
 static void keys_stay_in_memory(void) {
     cipher_t *cipher = opened(CIPHER_CHACHA, "k", salt);
     CHECK(has_flag(cipher, " dd")); /* no dump */
-#ifndef __SANITIZE_ADDRESS__ /* which makes mlock do nothing */
+#ifndef __SANITIZE_ADDRESS__        /* which makes mlock do nothing */
     CHECK(has_flag(cipher, " lo"));
 #endif
     cipher_close(cipher);

@@ -115,8 +115,7 @@ int main(void) {
     RUN("what is packed is unpacked to the same, whatever it is and however long", every_size_and_every_kind_of_bytes);
     RUN("a run of one byte takes some bytes", all_the_same);
     RUN("noise and a few bytes are not worth a block", noise_is_not_worth_it);
-    RUN("better packs telemetry to a tenth less than fast, best to less than that",
-        more_effort_is_worth_it);
+    RUN("better packs telemetry to a tenth less than fast, best to less than that", more_effort_is_worth_it);
     RUN("four gigabytes later the tables say the same", the_tables_begin_again);
     for (s2_effort_t effort = S2_EFFORT_FAST; effort <= S2_EFFORT_BEST; effort++) {
         s2_encoder_free(encoders[effort]);
