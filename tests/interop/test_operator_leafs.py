@@ -144,6 +144,21 @@ def test_a_revoked_leaf_is_closed(kind: str) -> None:
             assert not line.startswith("-ERR"), line
 
 
+def test_all_who_come_at_once_to_an_account_that_is_looked_up_get_in() -> None:
+    """Whoever was judged before the account was known, and asks for it when it is, is judged again."""
+    operator = Operator()
+    accounts = [operator.account(f"A{number}") for number in range(20)]
+    configuration = HUB + FULL % (operator.token(), operator.system.public)
+    with running(LEAFD, configuration) as server:
+        system = Peer(server, operator.system.user("s"))
+        for account in (operator.system, *accounts):
+            assert b'"jwt updated"' in system.ask("$SYS.REQ.CLAIMS.UPDATE", account.token())[0]
+            system = Peer(server, operator.system.user("s")) if account is operator.system else system
+        for account in accounts:
+            leafs = [Leaf(server, account.user(f"u{number}"), f"{account.name}-{number}") for number in range(6)]
+            assert [True] * 6 == [isinstance(leaf.answer(), dict) for leaf in leafs]
+
+
 def test_a_deleted_accounts_links_end() -> None:
     """What an operator deletes takes its links with it."""
     from tests.interop.test_resolver import deletion
