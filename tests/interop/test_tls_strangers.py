@@ -28,7 +28,8 @@ authorization { user: a, password: b, timeout: 60 }
 STRANGERS = 10_000
 ROUNDS = 40
 LOGINS = 20
-TURN_MS = 20.0
+TURN_MS = 40.0
+"""Twice what a turn took on a quiet machine (12 to 18 ms), since its time is that of the wall."""
 TRIES = 3
 """On a machine that is shared, the plane's thread may have to wait for a processor for longer than that, unless it may
 be put first."""
@@ -103,7 +104,7 @@ def longest_turn(authority: Authority, context: ssl.SSLContext) -> tuple[float, 
 
 
 def test_ten_thousand_slow_handshakes_hold_nobody_up(tmp_path: Path) -> None:
-    """No turn of the plane's loop takes 20 ms while 10,000 strangers shake hands slowly or say nothing, and a client
+    """No turn of the plane's loop takes 40 ms while 10,000 strangers shake hands slowly or say nothing, and a client
     logs in over TLS within a second."""
     authority = Authority(tmp_path)
     context = ssl.create_default_context(cafile=str(authority.certificate))
