@@ -137,7 +137,11 @@ dependencies_due() {
 add_installed_extras() {
     # What an earlier run wanted stays: runs that want different extras would otherwise undo each other's work.
     for extra in $(cat "$venv/extras" 2>/dev/null || true); do
-        case " $extras " in *" $extra "*) ;; *) extras="$extras $extra" ;; esac
+        # (Unless pyproject.toml has it no longer.)
+        case " $extras " in
+            *" $extra "*) ;;
+            *) if grep -q "^$extra = " "$root/pyproject.toml"; then extras="$extras $extra"; fi ;;
+        esac
     done
 }
 
