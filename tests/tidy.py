@@ -71,6 +71,7 @@ PYTHON_RANKS = {
     "web_head": 0,
     "quoting": 0,
     "records": -1,
+    "status": 0,
     "config": 1,
     "native": 0,
     "native_codes": 1,
@@ -91,7 +92,10 @@ PYTHON_RANKS = {
     "__init__": 0,
 }
 # Rooms that stand apart, and all that they may know of leafd.
-PYTHON_APART: dict[str, set[str]] = {"spark": set(), "cli": {"errors", "config", "records", "quoting", "auth"}}
+PYTHON_APART: dict[str, set[str]] = {
+    "spark": set(),
+    "cli": {"errors", "config", "records", "quoting", "auth", "status"},
+}
 # Rooms that decide without a plane: they must stay testable without the C extension.
 PYTHON_PURE = {"config", "auth", "accounts"}
 # A foreign library and the one module that knows it.

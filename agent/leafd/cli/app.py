@@ -21,9 +21,9 @@ import typer
 from leafd.cli import COMMANDS
 from leafd.cli.init import Plan, planned, write
 from leafd.cli.pages import CONFIGURATION, Monitor, find
-from leafd.cli.status import STREAMS_PAGE, Link, Status, consumers, copies, links, status, streams
 from leafd.cli.tables import ago, as_json, say, show, size
 from leafd.errors import EXIT_FAILURE, UsageError
+from leafd.status import STREAMS_PAGE, Link, Status, consumers, copies, links, status, streams
 
 EXIT_USAGE: Final = 2
 EXIT_ATTENTION: Final = 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from leafd.cli.status import status
 from leafd.cli.tables import ago, as_json, show, size
+from leafd.status import status
 
 
 @pytest.mark.parametrize(

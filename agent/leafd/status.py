@@ -1,7 +1,8 @@
 """What a daemon's pages say, as rows for people and programs: the server, its links, its streams, their consumers, and
 what needs somebody's attention.
 
-Pure functions of the JSON of /varz, /leafz and /jsz. What does not live here: fetching (pages.py), tables (tables.py).
+Pure functions of the JSON of /varz, /leafz and /jsz. What does not live here: fetching (cli/pages.py),
+tables (cli/tables.py).
 """
 
 from __future__ import annotations
