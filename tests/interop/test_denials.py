@@ -31,8 +31,8 @@ NOWHERE = {"$SYS server"}
 
 @dataclass(frozen=True)
 class Difference:
-    """Cells in which leafd is another server on purpose: patterns of line-ups, denials and paths. README has a line for
-    each under "Differences". more: leafd lets something pass that nats-server keeps back."""
+    """Cells in which leafd is another server on purpose: patterns of line-ups, denials and paths.
+    packaging/doc/differences.md has a line for each. more: leafd lets something pass that nats-server keeps back."""
 
     line_ups: str
     denials: str
@@ -184,7 +184,7 @@ def test_every_path_leads_somewhere(outcomes: Outcomes) -> None:
 
 
 def test_every_difference_is_one(outcomes: Outcomes) -> None:
-    """Each of the deliberate differences is seen: one that is no more is taken out of the list and of README."""
+    """Each of the deliberate differences is seen: one that is no more leaves the list and differences.md."""
     seen = [
         one for one in DIFFERENCES if any(one.covers(cell) and not same(cell, *both) for cell, both in outcomes.items())
     ]

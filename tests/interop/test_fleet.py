@@ -1,4 +1,4 @@
-"""From nothing to an operator with a hub and two leaf boxes: the commands and configurations of the README's section,
+"""From nothing to an operator with a hub and two leaf boxes: the commands and configurations of the page fleet.md,
 as they stand there, with nsc and with nats auth; and the same with JWTs made here, which needs no tools.
 
 The tools are looked for on PATH; without them the tests that need them say so and are skipped. What does not live here:
@@ -26,8 +26,7 @@ from tests.interop.jwt_peer import Peer, close_all
 from tests.jwts import Operator
 from tests.servers import LEAFD, REFERENCE, Server, free_port
 
-README: Final = Path(__file__).resolve().parent.parent.parent / "README.md"
-SECTION: Final = "## From nothing to an operator with a hub and two boxes\n"
+PAGE: Final = Path(__file__).resolve().parent.parent.parent / "packaging" / "doc" / "fleet.md"
 SECONDS_MAX: Final = 30.0
 
 
@@ -46,7 +45,7 @@ def tool(name: str) -> str:
 
 @dataclass
 class Walk:
-    """The README's section: commands for nsc, before the hub runs and then; the same for nats auth; the hub's
+    """The page: commands for nsc, before the hub runs and then; the same for nats auth; the hub's
     configuration, the line that differs with nats auth, and a box's."""
 
     nsc: str
@@ -59,7 +58,7 @@ class Walk:
 
     @classmethod
     def read(cls) -> Walk:
-        text = README.read_text().split(SECTION)[1].split("\n## ")[0]
+        text = PAGE.read_text()
         nsc, nsc_push, nats, nats_push = re.findall(r"(?:^    \S.*\n)+", text, re.M)
         hub, box, hub_of_nats = re.findall(r"```\n(.*?)```", text, re.S)
         return cls(nsc, nsc_push, nats, nats_push, hub, hub_of_nats, box)
@@ -68,7 +67,7 @@ class Walk:
 class Desk:
     """Where the operator sits: a home directory of its own, in which the tools keep keys and JWTs.
 
-    What the README calls hub.example.org is this machine, on ports that are free.
+    What the page calls hub.example.org is this machine, on ports that are free.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -82,7 +81,7 @@ class Desk:
         }
 
     def here(self, text: str) -> str:
-        """The README's words with this machine's addresses and directories."""
+        """The page's words with this machine's addresses and directories."""
         for name, port in (("4222", self.port), ("7422", self.leaf_port)):
             text = re.sub(rf"(hub\.example\.org|0\.0\.0\.0):{name}", f"127.0.0.1:{port}", text)
         return text
@@ -162,7 +161,7 @@ class Desk:
 
 @pytest.mark.parametrize("kind", [LEAFD, REFERENCE])
 def test_nsc_makes_a_fleet(kind: str, tmp_path: Path) -> None:
-    """The README's walk with nsc, word for word, on a hub of either kind."""
+    """The page's walk with nsc, word for word, on a hub of either kind."""
     walk, desk = Walk.read(), Desk(tmp_path)
     desk.type(walk.nsc)
     with desk.hub(kind, walk.hub) as server:
@@ -172,7 +171,7 @@ def test_nsc_makes_a_fleet(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [LEAFD, REFERENCE])
 def test_nats_auth_makes_a_fleet(kind: str, tmp_path: Path) -> None:
-    """The README's walk with nats auth, word for word, on a hub of either kind."""
+    """The page's walk with nats auth, word for word, on a hub of either kind."""
     walk, desk = Walk.read(), Desk(tmp_path)
     desk.type(walk.nats, {"Enables JetStream": "n", "directory to store JWTs": str(tmp_path / "jwt")})
     with desk.hub(kind, walk.hub_of_nats) as server:
