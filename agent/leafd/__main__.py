@@ -25,10 +25,10 @@ COMPLETING: Final = "_LEAFD_COMPLETE"
 
 def main() -> int:
     """Entry point of the command."""
-    from leafd.cli import COMMANDS
-
     words = sys.argv[1:]
     try:
+        from leafd.cli import COMMANDS
+
         if os.environ.get(COMPLETING) or (words and words[0] in COMMANDS and words[0] != "run"):
             from leafd.cli.app import main as command
 
@@ -52,6 +52,9 @@ def main() -> int:
                 print(f"{PROGRAM}: {warning}", file=sys.stderr)
             print(f"{PROGRAM}: configuration file {flags.config} is valid")
             return EXIT_OK
+        from leafd.daemon.early import hold
+
+        hold()
         from leafd.config.load import load
         from leafd.daemon.start import start
 

@@ -20,6 +20,7 @@ import trio
 from leafd.auth.passwords import is_hash
 from leafd.config.flags import Flags
 from leafd.config.schema.server import ServerConfig
+from leafd.daemon import early
 from leafd.daemon.expiry import Expiry
 from leafd.daemon.garbage import short_collections
 from leafd.daemon.gauge import Gauge
@@ -31,14 +32,14 @@ from leafd.daemon.systemd import Life, Notifier
 from leafd.errors import StartError
 from leafd.turns import SWITCH_S
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-
 
 def serve(config: ServerConfig, flags: Flags, log: Log, sockets: Sockets) -> None:
     """Serves until a signal ends it. Raises LeafdError, alone or in groups."""
     server = Server(config, log, sockets)
     try:
+        early.judge()
         server.read_records()
+        early.judge()
         gauge = Gauge(log)
         server.facts.turns = gauge.report
         sys.setswitchinterval(SWITCH_S)
@@ -50,7 +51,8 @@ def serve(config: ServerConfig, flags: Flags, log: Log, sockets: Sockets) -> Non
 async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
     notifier = Notifier()
     log = server.log
-    with trio.open_signal_receiver(*SIGNALS) as signals:
+    with trio.open_signal_receiver(*early.SIGNALS) as signals:
+        early.release()
         try:
             async with trio.open_nursery() as nursery:
                 load_late_modules(server)
@@ -69,7 +71,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                     reloads = Reloads(server, flags, notifier, server.about.status())
                     nursery.start_soon(reloads.run)
                     async for number in signals:
-                        if number in (signal.SIGTERM, signal.SIGINT):
+                        if number in early.ENDING:
                             break
                         with server.guard.around(f"handling {signal.Signals(number).name}"):
                             _handle(number, server, reloads, notifier, nursery)

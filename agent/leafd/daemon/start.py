@@ -16,7 +16,7 @@ from types import ModuleType
 
 from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
-from leafd.daemon import descriptors
+from leafd.daemon import descriptors, early
 from leafd.daemon.listeners import bind_all
 from leafd.daemon.log import Log
 from leafd.errors import LeafdError, exit_code
@@ -40,13 +40,18 @@ def start(loaded: Loaded, flags: Flags) -> int:
     gc.disable()
     code = 0
     try:
+        early.judge()
         sockets = bind_all(config)
         with _less_for_trio():
             import trio  # noqa: F401
 
+        early.judge()
         from leafd.daemon.run import serve
 
+        early.judge()
         serve(config, flags, log, sockets)
+    except* early.Unwanted:
+        log.info("Initiating Shutdown...")
     except* LeafdError as group:
         for error in _leaves(group):
             log.fatal(str(error))
