@@ -77,6 +77,7 @@ def test_package_holds_the_daemon_and_nothing_of_the_hub(package: Path) -> None:
         "usr/lib/leafd/site/leafd/_native.abi3.so",
         "usr/lib/systemd/system/leafd.service",
         "usr/lib/systemd/system/leafd@.service",
+        "usr/lib/systemd/system/leafd.socket",
         "usr/lib/sysusers.d/leafd.conf",
         "etc/leafd/leafd.conf",
         "usr/share/man/man1/leafd.1.gz",

@@ -1,4 +1,6 @@
-"""Listening sockets: made here with errors an operator can act upon, then handed to the plane (or to monitoring)."""
+"""Listening sockets: made here with errors an operator can act upon, then handed to the plane (or to monitoring).
+
+What does not live here: sockets that systemd has made (handed.py)."""
 
 from __future__ import annotations
 
@@ -30,23 +32,38 @@ class Sockets:
     web: socket.socket | None = None
 
 
+_FOR: Final = {
+    "client": "client connections",
+    "leaf": "leaf connections",
+    "monitor": "monitoring",
+    "websocket": "WebSocket connections",
+}
+
+
 def bind_all(config: ServerConfig) -> Sockets:
-    """Binds every listener, before anything else is touched: a second server on the same ports ends here."""
-    made: list[socket.socket] = []
+    """Binds every listener, before anything else is touched: a second server on the same ports ends here. A listener
+    that systemd has bound already is taken as it is."""
+    every = {
+        "client": config.client_address(),
+        "leaf": config.leaf_address(),
+        "monitor": config.monitor_address(),
+        "websocket": config.web_address(),
+    }
+    wanted = {name: address for name, address in every.items() if address is not None}
+    made: dict[str, socket.socket] = {}
+    if "LISTEN_FDS" in os.environ:
+        from leafd.daemon.handed import assign, take
+
+        made = assign(take(), wanted)
     try:
-        made.append(bind(*config.client_address(), "client connections"))
-        leaf = monitor = web = None
-        if (address := config.leaf_address()) is not None:
-            made.append(leaf := bind(*address, "leaf connections"))
-        if (address := config.monitor_address()) is not None:
-            made.append(monitor := bind(*address, "monitoring"))
-        if (address := config.web_address()) is not None:
-            made.append(web := bind(*address, "WebSocket connections"))
+        for name, address in wanted.items():
+            if name not in made:
+                made[name] = bind(*address, _FOR[name])
     except Exception:
-        for sock in made:
+        for sock in made.values():
             sock.close()
         raise
-    return Sockets(made[0], leaf, monitor, web)
+    return Sockets(made["client"], made.get("leaf"), made.get("monitor"), made.get("websocket"))
 
 
 def bind(host: str, port: int, what: str) -> socket.socket:
