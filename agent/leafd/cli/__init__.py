@@ -8,5 +8,5 @@ from __future__ import annotations
 
 from typing import Final
 
-COMMANDS: Final = ("run", "check", "status", "links", "streams", "consumers", "init", "completion")
+COMMANDS: Final = ("run", "check", "status", "doctor", "links", "streams", "consumers", "init", "completion")
 """What may be the first word of a command line. Everything else is nats-server's."""

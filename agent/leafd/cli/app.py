@@ -3,7 +3,8 @@
     0  all is well
     1  it could not be done: no daemon answers, a file is wrong
     2  the command line is wrong
-    3  it was done, and something needs attention: status found a problem, check has a warning
+    3  it was done, and something needs attention: status found a problem, check has a warning, doctor a fault or a
+       warning
 
 What does not live here: what a command finds out (status.py, init.py), how it is shown (tables.py), and the daemon's
 start and check, which __main__ hands over: this room knows nothing of the daemon.
@@ -120,6 +121,25 @@ def _show_status(found: Status) -> None:
         say(f"! {line}")
     if not found.problems:
         say("nothing needs attention")
+
+
+@app.command("doctor")
+def _doctor(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="The daemon's configuration.")
+    ] = None,
+    url: Url = None,
+    ca: Authority = None,
+    creds: Annotated[
+        Path | None, typer.Option("--creds", metavar="FILE", help="Credentials or nkey seed of a user of the daemon.")
+    ] = None,
+    timeout: Annotated[float, typer.Option("--timeout", min=1.0, metavar="SECONDS", help="For all of it.")] = 30.0,
+    json: Json = False,
+) -> None:
+    """Proves each flow between this box and its hubs, and says which side must change what."""
+    from leafd.cli.doctor import examined, told  # here: the other commands do without what it needs
+
+    _end(well=told(examined(config, url, ca, creds, timeout), json=json))
 
 
 @app.command("links")

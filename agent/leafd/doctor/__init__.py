@@ -1,0 +1,12 @@
+"""`leafd doctor`: proves each configured flow end to end, and says which side must change what.
+
+    findings.py    what can be found, each kind with a name that packaging/doc/doctor.md explains
+    examine.py     the order of an examination, and its bounds in time
+    wire.py        one connection to a server, as a client or as a leaf
+    hub.py         reaches a hub as the daemon does, step by step
+    local.py       talks to the daemon as a client of it
+    flows.py       probes through the link, up and down
+
+An examination changes nothing: probes go to subjects that no stream captures, and are stored nowhere. What does not
+live here: the command and its tables (cli/), the daemon, which is asked over the same ports as by any other program.
+"""

@@ -1,0 +1,67 @@
+"""What an examination finds: one row for each thing that was looked at, and who has to change what."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from leafd.records import dataclass
+
+
+class Level(StrEnum):
+    """How grave it is."""
+
+    WELL = "ok"
+    UNPROVEN = "unproven"
+    """It could not be found out. That is nothing wrong by itself."""
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+class Check(StrEnum):
+    """What was looked at. packaging/doc/doctor.md has a paragraph for each."""
+
+    DAEMON = "daemon"
+    HUB_ADDRESS = "hub-address"
+    HUB_PORT = "hub-port"
+    HUB_PROTOCOL = "hub-protocol"
+    HUB_TLS = "hub-tls"
+    HUB_LOGIN = "hub-login"
+    LINK = "link"
+    DOMAIN = "domain"
+    FLOW_UP = "flow-up"
+    FLOW_DOWN = "flow-down"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: Check
+    about: str
+    """Which hub, stream, file."""
+    level: Level
+    text: str
+    owner: str = ""
+    """What the owner of this box has to do ..."""
+    operator: str = ""
+    """... and what the hub's operator."""
+
+
+def well(check: Check, about: str, text: str) -> Finding:
+    """It is as it should be."""
+    return Finding(check, about, Level.WELL, text)
+
+
+def unproven(check: Check, about: str, text: str, *, owner: str = "", operator: str = "") -> Finding:
+    """It could not be found out."""
+    return Finding(check, about, Level.UNPROVEN, text, owner, operator)
+
+
+def warning(check: Check, about: str, text: str, *, owner: str = "", operator: str = "") -> Finding:
+    """It works, and will not for ever, or not as somebody may think."""
+    return Finding(check, about, Level.WARNING, text, owner, operator)
+
+
+def fault(check: Check, about: str, text: str, *, owner: str = "", operator: str = "") -> Finding:
+    """It does not work."""
+    return Finding(check, about, Level.FAULT, text, owner, operator)

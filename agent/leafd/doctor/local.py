@@ -1,0 +1,149 @@
+"""The daemon of this box, asked as a client: which login the configuration has for an account, and how it is used.
+
+What does not live here: what is asked (flows.py).
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from leafd.auth.creds import signer_from_credentials, signer_from_seed
+from leafd.config.schema.permissions import User
+from leafd.config.schema.server import ServerConfig
+from leafd.config.tls_files import as_file
+from leafd.doctor.wire import End, Line, Session, info_of, verb
+from leafd.errors import LeafdError
+from leafd.records import dataclass
+
+STEP_S: Final = 5.0
+GLOBAL: Final = "$G"
+EVERYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class NoLogin(LeafdError):
+    """The daemon cannot be asked as a client. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What a client says of itself. fields: of CONNECT, by the nonce of INFO."""
+
+    fields: Callable[[str], dict[str, str]]
+    limited: bool = False
+    """It may not publish or subscribe to everything."""
+
+
+def login_of(server: ServerConfig | None, account: str, file: Path | None) -> Login:
+    """A login for an account of this daemon: that of a file that was named, else what the configuration has in plain.
+    Raises NoLogin, ConfigError."""
+    if file is not None:
+        text = str(file)
+        return Login(signer_from_credentials(text) if file.suffix == ".creds" else signer_from_seed(text))
+    if server is None or server.authorization is None and not any(one.users for one in server.accounts.values()):
+        if server is not None and server.operated:
+            raise NoLogin("clients log in by JWT here: name a user's file with --creds")
+        if account != GLOBAL:
+            raise NoLogin(f"nobody can log in to the account {account}: it has no users")
+        return Login(lambda _: {})
+    found = sorted(_candidates(server, account), key=lambda one: one.limited)
+    if not found:
+        raise NoLogin(
+            f"the configuration has no login in plain for the account {account}: name a user's seed with --creds"
+        )
+    return found[0]
+
+
+def _candidates(server: ServerConfig, account: str) -> Iterator[Login]:
+    people: tuple[User, ...] = ()
+    alone = server.authorization
+    if account in server.accounts:
+        people = server.accounts[account].users
+    if account == GLOBAL and alone is not None:
+        people = (*people, *(alone.users or ()))
+        if alone.user and _plain(alone.password):
+            yield _named(alone.user, alone.password, alone.default_permissions is not None)
+        if alone.token and _plain(alone.token):
+            yield Login(lambda _, token=alone.token: {"auth_token": token})  # type: ignore[misc]
+    for one in people:
+        limited = one.permissions is not None or bool(one.allowed_connection_types)
+        if server.no_auth_user and server.no_auth_user in (one.user, one.nkey):
+            yield Login(lambda _: {}, limited)
+        elif one.user and _plain(one.password):
+            yield _named(one.user, one.password, limited)
+
+
+def _named(user: str, password: str, limited: bool) -> Login:
+    return Login(lambda _: {"user": user, "pass": password}, limited)
+
+
+def _plain(password: str) -> bool:
+    return bool(password) and not password.startswith("$2")
+
+
+async def log_in(address: tuple[str, int], server: ServerConfig | None, login: Login) -> Session:
+    """A client of the daemon. Raises NoLogin."""
+    host, port = EVERYWHERE.get(address[0], address[0]), address[1]
+    try:
+        with trio.fail_after(STEP_S):
+            line = await Line.to(host, port)
+            try:
+                await _greet(line, host, server, login)
+            except BaseException:
+                with trio.CancelScope(shield=True):
+                    await line.close()
+                raise
+            return Session(line, leaf=False)
+    except trio.TooSlowError:
+        raise NoLogin(f"{host}:{port}: no answer within {STEP_S:.0f} s") from None
+    except (ssl.SSLError, OSError, End) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise NoLogin(f"{host}:{port}: {why}") from None
+
+
+async def _greet(line: Line, host: str, server: ServerConfig | None, login: Login) -> None:
+    tls = server.tls if server is not None else None
+    first = tls is not None and tls.handshake_first[0]
+    if first:
+        await line.secure(_own_context(server), host)
+    word, rest = verb(await line.line())
+    info: dict[str, Any] = info_of(rest) if word == "INFO" else {}
+    if not first and (info.get("tls_required") or (tls is not None and info.get("tls_available"))):
+        await line.secure(_own_context(server), host)
+    connect = {
+        "verbose": False,
+        "pedantic": False,
+        "lang": "leafd",
+        "version": "1",
+        "name": "leafd doctor",
+        "protocol": 1,
+        "headers": True,
+        "no_responders": True,
+    }
+    fields = login.fields(str(info.get("nonce") or ""))
+    await line.say(b"CONNECT " + json.dumps(connect | fields).encode() + b"\r\nPING\r\n")
+    while True:
+        word, rest = verb(await line.line())
+        if word == "-ERR":
+            raise End(rest.strip("'"))
+        if word == "PONG":
+            return
+
+
+def _own_context(server: ServerConfig | None) -> ssl.SSLContext:
+    """Trusts the very certificate that the configuration names, whatever name it is made out to."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    pairs = server.tls.material.pairs if server is not None and server.tls is not None else ()
+    for pair in pairs:
+        context.load_verify_locations(cadata=pair.chain.decode("ascii", "replace"))
+    if pairs:
+        with as_file(pairs[0].chain) as chain, as_file(bytes(pairs[0].key)) as key:
+            context.load_cert_chain(chain, key)
+    return context

@@ -1,0 +1,251 @@
+"""One connection to a NATS server, as a client or as a leaf: lines, a login, messages, requests.
+
+    line = await Line.to(host, port)      TCP; bounded reads of lines and payloads
+    await line.secure(context, name)      TLS from here on
+    session = Session(line, leaf=True)    after the login: run() reads, publish(), subscribe(), request()
+
+What comes from the other side is hostile: every line and payload has a bound, and End is the only exception. What does
+not live here: what is said at a login (hub.py, local.py).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+
+import trio
+
+from leafd.records import dataclass
+
+LINE_MAX: Final = 1 << 20
+"""An INFO with many addresses is long."""
+PAYLOAD_MAX: Final = 8 << 20
+ANSWERS_MAX: Final = 64
+"""That wait for somebody to take them; more are dropped."""
+INTEREST_MAX: Final = 20_000
+
+
+class End(Exception):
+    """The other side ended the conversation, or said what nobody can understand. The text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message."""
+
+    subject: str
+    reply: str
+    header: bytes
+    payload: bytes
+
+    @property
+    def status(self) -> str:
+        """The status of the header's first line, "" without one; 503 is "nobody listens"."""
+        words = self.header.split(b"\r\n", 1)[0].split()
+        return words[1].decode("ascii", "replace") if len(words) > 1 else ""
+
+    def document(self) -> Mapping[str, Any]:
+        """The JSON object that it holds; an empty one where it is none."""
+        try:
+            found = json.loads(self.payload)
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+
+class Line:
+    """Bytes to lines."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+
+    @classmethod
+    async def to(cls, host: str, port: int) -> Line:
+        """Connects. Raises OSError."""
+        return cls(await trio.open_tcp_stream(host, port))
+
+    async def secure(self, context: ssl.SSLContext, name: str) -> bytes:
+        """TLS from here on, with a server that has to be called this. The certificate that it showed, as DER. Raises
+        ssl.SSLError, OSError."""
+        stream = trio.SSLStream(self._stream, context, server_hostname=name, https_compatible=True)
+        try:
+            await stream.do_handshake()
+        except trio.BrokenResourceError as error:
+            if error.__cause__ is not None:
+                raise error.__cause__ from None
+            raise ConnectionResetError("the other side closed the connection") from None
+        self._stream = stream
+        self._buffer.clear()
+        return stream.getpeercert(binary_form=True) or b""
+
+    async def _more(self) -> None:
+        try:
+            data = await self._stream.receive_some(65536)
+        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+            raise End("the connection broke") from error
+        if not data:
+            raise End("the other side closed the connection")
+        self._buffer += data
+
+    async def line(self) -> str:
+        """The next line, without its end. Raises End."""
+        searched = 0
+        while (at := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > LINE_MAX:
+                raise End("a line has no end")
+            await self._more()
+        text = self._buffer[:at].rstrip(b"\r").decode("utf-8", "replace")
+        del self._buffer[: at + 1]
+        return text
+
+    async def payload(self, size: int) -> bytes:
+        """So many bytes, and the end of the line behind them. Raises End."""
+        if not 0 <= size <= PAYLOAD_MAX:
+            raise End("a message is too large")
+        while len(self._buffer) < size + 2:
+            await self._more()
+        found = bytes(self._buffer[:size])
+        del self._buffer[: size + 2]
+        return found
+
+    async def say(self, data: bytes) -> None:
+        """Raises End."""
+        try:
+            await self._stream.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+            raise End("the connection broke") from error
+
+    async def close(self) -> None:
+        """Without a word."""
+        await trio.aclose_forcefully(self._stream)
+
+
+def verb(line: str) -> tuple[str, str]:
+    """The first word in capitals, and the rest."""
+    word, _, rest = line.partition(" ")
+    return word.upper(), rest.strip()
+
+
+def info_of(rest: str) -> dict[str, Any]:
+    """What an INFO says. Raises End."""
+    try:
+        found = json.loads(rest)
+    except (ValueError, RecursionError):
+        raise End("its INFO is no JSON") from None
+    if not isinstance(found, dict):
+        raise End("its INFO is no JSON object")
+    return found
+
+
+class Session:
+    """A connection that is logged in. run() has to run beside whoever uses it."""
+
+    def __init__(self, line: Line, *, leaf: bool) -> None:
+        self._line = line
+        self._leaf = leaf
+        self._waiting: dict[str, trio.MemorySendChannel[Message]] = {}
+        self._numbers: dict[str, str] = {}
+        self._pongs: list[trio.Event] = []
+        self.interest: set[str] = set()
+        """Of a leaf: the subjects that the other side wants to be told."""
+        self.errors: list[str] = []
+        self.ended = ""
+        """Why it is over."""
+
+    async def run(self) -> None:
+        """Reads until the connection ends."""
+        try:
+            while True:
+                await self._take(await self._line.line())
+        except End as error:
+            self.ended = str(error)
+        finally:
+            for channel in self._waiting.values():
+                channel.close()
+            for pong in self._pongs:
+                pong.set()
+            with trio.CancelScope(shield=True):
+                await self._line.close()
+
+    async def _take(self, line: str) -> None:
+        word, rest = verb(line)
+        if word == "PING":
+            await self._line.say(b"PONG\r\n")
+        elif word == "PONG" and self._pongs:
+            self._pongs.pop(0).set()
+        elif word == "-ERR" and len(self.errors) < ANSWERS_MAX:
+            self.errors.append(rest.strip("'"))
+        elif word == "LS+" and len(self.interest) < INTEREST_MAX:
+            self.interest.add(rest.split(" ")[0])
+        elif word == "LS-":
+            self.interest.discard(rest.split(" ")[0])
+        elif word in ("MSG", "LMSG", "HMSG"):
+            await self._message(word, rest.split())
+
+    async def _message(self, word: str, fields: list[str]) -> None:
+        sizes = 2 if word == "HMSG" else 1
+        numbers, subject = fields[-sizes:], fields[0] if fields else ""
+        if len(fields) <= sizes or not all(one.isdigit() and len(one) < 10 for one in numbers):
+            raise End("a message cannot be understood")
+        body = await self._line.payload(int(numbers[-1]))
+        cut = int(numbers[0]) if sizes == 2 else 0
+        middle = fields[1:-sizes]
+        if self._leaf:
+            key, reply = subject, ("" if not middle or middle[0] == "|" else middle[middle[0] == "+"])
+        else:
+            key, reply = self._numbers.get(middle[0], "") if middle else "", middle[1] if len(middle) > 1 else ""
+        channel = self._waiting.get(key)
+        if channel is not None:
+            try:
+                channel.send_nowait(Message(subject, reply, body[:cut], body[cut:]))
+            except (trio.WouldBlock, trio.BrokenResourceError):
+                pass  # nobody waits for it any more
+
+    async def subscribe(self, subject: str) -> trio.MemoryReceiveChannel[Message]:
+        """What is published to a subject without wildcards, from when the other side has heard of it. Raises End."""
+        sending, receiving = trio.open_memory_channel[Message](ANSWERS_MAX)
+        self._waiting[subject] = sending
+        number = str(len(self._numbers) + 1)
+        self._numbers[number] = subject
+        await self._line.say(f"LS+ {subject}\r\n".encode() if self._leaf else f"SUB {subject} {number}\r\n".encode())
+        await self.settled()
+        return receiving
+
+    async def settled(self) -> None:
+        """The other side has taken all that was said. Raises End."""
+        if self.ended:
+            raise End(self.ended)
+        pong = trio.Event()
+        self._pongs.append(pong)
+        await self._line.say(b"PING\r\n")
+        await pong.wait()
+        if self.ended:
+            raise End(self.ended)
+
+    async def publish(self, subject: str, payload: bytes = b"", reply: str = "") -> None:
+        """Raises End."""
+        word = "LMSG" if self._leaf else "PUB"
+        head = f"{word} {subject} {f'{reply} ' if reply else ''}{len(payload)}\r\n"
+        await self._line.say(head.encode() + payload + b"\r\n")
+
+    async def request(self, subject: str, payload: bytes = b"", *, wait_s: float) -> Message | None:
+        """The first answer; None: none came in time. Raises End."""
+        reply = f"_INBOX.{token()}"
+        with trio.move_on_after(wait_s):
+            answers = await self.subscribe(reply)
+            await self.publish(subject, payload, reply)
+            try:
+                return await answers.receive()
+            except trio.EndOfChannel:
+                raise End(self.ended or "the connection broke") from None
+        return None
+
+
+def token() -> str:
+    """A word that nobody else uses."""
+    return secrets.token_hex(10)
