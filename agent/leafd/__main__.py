@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Final
 
 from leafd.config.flags import HELP, Flags, parse_flags
@@ -19,51 +20,54 @@ from leafd.errors import EXIT_FAILURE, LeafdError, UsageError, exit_code
 
 EXIT_OK: Final = 0
 PROGRAM: Final = "leafd"
-COMPLETING: Final = "_LEAFD_COMPLETE"
-"""What a shell sets that asks for completions."""
 
 
 def main() -> int:
     """Entry point of the command."""
     words = sys.argv[1:]
     try:
-        from leafd.cli import COMMANDS
+        from leafd.cli import COMMANDS, COMPLETING
 
         if os.environ.get(COMPLETING) or (words and words[0] in COMMANDS and words[0] != "run"):
-            from leafd.cli.app import main as command
+            from leafd.cli.app import Hands, main as command
 
-            return command(words, lambda file: _checked(Flags(config=str(file))))
-        flags = parse_flags(words[1:] if words[:1] == ["run"] else words)
-        if flags.help:
-            print(HELP)
-            return EXIT_OK
-        if flags.version:
-            print(f"{PROGRAM}: v{version()}")
-            return EXIT_OK
-        if flags.signal is not None:
-            from leafd.daemon.kill import send
-
-            send(flags.signal)
-            return EXIT_OK
-        if flags.check and flags.config is None:
-            raise UsageError("must specify [-c, --config] option to check configuration file syntax")
-        if flags.check:
-            for warning in _checked(flags):
-                print(f"{PROGRAM}: {warning}", file=sys.stderr)
-            print(f"{PROGRAM}: configuration file {flags.config} is valid")
-            return EXIT_OK
-        from leafd.daemon.early import hold
-
-        hold()
-        from leafd.config.load import load
-        from leafd.daemon.start import start
-
-        return start(load(flags), flags)
+            return command(words, Hands(_run, lambda file: _checked(Flags(config=str(file)))))
+        return _run(words[1:] if words[:1] == ["run"] else words)
     except LeafdError as error:
         _complain(error)
         return exit_code(error)
     except KeyboardInterrupt:
         return EXIT_FAILURE
+
+
+def _run(words: Sequence[str]) -> int:
+    """nats-server's command line. Raises LeafdError."""
+    flags = parse_flags(list(words))
+    if flags.help:
+        print(HELP)
+        return EXIT_OK
+    if flags.version:
+        print(f"{PROGRAM}: v{version()}")
+        return EXIT_OK
+    if flags.signal is not None:
+        from leafd.daemon.kill import send
+
+        send(flags.signal)
+        return EXIT_OK
+    if flags.check and flags.config is None:
+        raise UsageError("must specify [-c, --config] option to check configuration file syntax")
+    if flags.check:
+        for warning in _checked(flags):
+            print(f"{PROGRAM}: {warning}", file=sys.stderr)
+        print(f"{PROGRAM}: configuration file {flags.config} is valid")
+        return EXIT_OK
+    from leafd.daemon.early import hold
+
+    hold()
+    from leafd.config.load import load
+    from leafd.daemon.start import start
+
+    return start(load(flags), flags)
 
 
 def _checked(flags: Flags) -> tuple[str, ...]:

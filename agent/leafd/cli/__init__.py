@@ -2,6 +2,8 @@
 
 They ask a running daemon as any other program would, over its monitoring port, and know the configuration language.
 What does not live here: nats-server's flags (config/flags.py), which start the daemon, and anything of the daemon.
+
+This module is read at every start of the daemon: it imports nothing.
 """
 
 from __future__ import annotations
@@ -10,3 +12,5 @@ from typing import Final
 
 COMMANDS: Final = ("run", "check", "status", "doctor", "links", "streams", "consumers", "init", "completion")
 """What may be the first word of a command line. Everything else is nats-server's."""
+COMPLETING: Final = "_LEAFD_COMPLETE"
+"""The variable that a shell sets to ask for completions."""

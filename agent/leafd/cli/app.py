@@ -6,8 +6,9 @@
     3  it was done, and something needs attention: status found a problem, check has a warning, doctor a fault or a
        warning
 
-What does not live here: what a command finds out (status.py, init.py), how it is shown (tables.py), and the daemon's
-start and check, which __main__ hands over: this room knows nothing of the daemon.
+What a command needs is imported when it runs: a command line is answered in a fraction of a second. What does not live
+here: what a command finds out (init.py, leafd.status), how it is shown (tables.py, views.py), and the daemon's start
+and check, which __main__ hands over: this room knows nothing of the daemon.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from leafd.cli import COMMANDS
-from leafd.cli.init import Plan, planned, write
-from leafd.cli.pages import CONFIGURATION, Monitor, find
-from leafd.cli.tables import ago, as_json, say, show, size
 from leafd.errors import EXIT_FAILURE, UsageError
-from leafd.status import STREAMS_PAGE, Link, Status, consumers, copies, links, status, streams
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.cli.pages import Monitor
 
 EXIT_USAGE: Final = 2
 EXIT_ATTENTION: Final = 3
+CONFIGURATION: Final = Path("/etc/leafd/leafd.conf")
 STORE: Final = "/var/lib/leafd"
 
 Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="The daemon's monitoring port.")]
@@ -48,11 +50,20 @@ app = typer.Typer(
 )
 
 
-def main(words: Sequence[str], check: Callable[[Path], Sequence[str]]) -> int:
-    """Runs a command; the exit code. check: reads a configuration as the daemon would, gives its warnings, raises
-    LeafdError. Raises LeafdError, too."""
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What __main__ hands over. Both raise LeafdError."""
+
+    run: Callable[[Sequence[str]], int]
+    """Serves, by these flags, until the end; the exit code."""
+    check: Callable[[Path], Sequence[str]]
+    """Reads a configuration as the daemon would; its warnings."""
+
+
+def main(words: Sequence[str], hands: Hands) -> int:
+    """Runs a command; the exit code. Raises LeafdError."""
     try:
-        app(list(words), prog_name="leafd", obj=check)
+        app(list(words), prog_name="leafd", obj=hands)
     except SystemExit as end:  # how the library ends in any case
         return end.code if isinstance(end.code, int) else EXIT_FAILURE
     except UsageError as error:
@@ -66,61 +77,43 @@ def _end(*, well: bool) -> None:
         raise typer.Exit(EXIT_ATTENTION)
 
 
+def _found(url: str | None, config: Path | None, ca: Path | None) -> Monitor:
+    from leafd.cli.pages import find
+
+    return find(url, config, ca, CONFIGURATION)
+
+
+@app.command("run", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+def _run(
+    context: typer.Context, flags: Annotated[list[str] | None, typer.Argument(metavar="[OPTIONS]")] = None
+) -> None:
+    """Serves, as leafd with the same options and no command does: leafd run -c FILE."""
+    raise typer.Exit(context.obj.run(flags or ()))
+
+
 @app.command("check")
 def _check(
-    context: typer.Context, file: Annotated[Path, typer.Argument(help="The configuration file.")] = CONFIGURATION
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The configuration file.")] = CONFIGURATION,
+    against: Annotated[
+        Path | None,
+        typer.Option(metavar="OLD", help="The file that a daemon runs with: what would a reload change?"),
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Checks a configuration: each mistake with its file, line, column and what to change."""
-    warnings: Sequence[str] = context.obj(file)
-    for line in warnings:
-        say(f"warning: {line}")
-    say(f"{file}: valid" + (f", {len(warnings)} warnings" if warnings else ""))
-    _end(well=not warnings)
+    from leafd.cli.views import show_check
+
+    warnings: Sequence[str] = context.obj.check(file)
+    _end(well=show_check(file, against, warnings, as_json=json))
 
 
 @app.command("status")
 def _status(url: Url = None, config: Configuration = None, ca: Authority = None, json: Json = False) -> None:
     """The daemon at a glance: links, streams, disk, and what needs attention."""
-    monitor = find(url, config, ca)
-    found = status(monitor.page("/varz"), monitor.page("/leafz"), monitor.page(STREAMS_PAGE))
-    if json:
-        as_json(found)
-    else:
-        _show_status(found)
-    _end(well=not found.problems)
+    from leafd.cli.views import show_status
 
-
-def _show_status(found: Status) -> None:
-    limit = f" of {size(found.memory_limit)}" if found.memory_limit else ""
-    show(
-        "",
-        ("", ""),
-        [
-            ("server", f"{found.name}, version {found.version}, up {found.uptime}"),
-            ("domain", found.domain or "-"),
-            ("memory, CPU", f"{size(found.memory_bytes)}{limit}, {found.cpu_percent} %"),
-            ("clients", found.clients),
-            ("streams", f"{found.streams:,} with {found.messages:,} messages and {found.consumers:,} consumers"),
-            (
-                "store",
-                f"{size(found.stored_bytes)} of {size(found.stored_max)}; {size(found.disk_free)} free on its disk",
-            ),
-        ],
-    )
-    if found.links:
-        _show_links(found.links)
-    if found.copies:
-        say("")
-        show(
-            "Mirrors and sources",
-            ("stream", "kind", "of", ">behind", "heard"),
-            [(one.stream, one.kind, one.origin, one.behind, ago(one.heard_s)) for one in found.copies],
-        )
-    say("")
-    for line in found.problems:
-        say(f"! {line}")
-    if not found.problems:
-        say("nothing needs attention")
+    _end(well=show_status(_found(url, config, ca), as_json=json))
 
 
 @app.command("doctor")
@@ -145,40 +138,9 @@ def _doctor(
 @app.command("links")
 def _links(url: Url = None, config: Configuration = None, ca: Authority = None, json: Json = False) -> None:
     """Leaf links, and hubs that do not answer."""
-    monitor = find(url, config, ca)
-    found = tuple(links(monitor.page("/varz"), monitor.page("/leafz")))
-    if json:
-        as_json(found)
-    else:
-        _show_links(found)
-    _end(well=all(one.up for one in found))
+    from leafd.cli.views import show_links
 
-
-def _show_links(found: Sequence[Link]) -> None:
-    say("")
-    show(
-        "Links",
-        ("to", "", "account", "address", "state", "rtt", ">in", ">out"),
-        [
-            (
-                one.peer or "-",
-                one.role,
-                one.account,
-                one.address,
-                "up" if one.up else f"down: {one.error}",
-                one.rtt,
-                size(one.bytes_in),
-                size(one.bytes_out),
-            )
-            for one in found
-        ],
-    )
-
-
-def _streams_page(monitor: Monitor, account: str | None) -> dict[str, object]:
-    from urllib.parse import quote
-
-    return monitor.page(STREAMS_PAGE + (f"&acc={quote(account, safe='')}" if account else ""))
+    _end(well=show_links(_found(url, config, ca), as_json=json))
 
 
 @app.command("streams")
@@ -186,22 +148,9 @@ def _streams(
     url: Url = None, config: Configuration = None, ca: Authority = None, account: Account = None, json: Json = False
 ) -> None:
     """Streams: what they hold, and how far mirrors and sources are behind."""
-    page = _streams_page(find(url, config, ca), account)
-    found, behind = tuple(streams(page)), {(one.account, one.stream): one.behind for one in copies(page)}
-    if json:
-        as_json(found)
-        return
-    show(
-        "",
-        ("stream", "account", "storage", ">messages", ">size", ">first", ">last", "newest", ">consumers", ">behind"),
-        [
-            (
-                *(one.name, one.account, one.storage, one.messages, size(one.bytes), one.first, one.last),
-                *(one.last_time[:19].replace("T", " "), one.consumers, behind.get((one.account, one.name), "")),
-            )
-            for one in found
-        ],
-    )
+    from leafd.cli.views import show_streams
+
+    show_streams(_found(url, config, ca), account, as_json=json)
 
 
 @app.command("consumers")
@@ -214,23 +163,9 @@ def _consumers(
     json: Json = False,
 ) -> None:
     """Consumers: what they have still to get, and what they have not acknowledged."""
-    found = tuple(consumers(_streams_page(find(url, config, ca), account)))
-    if stream is not None:
-        found = tuple(one for one in found if one.stream == stream)
-    if json:
-        as_json(found)
-        return
-    show(
-        "",
-        ("consumer", "stream", "account", ">pending", ">unacknowledged", ">redelivered", ">pulls waiting", ""),
-        [
-            (
-                *(one.name, one.stream, one.account, one.pending, one.unacknowledged, one.redelivered, one.waiting),
-                "paused" if one.paused else "",
-            )
-            for one in found
-        ],
-    )
+    from leafd.cli.views import show_consumers
+
+    show_consumers(_found(url, config, ca), account, stream, as_json=json)
 
 
 @app.command("init")
@@ -247,6 +182,9 @@ def _init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
 ) -> None:
     """Writes the configuration of a leaf or a hub, makes the key, and says what the other side has to enter."""
+    from leafd.cli.init import Plan, planned, write
+    from leafd.cli.tables import say
+
     if role not in ("leaf", "hub"):
         raise UsageError(f"init {role}: expected leaf or hub")
     if role == "leaf" and not hub:
@@ -262,11 +200,9 @@ def _init(
 @app.command("completion")
 def _completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish")] = "bash") -> None:
     """The completion of this command for a shell, to be put where the shell looks for it."""
-    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # (it is in no __all__)
+    from leafd.cli.completion import script
 
-    if shell not in ("bash", "zsh", "fish"):
-        raise UsageError(f"completion {shell}: expected bash, zsh or fish")
-    typer.echo(get_completion_script(prog_name="leafd", complete_var="_LEAFD_COMPLETE", shell=shell))
+    typer.echo(script(shell))
 
 
-assert {one.name for one in app.registered_commands} == set(COMMANDS) - {"run"}
+assert {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups} == set(COMMANDS)

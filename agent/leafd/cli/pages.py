@@ -9,16 +9,13 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import ssl
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from leafd.config.bind import load_file
 from leafd.errors import ConfigError, LeafdError
 from leafd.records import dataclass
 
-CONFIGURATION: Final = Path("/etc/leafd/leafd.conf")
 DEFAULT: Final = "http://127.0.0.1:8222"
 WAIT_S: Final = 5.0
 BYTES_MAX: Final = 64 << 20
@@ -72,6 +69,8 @@ class Monitor:
     def _connection(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
         if scheme == "http":
             return http.client.HTTPConnection(host, port or 80, timeout=WAIT_S)
+        import ssl
+
         try:
             context = ssl.create_default_context(cafile=self.authority)
         except (OSError, ssl.SSLError) as error:
@@ -79,15 +78,17 @@ class Monitor:
         return http.client.HTTPSConnection(host, port or 443, timeout=WAIT_S, context=context)
 
 
-def find(url: str | None, configuration: Path | None, authority: Path | None) -> Monitor:
+def find(url: str | None, configuration: Path | None, authority: Path | None, installed: Path) -> Monitor:
     """The monitoring port that is meant: the one that was named, that of the configuration file that was named, that of
     the installed daemon, or the usual one. Raises LeafdError."""
     if url:
         return Monitor(url if "://" in url else f"http://{url}", authority)
-    if configuration is None and os.access(CONFIGURATION, os.R_OK):
-        configuration = CONFIGURATION
+    if configuration is None and os.access(installed, os.R_OK):
+        configuration = installed
     if configuration is None:
         return Monitor(DEFAULT, authority)
+    from leafd.config.bind import load_file  # here: who names the port needs none of it
+
     server = load_file(configuration).server
     found = server.monitor_address()
     if found is None:

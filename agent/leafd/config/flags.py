@@ -81,6 +81,7 @@ SIGNALS: Final = ("stop", "quit", "term", "reload", "reopen", "ldm")
 
 HELP: Final = """
 Usage: leafd [options]                  serve
+       leafd run [options]              the same, spelt out
        leafd <command> [options]        check, status, links, streams, consumers, init, completion (each has --help)
 
 Server options:

@@ -15,15 +15,15 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import trio
 
 from leafd.config.bind import Loaded
+from leafd.config.differences import differences, spelt
 from leafd.config.flags import Flags
 from leafd.config.load import load
-from leafd.config.schema.leafnodes import LeafNodes
-from leafd.config.schema.section import Section, Support, Takes
+from leafd.config.schema.section import Takes
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon.server import Server
 from leafd.daemon.takeover import Plan, plan, take_over
@@ -34,8 +34,6 @@ from leafd.records import dataclass
 LINES_MAX: Final = 20
 LINE_MAX: Final = 500
 """Of what is wrong with a configuration, in the log: a file that is none may be wrong in every line."""
-_Block = TypeVar("_Block", bound=Section)
-_Path = tuple[str | int, ...]
 _reader: Final = trio.CapacityLimiter(1)
 """Not the worker of turns.py: a configuration may take seconds, and clients wait for that one."""
 
@@ -144,49 +142,19 @@ def _no_collections() -> Iterator[None]:
 def merged(old: ServerConfig, loaded: Loaded) -> tuple[ServerConfig, list[str]]:
     """The new configuration with the old values of fields that may wait for a restart, and a line for each of these.
     Raises ConfigError where a field has changed that may not."""
-    differences = _Differences()
-    config = differences.live(old, loaded.server, ())
-    if differences.refused:
+    config, found = differences(old, loaded.server)
+    refused = [one.path for one in found if one.takes == Takes.RESTART]
+    if refused:
         raise ConfigError(
             "\n".join(
-                f"{loaded.place(*path)}: {_spelt(path)} has changed, which takes a restart; nothing was taken over: "
+                f"{loaded.place(*path)}: {spelt(path)} has changed, which takes a restart; nothing was taken over: "
                 "restart leafd, or change it back"
-                for path in differences.refused
+                for path in refused
             )
         )
     lines = [
-        f"{loaded.place(*path)}: {_spelt(path)} has changed: it takes effect at the next restart"
-        for path in differences.later
+        f"{loaded.place(*one.path)}: {spelt(one.path)} has changed: it takes effect at the next restart"
+        for one in found
+        if one.takes == Takes.LATER
     ]
     return config, lines
-
-
-def _spelt(path: _Path) -> str:
-    return ".".join(str(part) for part in path)
-
-
-class _Differences:
-    """Compares two configurations field by field."""
-
-    def __init__(self) -> None:
-        self.refused: list[_Path] = []
-        self.later: list[_Path] = []
-
-    def live(self, old: _Block, new: _Block, path: _Path) -> _Block:
-        """The old block with what of the new one takes effect at once."""
-        changes: dict[str, Any] = {}
-        for name, one in old.options.items():
-            before, after, here = getattr(old, name), getattr(new, name), (*path, name)
-            if before == after:
-                continue
-            if name == "leafnodes":  # none is one without a listener: remotes may come and go
-                before, after = before or LeafNodes(), after or LeafNodes()
-            if one.takes == Takes.LIVE or one.support != Support.FULL:
-                changes[name] = after
-            elif isinstance(before, Section) and type(before) is type(after):
-                changes[name] = self.live(before, after, here)
-            elif one.takes == Takes.LATER:
-                self.later.append(here)
-            else:
-                self.refused.append(here)
-        return old.replaced(**changes)

@@ -220,12 +220,13 @@ class Section:
     def __repr__(self) -> str:
         known = hints(type(self))
         fields = (
-            f"{name}={_repeated(value, known[name])}" for name, value in self.__dict__.items() if name in self.options
+            f"{name}={repeated(value, known[name])}" for name, value in self.__dict__.items() if name in self.options
         )
         return f"{type(self).__name__}({', '.join(fields)})"
 
 
-def _repeated(value: object, annotation: object) -> str:
+def repeated(value: object, annotation: object) -> str:
+    """A value of that type as it may be shown: a secret is not."""
     if any(isinstance(mark, Reader) and mark.secret for mark in getattr(annotation, "__metadata__", ())):
         return "..." if value else repr(value)
     if isinstance(value, tuple) and any(isinstance(one, str) for one in value):

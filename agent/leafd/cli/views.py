@@ -1,0 +1,209 @@
+"""What the commands about a configuration and a running daemon show, as tables or JSON. Each says whether all is well.
+
+What does not live here: words and options (app.py), what the daemon's pages mean (leafd.status), how a table is drawn
+(tables.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from leafd.cli import tables
+from leafd.cli.pages import Monitor
+from leafd.cli.tables import ago, say, show, size
+from leafd.config.bind import load_file
+from leafd.config.differences import differences, spelt
+from leafd.config.schema.section import Takes
+from leafd.records import dataclass
+from leafd.status import STREAMS_PAGE, Link, Status, consumers, copies, links, status, streams
+
+_EFFECT: Final = {
+    Takes.LIVE: "a reload takes it up",
+    Takes.LATER: "waits for the next restart",
+    Takes.RESTART: "takes a restart: a reload is refused",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key that is not the same in two configurations, and when a running daemon takes it up: "live" at a reload,
+    "later" at the next restart, "restart": a reload is refused for it."""
+
+    key: str
+    place: str
+    takes: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A configuration that can be used."""
+
+    file: str
+    warnings: tuple[str, ...]
+    changes: tuple[Change, ...] | None
+
+
+def show_check(file: Path, against: Path | None, warnings: Sequence[str], *, as_json: bool) -> bool:
+    """Its warnings, and what it would change in a daemon that runs with the other. Not well: either has something that
+    needs attention. Raises LeafdError."""
+    changes = None if against is None else _changes(against, file)
+    refused = any(one.takes == Takes.RESTART for one in changes or ())
+    if as_json:
+        tables.as_json(Checked(str(file), tuple(warnings), changes))
+        return not warnings and not refused
+    for line in warnings:
+        say(f"warning: {line}")
+    say(f"{file}: valid" + (f", {len(warnings)} warnings" if warnings else ""))
+    if changes is not None:
+        _show_changes(changes, against, refused=refused)
+    return not warnings and not refused
+
+
+def _changes(old: Path, new: Path) -> tuple[Change, ...]:
+    loaded = load_file(new)
+    _, found = differences(load_file(old).server, loaded.server)
+    return tuple(
+        Change(spelt(one.path), loaded.place(*one.path), str(one.takes), one.before, one.after) for one in found
+    )
+
+
+def _show_changes(changes: Sequence[Change], against: Path | None, *, refused: bool) -> None:
+    if not changes:
+        say(f"nothing differs from {against}")
+        return
+    say("")
+    show(
+        f"Changed against {against}",
+        ("key", "before", "now", "in effect", "where"),
+        [(one.key, one.before, one.after, _EFFECT[Takes(one.takes)], one.place) for one in changes],
+    )
+    say("")
+    say(
+        "! a reload would be refused as a whole: restart leafd, or change back what takes a restart"
+        if refused
+        else "a reload (systemctl reload leafd, or leafd --signal reload) takes up what can be taken up at once"
+    )
+
+
+def show_status(monitor: Monitor, *, as_json: bool) -> bool:
+    """The whole at a glance."""
+    found = status(monitor.page("/varz"), monitor.page("/leafz"), monitor.page(STREAMS_PAGE))
+    if as_json:
+        tables.as_json(found)
+    else:
+        _show_status(found)
+    return not found.problems
+
+
+def _show_status(found: Status) -> None:
+    limit = f" of {size(found.memory_limit)}" if found.memory_limit else ""
+    show(
+        "",
+        ("", ""),
+        [
+            ("server", f"{found.name}, version {found.version}, up {found.uptime}"),
+            ("domain", found.domain or "-"),
+            ("memory, CPU", f"{size(found.memory_bytes)}{limit}, {found.cpu_percent} %"),
+            ("clients", found.clients),
+            ("streams", f"{found.streams:,} with {found.messages:,} messages and {found.consumers:,} consumers"),
+            (
+                "store",
+                f"{size(found.stored_bytes)} of {size(found.stored_max)}; {size(found.disk_free)} free on its disk",
+            ),
+        ],
+    )
+    if found.links:
+        _show_links(found.links)
+    if found.copies:
+        say("")
+        show(
+            "Mirrors and sources",
+            ("stream", "kind", "of", ">behind", "heard"),
+            [(one.stream, one.kind, one.origin, one.behind, ago(one.heard_s)) for one in found.copies],
+        )
+    say("")
+    for line in found.problems:
+        say(f"! {line}")
+    if not found.problems:
+        say("nothing needs attention")
+
+
+def show_links(monitor: Monitor, *, as_json: bool) -> bool:
+    """Leaf links, and hubs that do not answer. Not well: there is one of these."""
+    found = tuple(links(monitor.page("/varz"), monitor.page("/leafz")))
+    if as_json:
+        tables.as_json(found)
+    else:
+        _show_links(found)
+    return all(one.up for one in found)
+
+
+def _show_links(found: Sequence[Link]) -> None:
+    say("")
+    show(
+        "Links",
+        ("to", "", "account", "address", "state", "rtt", ">in", ">out"),
+        [
+            (
+                one.peer or "-",
+                one.role,
+                one.account,
+                one.address,
+                "up" if one.up else f"down: {one.error}",
+                one.rtt,
+                size(one.bytes_in),
+                size(one.bytes_out),
+            )
+            for one in found
+        ],
+    )
+
+
+def _streams_page(monitor: Monitor, account: str | None) -> dict[str, Any]:
+    return monitor.page(STREAMS_PAGE + (f"&acc={quote(account, safe='')}" if account else ""))
+
+
+def show_streams(monitor: Monitor, account: str | None, *, as_json: bool) -> None:
+    """Streams and what they hold."""
+    page = _streams_page(monitor, account)
+    found, behind = tuple(streams(page)), {(one.account, one.stream): one.behind for one in copies(page)}
+    if as_json:
+        tables.as_json(found)
+        return
+    show(
+        "",
+        ("stream", "account", "storage", ">messages", ">size", ">first", ">last", "newest", ">consumers", ">behind"),
+        [
+            (
+                *(one.name, one.account, one.storage, one.messages, size(one.bytes), one.first, one.last),
+                *(one.last_time[:19].replace("T", " "), one.consumers, behind.get((one.account, one.name), "")),
+            )
+            for one in found
+        ],
+    )
+
+
+def show_consumers(monitor: Monitor, account: str | None, stream: str | None, *, as_json: bool) -> None:
+    """Consumers, of one stream or all."""
+    found = tuple(consumers(_streams_page(monitor, account)))
+    if stream is not None:
+        found = tuple(one for one in found if one.stream == stream)
+    if as_json:
+        tables.as_json(found)
+        return
+    show(
+        "",
+        ("consumer", "stream", "account", ">pending", ">unacknowledged", ">redelivered", ">pulls waiting", ""),
+        [
+            (
+                *(one.name, one.stream, one.account, one.pending, one.unacknowledged, one.redelivered, one.waiting),
+                "paused" if one.paused else "",
+            )
+            for one in found
+        ],
+    )
