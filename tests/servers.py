@@ -149,6 +149,14 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return sum(int(status.split(f"\n{name}:")[1].split()[0]) for name in names) * 1024
 
+    def plane_task(self) -> Path:
+        """Where /proc tells of leafd's thread that serves the connections."""
+        assert self.process is not None
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            if (task / "comm").read_text() == "leafd-plane\n":
+                return task
+        raise AssertionError("there is no thread of the plane")
+
     def kill(self) -> None:
         """kill -9: what a power cut looks like to everyone but the disk."""
         assert self.process is not None

@@ -71,6 +71,17 @@ static inline void store_be64(uint8_t *to, uint64_t v) {
     v = __builtin_bswap64(v);
     memcpy(to, &v, sizeof v);
 }
+/* In the machine's own order. */
+static inline uint32_t load_u32(const uint8_t *at) {
+    uint32_t v;
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+static inline uint64_t load_u64(const uint8_t *at) {
+    uint64_t v;
+    memcpy(&v, at, sizeof v);
+    return v;
+}
 static inline uint16_t load_be16(const uint8_t *at) {
     uint16_t v;
     memcpy(&v, at, sizeof v);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/bytes.h"
+
 #define MIX_A UINT64_C(0x9E3779B97F4A7C15)
 #define MIX_B UINT64_C(0xD6E8FEB86659FD93)
 #define MIX_C UINT64_C(0xCA5A826395121157)
@@ -36,34 +38,22 @@ static inline uint64_t hash_fold(uint64_t a, uint64_t b) {
 #endif
 }
 
-static inline uint64_t load_64(const uint8_t *at) {
-    uint64_t v;
-    memcpy(&v, at, sizeof v);
-    return v;
-}
-
-static inline uint64_t load_32(const uint8_t *at) {
-    uint32_t v;
-    memcpy(&v, at, sizeof v);
-    return v;
-}
-
 uint64_t hash_bytes(const void *at, size_t size) {
     const uint8_t *p = at;
     size_t left = size;
     uint64_t state = process_seed ^ MIX_A;
     while (left > 16) {
-        state = hash_fold(load_64(p) ^ MIX_B, load_64(p + 8) ^ state);
+        state = hash_fold(load_u64(p) ^ MIX_B, load_u64(p + 8) ^ state);
         p += 16;
         left -= 16;
     }
     uint64_t a = 0, b = 0;
     if (left >= 8) {
-        a = load_64(p);
-        b = load_64(p + left - 8); /* overlaps a when left < 16; the length below tells such inputs apart */
+        a = load_u64(p);
+        b = load_u64(p + left - 8); /* overlaps a when left < 16; the length below tells such inputs apart */
     } else if (left >= 4) {
-        a = load_32(p);
-        b = load_32(p + left - 4);
+        a = load_u32(p);
+        b = load_u32(p + left - 4);
     } else if (left > 0) {
         a = (uint64_t)p[0] << 16 | (uint64_t)p[left / 2] << 8 | p[left - 1];
     }

@@ -96,13 +96,6 @@ struct cipher {
     lane_t lanes[SEALER_SIDES];
 };
 
-void cipher_cleanse(void *at, size_t size) {
-    if (size > 0) {
-        memset(at, 0, size);
-        __asm__ volatile("" : : "r"(at) : "memory"); /* the compiler must not take it for useless */
-    }
-}
-
 /* RFC 5869 for one block of output: as many bytes as SHA-256 has. */
 static bool expand(const uint8_t prk[KEY_SIZE], uint32_t kind, const char *label, uint8_t key[KEY_SIZE]) {
     char info[64];
@@ -157,10 +150,10 @@ static bool derive(cipher_t *cipher, bytes_t key, const uint8_t salt[CIPHER_SALT
     if (poly != NULL) {
         crypto.EVP_MAC_free(poly);
     }
-    cipher_cleanse(prk, sizeof prk);
+    explicit_bzero(prk, sizeof prk);
     if (cipher->kind == CIPHER_AES) {
-        cipher_cleanse(cipher->tag_key, KEY_SIZE);
-        cipher_cleanse(cipher->text_key, KEY_SIZE);
+        explicit_bzero(cipher->tag_key, KEY_SIZE);
+        explicit_bzero(cipher->text_key, KEY_SIZE);
     }
     return done;
 }
@@ -474,7 +467,7 @@ void cipher_close(cipher_t *cipher) {
         crypto.EVP_CIPHER_CTX_free(lane->text);
         crypto.EVP_CIPHER_CTX_free(lane->text_block);
     }
-    cipher_cleanse(cipher, sizeof *cipher);
+    explicit_bzero(cipher, sizeof *cipher);
     (void)munmap(cipher, sizeof *cipher);
 }
 

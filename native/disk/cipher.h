@@ -53,7 +53,5 @@ void cipher_close(cipher_t *cipher);
 const sealer_t *cipher_sealer(const cipher_t *cipher);
 /* Tells a wrong key from the right one, and nothing else of either. */
 void cipher_check(const cipher_t *cipher, uint8_t check[SEALER_HIDDEN_SIZE]);
-/* Overwrites memory that held a secret. */
-void cipher_cleanse(void *at, size_t size);
 
 #endif

@@ -23,6 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
+
 #define MAGIC UINT32_C(0xbeefc0de)
 #define WORD sizeof(size_t)
 #define HEAD (WORD + 8)
@@ -65,12 +67,6 @@ typedef struct pages {
 
 static uint16_t page_load16(const uint8_t *at) {
     uint16_t value;
-    memcpy(&value, at, sizeof value);
-    return value;
-}
-
-static uint32_t page_load32(const uint8_t *at) {
-    uint32_t value;
     memcpy(&value, at, sizeof value);
     return value;
 }
@@ -120,10 +116,10 @@ static bool meta_read(pages_t *pages, size_t number, uint32_t page_size) {
     const uint8_t *tail = meta + 8 + 2 * WORD + 2 * DB_SIZE;
     uint64_t offset = (uint64_t)number * page_size;
     if (read_at(pages, page, sizeof page, offset) != STATUS_OK || (page_kind(page) & META) == 0
-        || page_load32(meta) != MAGIC) {
+        || load_u32(meta) != MAGIC) {
         return false;
     }
-    uint32_t size = page_load32(meta + 8 + 2 * WORD);
+    uint32_t size = load_u32(meta + 8 + 2 * WORD);
     if (size < 512 || size > PAGE_MAX || (size & (size - 1)) != 0 || (number > 0 && size != page_size)) {
         return false;
     }
@@ -177,10 +173,9 @@ static status_t big_check(pages_t *pages, size_t number, uint32_t data_size) {
     if (status != STATUS_OK) {
         return status;
     }
-    bool sound = load_word(head) == number && page_kind(head) == OVERFLOWS && page_load32(head + WORD + 4) >= count;
-    status = page_load32(head + WORD + 4) > count
-                 ? pages_reach(pages, number + count, page_load32(head + WORD + 4) - count)
-                 : STATUS_OK;
+    bool sound = load_word(head) == number && page_kind(head) == OVERFLOWS && load_u32(head + WORD + 4) >= count;
+    status = load_u32(head + WORD + 4) > count ? pages_reach(pages, number + count, load_u32(head + WORD + 4) - count)
+                                               : STATUS_OK;
     return sound ? status : pages_wrong(pages, number, "it is no page of a large value");
 }
 

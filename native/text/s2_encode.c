@@ -127,26 +127,14 @@ static void put_copies(encoding_t *encoding, uint32_t offset, uint32_t length) {
     }
 }
 
-/* ---- words ------------------------------------------------------------------------------------------------------- */
-
-static inline uint32_t word4(const uint8_t *at) {
-    uint32_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
-}
-
-static inline uint64_t word8(const uint8_t *at) {
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
-}
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
 
 /* How many bytes are the same at both places, at most up to in's end. */
 static inline uint32_t same_bytes(const encoding_t *encoding, uint32_t earlier, uint32_t at) {
     const uint8_t *one = encoding->in + earlier, *other = encoding->in + at, *end = encoding->in + encoding->size;
     const uint8_t *from = other;
     while (end - other >= 8) {
-        uint64_t differ = word8(one) ^ word8(other);
+        uint64_t differ = load_u64(one) ^ load_u64(other);
         if (differ != 0) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
             return (uint32_t)(other - from) + (uint32_t)__builtin_ctzll(differ) / 8;
@@ -176,15 +164,15 @@ static bool encode_fast(s2_encoder_t *encoder, encoding_t *encoding) {
     uint32_t *heads = encoder->heads, base = encoder->base, bits = encoder->bits;
     uint32_t limit = encoding->size - TAIL;
     for (uint32_t at = 1; at < limit;) {
-        uint64_t word = word8(in + at);
+        uint64_t word = load_u64(in + at);
         uint32_t *head = &heads[fast_hash(word, bits)];
         uint32_t place = *head, earlier;
         *head = base + at;
         if (encoding->offset != 0 && at >= encoding->offset
-            && word4(in + at + 1 - encoding->offset) == (uint32_t)(word >> 8)) {
+            && load_u32(in + at + 1 - encoding->offset) == (uint32_t)(word >> 8)) {
             at++;
             earlier = at - encoding->offset;
-        } else if (place >= base && word4(in + (place - base)) == (uint32_t)word) {
+        } else if (place >= base && load_u32(in + (place - base)) == (uint32_t)word) {
             earlier = place - base;
         } else {
             at += 1 + ((at - encoding->said) >> SKIP_SHIFT);
@@ -202,7 +190,7 @@ static bool encode_fast(s2_encoder_t *encoder, encoding_t *encoding) {
         put_copies(encoding, at - earlier, length);
         at += length;
         if (at < limit) {
-            heads[fast_hash(word8(in + at - 2), bits)] = base + at - 2;
+            heads[fast_hash(load_u64(in + at - 2), bits)] = base + at - 2;
         }
     }
     return true;
@@ -235,7 +223,7 @@ static inline uint32_t chain_hash(uint32_t word, uint32_t bits) {
 /* Places up to `until` can be found from here on. */
 static uint32_t chain_add(s2_encoder_t *encoder, const encoding_t *encoding, uint32_t from, uint32_t until) {
     for (; from < until; from++) {
-        uint32_t *head = &encoder->heads[chain_hash(word4(encoding->in + from), encoder->bits)];
+        uint32_t *head = &encoder->heads[chain_hash(load_u32(encoding->in + from), encoder->bits)];
         encoder->before[from] = *head;
         *head = encoder->base + from;
     }
@@ -265,14 +253,14 @@ static void consider(const encoding_t *encoding, uint32_t earlier, uint32_t at, 
 static void search_chain(const s2_encoder_t *encoder, const encoding_t *encoding, const effort_t *effort, uint32_t at,
                          match_t *best) {
     const uint8_t *in = encoding->in;
-    uint32_t word = word4(in + at);
-    if (encoding->offset != 0 && at >= encoding->offset && word4(in + at - encoding->offset) == word) {
+    uint32_t word = load_u32(in + at);
+    if (encoding->offset != 0 && at >= encoding->offset && load_u32(in + at - encoding->offset) == word) {
         consider(encoding, at - encoding->offset, at, best);
     }
     uint32_t place = encoder->heads[chain_hash(word, encoder->bits)];
     for (uint32_t i = 0; i < effort->depth && place >= encoder->base; i++) {
         uint32_t earlier = place - encoder->base;
-        if (earlier < at && word4(in + earlier) == word) {
+        if (earlier < at && load_u32(in + earlier) == word) {
             /* Only one that is longer can save more, but for its offset. */
             uint32_t beyond = best->at == at ? best->length : 0;
             if (beyond < MATCH_MIN || at + beyond >= encoding->size || in[earlier + beyond] == in[at + beyond]) {

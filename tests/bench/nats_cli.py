@@ -10,12 +10,10 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-from tests.bench.process import Process, api, running
+from tests.bench.process import Process, api
 from tests.bench.rows import (
     ALWAYS,
     DEFAULT,
@@ -110,18 +108,13 @@ def web_publish(program: str, messages: int) -> Opened:
     """Over WebSocket, to nobody."""
     text = 'server_name: bench\nlisten: "127.0.0.1:{port}"\nwebsocket { port: {web_port}, no_tls: true }\n'
 
-    @contextlib.contextmanager
-    def opened(variant: Variant, quick: bool) -> Iterator[Callable[[], Figures]]:
-        count, number = messages // 10 if quick else messages, 0
-        with tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory:
+    def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+        count = messages // 10 if quick else messages
 
-            def once() -> Figures:
-                nonlocal number
-                number += 1
-                with running(variant.kind, text, Path(directory) / str(number)) as process:
-                    return NatsBench(program, process, web=True).run(count, "pub", SUBJECT, "--size", SIZE)
+        def measure(process: Process) -> Figures:
+            return NatsBench(program, process, web=True).run(count, "pub", SUBJECT, "--size", SIZE)
 
-            yield once
+        return fresh_each_time(variant, measure, text)
 
     return opened
 

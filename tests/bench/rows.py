@@ -163,15 +163,17 @@ def expect_stored(process: Process, messages: int) -> None:
 
 
 @contextlib.contextmanager
-def fresh_each_time(variant: Variant, measure: Callable[[Process], Figures]) -> Iterator[Callable[[], Figures]]:
-    """A new server with an empty store for each measurement."""
+def fresh_each_time(
+    variant: Variant, measure: Callable[[Process], Figures], configuration: str = ""
+) -> Iterator[Callable[[], Figures]]:
+    """A new server with an empty store for each measurement, of the variant's configuration unless one is given."""
     with tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory:
         count = 0
 
         def once() -> Figures:
             nonlocal count
             count += 1
-            with running(variant.kind, variant.configuration, Path(directory) / str(count)) as process:
+            with running(variant.kind, configuration or variant.configuration, Path(directory) / str(count)) as process:
                 return measure(process)
 
         yield once
@@ -199,19 +201,14 @@ def web(
 ) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
     """Over WebSocket: `blind`, the publisher; `core`, the subscriber. The payload is JSON, so that it compresses."""
 
-    @contextlib.contextmanager
-    def opened(variant: Variant, quick: bool) -> Iterator[Callable[[], Figures]]:
-        count, number = messages // 10 if quick else messages, 0
-        with tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory:
+    def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+        count = messages // 10 if quick else messages
 
-            def once() -> Figures:
-                nonlocal number
-                number += 1
-                with running(variant.kind, WEB, Path(directory) / str(number)) as process:
-                    port = process.server.ports["web_port"]
-                    return load(process, scenario, count, size=SIZE, web_port=port, deflate=int(deflate))
+        def measure(process: Process) -> Figures:
+            port = process.server.ports["web_port"]
+            return load(process, scenario, count, size=SIZE, web_port=port, deflate=int(deflate))
 
-            yield once
+        return fresh_each_time(variant, measure, WEB)
 
     return opened
 
@@ -226,19 +223,12 @@ tls {{ cert_file: "{folder}/server.pem", key_file: "{folder}/server.key" }}
 @contextlib.contextmanager
 def secure(variant: Variant, measure: Callable[[Process, Path], Figures]) -> Iterator[Callable[[], Figures]]:
     """A new server with TLS (a certificate with a P-256 key) for each measurement."""
-    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as directory:
-        folder, count = Path(directory), 0
-        authority = Authority(folder)
+    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
+        authority = Authority(Path(folder))
         authority.issue("server")
         configuration = SECURE.format(folder=folder)
-
-        def once() -> Figures:
-            nonlocal count
-            count += 1
-            with running(variant.kind, configuration, folder / str(count)) as process:
-                return measure(process, authority.certificate)
-
-        yield once
+        with fresh_each_time(variant, lambda process: measure(process, authority.certificate), configuration) as once:
+            yield once
 
 
 def secure_core(

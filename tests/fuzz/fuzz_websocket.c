@@ -5,54 +5,14 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "fuzz_input.h"
+#include "given_transport.h"
 #include "net/websocket.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-typedef struct given {
-    bytes_t left;
-    size_t piece;
-} given_t;
-
-static status_t given_receive(void *state, int fd, uint8_t *to, size_t room, size_t *got) {
-    given_t *given = state;
-    (void)fd;
-    size_t size = given->left.size < given->piece ? given->left.size : given->piece;
-    size = size < room ? size : room;
-    if (size == 0) return STATUS_AGAIN;
-    memcpy(to, given->left.at, size);
-    given->left = bytes_after(given->left, (uint32_t)size);
-    *got = size;
-    return STATUS_OK;
-}
-
-static status_t given_send(void *state, int fd, const struct iovec *iov, int count, size_t *taken) {
-    (void)state;
-    (void)fd;
-    *taken = 0;
-    for (int i = 0; i < count; i++) *taken += iov[i].iov_len;
-    return STATUS_OK;
-}
-
-static size_t given_pending(const void *state) {
-    return ((const given_t *)state)->left.size;
-}
-
-static uint32_t given_wanted(const void *state) {
-    (void)state;
-    return 0;
-}
-
-static void given_close(void *state, int fd) {
-    (void)state;
-    (void)fd;
-}
-
-static const transport_t transport_given = {given_receive, given_send, given_pending, given_wanted, given_close};
-
 static bytes_t understood(websocket_desk_t *desk, uint32_t flags, bytes_t frames, size_t piece, size_t room,
                           buffer_t *to) {
-    given_t given = {frames, piece};
+    given_t given = {frames, piece, NULL};
     websocket_wish_t wish = {.flags = flags, .inflated_max = 1 << 16};
     websocket_t *websocket = websocket_new(desk, &wish, &transport_given, &given);
     check(websocket != NULL);

@@ -78,11 +78,8 @@ def varz(server: servers.Server) -> dict[str, Any]:
 
 def put_first(server: servers.Server) -> None:
     """Where the system allows it, the plane's thread does not wait for a processor: a turn's time is then its own."""
-    assert server.process is not None
-    for task in Path(f"/proc/{server.process.pid}/task").iterdir():
-        if (task / "comm").read_text() == "leafd-plane\n":
-            with contextlib.suppress(OSError):
-                os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(1))
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(int(server.plane_task().name), os.SCHED_FIFO, os.sched_param(1))
 
 
 def longest_turn(authority: Authority, context: ssl.SSLContext) -> tuple[float, float]:

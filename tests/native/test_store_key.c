@@ -2,54 +2,11 @@
  * and LMDB have of its messages. Nothing wrong is served, and where the start can know better it puts it right.
  */
 #include "disk/journal.h"
-#include "store_rig.h"
+#include "key_rig.h"
 
-static rig_t rig;
-static store_stream_t *stream;
 static uint8_t file[4 << 20];
 
 #define CHANGED 1500
-
-static const plane_keys_t first_key = {.key = (const uint8_t *)"first", .key_size = 5, .cipher = CIPHER_AES};
-static const plane_keys_t other_key = {.key = (const uint8_t *)"other", .key_size = 5, .cipher = CIPHER_CHACHA};
-static const plane_keys_t other_after_first = {.key = (const uint8_t *)"other",
-                                               .key_size = 5,
-                                               .previous = (const uint8_t *)"first",
-                                               .previous_size = 5,
-                                               .cipher = CIPHER_CHACHA};
-
-static void put_numbered(uint32_t from, uint32_t to) {
-    for (uint32_t i = from; i < to; i++) {
-        char subject[32];
-        char id[32];
-        snprintf(subject, sizeof subject, "change.%u", i);
-        snprintf(id, sizeof id, "id-%u", i);
-        append_t append = {.subject = text(subject), .payload = text(subject), .msg_id = text(id)};
-        CHECK_EQ_I64(APPEND_STORED, store_append(stream, &append, rig.now).verdict);
-    }
-}
-
-static void expect_numbered(uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) {
-        char subject[32];
-        char id[32];
-        snprintf(subject, sizeof subject, "change.%u", i);
-        snprintf(id, sizeof id, "id-%u", i);
-        stored_message_t got;
-        CHECK_EQ_I64(STATUS_OK, store_read(stream, i + 1, &got));
-        CHECK(bytes_equal(text(subject), got.payload));
-        CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text(subject), UINT64_MAX, &got));
-        CHECK_EQ_U64(i + 1, got.seq);
-        append_t append = {.subject = text(subject), .payload = text("again"), .msg_id = text(id)};
-        CHECK_EQ_I64(APPEND_DUPLICATE, store_append(stream, &append, rig.now).verdict);
-    }
-}
-
-static void start_with(const plane_keys_t *keys) {
-    test_keys_given = keys;
-    rig_start(&rig);
-    stream = rig_stream(&rig, 1, rig_config());
-}
 
 /* ---- the record that tells the key ------------------------------------------------------------------------------- */
 
