@@ -71,10 +71,6 @@ class About:
             found["websocket"] = _urls(self.web_scheme, self.web)
         return json.dumps(found)
 
-    def status(self) -> str:
-        """The line that systemd shows."""
-        return f"{self.name}: clients on {self.host}:{self.port}"
-
     def log_start(self, log: Log, store: Path | None) -> None:
         """The lines that say that the server is ready. store: where its data lies."""
         log.info(f"  Name:     {self.name}")

@@ -42,17 +42,16 @@ class Notifier(Protocol):
     """Whom a reload is announced to (systemd)."""
 
     def reloading(self) -> None: ...
-    def ready(self, status: str) -> None: ...
+    def ready(self) -> None: ...
 
 
 class Reloads:
     """Takes one reload after the other. run() until cancelled."""
 
-    def __init__(self, server: Server, flags: Flags, notifier: Notifier, status: str) -> None:
+    def __init__(self, server: Server, flags: Flags, notifier: Notifier) -> None:
         self._server = server
         self._flags = flags
         self._notifier = notifier
-        self._status = status
         self._asked = trio.Event()
 
     def ask(self) -> None:
@@ -67,7 +66,7 @@ class Reloads:
             self._notifier.reloading()
             with self._server.guard.around("a reload"):
                 await self._reload()
-            self._notifier.ready(self._status)
+            self._notifier.ready()
 
     async def _reload(self) -> None:
         log = self._server.log

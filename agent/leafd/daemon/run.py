@@ -62,13 +62,13 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                     if notifier.watchdog_s:
                         nursery.start_soon(_watchdog, server, notifier)
                     server.about.log_start(log, server.store)
-                    notifier.ready(server.about.status())
+                    notifier.ready(await _first_status(server, notifier, nursery))
                     # Modules, models and stored streams stay: a full collection that walked them all would hold this
                     # thread, and whoever waits for it, some 30 ms, and several times that on a small box.
                     gc.freeze()
                     gc.enable()  # start.py turned them off
                     gauge.begin()
-                    reloads = Reloads(server, flags, notifier, server.about.status())
+                    reloads = Reloads(server, flags, notifier)
                     nursery.start_soon(reloads.run)
                     async for number in signals:
                         if number in early.ENDING:
@@ -147,6 +147,17 @@ async def _leave(server: Server) -> None:
     with server.guard.around("lame duck mode"):
         await server.lame_duck()
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def _first_status(server: Server, notifier: Notifier, nursery: trio.Nursery) -> str:
+    """The first status line for systemd, if that listens; from then on it is kept up to date."""
+    if not notifier.heard:
+        return ""
+    from leafd.daemon.status_line import status_line, tell
+
+    line = await status_line(server)
+    nursery.start_soon(tell, server, notifier, line)
+    return line
 
 
 async def _watchdog(server: Server, notifier: Notifier) -> None:

@@ -49,9 +49,14 @@ class Notifier:
             self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
             self._socket.setblocking(False)
 
-    def ready(self, status: str) -> None:
-        """Serving."""
-        self._send(f"READY=1\nSTATUS={status}")
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return self._socket is not None
+
+    def ready(self, status: str = "") -> None:
+        """Serving. status: the line for `systemctl status`; without one that stays as it is."""
+        self._send(f"READY=1\nSTATUS={status}" if status else "READY=1")
 
     def status(self, text: str) -> None:
         """One line for `systemctl status`."""

@@ -74,6 +74,16 @@ class SlotInfo:
     running: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """All mirrors and sources together: how many get what their origin has, how many messages these have still to
+    get, and how many get nothing."""
+
+    running: int = 0
+    messages: int = 0
+    stopped: int = 0
+
+
 @dataclass(slots=True)
 class _Active:
     replica: Replica
@@ -169,6 +179,12 @@ class Replicas:
                 raise
             return stopped  # while we asked
         return SlotInfo(state.lag, state.active_ns, state.last_sequence, active.replica.error, bool(state.running))
+
+    async def behind(self) -> Behind:
+        """How far the copies of this server are behind."""
+        found = [await self.info(*key) for key in tuple(self._slots)]
+        running = [one for one in found if one.running]
+        return Behind(len(running), sum(one.lag for one in running), len(found) - len(running))
 
     # ---- driving
 

@@ -1,0 +1,114 @@
+"""The line of `systemctl status`: what the box is linked to, how far its copies are behind, who is connected, how much
+room there is.
+
+    linked to hub, 0 behind, 61 GB free         2 leafs, 12 clients, 61 GB free
+
+Loaded only where systemd listens. What does not live here: how it is sent (systemd.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from leafd.daemon.systemd import Notifier
+from leafd.links.link import LinkStatus, RemoteStatus
+from leafd.links.replicas import Behind
+from leafd.native_types import Stats
+from leafd.quoting import printable
+from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.daemon.server import Server
+
+EVERY_S: Final = 5.0
+SHARE: Final = 100
+"""The line takes at most this part of the control thread's time, however many mirrors and sources there are."""
+NAMED_MAX: Final = 3
+_NAME_MAX: Final = 60
+_UNITS: Final = ("B", "kB", "MB", "GB")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the line is made of."""
+
+    remotes: tuple[RemoteStatus, ...]
+    links: tuple[LinkStatus, ...]
+    takes_leafs: bool
+    behind: Behind
+    stats: Stats
+
+
+def compose(seen: Seen) -> str:
+    """The line."""
+    stats = seen.stats
+    parts = list(_hubs(seen))
+    if seen.takes_leafs:
+        parts.append(_count(sum(not link.spoke for link in seen.links), "leaf"))
+    if not seen.remotes:
+        parts.append(_count(stats.connections - stats.leafs, "client"))
+    if seen.behind.running:
+        parts.append(f"{seen.behind.messages} behind")
+    if seen.behind.stopped:
+        parts.append(f"{_count(seen.behind.stopped, 'mirror or source', 'mirrors or sources')} without origin")
+    parts += [f"{storage} store full" for storage in stats.refused_storage()]
+    if stats.disk_free:
+        parts.append(f"{_size(stats.disk_free)} free")
+    return ", ".join(parts)
+
+
+def _hubs(seen: Seen) -> Iterable[str]:
+    """Those that we dial."""
+    if any(one.connected for one in seen.remotes):
+        yield f"linked to {_listed(link.name for link in seen.links if link.spoke)}"
+    away = [one.urls[0].rpartition("@")[2].rpartition("/")[2] for one in seen.remotes if not one.connected]
+    if away:
+        yield f"not linked to {_listed(away)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = list(dict.fromkeys(names))
+    shown = ", ".join(printable(name, _NAME_MAX) for name in every[:NAMED_MAX])
+    return shown if len(every) <= NAMED_MAX else f"{shown} and {len(every) - NAMED_MAX} more"
+
+
+def _count(number: int, one: str, several: str = "") -> str:
+    return f"{number} {one if number == 1 else several or f'{one}s'}"
+
+
+def _size(count: float) -> str:
+    for unit in _UNITS:
+        if count < 1000 or unit == _UNITS[-1]:
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}"
+
+
+async def status_line(server: Server) -> str:
+    """That of a server, now."""
+    return compose(
+        Seen(
+            tuple(server.leafs.remotes),
+            tuple(server.leafs.links()),
+            server.sockets.leaf is not None,
+            await server.replicas.behind(),
+            server.plane.stats(),
+        )
+    )
+
+
+async def tell(server: Server, notifier: Notifier, told: str) -> None:
+    """Tells systemd of each change, for ever. told: the line that it knows."""
+    wait_s = EVERY_S
+    while True:
+        await trio.sleep(wait_s)
+        began = trio.current_time()
+        with server.guard.around("the status line"):
+            line = await status_line(server)
+            if line != told:
+                notifier.status(line)
+                told = line
+        wait_s = max(EVERY_S, (trio.current_time() - began) * SHARE)
