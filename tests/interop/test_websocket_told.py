@@ -96,7 +96,7 @@ def told(kind: str) -> dict[str, Any]:
     return {
         "infos": infos,
         "ports": [info["port"] == port for info in (first, second)],
-        "names": names,
+        "names": [*names[:1], *sorted(names[1:])],  # those that came at one time are logged in any order
         "connz": {key: listed.get(key) for key in ("ip", "kind", "type")},
     }
 
