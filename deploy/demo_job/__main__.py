@@ -8,28 +8,34 @@ import contextlib
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
+import webbrowser
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.live import Live
 from rich.table import Table
 
 from . import checks, observations
+from .computing import Computing
 from .nodes import HUB_DOMAIN, PROGRAMS, Link, Node, NodeError, free_port
 from .observations import STATIONS
 from .report import write_report
+from .screen import Row, Screen
 from .story import Faults, Plan, Record, Watch
-from .streams import AGGREGATES_PREFIX, Counter, create_streams, hub_streams, leaf_streams, read_all
+from .streams import AGGREGATES_PREFIX, create_streams, hub_streams, leaf_streams, read_all
 from .traffic import Publisher
 
 CUT_STATION, KILLED_STATION = "JFK", "LGA"
 CATCH_UP_SECONDS = 240.0  # nats-server may take 40 s to take up a source again, and several may follow each other
 SETTLE_SECONDS = 3.0  # after the last row: time for a row too many to show up
-SPARK_SECONDS = 900.0
+REFRESHED_A_SECOND = 6.0
 
 
 @dataclass
@@ -40,6 +46,7 @@ class World:
     hub: Node
     leaves: dict[str, Node]
     link: Link
+    computing: Computing
     rows: list[dict[str, str]]
     telemetry: dict[str, list[observations.Outgoing]]
     commands: dict[str, list[observations.Outgoing]]
@@ -75,6 +82,7 @@ def make_world(directory: Path, given: argparse.Namespace) -> World:
         hub=hub,
         leaves=leaves,
         link=link,
+        computing=Computing(hub.url, "weather.>", directory / "tables", AGGREGATES_PREFIX, directory / "spark.log"),
         rows=rows,
         telemetry={station: observations.telemetry(rows, station) for station in STATIONS},
         commands={station: observations.commands(station, given.commands) for station in STATIONS},
@@ -85,86 +93,118 @@ async def start(world: World, console: Console) -> None:
     for node in world.nodes:
         node.configure()
     await world.link.join()
-    for node in world.nodes:
-        began = time.monotonic()
-        await node.start()
-        console.print(
-            f"  {node.name}: {node.program}, process {node.process and node.process.pid}, "
-            f"up in {time.monotonic() - began:.2f} s"
-        )
+    await asyncio.gather(*(start_one(node, console) for node in world.nodes))
     await create_streams(world.hub.url, hub_streams())
-    for station, leaf in world.leaves.items():
-        await create_streams(leaf.url, leaf_streams(station))
+    await asyncio.gather(*(create_streams(leaf.url, leaf_streams(name)) for name, leaf in world.leaves.items()))
 
 
-def progress_bars(console: Console) -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description:<28}"),
-        BarColumn(bar_width=36),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
+async def start_one(node: Node, console: Console) -> None:
+    began = time.monotonic()
+    await node.start()
+    process = node.process and node.process.pid
+    took = time.monotonic() - began
+    console.print(f"  {node.name}: {node.program}, process {process}, up in {took:.2f} s, {node.monitoring}")
+
+
+async def take_in_early(computing: Computing) -> None:
+    """Spark's first run, over what is at the hub by then. It may fail when the hub is killed meanwhile: the run at the
+    end goes on from its checkpoint."""
+    await computing.start()
+    await computing.run()
+
+
+async def send_while_things_break(world: World, given: argparse.Namespace, console: Console) -> None:
+    """Rows up, commands down, faults and Spark beside it, until all has arrived, been read back and computed."""
+    publishers = {
+        station: Publisher(f"{station}: rows", leaf.url, world.telemetry[station], given.seconds)
+        for station, leaf in world.leaves.items()
+    }
+    senders = [
+        Publisher(f"{station}: commands", world.hub.url, world.commands[station], given.seconds) for station in STATIONS
+    ]
+    watch = Watch(world.hub, world.leaves, publishers)
+    screen = Screen(
+        [
+            Row(leaf, linked(world, station), publishers[station], len(world.commands[station]))
+            for station, leaf in world.leaves.items()
+        ],
+        world.hub,
+        watch,
+        world.computing,
     )
+    early = asyncio.create_task(take_in_early(world.computing))
+    counting = [asyncio.create_task(watch.count())]
+    counting += [asyncio.create_task(watch.count_commands(station)) for station in STATIONS]
+    with Live(screen, console=console, refresh_per_second=REFRESHED_A_SECOND):
+        try:
+            faults = Faults(Plan.of(given.seconds, given.seed), watch, lambda line: console.print(f"  {line}"))
+            screen.doing = "sending, while things break"
+            await send(world, given, watch, [*publishers.values(), *senders], faults)
+            screen.doing = "catching up"
+            await arrive(world, watch)
+            screen.doing = "Spark takes in the rest; every row is read back"
+            await early
+            await asyncio.gather(settle_and_check(world, watch, screen), world.computing.run())
+            world.checks.append(await world.computing.end())
+            screen.doing = "done"
+        finally:
+            for task in (early, *counting):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await task
+            await watch.close()
+            world.record = watch.record
+            note_what_happened(world, [*publishers.values(), *senders])
 
 
-def make_publishers(world: World, seconds: float, bars: Progress) -> tuple[dict[str, Publisher], list[Publisher]]:
-    """A publisher for each station's rows, at its leaf, and one for each station's commands, at the hub."""
-
-    def publisher(name: str, node: Node, messages: list[observations.Outgoing]) -> Publisher:
-        task = bars.add_task(f"{name} acknowledged", total=len(messages))
-        return Publisher(name, node.url, messages, seconds, lambda done: bars.update(task, completed=done))
-
-    rows = {
-        station: publisher(f"{station}: rows", leaf, world.telemetry[station]) for station, leaf in world.leaves.items()
-    }
-    return rows, [publisher(f"{station}: commands", world.hub, world.commands[station]) for station in STATIONS]
+def linked(world: World, station: str) -> Callable[[], bool]:
+    """Whether the station's link is whole: one of them can be cut."""
+    return lambda: world.link.whole or station != CUT_STATION
 
 
-async def send_while_things_break(world: World, given: argparse.Namespace, bars: Progress) -> None:
-    """Rows up, commands down, faults in between, until every row and command is acknowledged and has arrived."""
-    publishers, senders = make_publishers(world, given.seconds, bars)
-    at_hub = {
-        station: bars.add_task(f"{station}: rows at the hub", total=len(world.telemetry[station]))
-        for station in STATIONS
-    }
-    at_leaf = {
-        station: bars.add_task(f"{station}: commands at its leaf", total=len(world.commands[station]))
-        for station in STATIONS
-    }
-    watch = Watch(world.hub, publishers, lambda station, count: bars.update(at_hub[station], completed=count))
-    faults = Faults(Plan.of(given.seconds, given.seed), watch, lambda line: bars.console.print(f"  {line}"))
-    work = [publisher.run() for publisher in (*publishers.values(), *senders)]
+async def send(
+    world: World, given: argparse.Namespace, watch: Watch, publishers: list[Publisher], faults: Faults
+) -> None:
+    """Everything that is published, with the faults, until it is acknowledged."""
+    work = [publisher.run() for publisher in publishers]
     work += faults.all_of(world.link, CUT_STATION, world.leaves[KILLED_STATION], world.hub)
     sending = asyncio.gather(*work)
-    counting = asyncio.create_task(watch.count())
     try:
         if not await watch.until(sending.done, given.seconds + CATCH_UP_SECONDS):
-            behind = [p.name for p in (*publishers.values(), *senders) if not p.done]
+            behind = [publisher.name for publisher in publishers if not publisher.done]
             raise NodeError(f"not everything was acknowledged within the time: {', '.join(behind)}")
         await sending
-        world.facts.append(("all rows and commands acknowledged after", f"{watch.now:.1f} s"))
-        arrived = await watch.until(
-            lambda: all(watch.at_hub[station] >= len(world.telemetry[station]) for station in STATIONS),
-            CATCH_UP_SECONDS,
-        )
-        world.facts.append(("all rows at the hub after" if arrived else "gave the hub up after", f"{watch.now:.1f} s"))
-        await commands_arrive(world, at_leaf, bars)
-        await watch.until(lambda: False, SETTLE_SECONDS)
     finally:
-        for task in (sending, counting):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
-        await watch.close()
-        world.record = watch.record
-        note_what_happened(world, [*publishers.values(), *senders])
+        sending.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await sending
+    world.facts.append(("all rows and commands acknowledged after", f"{watch.now:.1f} s"))
     waiting = len(world.telemetry[CUT_STATION])
     world.checks.append(checks.cut_was_felt(watch.record, CUT_STATION, waiting, given.seconds))
 
 
+async def arrive(world: World, watch: Watch) -> None:
+    """Wait until the hub has every row and each leaf its commands, or the time is up; the checks say what lacks."""
+    for what, counts, wanted in (
+        ("all rows at the hub", watch.at_hub, world.telemetry),
+        ("all commands at their leaves", watch.at_leaf, world.commands),
+    ):
+        arrived = await watch.until(partial(complete, counts, wanted), CATCH_UP_SECONDS)
+        world.facts.append((f"{what} after" if arrived else f"gave up waiting for {what} after", f"{watch.now:.1f} s"))
+
+
+def complete(counts: dict[str, int], wanted: dict[str, list[observations.Outgoing]]) -> bool:
+    return all(counts[station] >= len(wanted[station]) for station in STATIONS)
+
+
+async def settle_and_check(world: World, watch: Watch, screen: Screen) -> None:
+    await watch.until(lambda: False, SETTLE_SECONDS)
+    await check_messages(world, screen)
+
+
 def note_what_happened(world: World, publishers: list[Publisher]) -> None:
     highest = max((max(values, default=0) for values in world.record.backlog.values()), default=0)
+    world.facts += [(f"Spark's run {n} took", f"{s:.1f} s") for n, s in enumerate(world.computing.seconds, 1)]
     world.facts += [
         ("sent again, their acknowledgement lost", f"{sum(p.resent for p in publishers):,}"),
         ("of these stored already and recognised", f"{sum(p.duplicates for p in publishers):,}"),
@@ -173,26 +213,12 @@ def note_what_happened(world: World, publishers: list[Publisher]) -> None:
     world.facts += [(fault.label, f"from {fault.began:.1f} s to {fault.ended:.1f} s") for fault in world.record.faults]
 
 
-async def commands_arrive(world: World, bar_of: dict[str, TaskID], bars: Progress) -> None:
-    """Wait until each leaf's mirror has its station's commands, or the time is up; the check says which."""
-    deadline = time.monotonic() + CATCH_UP_SECONDS
-    counters = {station: Counter(leaf.url, "COMMANDS") for station, leaf in world.leaves.items()}
-    missing = set(STATIONS)
-    while missing and time.monotonic() < deadline:
-        for station in sorted(missing):
-            counts = await counters[station].counts() or {}
-            bars.update(bar_of[station], completed=sum(counts.values()))
-            if sum(counts.values()) >= len(world.commands[station]):
-                missing.discard(station)
-        await asyncio.sleep(0.2)
-    for counter in counters.values():
-        await counter.close()
-
-
-async def check_messages(world: World, bars: Progress) -> None:
+async def check_messages(world: World, screen: Screen) -> None:
     """Read everything back with the official client and compare."""
-    task = bars.add_task("reading the hub's rows back", total=observations.ROWS)
-    messages = await read_all(world.hub.url, "TELEMETRY", lambda count: bars.update(task, completed=count))
+    messages, *commands = await asyncio.gather(
+        read_all(world.hub.url, "TELEMETRY"), *(read_all(leaf.url, "COMMANDS") for leaf in world.leaves.values())
+    )
+    screen.doing = "every row is read back; Spark takes in the rest"
     for station in STATIONS:
         got = checks.arrived(messages, f"weather.{station}.")
         what = f"{station}: every row at the hub exactly once, in order"
@@ -202,40 +228,10 @@ async def check_messages(world: World, bars: Progress) -> None:
     world.checks.append(
         checks.Check("nothing else in the hub's stream", not strays, f"{known:,} rows, {len(strays)} strays")
     )
-    for station, leaf in world.leaves.items():
-        got = checks.arrived(await read_all(leaf.url, "COMMANDS"), "")
+    for station, held in zip(world.leaves, commands, strict=True):
+        got = checks.arrived(held, "")
         what = f"{station}: every command at its leaf exactly once, in order"
         world.checks.append(checks.exactly_once_in_order(what, world.commands[station], got))
-
-
-async def compute(world: World, bars: Progress) -> None:
-    """Run the Spark job as a process of its own, as it would run on the hub."""
-    task = bars.add_task("Spark: daily aggregates", total=None)
-    log = world.directory / "spark.log"
-    command = [
-        sys.executable, "-m", "leafd.spark.jobs.daily", "--master", "local[*]",
-        "--servers", world.hub.url, "--stream", "TELEMETRY", "--subject", "weather.>",
-        "--tables", str(world.tables), "--publish-prefix", AGGREGATES_PREFIX,
-    ]  # fmt: skip
-    began = time.monotonic()
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output, env=environment)
-        try:
-            code = await asyncio.wait_for(process.wait(), SPARK_SECONDS)
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    bars.update(task, total=1, completed=1)
-    world.facts.append(("the Spark job took", f"{time.monotonic() - began:.1f} s"))
-    text = "ended with code 0" if code == 0 else f"code {code}; its last words: {last_line(log)}"
-    world.checks.append(checks.Check("the Spark job", code == 0, text))
-
-
-def last_line(log: Path) -> str:
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][-300:] if lines else ""
 
 
 async def check_aggregates(world: World) -> None:
@@ -267,22 +263,59 @@ def summary(world: World, console: Console) -> None:
 
 
 async def tell(world: World, given: argparse.Namespace, console: Console) -> None:
+    console.print("[bold]Starting a hub and three leaves[/bold]")
+    await start(world, console)
+    console.print(
+        f"[bold]Sending {observations.ROWS:,} rows and {3 * given.commands} commands "
+        f"over {given.seconds:g} s, while things break[/bold]"
+    )
+    await send_while_things_break(world, given, console)
+    await check_aggregates(world)
+
+
+async def perform(world: World, given: argparse.Namespace, console: Console) -> bool:
+    """The whole of it; whether all checks passed."""
+    began = time.monotonic()
     try:
-        console.print("[bold]Starting a hub and three leaves[/bold]")
-        await start(world, console)
-        console.print(
-            f"[bold]Sending {observations.ROWS:,} rows and {3 * given.commands} commands "
-            f"over {given.seconds:g} s, while things break[/bold]"
-        )
-        with progress_bars(console) as bars:
-            await send_while_things_break(world, given, bars)
-            await check_messages(world, bars)
-            await compute(world, bars)
-        await check_aggregates(world)
+        try:
+            await tell(world, given, console)
+        except (NodeError, OSError, RuntimeError) as error:
+            world.checks.append(checks.Check("the demo ran to its end", False, f"{type(error).__name__}: {error}"))
+        world.facts.append(("the whole demo took", f"{time.monotonic() - began:.0f} s"))
+        conclude(world, given, console)
+        if given.stay:
+            await stay(world, console)
     finally:
-        for node in world.nodes:
-            await node.stop()
+        await world.computing.kill()
+        await asyncio.gather(*(node.stop() for node in world.nodes))
         world.link.cut()
+    return all(check.passed for check in world.checks)
+
+
+def conclude(world: World, given: argparse.Namespace, console: Console) -> None:
+    """The tables and the report; where somebody sits at a screen, the report opens."""
+    report = (given.report or world.directory / "report.html").resolve()
+    title = f"leafd demo: hub {given.hub}, leaves {given.leaf}"
+    write_report(report, title, world.checks, world.facts, world.record, world.daily)
+    summary(world, console)
+    console.print(f"report: {report.as_uri()}", soft_wrap=True)
+    screen = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    if console.is_terminal and screen and not given.no_open:
+        webbrowser.open(report.as_uri())
+
+
+async def stay(world: World, console: Console) -> None:
+    """Hub and leaves go on until ^C."""
+    table = Table(title="They go on until ^C", title_justify="left")
+    for name in ("", "to look at", "for clients", "configuration and log"):
+        table.add_column(name, no_wrap=True)
+    for node in world.nodes:
+        table.add_row(node.name, node.monitoring, node.url, str(node.directory))
+    console.print(table, soft_wrap=True)
+    ended = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+    await ended.wait()
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -295,7 +328,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--leaf", choices=PROGRAMS, default="leafd", help="the program that is each leaf (default: leafd)"
     )
-    parser.add_argument("--seconds", type=float, default=40.0, help="how long the stations send (default: 40)")
+    parser.add_argument("--seconds", type=float, default=25.0, help="how long the stations send (default: 25)")
     parser.add_argument("--commands", type=int, default=100, help="commands for each station (default: 100)")
     parser.add_argument(
         "--seed", type=int, default=None, help="moves the faults a little (default: another one each time)"
@@ -303,6 +336,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--report", type=Path, help="where to write the HTML report (default: a new temporary directory)"
     )
+    parser.add_argument("--no-open", action="store_true", help="do not open the report in the browser")
+    parser.add_argument("--stay", action="store_true", help="keep hub and leaves running, to be looked at, until ^C")
     parser.add_argument("--keep", action="store_true", help="keep stores, logs and tables")
     given = parser.parse_args(arguments)
     if given.seconds <= 0 or given.commands <= 0:
@@ -316,21 +351,10 @@ def main(arguments: list[str] | None = None) -> int:
     given = parse(arguments)
     console = Console(highlight=False)
     directory = Path(tempfile.mkdtemp(prefix="leafd-demo-"))
-    report = given.report or directory / "report.html"
     world = make_world(directory, given)
     world.facts.append(("hub, leaves", f"{given.hub}, {given.leaf}"))
     world.facts.append(("seed of the faults", str(given.seed)))
-    told = False
-    try:
-        asyncio.run(tell(world, given, console))
-        told = True
-    except (NodeError, OSError, RuntimeError) as error:
-        world.checks.append(checks.Check("the demo ran to its end", False, f"{type(error).__name__}: {error}"))
-    title = f"leafd demo: hub {given.hub}, leaves {given.leaf}"
-    write_report(report, title, world.checks, world.facts, world.record, world.daily)
-    summary(world, console)
-    passed = told and all(check.passed for check in world.checks)
-    console.print(f"report: {report}", soft_wrap=True)
+    passed = asyncio.run(perform(world, given, console))
     if given.keep or not passed:
         console.print(f"stores, logs and tables: {directory}", soft_wrap=True)
     else:

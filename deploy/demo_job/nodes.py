@@ -44,11 +44,17 @@ class Node:
     port: int = field(default_factory=free_port)
     link_port: int = 0  # where leaves connect to; the hub has one
     hub_link: int = 0  # where to find the hub; a leaf has one
+    monitoring_port: int = field(default_factory=free_port)
     process: asyncio.subprocess.Process | None = None
+    up: bool = False
 
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def monitoring(self) -> str:
+        return f"http://127.0.0.1:{self.monitoring_port}/"
 
     @property
     def log(self) -> Path:
@@ -60,6 +66,7 @@ class Node:
         lines = [
             f"server_name: {self.name}",
             f"listen: 127.0.0.1:{self.port}",
+            f"http: 127.0.0.1:{self.monitoring_port}",
             f'jetstream {{ store_dir: "{store}", domain: {self.name} }}',
         ]
         if self.link_port:
@@ -83,6 +90,7 @@ class Node:
             if asyncio.get_running_loop().time() > deadline:
                 raise NodeError(f"{self.name} took no connection within {START_SECONDS:g} s: {self._last_words()}")
             await asyncio.sleep(0.02)
+        self.up = True
 
     def _last_words(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()
@@ -105,6 +113,7 @@ class Node:
 
     async def kill(self) -> None:
         """kill -9: no goodbye, nothing flushed."""
+        self.up = False
         if self.process is not None and self.process.returncode is None:
             self.process.kill()
             await self.process.wait()
@@ -112,6 +121,7 @@ class Node:
     async def stop(self) -> None:
         if self.process is None or self.process.returncode is not None:
             return
+        self.up = False
         self.process.send_signal(signal.SIGTERM)
         try:
             await asyncio.wait_for(self.process.wait(), STOP_SECONDS)
@@ -127,6 +137,10 @@ class Link:
         self._target = target
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def whole(self) -> bool:
+        return self._server is not None
 
     async def join(self) -> None:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self.port)

@@ -33,20 +33,22 @@ class Record:
 
     times: list[float] = field(default_factory=list)
     backlog: dict[str, list[int]] = field(default_factory=lambda: {station: [] for station in STATIONS})
+    acknowledged: dict[str, list[int]] = field(default_factory=lambda: {station: [] for station in STATIONS})
     faults: list[Fault] = field(default_factory=list)
 
 
 class Watch:
-    """Samples how many rows of each station the hub holds."""
+    """Samples how many rows of each station the hub holds, and how many commands each leaf."""
 
-    def __init__(self, hub: Node, publishers: dict[str, Publisher], on_progress: Callable[[str, int], None]) -> None:
+    def __init__(self, hub: Node, leaves: dict[str, Node], publishers: dict[str, Publisher]) -> None:
         self.record = Record()
         self.at_hub = dict.fromkeys(STATIONS, 0)
+        self.at_leaf = dict.fromkeys(STATIONS, 0)
+        self._commands = {station: Counter(leaf.url, "COMMANDS") for station, leaf in leaves.items()}
         self._counter = Counter(hub.url, "TELEMETRY")
         self._counted = 0.0
         self._acknowledged = dict.fromkeys(STATIONS, 0)  # as they were when the hub was last counted
         self._publishers = publishers
-        self._on_progress = on_progress
         self._began = asyncio.get_running_loop().time()
 
     @property
@@ -62,8 +64,15 @@ class Watch:
                 for station in STATIONS:
                     self._acknowledged[station] = self._publishers[station].acknowledged
                     self.at_hub[station] = sum(n for subject, n in counts.items() if subject.split(".")[1] == station)
-                    self._on_progress(station, self.at_hub[station])
             await asyncio.sleep(SAMPLE_SECONDS)
+
+    async def count_commands(self, station: str) -> None:
+        """The same of a leaf's mirror of its commands."""
+        while True:
+            counts = await self._commands[station].counts()
+            if counts is not None:
+                self.at_leaf[station] = sum(counts.values())
+            await asyncio.sleep(2 * SAMPLE_SECONDS)
 
     def sample(self) -> None:
         """One sample of what is known now: a hub that does not answer must not leave a hole in the record."""
@@ -74,6 +83,7 @@ class Watch:
             stored = self._acknowledged[station] if fresh else self._publishers[station].acknowledged
             # The hub may have a row before its acknowledgement has come back to the publisher.
             self.record.backlog[station].append(max(0, stored - self.at_hub[station]))
+            self.record.acknowledged[station].append(stored)
 
     async def until(self, done: Callable[[], bool], seconds: float) -> bool:
         """Sample until it is done; False if it wasn't within the time."""
@@ -87,7 +97,8 @@ class Watch:
         return True
 
     async def close(self) -> None:
-        await self._counter.close()
+        for counter in (self._counter, *self._commands.values()):
+            await counter.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,15 +112,20 @@ async def read_all(url: str, stream: str, on_progress: Callable[[int], None] = l
         found: list[Msg] = []
         if not wanted:
             return found
-        subscription = await client.jetstream().subscribe(">", stream=stream, ordered_consumer=True)
-        while not found or found[-1].metadata.sequence.stream < last:
-            try:
-                found.append(await subscription.next_msg(timeout=READ_SILENCE_SECONDS))
-            except nats.errors.TimeoutError:
-                break  # fewer than the stream says: the check that called will say so
-            if len(found) % 500 == 0:
-                on_progress(len(found))
-        on_progress(len(found))
+        whole = asyncio.Event()
+
+        async def take(message: Msg) -> None:
+            found.append(message)
+            if message.metadata.sequence.stream >= last:
+                whole.set()
+
+        await client.jetstream().subscribe(">", stream=stream, ordered_consumer=True, cb=take)
+        before = -1
+        while not whole.is_set() and len(found) > before:  # else fewer than the stream says: the check will say so
+            before = len(found)
+            on_progress(before)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(whole.wait(), READ_SILENCE_SECONDS)
         return found
     finally:
         await client.close()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 import nats
@@ -38,9 +37,7 @@ async def connect(url: str, **options: Any) -> Client:
 class Publisher:
     """Publishes a list of messages, evenly over some seconds, and is done when all are acknowledged."""
 
-    def __init__(
-        self, name: str, url: str, messages: list[Outgoing], seconds: float, on_progress: Callable[[int], None]
-    ) -> None:
+    def __init__(self, name: str, url: str, messages: list[Outgoing], seconds: float) -> None:
         self.name = name
         self.acknowledged = 0  # all before this one are stored
         self.resent = 0
@@ -48,7 +45,6 @@ class Publisher:
         self._url = url
         self._messages = messages
         self._seconds = seconds
-        self._on_progress = on_progress
         self._early: set[int] = set()  # acknowledged while an older one isn't
         self._heard = 0.0
         self._refused = ""
@@ -56,8 +52,12 @@ class Publisher:
         self._highest = 0  # behind the newest message that was ever sent
 
     @property
+    def total(self) -> int:
+        return len(self._messages)
+
+    @property
     def done(self) -> bool:
-        return self.acknowledged == len(self._messages)
+        return self.acknowledged == self.total
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -119,9 +119,6 @@ class Publisher:
         self._heard = asyncio.get_running_loop().time()
         self.duplicates += bool(answer.get("duplicate"))
         self._early.add(int(message.subject.rpartition(".")[2]))
-        before = self.acknowledged
         while self.acknowledged in self._early:
             self._early.discard(self.acknowledged)
             self.acknowledged += 1
-        if self.acknowledged != before:
-            self._on_progress(self.acknowledged)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import io
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from demo_job import checks, observations
 from demo_job.checks import Arrived
-from demo_job.nodes import Link, free_port
+from demo_job.computing import Computing
+from demo_job.nodes import Link, Node, free_port
 from demo_job.observations import STATIONS, Aggregate, Outgoing
 from demo_job.report import write_report
-from demo_job.story import Fault, Plan, Record
+from demo_job.screen import Row, Screen
+from demo_job.story import Fault, Plan, Record, Watch
+from demo_job.traffic import Publisher
+from rich.console import Console
 
 SENT = [Outgoing("s", f"id-{number}", b"%d" % number) for number in range(5)]
 GOT = [Arrived(message.message_id, message.payload) for message in SENT]
@@ -156,3 +162,63 @@ def test_the_report_stands_alone(tmp_path: Path) -> None:
     assert "a &lt;check&gt;" in text
     assert "FAILED" in text
     assert 1 == text.count("JFK&#x27;s link cut")
+
+
+def test_one_table_of_80_columns_shows_each_leaf_and_what_is_broken(tmp_path: Path) -> None:
+    """Rows acknowledged and at the hub, what waits, commands, which process or link is down, how far Spark is."""
+
+    async def shown() -> str:
+        nodes = {name: Node(name, "leafd", tmp_path / name) for name in ("hub", *STATIONS)}
+        leaves = {name: nodes[name] for name in STATIONS}
+        publishers = {name: Publisher(name, leaf.url, [SENT[0]] * 9_000, 1.0) for name, leaf in leaves.items()}
+        watch = Watch(nodes["hub"], leaves, publishers)
+        computing = Computing("", "", tmp_path, "", tmp_path / "log")
+        for node in nodes.values():
+            node.up = node.name != "LGA"
+        publishers["JFK"].acknowledged, watch.at_hub["JFK"], watch.at_leaf["EWR"] = 8_123, 4_000, 57
+        linked = {"EWR": lambda: True, "JFK": lambda: False, "LGA": lambda: True}
+        rows = [Row(leaf, linked[name], publishers[name], 100) for name, leaf in leaves.items()]
+        screen = Screen(rows, nodes["hub"], watch, computing)
+        screen.doing = "sending"
+        console = Console(width=80, record=True, file=io.StringIO())
+        console.print(screen)
+        return console.export_text()
+
+    lines = asyncio.run(shown()).splitlines()
+    of = {line.split()[0]: line for line in lines if line.strip()}
+    assert {"EWR", "JFK", "LGA", "hub"} <= of.keys()
+    assert "57/100" in of["EWR"]
+    assert all(text in of["JFK"] for text in ("link cut", "8,123", "4,000", "4,123"))
+    assert "killed" in of["LGA"]
+    assert "4,000" in of["hub"]
+    assert "not started" in of["Spark:"]
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("child", "passed", "said"),
+    [
+        ("print('ready'); [print('done 5', flush=True) for _ in sys.stdin]", True, "2 runs in one session, 10 rows"),
+        ("print('ready'); input(); print('failed no hub', flush=True); input(); print('done 7')", True, "7 rows"),
+        ("print('ready'); input(); print('done 7', flush=True); input(); print('failed no hub')", False, "no hub"),
+        ("print('ready'); input(); print('done 7', flush=True); sys.exit('out of memory')", False, "out of memory"),
+        ("sys.exit('no java here')", False, "no java here"),
+        ("print('ready'); [print('done 5', flush=True) for _ in sys.stdin]; sys.exit(3)", False, "code 3"),
+    ],
+)
+def test_the_spark_job_is_well_only_if_its_last_run_and_its_end_are(
+    child: str, passed: bool, said: str, tmp_path: Path
+) -> None:
+    """A first run may fail, since the hub is killed meanwhile; the last one, and the process, may not."""
+
+    async def scenario() -> checks.Check:
+        computing = Computing("", "", tmp_path, "", tmp_path / "log")
+        computing.command = [sys.executable, "-uc", f"import sys; {child}"]
+        await computing.start()
+        for _ in range(2):
+            await computing.run()
+        return await computing.end()
+
+    check = asyncio.run(scenario())
+    assert passed == check.passed, check.found
+    assert said in check.found
