@@ -27,7 +27,8 @@ HEAD: Final = """\
 # Every key of leafd's configuration, with its default. Made by `python -m leafd.config.reference`; do not edit.
 #
 # The language is nats-server's: `key: value`, `key = value` or `key value`; maps in { }, lists in [ ]; # and //
-# begin a comment; `include ./file`; $name is a key set before, or an environment variable. Sizes: 64K = 64,000,
+# begin a comment; `include ./file`; $name is a key set before, an environment variable, or the text of a credential
+# of systemd (LoadCredential=). Where a file is named, a name without / may be a credential's. Sizes: 64K = 64,000,
 # 64KB = 64KiB = 65,536. Durations in quotes: "500ms", "10s", "2m", "1h30m". Keys are matched without regard to case.
 # [live]: a reload (SIGHUP, leafd --signal reload) takes a change up. [later]: the change waits for a
 # restart. A reload in which any other key has changed is refused as a whole. "Also" gives other spellings of a key.

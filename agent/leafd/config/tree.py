@@ -2,12 +2,10 @@
 only by `include`.
 
 A variable `$name` is a key that was set before, searched from the innermost map outwards; then the environment, whose
-text is
-read by the same rules (so an environment variable "64K" is a number). A key that served as a variable may be unknown
-to the
-schema: that is how people name their constants. An included file sees none of its includer's keys, but its own keys
-land in
-the including map, where later lines see them.
+text is read by the same rules (so an environment variable "64K" is a number); then systemd's credentials, whose text is
+taken as it is. A key that served as a variable may be unknown to the schema: that is how people name their constants.
+An included file sees none of its includer's keys, but its own keys land in the including map, where later lines see
+them.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from leafd.config.credentials import credential_text
 from leafd.config.lexer import NEW_LINES, SEPARATORS, Scanner, Variable, Where
 from leafd.errors import ConfigError
 from leafd.records import dataclass
@@ -286,15 +285,27 @@ class _Parser:
             raise ConfigError(f"{where}: the environment variable {name} refers to itself: give it a plain value")
         text = self.env.get(name)
         if text is None:
-            raise ConfigError(
-                f"{where}: the variable ${name} is neither a key set before nor in the environment: set one of them"
-            )
+            return self._credential(name, where)
         parser = _Parser(Scanner(f"pk={text}", f"${name}"), self.directory, self.document, self.env, self.depth)
         parser.env_in_use = self.env_in_use | {name}
         found = parser.parse().get("pk")
         if found is None:
             raise ConfigError(f"{where}: the environment variable {name} holds no value")
         return found.value
+
+    def _credential(self, name: str, where: Where) -> str:
+        """The text of a credential as it is: in a password nothing is a comment, a number or another variable."""
+        try:
+            text = credential_text(name, self.env)
+        except OSError as error:
+            raise ConfigError(f"{where}: the credential {name} cannot be read ({error.strerror})") from error
+        if text is None:
+            raise ConfigError(
+                f"{where}: the variable ${name} is neither a key set before nor in the environment: set one of them"
+            )
+        if not text:
+            raise ConfigError(f"{where}: the credential {name} is empty")
+        return text
 
     def _include(self, where: Where) -> dict[str, Node]:
         name = self.scan.read_include()

@@ -128,11 +128,10 @@ def store_keys(server: ServerConfig) -> StoreKeys | None:
 
 
 def _key(text: str, file: str) -> bytes:
-    """The key itself, or what a file says; a name without a slash is that of a credential of systemd."""
+    """The key itself, or what a file says."""
     if not file:
         return text.encode("utf-8", "surrogateescape")
-    directory = os.environ.get("CREDENTIALS_DIRECTORY", "")
-    path = Path(directory, file) if directory and "/" not in file else Path(file)
+    path = Path(file)
     try:
         key = path.read_bytes().rstrip(b"\r\n")
     except OSError as error:

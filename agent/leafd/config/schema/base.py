@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
+from leafd.config.credentials import credential_file
 from leafd.config.schema.section import Reader, shown
 
 SECOND: Final = 1_000_000_000
@@ -119,5 +120,7 @@ Number = Annotated[int, Reader(_strict_int)]
 Text = Annotated[str, Reader(_strict_str)]
 Secret = Annotated[str, Reader(_secret, secret=True)]
 """A text that no complaint repeats."""
+File = Annotated[str, Reader(credential_file), Reader(_strict_str)]
+"""The name of a file, or of a credential of systemd."""
 Flag = Annotated[bool, Reader(_strict_bool)]
 Strings = Annotated[tuple[Text, ...], Reader(_strings)]

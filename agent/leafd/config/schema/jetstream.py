@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from leafd.config.schema.base import Duration, Flag, Number, Secret, StorageSize, Text, parse_duration
+from leafd.config.schema.base import Duration, File, Flag, Number, Secret, StorageSize, Text, parse_duration
 from leafd.config.schema.section import Reader, Section, Takes, later, option, shown
 
 _CLUSTER_ONLY = "it matters only in a cluster, which this build does not have"
@@ -79,20 +79,17 @@ class JetStream(Section):
     limits: ServerLimits = option(ServerLimits, "The most that clients may ask for.")
     key: Secret = option(
         "",
-        "Encrypts the store with this key; better $VARIABLE of the environment, or key_file, than the key itself.",
+        "Encrypts the store with this key; better $NAME of a credential or of the environment, or key_file, than the "
+        "key itself.",
         aliases=("ek", "encryption_key"),
     )
-    key_file: Text = option(
-        "",
-        "A file with the key, in place of key. A name without / is that of a credential of systemd (LoadCredential=).",
-        example='"store-key"',
-    )
+    key_file: File = option("", "A file with the key, in place of key.", example='"store-key"')
     prev_key: Secret = option(
         "",
         "The key before a change of key: what it encrypted is encrypted anew.",
         aliases=("prev_ek", "prev_encryption_key"),
     )
-    prev_key_file: Text = option("", "A file with that key, as key_file.")
+    prev_key_file: File = option("", "A file with that key, as key_file.")
     cipher: Annotated[str, Reader(_cipher)] = option("chacha", "How the store is encrypted: chacha or aes.")
     tpm: Any = later(_REFUSE_TPM, refuse=True)
     unique_tag: Any = later(_CLUSTER_ONLY, refuse=False)

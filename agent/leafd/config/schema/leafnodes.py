@@ -3,12 +3,13 @@ links/."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Secret, Strings, Text
+from leafd.config.credentials import credential_file
+from leafd.config.schema.base import SECOND, Duration, File, Flag, Listen, Number, Secret, Strings, Text
 from leafd.config.schema.compression import DEFAULT as DEFAULT_COMPRESSION, Compression
-from leafd.config.schema.section import Section, Takes, later, option, shown
+from leafd.config.schema.section import Reader, Section, Takes, later, option, shown
 from leafd.config.schema.tls import Tls
 
 DEFAULT_PORT: Final = 7422
@@ -48,8 +49,10 @@ class LeafRemote(Section):
         (), "The hub's addresses, tried in turn: nats-leaf://user:password@host:7422.", aliases=("url",)
     )
     account: Text = option("$G", "The account here that is linked to the hub.", aliases=("local",))
-    credentials: Text = option("", "The file with the credentials for the hub (.creds).", aliases=("creds",))
-    nkey: Secret = option("", "The nkey seed (SU...) to log in with, or a file that holds it.", aliases=("seed",))
+    credentials: File = option("", "The file with the credentials for the hub (.creds).", aliases=("creds",))
+    nkey: Annotated[Secret, Reader(credential_file)] = option(
+        "", "The nkey seed (SU...) to log in with, or a file that holds it.", aliases=("seed",)
+    )
     hub: Flag = option(False, "Is this side the hub of the link, although it dials?")
     deny_imports: Strings = option((), "The subjects that must not come in over the link.", aliases=("deny_import",))
     deny_exports: Strings = option((), "The subjects that must not go out over the link.", aliases=("deny_export",))

@@ -11,7 +11,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from leafd.config.schema.base import SECOND, Duration, Flag, Number, Text, parse_duration
+from leafd.config.schema.base import SECOND, Duration, File, Flag, Number, parse_duration
 from leafd.config.schema.section import Invalid, Path, Problem, Reader, Section, Takes, later, option, shown
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ live: Final = partial(option, takes=Takes.LIVE)
 class CertificatePair(Section):
     """One of several certificates."""
 
-    cert_file: Text = live("", "The PEM file of the certificate, with those that lead to its root behind it.")
-    key_file: Text = live("", "The PEM file of its private key.")
+    cert_file: File = live("", "The PEM file of the certificate, with those that lead to its root behind it.")
+    key_file: File = live("", "The PEM file of its private key.")
 
     def check(self) -> None:
         if not self.cert_file or not self.key_file:
@@ -133,14 +133,14 @@ class CertificatePair(Section):
 class Tls(Section):
     """The tls block. A reload takes all of it up; connections that are there stay."""
 
-    cert_file: Text = live("", "The PEM file of this side's certificate, with those that lead to its root behind it.")
-    key_file: Text = live("", "The PEM file of the certificate's private key, unencrypted.")
+    cert_file: File = live("", "The PEM file of this side's certificate, with those that lead to its root behind it.")
+    key_file: File = live("", "The PEM file of the certificate's private key, unencrypted.")
     certs: tuple[CertificatePair, ...] = live(
         (),
         "Several certificates in place of one; the other side gets the one that fits the name it asks for.",
         aliases=("certificates",),
     )
-    ca_file: Text = live("", "The PEM file of whom to trust. Empty: whom the machine trusts.")
+    ca_file: File = live("", "The PEM file of whom to trust. Empty: whom the machine trusts.")
     verify: Flag = live(False, "Must whoever connects show a certificate that is trusted?")
     verify_and_map: Flag = live(
         False,

@@ -1,0 +1,42 @@
+"""Credentials of systemd (LoadCredential=, LoadCredentialEncrypted=): small files that the service alone can read, by
+name.
+
+    password: $hub-password        the credential's text, where no key and no environment variable has that name
+    key_file: hub.key              the credential's file, where a file is asked for and the name has no slash
+
+What does not live here: variables (tree.py), files' contents.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
+TEXT_MAX: Final = 1 << 20
+"""What systemd takes for all of them together."""
+
+
+def credential_text(name: str, environment: Mapping[str, str]) -> str | None:
+    """What the credential of that name says, without the end of its last line; None: there is none. Raises OSError."""
+    path = _path(name, environment)
+    if path is None:
+        return None
+    with path.open("rb") as file:
+        return file.read(TEXT_MAX).rstrip(b"\r\n").decode("utf-8", "surrogateescape")
+
+
+def credential_file(value: object) -> object:
+    """For keys that name a file: the credential's, where there is one of that name."""
+    path = _path(value, os.environ) if isinstance(value, str) else None
+    return value if path is None else str(path)
+
+
+def _path(name: str, environment: Mapping[str, str]) -> Path | None:
+    directory = environment.get(DIRECTORY, "")
+    if not directory or not name or "/" in name or "\0" in name:
+        return None
+    path = Path(directory, name)
+    return path if path.is_file() else None

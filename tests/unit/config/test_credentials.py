@@ -1,0 +1,128 @@
+"""Secrets by name: a configuration has the names of systemd's credentials in it, and no secret."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from leafd.config.bind import load_text
+from leafd.config.tree import parse_text, plain
+from leafd.errors import ConfigError
+
+from tests.certificates import Authority
+from tests.servers import LEAFD, make, running
+
+SEED = "SUAIWGCODIHYRJ4YY35OF6EPHWXAJV3MDW5XX24RXB6D6YDVDBCCFJPAFM"
+PUBLIC = "UDGTQSMYSM5O2QAQFIBPJFEQFJBUUFAEZ5AZ6SLKAXT6FWA4FB2YJDPP"
+
+
+@pytest.fixture
+def credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory like the one that systemd makes for a service."""
+    directory = tmp_path / "credentials"
+    directory.mkdir()
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(directory))
+    return directory
+
+
+def value(text: str, directory: Path, **environment: str) -> object:
+    """What `v` comes to."""
+    found = plain(parse_text(text, environment={"CREDENTIALS_DIRECTORY": str(directory), **environment}).root)
+    assert isinstance(found, dict)
+    return found["v"]
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["open sesame", "12345", "1GB", "a#b //c; d", "$2a$04$hash", "$other", "true", "{", '"', "é\udcff", "a\nb"],
+)
+def test_a_credential_is_taken_as_it_is(tmp_path: Path, secret: str) -> None:
+    """Whatever a password looks like, it is that text; the end of the file's last line is no part of it."""
+    for end in ("", "\n", "\r\n"):
+        (tmp_path / "hub-password").write_bytes((secret + end).encode("utf-8", "surrogateescape"))
+        assert secret == value("v: $hub-password", tmp_path)
+        assert [{"p": secret}] == value("v: [ { p: $hub-password } ]", tmp_path)
+
+
+def test_keys_and_the_environment_go_before_credentials(tmp_path: Path) -> None:
+    """A configuration that used a name before credentials were there means what it meant."""
+    (tmp_path / "name").write_text("credential")
+    assert "credential" == value("v: $name", tmp_path)
+    assert "environment" == value("v: $name", tmp_path, name="environment")
+    assert "key" == value("name: key, v: $name", tmp_path, name="environment")
+
+
+@pytest.mark.parametrize("name", ["absent", "../secret", "sub", ".", "..", "/etc/hostname"])
+def test_what_is_no_credential_is_an_error(tmp_path: Path, name: str) -> None:
+    """A name that is not there, leads out of the directory or is a directory ends with its place."""
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "in" / "sub").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="^<text>:2:1: the variable .* is neither"):
+        value(f"a: 1\nv: ${name}", tmp_path / "in")
+
+
+def test_an_empty_credential_is_an_error(tmp_path: Path) -> None:
+    """A password that got lost on its way is no password of no characters."""
+    (tmp_path / "name").write_text("\n")
+    with pytest.raises(ConfigError, match="the credential name is empty"):
+        value("v: $name", tmp_path)
+
+
+def test_files_are_credentials_by_their_bare_names(credentials: Path, tmp_path: Path) -> None:
+    """Each key that names a file takes a credential's name; a path, or a name of which there is none, stays."""
+    for name in ("hub.creds", "store-key", "old-key", "seed"):
+        (credentials / name).write_text("x")
+    config = load_text(
+        "leafnodes { remotes: [ {url: 'nats://h:1', creds: hub.creds}, {url: 'nats://h:2', nkey: seed}, "
+        "{url: 'nats://h:3', creds: './hub.creds'}, {url: 'nats://h:4', creds: other.creds} ] }\n"
+        "jetstream { key_file: store-key, prev_key_file: old-key }"
+    ).server
+    assert config.leafnodes is not None and config.jetstream is not None
+    first, second, third, fourth = config.leafnodes.remotes
+    assert (f"{credentials}/hub.creds", f"{credentials}/seed") == (first.credentials, second.nkey)
+    assert ("./hub.creds", "other.creds") == (third.credentials, fourth.credentials)
+    assert (f"{credentials}/store-key", f"{credentials}/old-key") == (
+        config.jetstream.key_file,
+        config.jetstream.prev_key_file,
+    )
+
+
+def test_a_link_of_secrets_by_name(credentials: Path, tmp_path: Path) -> None:
+    """A daemon whose certificates, passwords and seeds are all credentials serves TLS and links to a hub."""
+    authority = Authority(tmp_path)
+    pair = authority.issue("server", subject="/CN=localhost", names="IP:127.0.0.1")
+    for name, path in (("tls.pem", pair.certificate), ("tls.key", pair.key), ("ca.pem", authority.certificate)):
+        (credentials / name).write_bytes(path.read_bytes())
+    (credentials / "admin-password").write_text("open sesame\n")
+    (credentials / "box-seed").write_text(f"{SEED}\n")
+    hub = (
+        "port: {port}\nauthorization { user: admin, password: $admin-password }\n"
+        "leafnodes { port: {leaf_port}, authorization { nkey: " + PUBLIC + " } \n"
+        "tls { cert_file: tls.pem, key_file: tls.key } }\n"
+    )
+    with running(LEAFD, hub) as server:
+        with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+            connection.sendall(b'CONNECT {"user":"admin","pass":"open sesame","verbose":false}\r\nPING\r\n')
+            said = b""
+            while b"PONG" not in said and b"ERR" not in said:
+                said += connection.recv(4096)
+            assert b"PONG" in said
+        for nkey in ("box-seed", "$box-seed"):
+            box = make(
+                LEAFD,
+                "port: {port}\nleafnodes { remotes: [ { nkey: " + nkey + ", url: 'tls://127.0.0.1:{hub}', "
+                "tls { ca_file: ca.pem } } ] }\n",
+                tmp_path,
+                hub=server.ports["leaf_port"],
+            )
+            box.start()
+            try:
+                deadline = time.monotonic() + 20
+                while "Leafnode connection created" not in box.log and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                assert "Leafnode connection created" in box.log
+                assert "open sesame" not in box.log + server.log and SEED not in box.log + server.log
+            finally:
+                box.stop()
