@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 19
+#define PLANE_ABI 20
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -479,6 +479,12 @@ uint64_t plane_memory_share(uint64_t limit, uint32_t share);
 
 /* A consistent enough snapshot of the counters, from any thread. */
 void plane_stats(plane_t *plane, plane_stats_t *out);
+/* How long the disk of the file streams took since the start, from any thread. */
+#define HISTOGRAM_SYNC 0   /* syncs of the journal: an acknowledgement waits for one */
+#define HISTOGRAM_COMMIT 1 /* commits of LMDB */
+#define HISTOGRAMS 2
+void plane_histogram(plane_t *plane, uint32_t which, histogram_counts_t *out);
+uint64_t histogram_bound_ns(uint32_t span);
 
 /* A context of TLS for COMMAND_TLS; takes milliseconds, pure, for any thread. strings, packed: PEM of authorities ("" =
  * the system's), cipher suites.. "", curves.. "", pinned certificates.. "", then chain and key in PEM for each

@@ -296,3 +296,10 @@ typedef struct plane_stats {
     uint64_t memory_control;
     uint64_t memory_consumers;
 } plane_stats_t;
+
+/* Of base/histogram.h, of plane_histogram(). */
+#define HISTOGRAM_SPANS 17
+typedef struct histogram_counts {
+    uint64_t counts[HISTOGRAM_SPANS];
+    uint64_t sum_ns;
+} histogram_counts_t;

@@ -10,6 +10,7 @@ native_commands.py, the values in native_types.py. What does not live here: any 
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -39,7 +40,7 @@ from leafd.native_packing import (
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
 
-PLANE_ABI: Final = 19
+PLANE_ABI: Final = 20
 """The abi.h that this code was written for: an extension of another version is refused."""
 _MEMORY_SHARES: Final = (
     "ring",
@@ -160,6 +161,16 @@ class Plane(Commands):
         cell = ffi.new("plane_stats_t *")
         lib.plane_stats(self._plane, cell)
         return t.Stats(**layout("plane_stats_t").unpack(ffi.buffer(cell)))
+
+    def disk_took(self) -> dict[str, t.Histogram]:
+        """How long syncs of the journal ("sync") and commits of LMDB ("commit") took."""
+        cell, found = ffi.new("histogram_counts_t *"), {}
+        bounds = [lib.histogram_bound_ns(span) / 1e9 for span in range(lib.HISTOGRAM_SPANS - 1)]
+        for name, which in (("sync", lib.HISTOGRAM_SYNC), ("commit", lib.HISTOGRAM_COMMIT)):
+            lib.plane_histogram(self._plane, which, cell)
+            spans = zip([*bounds, math.inf], map(int, cell.counts), strict=True)
+            found[name] = t.Histogram(tuple(spans), cell.sum_ns / 1e9)
+        return found
 
     def memory_share(self, name: str) -> int:
         """Bytes of a share (MEMORY_*) of the limit of memory."""

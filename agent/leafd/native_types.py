@@ -411,6 +411,16 @@ class Stats:
         return [name for bit, name in enumerate(("file", "memory")) if self.refusing >> bit & 1]
 
 
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """histogram_counts_t: how often something took how long since the start."""
+
+    spans: tuple[tuple[float, int], ...]
+    """Of each span its upper bound in seconds, which is part of it (the last: inf), and how often."""
+    seconds: float
+    """All of them together."""
+
+
 # Events. One class per EVENT_* kind; completions (EVENT_DONE) stay inside native_plane.py.
 
 

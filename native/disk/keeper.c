@@ -47,6 +47,12 @@ void keeper_heard(keeper_t *keeper) {
     }
 }
 
+void keeper_took(const keeper_t *keeper, uint32_t which, int64_t since_ns) {
+    if (keeper->took != NULL) {
+        histogram_add(&keeper->took[which], thread_elapsed_ns() - since_ns);
+    }
+}
+
 static int keeper_longer(int ms) {
     return ms * 2 < RETRY_MS_MAX ? ms * 2 : RETRY_MS_MAX;
 }
@@ -151,8 +157,15 @@ status_t keeper_apply(env_t *env, const uint8_t *batch, uint32_t size) {
     return apply_puts(env, &row);
 }
 
+static status_t commit_timed(keeper_t *keeper, uint64_t position, uint64_t number, uint32_t chain) {
+    int64_t since_ns = thread_elapsed_ns();
+    status_t status = keeper_commit(keeper->env, position, number, chain);
+    keeper_took(keeper, HISTOGRAM_COMMIT, since_ns);
+    return status;
+}
+
 static status_t commit_between(keeper_t *keeper) {
-    status_t status = keeper_commit(keeper->env, keeper->applied, keeper->applied_number, keeper->applied_chain);
+    status_t status = commit_timed(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);
     keeper->writing = false;
     if (status == STATUS_OK) {
         keeper->committed = keeper->applied;
@@ -294,7 +307,7 @@ static status_t keeper_drain(keeper_t *keeper, uint64_t wanted) {
     keeper->removed = work.removed;
     keeper->put = work.put;
     if (status == STATUS_OK) {
-        status = keeper_commit(keeper->env, wanted, work.number, work.chain);
+        status = commit_timed(keeper, wanted, work.number, work.chain);
     } else {
         env_write_abort(keeper->env);
     }

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/histogram.h"
 #include "disk/batch.h"
 #include "disk/blocks.h"
 #include "disk/env.h"
@@ -28,8 +29,9 @@ typedef struct keeper {
     env_t *env;
     const char *directory; /* LMDB's */
     int64_t sync_interval_ns;
-    uint64_t budget; /* LMDB's pages in use may come to so much */
-    int journal_fd;  /* eventfds */
+    histogram_t *took; /* NULL: nobody wants to know */
+    uint64_t budget;   /* LMDB's pages in use may come to so much */
+    int journal_fd;    /* eventfds */
     int keeper_fd;
     int plane_fd;
     /* plane --> threads */
@@ -101,6 +103,7 @@ void keeper_close(keeper_t *keeper);
 #define RETRY_MS 200                     /* after a refusal by the disk */
 void *keeper_journal_main(void *keeper); /* the journal thread, writer.c */
 void keeper_wake_plane(keeper_t *keeper);
+void keeper_took(const keeper_t *keeper, uint32_t which, int64_t since_ns); /* HISTOGRAM_SYNC or _COMMIT */
 void keeper_heard(keeper_t *keeper); /* the plane, before it looks at what the threads say */
 void keeper_seal(keeper_t *keeper, uint64_t position);
 /* The plane has opened LMDB again, or could not. */

@@ -92,6 +92,7 @@ static status_t journal_bring(keeper_t *keeper, journal_state_t *state, uint64_t
     atomic_fetch_add_explicit(&keeper->journal_syncs, 1, memory_order_relaxed);
     state->synced_at = thread_elapsed_ns();
     status_t status = journal_sync(keeper->journal);
+    keeper_took(keeper, HISTOGRAM_SYNC, state->synced_at);
     if (status == STATUS_OK) {
         state->synced = state->written;
     }

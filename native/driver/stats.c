@@ -41,6 +41,13 @@ void stats_publish(plane_t *plane) {
     }
 }
 
+void plane_histogram(plane_t *plane, uint32_t which, histogram_counts_t *out) {
+    *out = (histogram_counts_t){0};
+    if (which < HISTOGRAMS) {
+        histogram_read(&plane->disk_took[which], out);
+    }
+}
+
 void plane_stats(plane_t *plane, plane_stats_t *out) {
     uint64_t words[sizeof(*out) / sizeof(uint64_t)];
     for (uint32_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {

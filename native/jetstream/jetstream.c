@@ -35,6 +35,7 @@ static status_t store_start(js_t *js, uint32_t which, const char *directory, cha
                                .changed_max = js->changed_max[which],
                                .sync_interval_ns = limits->sync_interval_ns,
                                .memory = which == STORE_MEMORY,
+                               .took = which == STORE_FILE ? js->took : NULL,
                                .keys = js->keys};
     status_t status = store_open(&options, &js->stores[which], reason, PLANE_REASON_SIZE);
     if (status != STATUS_OK) {

@@ -52,6 +52,7 @@ struct js {
     uint64_t ring_max[2];     /* bytes that each may take: batches on their way to the disk, by store */
     uint64_t heads_max;       /* cached heads of subjects */
     uint64_t changed_max[2];  /* pages of LMDB that a checkpoint changes, by store */
+    histogram_t *took;        /* HISTOGRAMS, of the file store */
     share_t consumers;        /* pull requests that wait, deliveries that are not acknowledged */
     uint64_t held_max;        /* what waits for a store's batches */
 

@@ -131,6 +131,7 @@ struct plane {
     uint64_t tick_before_max_ns; /* the longest of the minute before */
     plane_stats_t stats;         /* the plane's own view; published once a tick */
     _Atomic uint64_t published[sizeof(plane_stats_t) / sizeof(uint64_t)];
+    histogram_t disk_took[HISTOGRAMS]; /* the store's threads add to it, and whoever wants to reads it */
 
     /* the driver's */
     loop_t loop;

@@ -72,6 +72,7 @@ status_t store_run(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) 
                                .directory = store->directory,
                                .sealing = store->sealing.state != SEALING_DONE ? &store->sealing : NULL,
                                .sync_interval_ns = store->options.sync_interval_ns,
+                               .took = store->options.took,
                                .budget = store->sizes.budget};
     status_t status = keeper_open(&store->keeper, checkpoint, end);
     store->admits = atomic_load(&store->keeper.admits);

@@ -30,6 +30,7 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/status.h"
 #include "text/filters.h"
 
@@ -49,6 +50,7 @@ typedef struct store_options {
     int64_t sync_interval_ns;    /* 0 = durable before acknowledged */
     bool memory;                 /* environment on tmpfs, no journal, no sync, emptied at open */
     const plane_keys_t *keys;    /* NULL = not encrypted; only store_open looks. A memory store is not */
+    histogram_t *took;           /* HISTOGRAMS of how long the disk took, which the threads add to; NULL = none */
     const struct sealer *sealer; /* for tests, in place of keys; the caller's, until store_close */
 } store_options_t;
 

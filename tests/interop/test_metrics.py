@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import nats
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as older
 
 from tests import servers
 
@@ -21,6 +23,8 @@ server_name: box
 jetstream { store_dir: "{store}", domain: box }
 leafnodes { remotes: [ { url: "nats-leaf://127.0.0.1:{hub_port}", account: "$G" } ] }
 """
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +45,22 @@ async def filled(server: servers.Server) -> None:
     await client.close()
 
 
+def asked(server: servers.Server, path: str, accept: str = "*/*") -> tuple[str, bytes]:
+    """Content type and body."""
+    url = f"http://127.0.0.1:{server.ports['http_port']}{path}"
+    with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=10) as answer:
+        return answer.headers["Content-Type"], bytes(answer.read())
+
+
 def page(server: servers.Server, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}{path}", timeout=10) as answer:
-        return bytes(answer.read())
+    return asked(server, path)[1]
 
 
 def samples(server: servers.Server) -> dict[str, list[tuple[dict[str, str], float]]]:
     """Every sample by its name; the parser refuses what is no OpenMetrics."""
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families(page(server, "/metrics").decode()):  # type: ignore[no-untyped-call]
+    body = asked(server, "/metrics", OPENMETRICS)[1].decode()
+    for family in text_string_to_metric_families(body):  # type: ignore[no-untyped-call]
         for one in family.samples:
             found.setdefault(one.name, []).append((one.labels, one.value))
     return found
@@ -87,11 +98,15 @@ def test_a_hub_that_does_not_answer_is_seen(server: servers.Server) -> None:
 
 
 def test_what_the_store_does_is_counted(server: servers.Server) -> None:
-    """Counters only grow, and each acknowledged message was synced."""
+    """Counters only grow, each acknowledged message was synced, and of each sync it is told how long it took."""
     before = samples(server)["leafd_store_journal_syncs_total"][0][1]
     asyncio.run(published(server))
-    after = samples(server)["leafd_store_journal_syncs_total"][0][1]
+    found = samples(server)
+    after = found["leafd_store_journal_syncs_total"][0][1]
     assert after > before >= 3
+    assert found["leafd_store_sync_seconds_count"] == [({}, after)]
+    assert found["leafd_store_sync_seconds_bucket"][-1] == ({"le": "+Inf"}, after)
+    assert found["leafd_store_sync_seconds_sum"][0][1] > 0
 
 
 async def published(server: servers.Server) -> None:
@@ -100,7 +115,22 @@ async def published(server: servers.Server) -> None:
     await client.close()
 
 
-def test_the_page_is_announced_as_openmetrics(server: servers.Server) -> None:
-    """Scrapers choose their parser by the content type."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/metrics", timeout=10) as answer:
-        assert answer.headers["Content-Type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+def test_commits_of_the_store_are_timed(server: servers.Server) -> None:
+    """A checkpoint follows within some seconds, and is counted with the time that it took."""
+    deadline = time.monotonic() + 30
+    while samples(server)["leafd_store_commit_seconds_count"][0][1] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert samples(server)["leafd_store_commit_seconds_sum"][0][1] > 0
+
+
+def test_who_asks_for_openmetrics_gets_it_and_others_the_older_text(server: servers.Server) -> None:
+    """Scrapers say what they read, and choose their parser by the content type."""
+    kind, body = asked(server, "/metrics", f"{OPENMETRICS},text/plain;version=0.0.4;q=0.5")
+    assert (kind, body.endswith(b"# EOF\n")) == ("application/openmetrics-text; version=1.0.0; charset=utf-8", True)
+    kind, body = asked(server, "/metrics")
+    assert kind == "text/plain; version=0.0.4; charset=utf-8"
+    families = {one.name: one for one in older(body.decode())}  # type: ignore[no-untyped-call]
+    assert families["leafd_store_sync_seconds"].type == "histogram"
+    (one,) = families["leafd_store_journal_syncs"].samples
+    assert (one.name, families["leafd_store_journal_syncs"].type) == ("leafd_store_journal_syncs_total", "counter")

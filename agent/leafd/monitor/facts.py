@@ -137,4 +137,4 @@ def round_trip(ns: int) -> str:
         return ""
     if ns < 1_000_000:
         return f"{ns / 1000:g}µs"
-    return f"{ns / 1_000_000:g}ms"
+    return f"{ns / 1_000_000:g}ms" if ns < 1_000_000_000 else f"{ns / 1_000_000_000:g}s"

@@ -182,7 +182,8 @@ async def _converse(
 
 async def _answered(facts: Facts, base: str, request: h11.Request) -> tuple[int, str, bytes]:
     try:
-        return await answer(facts, base, request.method.decode(), request.target.decode("utf-8", "replace"))
+        accept = b", ".join(value for name, value in request.headers if name == b"accept").decode("latin-1")
+        return await answer(facts, base, request.method.decode(), request.target.decode("utf-8", "replace"), accept)
     except Exception as error:
         facts.guard.caught("a request over HTTP", error)
         return 500, "text/plain; charset=utf-8", b"500 unexpected error\n"
@@ -208,8 +209,8 @@ async def _request(stream: trio.abc.Stream, connection: h11.Connection) -> h11.R
             return None
 
 
-async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int, str, bytes]:
-    """(status code, content type, body) for one request."""
+async def answer(facts: Facts, base: str, method: str, target: str, accept: str) -> tuple[int, str, bytes]:
+    """(status code, content type, body) for one request; accept: the header of that name."""
     try:
         parts = urlsplit(target)
     except ValueError as error:
@@ -228,7 +229,7 @@ async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int
             status, report = await healthz(facts, options)
             return status, "application/json", json.dumps(report, separators=(",", ":")).encode()
         if path == METRICS:
-            return await _metrics(facts)
+            return await _metrics(facts, accept)
         function = REPORTS.get(path)
         if function is None:
             facts.http_requests.pop(path, None)
@@ -240,15 +241,16 @@ async def answer(facts: Facts, base: str, method: str, target: str) -> tuple[int
     return 200, "application/json", await encode(report, indent=2)
 
 
-async def _metrics(facts: Facts) -> tuple[int, str, bytes]:
+async def _metrics(facts: Facts, accept: str) -> tuple[int, str, bytes]:
     """Everything for Prometheus; made on the worker thread where there are many streams or consumers."""
     from leafd.monitor import metrics
 
     every = dict.fromkeys(("accounts", "streams", "consumers", "config"), "1")
     found = await reports.varz(facts, {}), await reports.leafz(facts, {}), await jsz(facts, every)
     rows = found[1]["leafnodes"] + found[2]["streams"] + found[2]["consumers"]
-    body = await aside(METRICS_ROW * rows, lambda: metrics.text(metrics.families(*found)))
-    return 200, metrics.CONTENT_TYPE, body
+    disk = facts.plane.disk_took()
+    kind, body = await aside(METRICS_ROW * rows, lambda: metrics.page(metrics.families(*found, disk), accept))
+    return 200, kind, body
 
 
 async def page(facts: Facts, base: str) -> str:

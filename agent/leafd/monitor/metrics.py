@@ -1,4 +1,4 @@
-"""/metrics: the reports as OpenMetrics text, for Prometheus and whoever reads its format.
+"""/metrics: the reports as OpenMetrics text, or as that of Prometheus for who does not ask for the former.
 
     # TYPE jetstream_stream_total_messages gauge
     # HELP jetstream_stream_total_messages Messages of the stream
@@ -11,13 +11,18 @@ named leafd_*. Pure functions of the reports. What does not live here: the repor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final
 
+from leafd import native_types as t
+from leafd.config.schema.base import SECOND, parse_duration
 from leafd.records import dataclass
 
-CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+OPENMETRICS: Final = "application/openmetrics-text"
+OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
+PROMETHEUS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Report = Mapping[str, Any]
 Labels = Mapping[str, object]
 
@@ -51,6 +56,20 @@ _CONSUMER: Final = {
     "num_redelivered": "Messages that were delivered again and are not acknowledged",
     "num_waiting": "Pull requests that wait",
 }
+_DISK: Final = {
+    "sync": "How long syncs of the journal took: an acknowledgement waits for one",
+    "commit": "How long checkpoints of the store took: commits of LMDB",
+}
+_PLANE: Final = {
+    "times_held_back": "Times that a connection was not read for a moment, since control had enough of its requests",
+    "unexpected_errors": "Errors that nobody foresaw",
+}
+_TURNS: Final = {
+    "longest_turn": "Longest turn of the control thread since the start",
+    "longest_turn_minute": "Longest turn of the control thread in the last minute or two",
+    "longest_tick": "Longest turn of the plane since the start",
+    "longest_tick_minute": "Longest turn of the plane in the last minute or two",
+}
 _STORE: Final = {
     "journal_batches": "Batches that were appended to the journal",
     "journal_bytes": "Bytes that were appended to the journal",
@@ -63,12 +82,12 @@ _STORE: Final = {
 
 @dataclass(slots=True)
 class Family:
-    """One metric: its name, "gauge" or "counter", and its samples."""
+    """One metric: its name, "gauge", "counter" or "histogram", and its samples: what follows the name, and the rest."""
 
     name: str
     kind: str
     help: str
-    samples: list[tuple[Labels, float]] = field(default_factory=list)
+    samples: list[tuple[str, Labels, float]] = field(default_factory=list)
 
 
 class _Families:
@@ -78,26 +97,33 @@ class _Families:
         self.by_name: dict[str, Family] = {}
 
     def gauge(self, name: str, text: str, labels: Labels, value: float) -> None:
-        self._sample("gauge", name, text, labels, value)
+        self._family("gauge", name, text).samples.append(("", labels, value))
 
     def counter(self, name: str, text: str, labels: Labels, value: float) -> None:
-        self._sample("counter", name, text, labels, value)
+        self._family("counter", name, text).samples.append(("_total", labels, value))
 
-    def _sample(self, kind: str, name: str, text: str, labels: Labels, value: float) -> None:
+    def histogram(self, name: str, text: str, found: t.Histogram) -> None:
+        samples, count = self._family("histogram", name, text).samples, 0
+        for bound, often in found.spans:
+            count += often
+            samples.append(("_bucket", {"le": "+Inf" if math.isinf(bound) else bound}, count))
+        samples += [("_count", {}, count), ("_sum", {}, found.seconds)]
+
+    def _family(self, kind: str, name: str, text: str) -> Family:
         family = self.by_name.get(name)
         if family is None:
             family = self.by_name[name] = Family(name, kind, text)
-        family.samples.append((labels, value))
+        return family
 
 
-def families(varz: Report, leafz: Report, jsz: Report) -> Iterable[Family]:
-    """All metrics. jsz is with accounts, streams, consumers and their configurations."""
+def families(varz: Report, leafz: Report, jsz: Report, disk: Mapping[str, t.Histogram]) -> Iterable[Family]:
+    """All metrics. jsz is with accounts, streams, consumers and their configurations; disk: how long it took."""
     found, server = _Families(), {"server_id": varz["server_id"]}
     for name, text in _VARZ.items():
         found.gauge(f"gnatsd_varz_{name}", text, server, varz[name])
     _links(found, server, varz, leafz)
     _jetstream(found, {**server, "server_name": varz["server_name"], "domain": _domain(varz)}, jsz)
-    _store(found, varz)
+    _store(found, varz, disk)
     _own(found, varz)
     return found.by_name.values()
 
@@ -111,8 +137,9 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
     for one in leafz["leafs"]:
         labels = {**server, "account": one["account"], "account_id": one["account"]}
         labels |= {"ip": one["ip"], "port": one["port"], "name": one["name"]}
-        if "rtt" in one:
-            found.gauge("gnatsd_leafz_conn_rtt", "Round-trip time in seconds", labels, _seconds(one["rtt"]))
+        if one.get("rtt"):
+            rtt = parse_duration(one["rtt"]) / SECOND
+            found.gauge("gnatsd_leafz_conn_rtt", "Round-trip time in seconds", labels, rtt)
         for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes"):
             found.gauge(f"gnatsd_leafz_conn_{name}", f"{name} of the link", labels, one.get(name, 0))
     for one in varz["leafd"]["remotes"]:
@@ -167,8 +194,10 @@ def _consumer(found: _Families, labels: Labels, consumer: Report) -> None:
             found.gauge(f"jetstream_consumer_{place}_{kind}", text, labels, (consumer.get(place) or {}).get(kind, 0))
 
 
-def _store(found: _Families, varz: Report) -> None:
+def _store(found: _Families, varz: Report, disk: Mapping[str, t.Histogram]) -> None:
     store = varz["store"]
+    for name, text in _DISK.items():
+        found.histogram(f"leafd_store_{name}_seconds", text, disk[name])
     for name, text in _STORE.items():
         found.counter(f"leafd_store_{name}", text, {}, store[name])
     found.gauge("leafd_store_disk_bytes", "Bytes that the store takes on its disk", {}, store["disk_bytes"])
@@ -180,9 +209,10 @@ def _store(found: _Families, varz: Report) -> None:
 
 def _own(found: _Families, varz: Report) -> None:
     own = varz["leafd"]
-    found.counter("leafd_unexpected_errors", "Errors that nobody foresaw", {}, own["unexpected_errors"])
-    found.gauge("leafd_longest_turn_seconds", "Longest turn of the control thread", {}, own["longest_turn_ms"] / 1e3)
-    found.gauge("leafd_longest_tick_seconds", "Longest turn of the plane", {}, own["longest_tick_ms"] / 1e3)
+    for name, text in _PLANE.items():
+        found.counter(f"leafd_{name}", text, {}, own[name])
+    for name, text in _TURNS.items():
+        found.gauge(f"leafd_{name}_seconds", text, {}, own[f"{name}_ms"] / 1e3)
     found.gauge("leafd_memory_limit_bytes", "memory_limit", {}, own["memory"]["limit"])
     for name, one in own["memory"].items():
         if name != "limit":
@@ -190,28 +220,21 @@ def _own(found: _Families, varz: Report) -> None:
             found.gauge("leafd_memory_share_bytes", "A share of memory_limit", {"part": name}, one["share"])
 
 
-def _seconds(duration: str) -> float:
-    """A round-trip time as Go writes it, in one unit."""
-    for unit, factor in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)):
-        if duration.endswith(unit):
-            try:
-                return float(duration.removesuffix(unit)) * factor
-            except ValueError:
-                return 0.0
-    return 0.0
-
-
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
-def text(found: Iterable[Family]) -> bytes:
-    """The families as OpenMetrics."""
+def page(found: Iterable[Family], accept: str) -> tuple[str, bytes]:
+    """(content type, text) of the families: as OpenMetrics for who accepts that."""
+    openmetrics = OPENMETRICS in accept
     lines: list[str] = []
     for family in found:
-        lines.append(f"# TYPE {family.name} {family.kind}\n# HELP {family.name} {family.help.translate(_ESCAPES)}\n")
-        name = f"{family.name}_total" if family.kind == "counter" else family.name
-        for labels, value in family.samples:
+        # A counter's name ends with _total; OpenMetrics tells type and help without that.
+        name = family.name if openmetrics or family.kind != "counter" else f"{family.name}_total"
+        lines.append(f"# TYPE {name} {family.kind}\n# HELP {name} {family.help.translate(_ESCAPES)}\n")
+        for ending, labels, value in family.samples:
             inner = ",".join(f'{label}="{str(said).translate(_ESCAPES)}"' for label, said in labels.items())
-            lines.append(f"{name}{{{inner}}} {value}\n" if inner else f"{name} {value}\n")
-    lines.append("# EOF\n")
-    return "".join(lines).encode()
+            shown = f"{{{inner}}} {value}\n" if inner else f" {value}\n"
+            lines.append(f"{family.name}{ending}{shown}")
+    if openmetrics:
+        lines.append("# EOF\n")
+    return OPENMETRICS_TYPE if openmetrics else PROMETHEUS_TYPE, "".join(lines).encode()
