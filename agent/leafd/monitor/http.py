@@ -246,10 +246,16 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, bytes]:
     from leafd.monitor import metrics
 
     every = dict.fromkeys(("accounts", "streams", "consumers", "config"), "1")
-    found = await reports.varz(facts, {}), await reports.leafz(facts, {}), await jsz(facts, every)
-    rows = found[1]["leafnodes"] + found[2]["streams"] + found[2]["consumers"]
-    disk = facts.plane.disk_took()
-    kind, body = await aside(METRICS_ROW * rows, lambda: metrics.page(metrics.families(*found, disk), accept))
+    found = metrics.Reports(
+        varz=await reports.varz(facts, {}),
+        leafz=await reports.leafz(facts, {}),
+        accstatz=await reports.accstatz(facts, {"unused": "1"}),
+        jsz=await jsz(facts, every),
+        disk=facts.plane.disk_took(),
+    )
+    rows = found.leafz["leafnodes"] + len(found.accstatz["account_statz"])
+    rows += found.jsz["streams"] + found.jsz["consumers"]
+    kind, body = await aside(METRICS_ROW * rows, lambda: metrics.page(metrics.families(found), accept))
     return 200, kind, body
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.config.schema.base import SECOND, parse_duration
+from leafd.gotime import parse_time
 from leafd.records import dataclass
 
 OPENMETRICS: Final = "application/openmetrics-text"
@@ -37,10 +38,18 @@ _VARZ: Final = {
     "in_bytes": "Bytes of messages that came in",
     "out_bytes": "Bytes of messages that went out",
     "slow_consumers": "Connections that were closed because they did not read",
+    "stale_connections": "Connections that were closed because they did not answer",
+    "cores": "Processors of the machine",
     "mem": "Resident memory in bytes",
     "cpu": "Processor time in percent of one processor",
     "max_payload": "Largest message in bytes",
     "max_pending": "Bytes that may wait for one connection",
+}
+_ACCOUNT: Final = {
+    "current_connections": ("conns", "Clients of the account"),
+    "leaf_nodes": ("leafnodes", "Leaf links of the account"),
+    "subscriptions": ("num_subscriptions", "Subscriptions of the account"),
+    "slow_consumers": ("slow_consumers", "Connections of the account that were closed because they did not read"),
 }
 _STREAM: Final = {
     "total_messages": ("messages", "Messages of the stream"),
@@ -116,20 +125,46 @@ class _Families:
         return family
 
 
-def families(varz: Report, leafz: Report, jsz: Report, disk: Mapping[str, t.Histogram]) -> Iterable[Family]:
-    """All metrics. jsz is with accounts, streams, consumers and their configurations; disk: how long it took."""
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What the metrics are made of; jsz with accounts, streams, consumers and their configurations."""
+
+    varz: Report
+    leafz: Report
+    accstatz: Report
+    jsz: Report
+    disk: Mapping[str, t.Histogram]
+    """How long it took."""
+
+
+def families(reports: Reports) -> Iterable[Family]:
+    """All metrics."""
+    varz = reports.varz
     found, server = _Families(), {"server_id": varz["server_id"]}
     for name, text in _VARZ.items():
         found.gauge(f"gnatsd_varz_{name}", text, server, varz[name])
-    _links(found, server, varz, leafz)
-    _jetstream(found, {**server, "server_name": varz["server_name"], "domain": _domain(varz)}, jsz)
-    _store(found, varz, disk)
+    found.gauge("gnatsd_varz_version", "Version", {**server, "value": varz["version"]}, 1)
+    found.gauge("gnatsd_varz_start", "Start, as milliseconds since 1970", server, parse_time(varz["start"]) // 10**6)
+    _accounts(found, server, reports.accstatz)
+    _links(found, server, varz, reports.leafz)
+    _jetstream(found, {**server, "server_name": varz["server_name"], "domain": _domain(varz)}, reports.jsz)
+    _store(found, varz, reports.disk)
     _own(found, varz)
     return found.by_name.values()
 
 
 def _domain(varz: Report) -> str:
     return str(varz["jetstream"].get("config", {}).get("domain", ""))
+
+
+def _accounts(found: _Families, server: Labels, accstatz: Report) -> None:
+    for one in accstatz["account_statz"]:
+        labels = {**server, "account": one["acc"], "account_name": one["name"], "account_id": one["acc"]}
+        for name, (member, text) in _ACCOUNT.items():
+            found.gauge(f"gnatsd_accstatz_{name}", text, labels, one[member])
+        for way in ("sent", "received"):
+            for name, member in (("messages", "msgs"), ("bytes", "bytes")):
+                found.gauge(f"gnatsd_accstatz_{way}_{name}", f"{name} of the account", labels, one[way][member])
 
 
 def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> None:
@@ -142,6 +177,8 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
             found.gauge("gnatsd_leafz_conn_rtt", "Round-trip time in seconds", labels, rtt)
         for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes"):
             found.gauge(f"gnatsd_leafz_conn_{name}", f"{name} of the link", labels, one.get(name, 0))
+        subscriptions = one.get("subscriptions", 0)
+        found.gauge("gnatsd_leafz_conn_subscriptions_total", "Subscriptions of the link", labels, subscriptions)
     for one in varz["leafd"]["remotes"]:
         labels = {"account": one["account"], "url": ", ".join(one["urls"])}
         found.gauge("leafd_remote_up", "Whether the link to the hub is up", labels, int(one["connected"]))
@@ -159,6 +196,8 @@ def _jetstream(found: _Families, server: Labels, jsz: Report) -> None:
         labels = {**server, "account": name, "account_name": name, "account_id": name}
         found.gauge("jetstream_account_storage_used", "Bytes of file streams", labels, account["storage"])
         found.gauge("jetstream_account_memory_used", "Bytes of memory streams", labels, account["memory"])
+        found.gauge("jetstream_account_max_storage", "Reserved for file streams", labels, account["reserved_storage"])
+        found.gauge("jetstream_account_max_memory", "Reserved for memory streams", labels, account["reserved_memory"])
         for stream in account.get("stream_detail", ()):
             _stream(found, {**labels, "stream_name": stream["name"], "is_stream_leader": "true"}, stream)
 
@@ -213,6 +252,8 @@ def _own(found: _Families, varz: Report) -> None:
         found.counter(f"leafd_{name}", text, {}, own[name])
     for name, text in _TURNS.items():
         found.gauge(f"leafd_{name}_seconds", text, {}, own[f"{name}_ms"] / 1e3)
+    expiring = len(own.get("expiring_certificates", ()))
+    found.gauge("leafd_expiring_certificates", "Certificates that expire within 30 days", {}, expiring)
     found.gauge("leafd_memory_limit_bytes", "memory_limit", {}, own["memory"]["limit"])
     for name, one in own["memory"].items():
         if name != "limit":
