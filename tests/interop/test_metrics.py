@@ -130,7 +130,7 @@ def test_who_asks_for_openmetrics_gets_it_and_others_the_older_text(server: serv
     assert (kind, body.endswith(b"# EOF\n")) == ("application/openmetrics-text; version=1.0.0; charset=utf-8", True)
     kind, body = asked(server, "/metrics")
     assert kind == "text/plain; version=0.0.4; charset=utf-8"
-    families = {one.name: one for one in older(body.decode())}  # type: ignore[no-untyped-call]
+    families = {one.name: one for one in older(body.decode())}
     assert families["leafd_store_sync_seconds"].type == "histogram"
     (one,) = families["leafd_store_journal_syncs"].samples
     assert (one.name, families["leafd_store_journal_syncs"].type) == ("leafd_store_journal_syncs_total", "counter")

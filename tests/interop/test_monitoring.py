@@ -108,7 +108,7 @@ def told(box: servers.Server) -> dict[str, set[str]]:
     """What /metrics has: the names of all samples, each with its labels."""
     until_linked(box)
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(page(box, "/metrics").decode()):  # type: ignore[no-untyped-call]
+    for family in text_string_to_metric_families(page(box, "/metrics").decode()):
         for one in family.samples:
             found.setdefault(one.name, set()).update(one.labels)
     return found
