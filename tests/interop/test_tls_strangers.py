@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import ssl
 import time
@@ -76,17 +75,11 @@ def varz(server: servers.Server) -> dict[str, Any]:
     return found
 
 
-def put_first(server: servers.Server) -> None:
-    """Where the system allows it, the plane's thread does not wait for a processor: a turn's time is then its own."""
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(int(server.plane_task().name), os.SCHED_FIFO, os.sched_param(1))
-
-
 def longest_turn(authority: Authority, context: ssl.SSLContext) -> tuple[float, float]:
     """Milliseconds, and the seconds that the slowest login of somebody else took meanwhile."""
     issued = authority.issue("server")
     with servers.running(servers.LEAFD, SERVER, cert=issued.certificate, key=issued.key) as server:
-        put_first(server)
+        server.put_plane_first()
         hello = hello_of(context)
         slowest = 0.0
         with crowd(server.port, hello) as strangers:

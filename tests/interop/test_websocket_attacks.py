@@ -19,7 +19,8 @@ BLOCK = "websocket { port: {web_port}, no_tls: true, compression: true, handshak
 DEFLATE = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover"
 MASK = bytes(4)
 PROTOCOL_ERROR = 1002
-TURN_MS_MAX = 20.0
+TURN_MS_MAX = 40.0
+"""A bomb that is unpacked whole takes some hundred. A shared machine takes some of a turn even from who is first."""
 CROWD = 1_000
 CROWD_BYTES_MAX = 48 << 20
 """For a thousand connections of which each has sent 16 KB of a head, with what the kernel does not count."""
@@ -85,10 +86,11 @@ HEAD = b"GET / HTTP/1.1\r\nHost: x\r\nX: "
 
 def test_floods_before_a_login_are_bounded_and_keep_nobody_waiting() -> None:
     """A thousand heads that never end, bombs, frames that announce half the world and send a few bytes: memory stays
-    within what was sent, no turn of the loop takes 20 ms, and a client is served meanwhile."""
+    within what was sent, no turn of the loop takes 40 ms, and a client is served meanwhile."""
     text = "port: {port}\nhttp: '127.0.0.1:{http_port}'\n" + BLOCK + USERS
     with servers.running(servers.LEAFD, text) as server:
         port = server.ports["web_port"]
+        server.put_plane_first()
         Browser(port, DEFLATE).close()  # what the first one costs is no flood's
         before, waited = server.memory_bytes("RssAnon"), waited_ms(server)
         slow = []
