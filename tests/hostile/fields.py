@@ -27,6 +27,7 @@ from leafd.jetstream.models.stream import StreamConfigRequest
 from leafd.links.leaf import HubInfo
 from leafd.links.replica import Created
 from leafd.monitor import http, services
+from leafd.monitor.page.routes import PATHS
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 JsonPath = tuple[str, ...]
@@ -137,7 +138,7 @@ def options() -> list[str]:
 
 def pages() -> list[str]:
     """Every path of the monitoring port."""
-    return [*http.REPORTS, "/healthz", "/"]
+    return [*http.REPORTS, *(one for one in PATHS if one != "/events"), "/healthz"]
 
 
 def system_subjects() -> list[str]:

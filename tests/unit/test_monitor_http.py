@@ -16,7 +16,8 @@ import trio.testing
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.tls import Tls
 from leafd.guard import Guard
-from leafd.monitor.http import Seats, _date, _escaped, serve
+from leafd.monitor.http import Seats, _date, serve
+from leafd.monitor.page.routes import escaped
 
 from tests.certificates import Authority, Issued
 
@@ -75,7 +76,7 @@ def test_dates_and_pages_are_written_as_the_standard_library_writes_them() -> No
     for now_s in (0.0, 951_782_400.5, 1_790_000_000.0, 4_102_444_799.0):
         assert formatdate(now_s, usegmt=True) == _date(now_s)
     text = """<b title='x' id="y">&amp; & </b>"""
-    assert html.escape(text) == _escaped(text)
+    assert html.escape(text) == escaped(text)
 
 
 def test_https_takes_new_certificates(tmp_path: Path) -> None:

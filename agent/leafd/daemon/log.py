@@ -14,6 +14,7 @@ import re
 import sys
 import time
 import traceback
+from collections import deque
 from types import CodeType
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -29,6 +30,9 @@ BURST: Final = 1000
 """Lines of one place before its rate counts: a thousand leaves that come back at once are all told of."""
 RATE: Final = 2.0
 """Lines a second after that: some 50 MB a day, which rotation can hold."""
+
+RECENT_MAX: Final = 400
+"""Characters of a line that is kept."""
 
 
 @dataclass(slots=True)
@@ -63,8 +67,14 @@ class Log:
         self.utc = utc
         self._pid = os.getpid()
         self._places: dict[tuple[CodeType, int], _Place] = {}
+        self.recent: deque[tuple[float, str, str]] | None = None
+        """The latest warnings and errors: when (Unix time), level, text; where somebody wants to see them."""
         self._stream: TextIO = sys.stderr
         self.reopen()
+
+    def keep(self, lines: int) -> None:
+        """From here on so many of the latest warnings and errors are kept in memory."""
+        self.recent = deque(maxlen=lines)
 
     def reopen(self) -> None:
         """Opens the file anew: after logrotate has moved the old one away."""
@@ -137,6 +147,8 @@ class Log:
             self._write(level, f"{place.left_out} lines like the next one were left out")
             place.left_out = 0
         self._write(level, text)
+        if self.recent is not None and level != "INF":
+            self.recent.append((time.time(), level, printable(text, RECENT_MAX)))
         return True
 
     def _write(self, level: str, text: str) -> None:

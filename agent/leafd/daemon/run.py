@@ -32,9 +32,14 @@ from leafd.daemon.systemd import Life, Notifier
 from leafd.errors import StartError
 from leafd.turns import SWITCH_S
 
+WARNINGS_KEPT = 20
+"""For the status page."""
+
 
 def serve(config: ServerConfig, flags: Flags, log: Log, sockets: Sockets) -> None:
     """Serves until a signal ends it. Raises LeafdError, alone or in groups."""
+    if sockets.monitor is not None:
+        log.keep(WARNINGS_KEPT)
     server = Server(config, log, sockets)
     try:
         early.judge()
@@ -102,7 +107,7 @@ def load_late_modules(server: Server) -> None:
     whoever fills the process's descriptors must not decide whether it succeeds."""
     wanted = ["leafd.monitor.services", "encodings.idna"]
     if server.sockets.monitor is not None:
-        wanted.append("leafd.monitor.http")
+        wanted += ["leafd.monitor.http", "leafd.daemon.page_logins"]
         if server.config.monitors_securely:
             wanted.append("leafd.monitor.secure")
     policies = (server.compiled.policy, server.compiled.leaf_policy)
@@ -138,8 +143,11 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
     await nursery.start(services.run)
     server.on_reload += [services.subscribe, partial(_load_late_modules, server), expiry.look]
     if server.sockets.monitor is not None:
+        from leafd.daemon.page_logins import PageLogins
         from leafd.monitor.http import serve
 
+        logins = PageLogins(server.clients.guesses, lambda: server.compiled.policy, lambda: server.compiled.graph)
+        server.facts.login, server.facts.warnings = logins.admits, lambda: server.log.recent or ()
         nursery.start_soon(serve, server.sockets.monitor, server.facts, server.config.http_base_path)
 
 

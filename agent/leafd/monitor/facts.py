@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,9 @@ FEATURE_FLAGS: Final = {
 }
 _FLAG_JETSTREAM: Final = 1
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+Login = Callable[[str, str, str, Callable[[], bool]], Awaitable[bool]]
+"""User, password, address, and whether somebody still waits for the answer."""
 
 
 @dataclass(slots=True)
@@ -64,6 +67,10 @@ class Facts:
     guard: Guard = field(default_factory=Guard)
     http_requests: dict[str, int] = field(default_factory=dict)
     turns: Callable[[], dict[str, Any]] = dict
+    warnings: Callable[[], Iterable[tuple[float, str, str]]] = tuple
+    """The latest of the log: when (Unix time), level, text."""
+    login: Login | None = None
+    """Whether a user of the system account has this password: for the status page."""
     sequence: int = 0
     _cpu_seen: tuple[float, float] = field(default_factory=lambda: (sum(os.times()[:2]), time.monotonic()))
     _cpu_last: float = 0.0

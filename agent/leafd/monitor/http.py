@@ -1,5 +1,5 @@
 """The monitoring port: HTTP/1.1 by h11 on trio (over TLS: secure.py), GET only, bounded in connections, time and size.
-Loaded only when the port is configured.
+Loaded only when the port is configured. What does not live here: the reports, and the status page (page/).
 
 Whoever sends nothing, sends half a request, does not read or asks again and again never keeps another one out: when
 all seats are taken, the one that has been waited for longest gives his up, first of the address that has most of them.
@@ -13,6 +13,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -24,6 +25,8 @@ from leafd.monitor import reports
 from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import healthz, jsz
+from leafd.monitor.page.routes import PATHS, Page, Reply
+from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 CONNECTIONS_MAX: Final = 32
@@ -33,6 +36,8 @@ IDLE_S: Final = 30.0
 SEND_S: Final = 10.0
 CROWDED_S: Final = 0.1
 METRICS: Final = "/metrics"
+ANY_ORIGIN: Final = ("Access-Control-Allow-Origin", "*")
+"""As with the reference, for the reports; never for the page."""
 METRICS_ROW: Final = 16 * ITEM_WEIGHT
 """What the samples of a link, stream or consumer weigh."""
 REQUEST_MAX: Final = 8 << 10
@@ -41,9 +46,10 @@ RECEIVE_MAX: Final = 4 << 10
 NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
 )
-
-# html.escape() and email.utils.formatdate() do this, too, and import a table of 2,231 names and a mail library for it.
-_HTML: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})
+LOGIN_S: Final = 15.0
+"""Passwords queue, and refusals after several are late."""
+LIVE_BUFFER: Final = 64 << 10
+"""What the kernel holds for a reader of events who does not read."""
 
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
@@ -61,24 +67,27 @@ REPORTS: Final[dict[str, Report]] = {
 async def serve(sock: socket.socket, facts: Facts, base_path: str = "") -> None:
     """Answers on a listening socket for ever. Cancel to end it."""
     base = "/" + base_path.strip("/") if base_path.strip("/") else ""
-    seats, at_once = Seats(CONNECTIONS_MAX), trio.CapacityLimiter(REPORTS_AT_ONCE)
+    page = Page(facts, base, (*REPORTS, METRICS, "/healthz"))
+    port = _Port(facts, base, Seats(CONNECTIONS_MAX), trio.CapacityLimiter(REPORTS_AT_ONCE), page)
     secured = _secured(facts)
 
     async def one(stream: trio.SocketStream, address: str) -> None:
         async with stream:
-            if not seats.take():
+            if not port.seats.take():
                 return
             try:
-                await _converse(secured(stream), facts, base, seats, at_once, address)
+                await _converse(secured(stream), port, address)
             except (trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError, OSError):
                 pass  # The other side went away or spoke no HTTP; it has nobody to be told.
             except Exception as error:
                 facts.guard.caught("a conversation over HTTP", error)
             finally:
-                seats.leave()
+                port.seats.leave()
 
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(page.history.run)
+        nursery.start_soon(page.feed.run)
         while True:
             try:
                 stream = await listener.accept()
@@ -139,40 +148,35 @@ class Seats:
                 self._waiting.pop(scope, None)
 
 
-async def _converse(
-    stream: trio.abc.Stream, facts: Facts, base: str, seats: Seats, at_once: trio.CapacityLimiter, address: str
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """What all conversations share."""
+
+    facts: Facts
+    base: str
+    seats: Seats
+    at_once: trio.CapacityLimiter
+    page: Page
+
+
+async def _converse(stream: trio.abc.Stream, port: _Port, address: str) -> None:
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_MAX)
     patience_s = REQUEST_S
     while True:
         request: h11.Request | None = None
-        with seats.waiting(address, patience_s):
+        with port.seats.waiting(address, patience_s):
             request = await _request(stream, connection)
         if request is None:
             return
         patience_s = IDLE_S
-        with seats.waiting(address, REQUEST_S) as queueing:
-            await at_once.acquire()
-        if queueing.cancelled_caught:
+        reply = await _reply(port, request, address)
+        if reply is None:
             return
-        try:
-            status, kind, body = await _answered(facts, base, request)
-        finally:
-            at_once.release()
-        headers = [
-            ("Access-Control-Allow-Origin", "*"),
-            ("Content-Type", kind),
-            ("Content-Length", str(len(body))),
-            ("Date", _date(time.time())),
-        ]
-        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-            headers.append(("Connection", "close"))
-        parts = [connection.send(h11.Response(status_code=status, headers=headers, reason=HTTPStatus(status).phrase))]
-        if request.method != b"HEAD":
-            parts.append(connection.send(h11.Data(data=body)))
-        parts.append(connection.send(h11.EndOfMessage()))
-        with seats.waiting(address, SEND_S) as sending:
-            await stream.send_all(b"".join(part for part in parts if part))
+        if reply.live and request.method == b"GET":
+            await _live(stream, connection, port, reply, address)
+            return
+        with port.seats.waiting(address, SEND_S) as sending:
+            await stream.send_all(_written(connection, request, reply))
         if sending.cancelled_caught:
             return
         if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
@@ -180,13 +184,82 @@ async def _converse(
         connection.start_next_cycle()
 
 
-async def _answered(facts: Facts, base: str, request: h11.Request) -> tuple[int, str, bytes]:
+async def _reply(port: _Port, request: h11.Request, address: str) -> Reply | None:
+    """None: he waited too long, or his seat was needed."""
+    path, admitted = _page_path(port.base, request), True
+    if path is not None:
+        with port.seats.waiting(address, LOGIN_S) as judging:
+            authorization, wanted = _header(request, b"authorization"), partial(_waits, judging)
+            admitted = await port.page.admits(path, authorization, address, wanted)
+        if judging.cancelled_caught:
+            return None
+    with port.seats.waiting(address, REQUEST_S) as queueing:
+        await port.at_once.acquire()
+    if queueing.cancelled_caught:
+        return None
     try:
-        accept = b", ".join(value for name, value in request.headers if name == b"accept").decode("latin-1")
-        return await answer(facts, base, request.method.decode(), request.target.decode("utf-8", "replace"), accept)
+        if path is None:
+            asked = *_line(request), _header(request, b"accept").decode("latin-1")
+            return Reply(*await answer(port.facts, port.base, *asked), headers=[ANY_ORIGIN])
+        _count(port.facts, path)
+        return await port.page.reply(path, admitted)
     except Exception as error:
-        facts.guard.caught("a request over HTTP", error)
-        return 500, "text/plain; charset=utf-8", b"500 unexpected error\n"
+        port.facts.guard.caught("a request over HTTP", error)
+        return Reply(500, "text/plain; charset=utf-8", b"500 unexpected error\n", [ANY_ORIGIN, ("Connection", "close")])
+    finally:
+        port.at_once.release()
+
+
+def _waits(scope: trio.CancelScope) -> bool:
+    return not scope.cancel_called
+
+
+def _header(request: h11.Request, wanted: bytes) -> bytes:
+    return b", ".join(value for name, value in request.headers if name == wanted)
+
+
+def _line(request: h11.Request) -> tuple[str, str]:
+    return request.method.decode(), request.target.decode("utf-8", "replace")
+
+
+def _page_path(base: str, request: h11.Request) -> str | None:
+    """The path if it is one of the status page's."""
+    method, target = _line(request)
+    path = target.partition("?")[0].removeprefix(base) or "/"
+    return path if path in PATHS and method in ("GET", "HEAD") else None
+
+
+def _written(connection: h11.Connection, request: h11.Request, reply: Reply) -> bytes:
+    """The whole answer."""
+    parts = [_head(connection, reply, ("Content-Length", str(len(reply.body))))]
+    if request.method != b"HEAD":
+        parts.append(connection.send(h11.Data(data=reply.body)))
+    parts.append(connection.send(h11.EndOfMessage()))
+    return b"".join(part for part in parts if part)
+
+
+def _head(connection: h11.Connection, reply: Reply, *more: tuple[str, str]) -> bytes:
+    headers = [*reply.headers, ("Content-Type", reply.kind), ("Date", _date(time.time())), *more]
+    status = HTTPStatus(reply.status)
+    return connection.send(h11.Response(status_code=status, headers=headers, reason=status.phrase)) or b""
+
+
+async def _live(stream: trio.abc.Stream, connection: h11.Connection, port: _Port, reply: Reply, address: str) -> None:
+    """The stream of events, until it or the reader ends; the connection ends with it."""
+
+    async def send(text: bytes) -> None:
+        await stream.send_all(connection.send(h11.Data(data=text)) or b"")
+
+    plain = stream.transport_stream if isinstance(stream, trio.SSLStream) else stream
+    if isinstance(plain, trio.SocketStream):
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LIVE_BUFFER)
+    with port.page.feed.seat(address) as seat:
+        if seat is not None:
+            await stream.send_all(_head(connection, reply, ("Connection", "close")))
+            await port.page.feed.follow(send)
+            return
+    full = Reply(503, "text/plain; charset=utf-8", b"503 too many look at this page\n")
+    await stream.send_all(_head(connection, full, ("Connection", "close"), ("Retry-After", "10")) + full.body)
 
 
 async def _request(stream: trio.abc.Stream, connection: h11.Connection) -> h11.Request | None:
@@ -218,13 +291,9 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
     path = parts.path.removeprefix(base) or "/"
     if method not in ("GET", "HEAD"):
         return 405, "text/plain; charset=utf-8", b"405 only GET\n"
-    facts.http_requests[path] = (
-        facts.http_requests.get(path, 0) + 1 if path in (*REPORTS, "/", "/healthz", METRICS) else 0
-    )
+    _count(facts, path)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     try:
-        if path == "/":
-            return 200, "text/html; charset=utf-8", (await page(facts, base)).encode()
         if path == "/healthz":
             status, report = await healthz(facts, options)
             return status, "application/json", json.dumps(report, separators=(",", ":")).encode()
@@ -232,7 +301,6 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
             return await _metrics(facts, accept)
         function = REPORTS.get(path)
         if function is None:
-            facts.http_requests.pop(path, None)
             return 404, "text/plain; charset=utf-8", b"404 page not found\n"
         await facts.plane.settled()  # who has logged in by now is in it
         report = await function(facts, options)
@@ -259,39 +327,10 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, bytes]:
     return 200, kind, body
 
 
-async def page(facts: Facts, base: str) -> str:
-    """The status page: what somebody beside the box wants to know."""
-    server, links = await reports.varz(facts, {}), await reports.leafz(facts, {})
-    rows = [
-        ("Name", server["server_name"]),
-        ("Up", server["uptime"]),
-        ("Memory", f"{server['mem'] / 1e6:.1f} MB"),
-        ("Clients", server["connections"]),
-        ("Messages in / out", f"{server['in_msgs']} / {server['out_msgs']}"),
-    ]
-    if facts.jetstream is not None:
-        held = await jsz(facts, {})
-        rows += [
-            ("JetStream domain", facts.domain or "-"),
-            ("Streams / consumers", f"{held['streams']} / {held['consumers']}"),
-            ("Stored messages", held["messages"]),
-            ("Stored bytes", f"{held['bytes'] / 1e6:.1f} MB of {facts.limits.max_file_store / 1e9:.1f} GB"),
-        ]
-    rows += [(f"Leaf link {one['name']}", f"{one['account']}, {one['ip']}:{one['port']}") for one in links["leafs"]]
-    for remote in facts.leafs.remotes:
-        if not remote.connected:
-            rows.append((f"Hub for {remote.account_name}", f"not connected: {remote.last_error or 'dialling'}"))
-    table = "".join(f"<tr><th>{_escaped(name)}<td>{_escaped(value)}" for name, value in rows)
-    paths = " ".join(f'<a href="{base}{path}">{path[1:]}</a>' for path in (*REPORTS, METRICS, "/healthz"))
-    style = "body{font:15px sans-serif;margin:2em}th{text-align:left;padding-right:2em}td,th{padding-bottom:.3em}"
-    return (
-        f"<!doctype html><meta charset=utf-8><meta http-equiv=refresh content=5><title>{_escaped(facts.name)}</title>"
-        f"<style>{style}</style><h1>{_escaped(facts.name)}</h1><table>{table}</table><p>{paths}"
-    )
-
-
-def _escaped(value: object) -> str:
-    return str(value).translate(_HTML)
+def _count(facts: Facts, path: str) -> None:
+    """For varz, which tells of the paths that there are and of no other."""
+    if path in (*REPORTS, *PATHS, "/healthz", METRICS):
+        facts.http_requests[path] = facts.http_requests.get(path, 0) + 1
 
 
 def _date(now_s: float) -> str:

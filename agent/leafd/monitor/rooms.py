@@ -6,7 +6,7 @@ the configuration and the account graph, which stand below monitoring and are im
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leafd import native_types as t
@@ -99,11 +99,22 @@ class LeafsFacts(Protocol):
     def links(self) -> Sequence[LinkFacts]: ...
 
 
-class NameFacts(Protocol):
+class ConsumerFacts(Protocol):
     """A stream's consumer, known by its name."""
 
     @property
     def name(self) -> str: ...
+    @property
+    def hidden(self) -> bool: ...
+
+
+class StreamConfigFacts(Protocol):
+    """Whether a stream is a copy of others."""
+
+    @property
+    def mirror(self) -> object: ...
+    @property
+    def sources(self) -> Sequence[object]: ...
 
 
 class StreamFacts(Protocol):
@@ -112,8 +123,10 @@ class StreamFacts(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def consumers(self) -> Container[str]: ...
-    def listed(self) -> Iterable[NameFacts]: ...
+    def config(self) -> StreamConfigFacts: ...
+    @property
+    def consumers(self) -> Mapping[str, ConsumerFacts]: ...
+    def listed(self) -> Iterable[ConsumerFacts]: ...
 
 
 class JetStreamAccountFacts(Protocol):

@@ -1,0 +1,40 @@
+"""Who may see the status page where it is not on loopback: users of the system account, by their passwords.
+
+A password is judged as a client's CONNECT is, with the same limits on guessing: each check waits in the queue of its
+address, on a thread, and refusals after several failures come late. In operator mode the password is a bearer JWT.
+Where a callout service judges logins, only those count that the configuration itself knows. What does not live here:
+the page and how a browser asks for it (monitor/page/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from leafd.accounts.graph import Graph
+from leafd.auth.policy import Policy
+from leafd.auth.verdict import Refusal, judge_client
+from leafd.daemon.guesses import Guesses
+
+PAGE_GUESSES: Final = "page"
+
+
+class PageLogins:
+    """Judges by the policy and the accounts of today."""
+
+    def __init__(self, guesses: Guesses, policy: Callable[[], Policy], graph: Callable[[], Graph]) -> None:
+        self._guesses = guesses
+        self._policy = policy
+        self._graph = graph
+
+    async def admits(self, user: str, password: str, address: str, wanted: Callable[[], bool]) -> bool:
+        """Whether that is a user of the system account."""
+        policy = self._policy()
+        connect: dict[str, Any] = {"user": user, "pass": password}
+        if policy.trust is not None:
+            connect = {"jwt": password}
+        judge = partial(judge_client, connect, "", policy, host=address)
+        verdict = await self._guesses.check(PAGE_GUESSES, address, user, judge, wanted)
+        system = self._graph().system
+        return not isinstance(verdict, Refusal) and system is not None and verdict.account == system.name

@@ -1,0 +1,187 @@
+"""The last hour: one sample each PERIOD_S in arrays of fixed size, and how far copies and consumers are behind.
+
+    every 10 s    counters of the plane: one call, no listing
+                  LOOKS_MAX mirrors, sources and consumers in turn: a round of all may take several samples
+
+The backlog is the sum over the last whole round, so what a sample costs does not grow with the number of streams. What
+does not live here: what the page shows of this moment (view.py).
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import trio
+
+from leafd import native_types as t
+from leafd.monitor.facts import Facts, memory_bytes
+from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, StreamFacts
+from leafd.records import dataclass
+from leafd.status import Copy, copies
+from leafd.turns import Pause
+
+PERIOD_S: Final = 10.0
+SAMPLES: Final = 360
+COLUMNS: Final = (
+    "time", "in_msgs", "out_msgs", "in_bytes", "out_bytes", "behind", "pending", "stored", "disk", "memory", "down",
+)  # fmt: skip
+"""Time in milliseconds; rates a second; messages; bytes; how many hubs do not answer. 11 arrays of 360 numbers of 8
+bytes are 31,680 bytes."""
+LOOKS_MAX: Final = 64
+STREAMS_MAX: Final = 1024
+"""Of one sample: streams and consumers that are passed, most of which cost no look."""
+LEVELS_MAX: Final = 1024
+
+CopyKey = tuple[str, str, str, str]
+
+
+class Levels:
+    """When each copy last had all that its origin has: nothing that it misses is older."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._at: OrderedDict[CopyKey, float] = OrderedDict()
+
+    def missing_s(self, copy: Copy) -> float | None:
+        """How old the oldest message that it misses can be; None: it has had all at no time that we know of."""
+        key, now = key_of(copy), self._clock()
+        if not copy.behind and copy.heard_s is not None:
+            self._at[key] = now - copy.heard_s
+        at = self._at.get(key)
+        if at is None:
+            return None
+        self._at.move_to_end(key)
+        if len(self._at) > LEVELS_MAX:
+            self._at.popitem(last=False)
+        return now - at
+
+
+def key_of(copy: Copy) -> CopyKey:
+    """One mirror or source of one stream."""
+    return copy.account, copy.stream, copy.kind, copy.origin
+
+
+@dataclass(slots=True)
+class Backlog:
+    """Messages that copies are behind, and that consumers have still to get."""
+
+    behind: int = 0
+    pending: int = 0
+
+
+class History:
+    """The samples, and the backlog's rounds. run() takes them until cancelled."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self.levels = Levels()
+        self.backlog = Backlog()
+        self.taken = 0
+        """Samples since the start."""
+        self._columns = {name: array("d", bytes(8 * SAMPLES)) for name in COLUMNS}
+        self._before: tuple[float, t.Stats] | None = None
+        self._round: Iterator[tuple[str, str, str]] | None = None
+        self._counted = Backlog()
+
+    @property
+    def size_bytes(self) -> int:
+        """What the samples take."""
+        return sum(len(column) * column.itemsize for column in self._columns.values())
+
+    async def run(self) -> None:
+        """A sample each PERIOD_S."""
+        while True:
+            with self._facts.guard.around("the status page's history"):
+                await self.sample()
+            await trio.sleep(PERIOD_S)
+
+    async def sample(self) -> None:
+        """One more, in the place of the oldest."""
+        if self._facts.jetstream is not None:
+            await self._count(self._facts.jetstream)
+        stats, now = self._facts.plane.stats(), time.monotonic()
+        before_s, before = self._before or (now, stats)
+        self._before = now, stats
+        elapsed = max(now - before_s, 1e-3)
+        row: dict[str, float] = {
+            name: max(getattr(stats, name) - getattr(before, name), 0) / elapsed
+            for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes")
+        }
+        row |= {
+            "time": time.time_ns() // 1_000_000,
+            "behind": self.backlog.behind,
+            "pending": self.backlog.pending,
+            "stored": stats.store_bytes,
+            "disk": stats.disk_bytes,
+            "memory": memory_bytes(),
+            "down": sum(not one.connected and bool(one.last_error) for one in self._facts.leafs.remotes),
+        }
+        at = self.taken % SAMPLES
+        for name, value in row.items():
+            self._columns[name][at] = value
+        self.taken += 1
+
+    def since(self, taken: int) -> dict[str, list[float]]:
+        """By column the samples after so many, at most all that are kept, the oldest first."""
+        first = max(taken, self.taken - SAMPLES, 0)
+        places = [number % SAMPLES for number in range(first, self.taken)]
+        return {
+            name: [int(column[place]) if column[place] >= 100 else round(column[place], 2) for place in places]
+            for name, column in self._columns.items()
+        }
+
+    async def _count(self, jetstream: JetStreamFacts) -> None:
+        """Goes on with the round, and begins a new one when it is over."""
+        if self._round is None:
+            self._round, self._counted = _places(jetstream), Backlog()
+        passed = looks = 0
+        pause = Pause()
+        for account, stream, consumer in self._round:
+            await pause()
+            if consumer:
+                found = await look(jetstream, account, f"CONSUMER.INFO.{stream}.{consumer}")
+                self._counted.pending += found.get("num_pending", 0)
+            elif stream:
+                await self._count_copies(jetstream, account, stream)
+            passed, looks = passed + 1, looks + bool(stream)
+            if looks >= LOOKS_MAX or passed >= STREAMS_MAX:
+                return
+        self._round, self.backlog = None, self._counted
+
+    async def _count_copies(self, jetstream: JetStreamFacts, account: str, stream: str) -> None:
+        found = await look(jetstream, account, f"STREAM.INFO.{stream}")
+        detail = {"name": stream} | {name: found[name] for name in ("mirror", "sources") if name in found}
+        for copy in copies({"account_details": [{"name": account, "stream_detail": [detail]}]}):
+            self._counted.behind += copy.behind
+            self.levels.missing_s(copy)
+
+
+def _places(jetstream: JetStreamFacts) -> Iterator[tuple[str, str, str]]:
+    """Account, stream and consumer, one after the other; no consumer for a stream of copies, and no stream where there
+    is nothing to look at."""
+    for account, stream in streams_of(jetstream):
+        yield account.name, stream.name if stream.config.mirror or stream.config.sources else "", ""
+        for consumer in list(stream.consumers.values()):
+            if not consumer.hidden:
+                yield account.name, stream.name, consumer.name
+
+
+def streams_of(jetstream: JetStreamFacts) -> Iterator[tuple[JetStreamAccountFacts, StreamFacts]]:
+    """All streams, also while some come and go."""
+    for account in list(jetstream.catalogue.by_name.values()):
+        for name in list(account.streams) if account.enabled else ():
+            stream = account.streams.get(name)
+            if stream is not None:
+                yield account, stream
+
+
+async def look(jetstream: JetStreamFacts, account: str, request: str) -> dict[str, Any]:
+    """The members of the API's answer; none where what is asked for went away in the meantime."""
+    try:
+        return await jetstream.look(account, request)
+    except t.PlaneError:
+        return {}

@@ -1,0 +1,270 @@
+"""What the page shows at one moment: small sections, and rows of streams and consumers, as JSON for the browser.
+
+    facts --reports, looks--> leafd.status --> View --> whole(view) for who has just come
+                                                    `-> changes(before, view) for the others
+
+Rates are the difference of two views. A view has at most ROWS_MAX rows of a kind, and says how many it leaves out. All
+texts of the wire are cut; the browser shows them as text and never as markup. What does not live here: when a view is
+made (feed.py), the last hour (history.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from itertools import islice
+from typing import Any, Final
+
+from leafd.monitor import reports
+from leafd.monitor.facts import Facts
+from leafd.monitor.jetstream_report import jsz
+from leafd.monitor.page.history import History, key_of, look, streams_of
+from leafd.monitor.rooms import JetStreamFacts
+from leafd.quoting import printable
+from leafd.records import dataclass
+from leafd.status import Consumer, Copy, Link, Status, Stream, consumers, status, streams
+from leafd.turns import Pause
+
+ROWS_MAX: Final = 1000
+LINKS_MAX: Final = 300
+WARNINGS_MAX: Final = 20
+TEXT_MAX: Final = 300
+SUBJECTS_SHOWN: Final = 3
+
+Rows = dict[str, list[Any]]
+Counts = Mapping[str, float]
+
+
+@dataclass(slots=True)
+class View:
+    """One moment. counts: what the next view's rates are made of."""
+
+    at_s: float
+    taken: int
+    """Samples of the history until then."""
+    sections: dict[str, Any]
+    streams: Rows
+    consumers: Rows
+    counts: dict[str, float] = field(default_factory=dict)
+    falls: dict[str, float] = field(default_factory=dict)
+    """By copy, how many messages a second it has caught up lately."""
+
+
+async def view(facts: Facts, history: History, before: View | None) -> View:
+    """What is to be seen now."""
+    varz, leafz = await reports.varz(facts, {}), await reports.leafz(facts, {})
+    report, left_out = await _jetstream(facts)
+    found = status(varz, leafz, report)
+    made = View(time.monotonic(), history.taken, {}, {}, {})
+    rates = _Rates(made, before)
+    pause = Pause()
+    for stream in streams(report):
+        await pause()
+        made.streams[_key(stream.account, stream.name)] = _stream(stream, rates)
+    for consumer in consumers(report):
+        await pause()
+        made.consumers[_key(consumer.account, consumer.stream, consumer.name)] = _consumer(consumer)
+    made.sections = {
+        "server": _server(found, varz, rates),
+        "memory": {"used": found.memory_bytes, "limit": found.memory_limit},
+        "disk": _disk(facts, found),
+        "links": [_link(one, rates) for one in islice(found.links, LINKS_MAX)],
+        "copies": [_copy(one, history, rates) for one in islice(found.copies, ROWS_MAX)],
+        "problems": [_cut(one) for one in found.problems[:WARNINGS_MAX]],
+        "warnings": [[int(at_s * 1000), level, _cut(text)] for at_s, level, text in facts.warnings()][-WARNINGS_MAX:],
+        "left_out": left_out | {"links": max(len(found.links) - LINKS_MAX, 0)},
+    }
+    return made
+
+
+class _Rates:
+    """How much a count has risen each second since the view before."""
+
+    def __init__(self, made: View, before: View | None) -> None:
+        self._made = made
+        self._before = before
+        self._elapsed = max(made.at_s - before.at_s, 1e-3) if before is not None else 1.0
+
+    def of(self, name: str, count: float) -> float | None:
+        """None: it was not there before."""
+        self._made.counts[name] = count
+        last = self._before.counts.get(name) if self._before is not None else None
+        return None if last is None else round(max(count - last, 0) / self._elapsed, 1)
+
+    def fall(self, name: str, count: float) -> float:
+        """How much it sinks each second, of late; 0 where it does not."""
+        self._made.counts[name] = count
+        last = self._before.counts.get(name) if self._before is not None else None
+        if self._before is None or last is None or not count:
+            return 0.0
+        now, old = (last - count) / self._elapsed, self._before.falls.get(name)
+        smooth = now if old is None else 0.5 * now + 0.5 * old
+        self._made.falls[name] = smooth
+        return max(smooth, 0.0)
+
+
+async def _jetstream(facts: Facts) -> tuple[dict[str, Any], dict[str, int]]:
+    """As jsz with everything, for so many streams and consumers and with no more of each than is shown; and how many
+    are left out."""
+    report = await jsz(facts, {})
+    left_out = {"streams": 0, "consumers": 0}
+    if facts.jetstream is None:
+        return report, left_out
+    by_account: dict[str, list[dict[str, Any]]] = {}
+    shown_consumers = total_consumers = shown = total = 0
+    pause = Pause()
+    for account, stream in streams_of(facts.jetstream):
+        await pause()
+        total, total_consumers = total + 1, total_consumers + len(stream.consumers)
+        if total > ROWS_MAX:
+            continue
+        names = [one.name for one in list(stream.consumers.values()) if not one.hidden]
+        total_consumers -= len(stream.consumers) - len(names)
+        detail = await _detail(facts.jetstream, account.name, stream.name)
+        if detail is None:
+            continue
+        shown += 1
+        detail["consumer_detail"] = []
+        for name in names[: ROWS_MAX - shown_consumers]:
+            found = await look(facts.jetstream, account.name, f"CONSUMER.INFO.{stream.name}.{name}")
+            if found:
+                shown_consumers += 1
+                detail["consumer_detail"].append(found)
+        by_account.setdefault(account.name, []).append(detail)
+    report["account_details"] = [{"name": name, "stream_detail": found} for name, found in by_account.items()]
+    return report, {"streams": max(total - shown, 0), "consumers": max(total_consumers - shown_consumers, 0)}
+
+
+async def _detail(jetstream: JetStreamFacts, account: str, name: str) -> dict[str, Any] | None:
+    """What the page shows of a stream's info; None: it went away meanwhile."""
+    info = await look(jetstream, account, f"STREAM.INFO.{name}")
+    if not info:
+        return None
+    config = info.get("config") or {}
+    detail = {name: info[name] for name in ("state", "mirror", "sources") if name in info}
+    shown = {"storage": config.get("storage", ""), "subjects": config.get("subjects") or ()}
+    return detail | {"name": name, "config": shown}
+
+
+def _key(*names: str) -> str:
+    """By what the browser knows a row; no name has this character in it, and if one had, two rows would be one."""
+    return "\n".join(map(_cut, names))
+
+
+def _cut(text: str) -> str:
+    return printable(text, TEXT_MAX)
+
+
+def _server(found: Status, varz: Mapping[str, Any], rates: _Rates) -> dict[str, Any]:
+    return {
+        "name": _cut(found.name),
+        "version": found.version,
+        "domain": _cut(found.domain),
+        "uptime": found.uptime,
+        "cpu": found.cpu_percent,
+        "clients": found.clients,
+        "streams": found.streams,
+        "consumers": found.consumers,
+        "messages": found.messages,
+        "jetstream": bool(varz["jetstream"]),
+        "now": time.time_ns() // 1_000_000,
+        "rates": {
+            name: rates.of(f"server {name}", varz[name]) for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes")
+        },
+    }
+
+
+def _disk(facts: Facts, found: Status) -> dict[str, Any]:
+    return {
+        "stored": found.stored_bytes,
+        "bound": found.stored_max,
+        "files": found.disk_bytes,
+        "free": found.disk_free,
+        "used": facts.jetstream is not None,
+    }
+
+
+def _link(link: Link, rates: _Rates) -> dict[str, Any]:
+    name = f"link {link.role} {link.peer} {link.account} {link.address}"
+    return {
+        "peer": _cut(link.peer),
+        "role": link.role,
+        "account": _cut(link.account),
+        "address": _cut(link.address),
+        "up": link.up,
+        "rtt": link.rtt,
+        "error": _cut(link.error),
+        "in": [link.messages_in, link.bytes_in, rates.of(f"{name} in", link.messages_in)],
+        "out": [link.messages_out, link.bytes_out, rates.of(f"{name} out", link.messages_out)],
+    }
+
+
+def _copy(copy: Copy, history: History, rates: _Rates) -> dict[str, Any]:
+    fall = rates.fall(f"copy {key_of(copy)}", copy.behind)
+    missing_s = history.levels.missing_s(copy)
+    return {
+        "stream": _cut(copy.stream),
+        "account": _cut(copy.account),
+        "kind": copy.kind,
+        "origin": _cut(copy.origin),
+        "behind": copy.behind,
+        "state": "lost" if copy.lost else "behind" if copy.behind else "level",
+        "error": _cut(copy.error),
+        "heard_s": None if copy.heard_s is None else int(copy.heard_s),
+        "missing_s": None if missing_s is None else int(missing_s),
+        "ready_s": int(copy.behind / fall) if copy.behind and fall > 0 else None,
+        "rate": round(fall, 1),
+    }
+
+
+def _stream(stream: Stream, rates: _Rates) -> list[Any]:
+    """In the order of the table's columns in page.js."""
+    more = len(stream.subjects) - SUBJECTS_SHOWN
+    subjects = ", ".join(stream.subjects[:SUBJECTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    rate = rates.of(f"stream {stream.account} {stream.name}", stream.last)
+    return [
+        _cut(stream.account), _cut(stream.name), _cut(subjects), stream.storage, stream.messages, stream.bytes, rate,
+        stream.first, stream.last, stream.last_time, stream.consumers, stream.deleted,
+    ]  # fmt: skip
+
+
+def _consumer(consumer: Consumer) -> list[Any]:
+    """In the order of the table's columns in page.js."""
+    return [
+        _cut(consumer.account), _cut(consumer.stream), _cut(consumer.name), consumer.pending, consumer.unacknowledged,
+        consumer.redelivered, consumer.waiting, consumer.delivered, consumer.paused,
+    ]  # fmt: skip
+
+
+def whole(seen: View, history: History) -> dict[str, Any]:
+    """For who sees nothing yet."""
+    return seen.sections | {
+        "whole": True,
+        "streams": seen.streams,
+        "consumers": seen.consumers,
+        "history": history.since(0),
+    }
+
+
+def changes(before: View, now: View, history: History) -> dict[str, Any]:
+    """For who has seen the view before."""
+    found: dict[str, Any] = {name: part for name, part in now.sections.items() if before.sections.get(name) != part}
+    gone: dict[str, list[str]] = {}
+    for name, old, new in (("streams", before.streams, now.streams), ("consumers", before.consumers, now.consumers)):
+        changed = dict(_changed(old, new))
+        if changed:
+            found[name] = changed
+        if missing := [key for key in old if key not in new]:
+            gone[name] = missing
+    if gone:
+        found["gone"] = gone
+    if now.taken > before.taken:
+        found["history"] = history.since(before.taken)
+    return found
+
+
+def _changed(old: Rows, new: Rows) -> Iterator[tuple[str, list[Any]]]:
+    for key, row in new.items():
+        if old.get(key) != row:
+            yield key, row
