@@ -96,7 +96,7 @@ PYTHON_APART: dict[str, set[str]] = {
     "spark": set(),
     "cli": {"errors", "config", "records", "quoting", "auth", "status", "doctor"},
     # (Of links/ the addresses alone, which are functions of text.)
-    "doctor": {"errors", "config", "records", "quoting", "auth", "certificates", "gotime", "links"},
+    "doctor": {"errors", "config", "records", "quoting", "auth", "certificates", "links", "status"},
 }
 # Rooms that decide without a plane: they must stay testable without the C extension.
 PYTHON_PURE = {"config", "auth", "accounts"}

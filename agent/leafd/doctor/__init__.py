@@ -5,7 +5,13 @@
     wire.py        one connection to a server, as a client or as a leaf
     hub.py         reaches a hub as the daemon does, step by step
     local.py       talks to the daemon as a client of it
-    flows.py       probes through the link, up and down
+    ask.py         a request and what became of it; what the hub lets this box do
+    links.py       what the daemon says of its links
+    flows.py       probes through the link, up and down; API calls across domains
+    rows.py        streams and their mirrors and sources, as both sides report them
+    copies.py      is each origin there, is it the same, does the copy catch up?
+    streams.py     what streams do to each other, and their limits
+    machine.py     disk, memory, clock, what expires, the service
 
 An examination changes nothing: probes go to subjects that no stream captures, and are stored nowhere. What does not
 live here: the command and its tables (cli/), the daemon, which is asked over the same ports as by any other program.

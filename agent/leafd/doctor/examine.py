@@ -1,7 +1,7 @@
 """An examination: what is looked at in which order, and how long that may take.
 
-    first    side by side: the daemon's pages, each address of each hub
-    then     with what that brought: links, probes
+    first    side by side: the daemon's pages, each address of each hub, what expires
+    then     with what that brought: links, probes, mirrors and sources, clock, disk
 
 Whatever hangs costs its own finding and no more: every step has a bound, and the whole has one. What does not live
 here: any step's meaning.
@@ -9,7 +9,8 @@ here: any step's meaning.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from functools import partial
 from pathlib import Path
@@ -17,18 +18,22 @@ from typing import Any, Final
 
 import trio
 
+from leafd import status
 from leafd.config.schema.leafnodes import LeafRemote
 from leafd.config.schema.server import ServerConfig
-from leafd.doctor import flows, hub as hubs
+from leafd.doctor import copies, flows, hub as hubs, links, machine, streams
+from leafd.doctor.ask import held_back, pages
 from leafd.doctor.findings import Check, Finding, fault, unproven, well
 from leafd.doctor.hub import Hub
-from leafd.doctor.local import NoLogin, log_in, login_of
+from leafd.doctor.local import log_in, login_of
+from leafd.doctor.rows import Stream, seconds, stream_of, streams_here
 from leafd.doctor.wire import End, Session
 from leafd.errors import LeafdError
 from leafd.records import dataclass
 
 Page = Mapping[str, Any]
 PAGES: Final = ("/varz", "/leafz", "/jsz?accounts=1&streams=1&consumers=1&config=1")
+VARZ, LEAFZ, JSZ = PAGES
 HUBS_MAX: Final = 16
 """Addresses that are tried; a box has one or two."""
 
@@ -52,29 +57,79 @@ class _Examination:
     nursery: trio.Nursery
     findings: list[Finding] = field(default_factory=list)
     pages: dict[str, Page] = field(default_factory=dict)
+    ahead_s: float = 0.0
+    """The daemon's clock before the doctor's."""
     hubs: list[Hub] = field(default_factory=list)
+    streams: list[Stream] = field(default_factory=list)
+    """Of this box."""
+    theirs: dict[str, list[Stream]] = field(default_factory=dict)
+    """Of each hub, by its address."""
     clients: dict[str, Session | None] = field(default_factory=dict)
     """By account; None: there is no way in, and that was told."""
+    entering: trio.Lock = field(default_factory=trio.Lock)
     unfinished: dict[str, int] = field(default_factory=dict)
+
+    # ---- what is known
 
     @property
     def varz(self) -> Page:
         """The daemon's own report, an empty one where it does not answer."""
-        return self.pages.get(PAGES[0], {})
+        return self.pages.get(VARZ, {})
+
+    @property
+    def jsz(self) -> Page:
+        """Its streams."""
+        return self.pages.get(JSZ, {})
+
+    @property
+    def jetstream(self) -> Page:
+        """How its JetStream is configured; empty where it has none."""
+        found = (self.varz.get("jetstream") or {}).get("config")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def own(self) -> str:
+        """The domain of this box, "" without one."""
+        return str(self.jetstream.get("domain") or "")
 
     def report(self, finding: Finding) -> None:
         """One more."""
         self.findings.append(finding)
 
+    def remotes(self) -> list[tuple[LeafRemote, str]]:
+        """Every address of a hub."""
+        leafnodes = self.case.server.leafnodes if self.case.server is not None else None
+        return hubs.places(leafnodes.remotes if leafnodes is not None else ())[:HUBS_MAX]
+
+    def address(self) -> tuple[str, int]:
+        """Where the daemon serves clients."""
+        if self.varz.get("port"):
+            return str(self.varz.get("host", "")), int(self.varz["port"])
+        return self.case.server.client_address() if self.case.server is not None else ("127.0.0.1", 4222)
+
+    # ---- the order
+
     async def run(self) -> None:
         """All of it."""
         async with trio.open_nursery() as first:
             first.start_soon(self.step, "the daemon's pages", self.fetch)
+            first.start_soon(self.step, "systemd", partial(machine.service, self.report))
             for remote, url in self.remotes():
                 first.start_soon(self.step, "the way to the hub", partial(self.reach, remote, url))
+            self.look_at_files()
+        self.streams = streams_here(self.jsz)
+        if self.varz:
+            links.judge(self.varz, self.report)
+            machine.memory(self.varz, self.report)
+        if self.jetstream:
+            machine.room(self.varz, self.jsz, self.report)
         async with trio.open_nursery() as then:
+            store = str(self.jetstream.get("store_dir") or "")
+            if store:
+                then.start_soon(self.step, "the disk's speed", partial(machine.disk, store, self.report))
             for hub in self.hubs:
-                then.start_soon(self.step, f"the link to {hub.place}", partial(self.look_at_hub, hub))
+                then.start_soon(self.step, f"the clock of {hub.place}", partial(self.look_at_clock, hub))
+            then.start_soon(self.step, "the flows", self.look_at_flows)
 
     async def step(self, name: str, what: Callable[[], Awaitable[None]]) -> None:
         """One step. What nobody foresaw costs the step, not the examination."""
@@ -87,10 +142,7 @@ class _Examination:
             self.report(unproven(Check.DAEMON, name, f"a mistake of the doctor: {type(error).__name__}: {error}"))
         self.unfinished[name] -= 1
 
-    def remotes(self) -> list[tuple[LeafRemote, str]]:
-        """Every address of a hub."""
-        leafnodes = self.case.server.leafnodes if self.case.server is not None else None
-        return hubs.places(leafnodes.remotes if leafnodes is not None else ())[:HUBS_MAX]
+    # ---- first
 
     async def fetch(self) -> None:
         """The daemon's pages."""
@@ -107,6 +159,9 @@ class _Examination:
                     )
                 )
                 return
+            if path == VARZ:
+                now = seconds(self.varz.get("now"))
+                self.ahead_s = now - time.time() if now is not None else 0.0
         name = str(self.varz.get("server_name", ""))
         self.report(well(Check.DAEMON, "this box", f"{name} answers, up {self.varz.get('uptime', '')}"))
 
@@ -117,37 +172,87 @@ class _Examination:
             self.hubs.append(found)
             self.nursery.start_soon(found.session.run)
             self.report(well(Check.HUB_LOGIN, found.place, f"logged in{_into(found)}"))
+            machine.hub_certificate(found.place, found.certificate, self.report)
+
+    def look_at_files(self) -> None:
+        """What the configuration names, and expires."""
+        if self.case.server is not None:
+            machine.certificates(self.case.server, self.report)
+        for remote in dict.fromkeys(id(one) for one, _ in self.remotes()):
+            machine.credentials(next(one for one, _ in self.remotes() if id(one) == remote), self.report)
+
+    # ---- then
 
     async def client(self, account: str) -> Session | None:
         """A client of the daemon in an account; None: there is no way in."""
-        if account not in self.clients:
-            self.clients[account] = None
-            server = self.case.server
-            try:
-                login = login_of(server, account, self.case.creds)
-                found = await log_in(self.address(), server, login)
-            except NoLogin as error:
-                self.report(unproven(Check.DAEMON, f"account {account}", str(error)))
-            else:
-                self.clients[account] = found
-                self.nursery.start_soon(found.run)
+        async with self.entering:
+            if account not in self.clients:
+                self.clients[account] = None
+                try:
+                    login = login_of(self.case.server, account, self.case.creds)
+                    found = await log_in(self.address(), self.case.server, login)
+                except LeafdError as error:
+                    self.report(unproven(Check.DAEMON, f"account {account}", str(error)))
+                else:
+                    self.clients[account] = found
+                    self.nursery.start_soon(found.run)
         return self.clients[account]
 
-    def address(self) -> tuple[str, int]:
-        """Where the daemon serves clients."""
-        if self.varz.get("port"):
-            return str(self.varz.get("host", "")), int(self.varz["port"])
-        return self.case.server.client_address() if self.case.server is not None else ("127.0.0.1", 4222)
+    async def look_at_clock(self, hub: Hub) -> None:
+        """This box's against the hub's."""
+        await machine.clock(hub, self.ahead_s, self.report)
+
+    async def look_at_flows(self) -> None:
+        """Each hub, then each copy."""
+        if not self.varz:
+            return
+        async with trio.open_nursery() as nursery:
+            for hub in self.hubs:
+                nursery.start_soon(self.step, f"the link to {hub.place}", partial(self.look_at_hub, hub))
+        self.report_all(streams.limits(self.streams, here=True))
+        configured = self.case.server.leafnodes.remotes if self.case.server and self.case.server.leafnodes else ()
+        leaves = status.links(self.varz, self.pages.get(LEAFZ, {}))
+        sides = copies.Sides(
+            own=self.own,
+            streams=self.streams,
+            hubs=self.hubs,
+            linked=frozenset(one.account for one in configured if not one.disabled),
+            down=links.down(self.varz),
+            leaves=frozenset(one.account for one in leaves if one.role == "leaf"),
+        )
+        async with trio.open_nursery() as nursery:
+            for pull in copies.all_pulls(self.streams)[: copies.PULLS_MAX]:
+                client = await self.client(pull.stream.account)
+                looking = partial(copies.look_here, pull, sides, client, self.report)
+                nursery.start_soon(self.step, pull.about, looking)
+            for hub in self.hubs:
+                for pull in copies.taken_from(self.theirs.get(hub.place, []), self.own)[: copies.PULLS_MAX]:
+                    looking = partial(copies.look_there, pull, sides, hub, self.report)
+                    nursery.start_soon(self.step, pull.about, looking)
 
     async def look_at_hub(self, hub: Hub) -> None:
         """What there is between this box and one hub."""
-        if not self.varz:
+        if self.jetstream and not flows.domains(hub, self.own, self.report):
             return
-        jetstream = self.varz.get("jetstream") or {}
-        flows.domains(hub, str((jetstream.get("config") or {}).get("domain") or ""), self.report)
         client = await self.client(hub.remote.account)
+        answered = await flows.api_up(hub, client, self.report)
+        if self.jetstream:
+            await flows.api_down(hub, self.own, self.report)
+        listing = f"$JS.{hub.domain}.API.STREAM.LIST"
+        if answered and not held_back(hub, up=(listing,)):
+            rows = await pages(hub.session, listing)
+            theirs = self.theirs[hub.place] = [stream_of(one, hub.account, hub=True) for one in rows]
+            here = [one for one in self.streams if one.account == hub.remote.account]
+            self.report_all(streams.twice(hub, here, theirs, self.own))
+            self.report_all(streams.limits([one.stream for one in copies.taken_from(theirs, self.own)], here=False))
         if client is not None:
-            await flows.probes(hub, client, self.report)
+            known = [*self.streams, *self.theirs.get(hub.place, [])]
+            await flows.probes(hub, client, [subject for one in known for subject in one.subjects], self.report)
+
+    def report_all(self, found: Iterable[Finding]) -> None:
+        """Several."""
+        for one in found:
+            self.report(one)
 
 
 def _into(hub: Hub) -> str:

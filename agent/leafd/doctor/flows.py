@@ -1,4 +1,4 @@
-"""What goes through a link: a probe up, one down, API calls in both directions; and what both ends say of each other.
+"""What goes through a link: a probe up, one down, API calls in both directions; and what the two ends are called.
 
     up      a client here publishes; the leaf of ours that is at the hub hears it, if the daemon's link carries it
     down    that leaf publishes; the client here hears it
@@ -8,12 +8,14 @@ What does not live here: how the two ends are reached (hub.py, local.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
 
-from leafd.doctor.findings import Check, Finding, fault, unproven, well
+from leafd.config.schema.sharing import collide
+from leafd.doctor.ask import INBOX, NO_JETSTREAM, Fate, Reply, ask, held_back
+from leafd.doctor.findings import Check, Finding, fault, unproven, warning, well
 from leafd.doctor.hub import Hub
 from leafd.doctor.wire import End, Session, token
 from leafd.quoting import quoted
@@ -26,8 +28,9 @@ PREFIX: Final = "_leafd_doctor"
 Report = Callable[[Finding], None]
 
 
-def domains(hub: Hub, own: str, report: Report) -> None:
-    """Each side has a JetStream of its own, with another name."""
+def domains(hub: Hub, own: str, report: Report) -> bool:
+    """Each side has a JetStream of its own, with another name: only then can it be reached from the other one. own: of
+    this box, which has a JetStream."""
     if own and own == hub.domain:
         report(
             fault(
@@ -38,20 +41,196 @@ def domains(hub: Hub, own: str, report: Report) -> None:
                 operator="or give the hub another one",
             )
         )
-    elif own and hub.domain:
+        return False
+    if not own:
+        report(
+            warning(
+                Check.DOMAIN,
+                hub.place,
+                "this box's JetStream has no domain: the hub cannot reach its streams",
+                owner="name it: jetstream { domain: NAME }; the name is the box's own",
+            )
+        )
+    if hub.info.get("jetstream") and not hub.domain:
+        report(
+            warning(
+                Check.DOMAIN,
+                hub.place,
+                "the hub's JetStream has no domain: this box cannot reach its streams",
+                operator="name it: jetstream { domain: hub }",
+            )
+        )
+    if own and hub.domain:
         report(well(Check.DOMAIN, hub.place, f"domains {quoted(own)} here and {quoted(hub.domain)} there"))
+    return True
 
 
-async def probes(hub: Hub, client: Session, report: Report) -> None:
-    """One up, one down."""
-    subject = f"{PREFIX}.{token()}"
-    await _probe(Check.FLOW_UP, hub, client, hub.session, f"{subject}.up", "from this box to the hub", report)
-    await _probe(Check.FLOW_DOWN, hub, hub.session, client, f"{subject}.down", "from the hub to this box", report)
+# ---- API calls
+
+
+async def api_up(hub: Hub, client: Session | None, report: Report) -> bool:
+    """The hub's JetStream, asked by the leaf that is there, and from here through the link. Whether that leaf got an
+    answer."""
+    if not hub.domain:
+        if not hub.info.get("jetstream"):
+            report(_no_jetstream(hub))
+        return False
+    subject = f"$JS.{hub.domain}.API.INFO"
+    if _not_permitted(hub, "the hub's JetStream cannot be asked", report, up=(subject,), down=(INBOX,)):
+        return False
+    there = await ask(hub.session, subject)
+    if not there.ok:
+        report(_unanswered(hub, there))
+        return False
+    if client is None:
+        report(unproven(Check.API_UP, hub.place, f"{subject} is answered at the hub; from here it was not asked"))
+        return True
+    here = await ask(client, subject)
+    if here.ok:
+        report(well(Check.API_UP, hub.place, f"{subject} is answered"))
+        return True
+    report(
+        fault(
+            Check.API_UP,
+            hub.place,
+            f"{subject} is answered at the hub, and not when it is asked from here: {here.why or here.fate}",
+            owner="is the daemon's link up (`leafd links`)? Does the remote deny it (deny_exports, deny_imports)?",
+        )
+    )
+    return True
+
+
+def _no_jetstream(hub: Hub) -> Finding:
+    return warning(
+        Check.HUB_JETSTREAM,
+        hub.place,
+        "JetStream is off at the hub: it can collect nothing, and has no streams for this box",
+        operator="switch it on: jetstream { store_dir: /var/lib/leafd, domain: hub }",
+    )
+
+
+def _unanswered(hub: Hub, reply: Reply) -> Finding:
+    account = f"the account {hub.account}" if hub.account else "the account of this box"
+    if reply.code in NO_JETSTREAM or reply.fate is Fate.SILENT:
+        return fault(
+            Check.HUB_JETSTREAM,
+            hub.place,
+            f"at the hub {account} has no JetStream: {reply.why or reply.fate}",
+            owner="if the streams are in another account there, this box has to log in as a user of that one",
+            operator=f"jetstream: enabled in {account}, or move this box's user into the account of the streams",
+        )
+    if reply.fate is Fate.DENIED:
+        return fault(
+            Check.RIGHTS,
+            hub.place,
+            f"the hub denies what this box needs: {quoted(reply.why)}",
+            operator="allow the box's user to publish that (a nats-server asks for $JS.API.> and $JS.<domain>.API.>)",
+        )
+    return fault(
+        Check.HUB_JETSTREAM,
+        hub.place,
+        f"the hub's JetStream {quoted(hub.domain)} does not answer its own account: {reply.why or reply.fate}",
+        operator="is JetStream on in the account of this box, and does it run? The hub's log says so",
+    )
+
+
+async def api_down(hub: Hub, own: str, report: Report) -> None:
+    """This box's JetStream, asked by the leaf that is at the hub."""
+    if not own:
+        return
+    subject = f"$JS.{own}.API.INFO"
+    # The probe's own rights and the daemon's are the same: what may go down to the box may not go up from the probe.
+    if held_back(hub, up=(subject,), down=(INBOX,)):
+        report(unproven(Check.API_DOWN, hub.place, f"this box's user may not ask {subject} itself, as the hub does"))
+        return
+    reply = await ask(hub.session, subject, all_of_them=True)
+    if reply.answers > 1:
+        report(
+            fault(
+                Check.DOMAIN,
+                hub.place,
+                f"{reply.answers} servers answer at the hub as the domain {quoted(own)}: their streams get mixed up",
+                owner="is this box a copy of another one? Give it a server_name and a domain of its own",
+                operator="look which leaf has the same domain (/leafz at the hub lists them)",
+            )
+        )
+    elif reply.ok:
+        report(well(Check.API_DOWN, hub.place, f"{subject} is answered at the hub"))
+    elif reply.code in NO_JETSTREAM:
+        report(
+            fault(
+                Check.ACCOUNT,
+                hub.place,
+                f"here the account {hub.remote.account} of the link has no JetStream: {reply.why}",
+                owner="name the account of the streams in the remote: account: NAME; or have JetStream in this one",
+            )
+        )
+    else:
+        report(
+            fault(
+                Check.API_DOWN,
+                hub.place,
+                f"{subject} is not answered at the hub: it cannot take this box's messages ({reply.why or reply.fate})",
+                owner="is the daemon's link up, in the account of the streams? `leafd links`",
+                operator="does the box's user have the right to subscribe to it?",
+            )
+        )
+
+
+def _not_permitted(
+    hub: Hub, what: str, report: Report, *, up: tuple[str, ...] = (), down: tuple[str, ...] = ()
+) -> bool:
+    missing = held_back(hub, up=up, down=down)
+    if missing:
+        report(
+            fault(
+                Check.RIGHTS,
+                hub.place,
+                f"{what}: by its rights at the hub this box's user may not {' and not '.join(missing)}",
+                operator=f"allow the box's user to {' and to '.join(missing)}",
+            )
+        )
+    return bool(missing)
+
+
+# ---- probes
+
+
+async def probes(hub: Hub, client: Session, taken: Sequence[str], report: Report) -> None:
+    """One up, one down. taken: the subjects of all streams that are known, none of which may capture a probe."""
+    word = token()
+    up = _subject(hub, "export", f"{word}.up", taken)
+    down = _subject(hub, "import", f"{word}.down", taken)
+    here, there = client, hub.session
+    await _probe(Check.FLOW_UP, hub, here, there, up, "from this box to the hub", report)
+    await _probe(Check.FLOW_DOWN, hub, there, here, down, "from the hub to this box", report)
+
+
+def _subject(hub: Hub, way: str, word: str, taken: Sequence[str]) -> str:
+    """A subject that the hub lets through and no stream captures, "" when there is none."""
+    rights = hub.info.get(way)
+    allowed = (rights.get("allow") or ()) if isinstance(rights, dict) else ()
+    candidates = [f"{PREFIX}.{word}"]
+    for one in allowed:
+        if isinstance(one, str) and not one.startswith("$"):
+            base = one.replace("*", PREFIX)
+            candidates.append(f"{base[:-1]}{PREFIX}.{word}" if base.endswith(">") else base)
+    for one in candidates:
+        missing = held_back(hub, up=(one,)) if way == "export" else held_back(hub, down=(one,))
+        other = held_back(hub, down=(one,)) if way == "export" else held_back(hub, up=(one,))
+        # The two ends of the probe stand on the same rights: it has to be let through in both directions.
+        if not missing and not other and PREFIX in one and not any(collide(one, subject) for subject in taken):
+            return one
+    return ""
 
 
 async def _probe(
     check: Check, hub: Hub, source: Session, target: Session, subject: str, way: str, report: Report
 ) -> None:
+    if not subject:
+        text = f"no subject that the rights of this box's user allow and no stream captures: no probe {way}"
+        report(unproven(check, hub.place, text))
+        return
     try:
         if await heard(source, target, subject):
             report(well(check, hub.place, f"a probe message came through, {way}"))

@@ -233,17 +233,24 @@ class Session:
         head = f"{word} {subject} {f'{reply} ' if reply else ''}{len(payload)}\r\n"
         await self._line.say(head.encode() + payload + b"\r\n")
 
-    async def request(self, subject: str, payload: bytes = b"", *, wait_s: float) -> Message | None:
-        """The first answer; None: none came in time. Raises End."""
-        reply = f"_INBOX.{token()}"
-        with trio.move_on_after(wait_s):
-            answers = await self.subscribe(reply)
+    async def answers(self, subject: str, payload: bytes, *, wait_s: float, more_s: float) -> list[Message]:
+        """The answers to a request: the first that comes in time, and those that come soon after it. Raises End."""
+        reply, found = f"_INBOX.{token()}", list[Message]()
+        with trio.move_on_after(wait_s) as scope:
+            channel = await self.subscribe(reply)
             await self.publish(subject, payload, reply)
             try:
-                return await answers.receive()
-            except trio.EndOfChannel:
-                raise End(self.ended or "the connection broke") from None
-        return None
+                async for message in channel:
+                    if not found:
+                        scope.deadline = trio.current_time() + more_s
+                    found.append(message)
+                    if not more_s:
+                        break
+            finally:
+                self._waiting.pop(reply, None)
+        if not found and self.ended:
+            raise End(self.ended)
+        return found
 
 
 def token() -> str:

@@ -1,0 +1,306 @@
+"""Mirrors and sources: is the origin there, is it the one that was copied before, does the copy catch up?
+
+Of this box's streams (look_here), and of the hub's that take from this box (look_there). What does not live here: what
+streams do to each other without copying (streams.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import trio
+
+from leafd.doctor.ask import NO_JETSTREAM, NO_STREAM, Fate, Reply, ask, held_back
+from leafd.doctor.findings import Check, Finding, fault, unproven, warning, well
+from leafd.doctor.hub import Hub
+from leafd.doctor.rows import Pull, Stream, seconds, stream_of
+from leafd.doctor.wire import Session
+from leafd.quoting import quoted
+from leafd.records import dataclass
+
+LOOK_AGAIN_S: Final = 1.5
+"""A copy that is behind has to be less behind after so long."""
+SILENT_S: Final = 60.0
+PULLS_MAX: Final = 64
+"""That are looked at one by one."""
+
+Report = Callable[[Finding], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What is known of both ends."""
+
+    own: str
+    """The domain of this box."""
+    streams: Sequence[Stream]
+    """Of this box."""
+    hubs: Sequence[Hub]
+    linked: frozenset[str]
+    """The accounts of this box that the configuration links to a hub."""
+    down: frozenset[str]
+    """Those of them whose link is not up, which was told."""
+    leaves: frozenset[str]
+    """The accounts that leaves have linked here: this box is a hub itself."""
+
+    def hub_of(self, account: str, domain: str) -> Hub | None:
+        """The hub of that name that this account is linked to."""
+        return next((one for one in self.hubs if one.domain == domain and one.remote.account == account), None)
+
+
+async def look_here(pull: Pull, sides: Sides, client: Session | None, report: Report) -> None:
+    """One copy of this box: its origin, and how it follows it."""
+    account = pull.stream.account
+    if not pull.api:
+        if not any(one.name == pull.origin and one.account == account for one in sides.streams):
+            report(_missing(pull, f"the account {account} of this box", here=True))
+        return
+    if pull.domain and pull.domain == sides.own:
+        text = f"its prefix {pull.api} is this box's own domain, so it takes nothing from the hub"
+        report(fault(Check.ORIGIN, pull.about, text, owner="make it anew with the hub's domain in its external api"))
+        return
+    hub = sides.hub_of(account, pull.domain)
+    if hub is not None and _rights(pull, hub, report):
+        return
+    session = client or (hub.session if hub is not None else None)
+    if session is None:
+        report(unproven(Check.ORIGIN, pull.about, f"nobody could ask {pull.api} about {pull.origin}"))
+        return
+    reply = await ask(session, f"{pull.api}.STREAM.INFO.{pull.origin}")
+    if not reply.ok:
+        report(_unanswered(pull, reply, sides))
+        return
+    origin = stream_of(reply.document, "")
+    if _made_anew(pull, origin, report, owner="the copy", operator=""):
+        return
+    await _follows(pull, origin, client, f"$JS.API.STREAM.INFO.{pull.stream.name}", report, here=True)
+
+
+def _rights(pull: Pull, hub: Hub, report: Report) -> bool:
+    """Whether the hub keeps back what a copy of this box needs."""
+    mirror = "M" if pull.kind == "mirror" else "S"
+    up = (f"{pull.api}.CONSUMER.CREATE.{pull.origin}.x", f"$JS.FC.{pull.origin}.x.x")
+    down = (f"{pull.deliver or '$JS'}.{mirror}.x".replace("..", "."), "$JSC.R.x")
+    return _kept_back(pull, held_back(hub, up=up, down=down), report)
+
+
+def _kept_back(pull: Pull, missing: list[str], report: Report) -> bool:
+    if missing:
+        report(
+            fault(
+                Check.RIGHTS,
+                pull.about,
+                f"by its rights at the hub this box's user may not {' and not '.join(missing)}",
+                operator=f"allow the box's user to {' and to '.join(missing)} (x stands for any word)",
+            )
+        )
+    return bool(missing)
+
+
+def _missing(pull: Pull, where: str, *, here: bool) -> Finding:
+    make = f"make the stream {pull.origin} there, or correct the name in {pull.stream.name}"
+    return fault(
+        Check.ORIGIN,
+        pull.about,
+        f"{where} has no stream {quoted(pull.origin)}",
+        owner=make if here else "",
+        operator="" if here else make,
+    )
+
+
+def _unanswered(pull: Pull, reply: Reply, sides: Sides) -> Finding:
+    """Why nobody tells of the origin."""
+    account = pull.stream.account
+    hub = sides.hub_of(account, pull.domain)
+    if reply.code == NO_STREAM:
+        there = (
+            f"the account {hub.account} at the hub" if hub is not None and hub.account else f"the side of {pull.api}"
+        )
+        found = _missing(pull, there, here=False)
+        return fault(
+            Check.ORIGIN,
+            pull.about,
+            found.text,
+            owner="if the stream is in another account there, this box has to log in as a user of that one",
+            operator=found.operator,
+        )
+    if reply.code in NO_JETSTREAM:
+        return fault(
+            Check.HUB_JETSTREAM,
+            pull.about,
+            f"who answers {pull.api} has no JetStream in that account: {reply.why}",
+            operator="jetstream: enabled in the account of this box, or move the box's user to that of the stream",
+        )
+    if reply.fate is Fate.REFUSED:
+        return fault(Check.ORIGIN, pull.about, f"{pull.api} answers with an error: {reply.why}", operator="mend that")
+    if reply.fate is Fate.DENIED:
+        return fault(Check.RIGHTS, pull.about, f"denied: {quoted(reply.why)}", operator="allow that to the box's user")
+    if not pull.domain:
+        return fault(
+            Check.EXPORT,
+            pull.about,
+            f"nobody answers {pull.api}: an export or import of the JetStream API is missing",
+            owner=f"is {pull.api} the prefix that the operator has named?",
+            operator=f"the account of {pull.origin} has to export the service $JS.API.>, and this box's account at the "
+            f"hub to import it to {pull.api}.>",
+        )
+    if account not in sides.linked and (account in sides.leaves or not sides.linked):
+        return warning(
+            Check.ORIGIN,
+            pull.about,
+            f"no leaf of the account {account} answers as the domain {quoted(pull.domain)}",
+            owner="that box is away, calls its domain otherwise, or its user belongs to another account here",
+        )
+    if account not in sides.linked:
+        linked = ", ".join(sorted(sides.linked)) or "none"
+        return fault(
+            Check.ACCOUNT,
+            pull.about,
+            f"it is in the account {account}, which no remote links to a hub (linked: {linked})",
+            owner=f"name this account in the remote: account: {account}; or make the stream in the linked one",
+        )
+    if account in sides.down:
+        return unproven(Check.ORIGIN, pull.about, f"the link of the account {account} is not up")
+    known = ", ".join(
+        sorted({quoted(one.domain) for one in sides.hubs if one.remote.account == account and one.domain})
+    )
+    if hub is None and known:
+        return fault(
+            Check.DOMAIN,
+            pull.about,
+            f"nobody answers as the domain {quoted(pull.domain)}; the hub's is {known}",
+            owner=f"make {pull.stream.name} anew with the hub's domain in its external api",
+        )
+    return fault(
+        Check.ORIGIN,
+        pull.about,
+        f"nobody answers {pull.api} through the link",
+        owner="do deny_exports or deny_imports of the remote keep it back?",
+        operator="is JetStream on in the account of this box, and may the box's user publish there?",
+    )
+
+
+def _made_anew(pull: Pull, origin: Stream, report: Report, *, owner: str, operator: str) -> bool:
+    """Whether the origin of a mirror is not the one that it has copied. Sources find out by themselves."""
+    copy = pull.stream
+    if pull.kind != "mirror" or not copy.count("messages"):
+        return False
+    newest, made = seconds(copy.state.get("last_ts")), seconds(origin.created)
+    shorter = origin.count("last_seq") < copy.count("last_seq")
+    younger = newest is not None and made is not None and newest < made
+    if not shorter and not younger:
+        return False
+    remedy = f"save what only {copy.name} still has, then delete the mirror and make it anew"
+    report(
+        fault(
+            Check.ORIGIN_NEW,
+            pull.about,
+            f"{pull.origin} was made anew: the mirror has messages up to {copy.count('last_seq'):,}, and its origin, "
+            f"made {origin.created[:19].replace('T', ' ')}, up to {origin.count('last_seq'):,}",
+            owner=remedy if owner else "",
+            operator=remedy if operator else "if that was a mistake: restore the stream from a backup",
+        )
+    )
+    return True
+
+
+async def _follows(
+    pull: Pull, origin: Stream, session: Session | None, subject: str, report: Report, *, here: bool
+) -> None:
+    """Whether it gets what the origin has. subject: where it is asked again how far it is."""
+    side = {"owner": "look at the log of this box"} if here else {"operator": "look at the log of the hub"}
+    full = _full(pull, origin)
+    if full:
+        report(fault(Check.LIMITS, pull.about, full, **dict.fromkeys(side, "raise the limit, or discard: old")))
+    elif pull.error:
+        report(fault(Check.LAG, pull.about, f"it is not followed: {quoted(pull.error)}", **side))
+    elif pull.heard_s is None or pull.heard_s > SILENT_S:
+        when = "was never heard" if pull.heard_s is None else f"was last heard {pull.heard_s:.0f} s ago"
+        report(fault(Check.LAG, pull.about, f"its origin is there, and {when}", **side))
+    elif not pull.lag:
+        report(well(Check.ORIGIN, pull.about, f"followed, nothing behind; the origin has {origin.count('messages'):,}"))
+    else:
+        await _behind(pull, session, subject, report, side)
+
+
+def _full(pull: Pull, origin: Stream) -> str:
+    """Why the stream can take no more from its origin, "" when it can."""
+    copy = pull.stream
+    if copy.config.get("discard") != "new":
+        return ""
+    missing = origin.count("last_seq") - copy.count("last_seq") if pull.kind == "mirror" else 0
+    waiting = max(pull.lag, missing)
+    for limit, held in (("max_msgs", "messages"), ("max_bytes", "bytes")):
+        top = copy.limit(limit)
+        if top and copy.count(held) >= top and waiting > 0:
+            return f"{copy.name} is full ({limit} {top:,}, discard: new), and {waiting:,} messages of its origin wait"
+    return ""
+
+
+async def _behind(pull: Pull, session: Session | None, subject: str, report: Report, side: Mapping[str, str]) -> None:
+    now: int | None = None
+    if session is not None:
+        await trio.sleep(LOOK_AGAIN_S)
+        reply = await ask(session, subject)
+        later = stream_of(reply.document, "") if reply.ok else None
+        known = [one for one in later.pulls() if (one.origin, one.api) == (pull.origin, pull.api)] if later else []
+        now = known[0].lag if known else None
+    if now is None:
+        report(unproven(Check.LAG, pull.about, f"{pull.lag:,} messages behind; whether it catches up was not seen"))
+    elif now < pull.lag:
+        report(well(Check.LAG, pull.about, f"{now:,} messages behind, and catching up ({pull.lag - now:,} meanwhile)"))
+    else:
+        text = f"{now:,} messages behind, and not catching up"
+        report(warning(Check.LAG, pull.about, text, **side))
+
+
+# ---- the hub's copies of this box's streams
+
+
+async def look_there(pull: Pull, sides: Sides, hub: Hub, report: Report) -> None:
+    """One copy at the hub whose origin is on this box."""
+    # What the hub asks comes down to this box, and its answers go up.
+    mirror = "M" if pull.kind == "mirror" else "S"
+    down = (f"{pull.api}.CONSUMER.CREATE.{pull.origin}.x", f"$JS.FC.{pull.origin}.x.x")
+    up = (f"{pull.deliver or '$JS'}.{mirror}.x".replace("..", "."), "$JSC.R.x")
+    if _kept_back(pull, held_back(hub, up=up, down=down), report):
+        return
+    account = hub.remote.account
+    named = [one for one in sides.streams if one.name == pull.origin]
+    origin = next((one for one in named if one.account == account), None)
+    if origin is None and named:
+        report(
+            fault(
+                Check.ACCOUNT,
+                pull.about,
+                f"here {pull.origin} is in the account {named[0].account}, and the link to the hub in {account}",
+                owner=f"name that account in the remote: account: {named[0].account}",
+            )
+        )
+        return
+    if origin is None:
+        report(
+            fault(
+                Check.ORIGIN,
+                pull.about,
+                f"the hub takes from {quoted(pull.origin)}, which this box does not have",
+                owner=f"make the stream {pull.origin} on this box",
+                operator=f"or correct the name in {pull.stream.name} at the hub",
+            )
+        )
+        return
+    if _made_anew(pull, origin, report, owner="", operator="the copy"):
+        return
+    subject = f"$JS.{hub.domain}.API.STREAM.INFO.{pull.stream.name}"
+    await _follows(pull, origin, hub.session, subject, report, here=False)
+
+
+def taken_from(streams: Sequence[Stream], domain: str) -> list[Pull]:
+    """The copies in these streams whose origin is in that domain."""
+    return [pull for one in streams for pull in one.pulls() if domain and pull.domain == domain]
+
+
+def all_pulls(streams: Sequence[Stream]) -> list[Pull]:
+    """All copies in these streams."""
+    return [pull for one in streams for pull in one.pulls()]
