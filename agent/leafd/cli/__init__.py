@@ -12,5 +12,7 @@ from typing import Final
 
 COMMANDS: Final = ("run", "check", "status", "doctor", "links", "streams", "consumers", "init", "completion")
 """What may be the first word of a command line. Everything else is nats-server's."""
+CONFIGURATION: Final = "/etc/leafd/leafd.conf"
+"""Of the daemon that a package has installed."""
 COMPLETING: Final = "_LEAFD_COMPLETE"
 """The variable that a shell sets to ask for completions."""

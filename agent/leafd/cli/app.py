@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from leafd import cli
 from leafd.cli import COMMANDS
 from leafd.errors import EXIT_FAILURE, UsageError
 from leafd.records import dataclass
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 EXIT_USAGE: Final = 2
 EXIT_ATTENTION: Final = 3
-CONFIGURATION: Final = Path("/etc/leafd/leafd.conf")
+CONFIGURATION: Final = Path(cli.CONFIGURATION)
 STORE: Final = "/var/lib/leafd"
 
 Url = Annotated[str | None, typer.Option("--url", metavar="URL", help="The daemon's monitoring port.")]
@@ -80,7 +81,7 @@ def _end(*, well: bool) -> None:
 def _found(url: str | None, config: Path | None, ca: Path | None) -> Monitor:
     from leafd.cli.pages import find
 
-    return find(url, config, ca, CONFIGURATION)
+    return find(url, config, ca)
 
 
 @app.command("run", context_settings={"ignore_unknown_options": True, "help_option_names": []})

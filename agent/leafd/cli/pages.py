@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from leafd import cli
 from leafd.errors import ConfigError, LeafdError
 from leafd.records import dataclass
 
+CONFIGURATION: Final = Path(cli.CONFIGURATION)
 DEFAULT: Final = "http://127.0.0.1:8222"
 WAIT_S: Final = 5.0
 BYTES_MAX: Final = 64 << 20
@@ -78,13 +80,13 @@ class Monitor:
         return http.client.HTTPSConnection(host, port or 443, timeout=WAIT_S, context=context)
 
 
-def find(url: str | None, configuration: Path | None, authority: Path | None, installed: Path) -> Monitor:
+def find(url: str | None, configuration: Path | None, authority: Path | None) -> Monitor:
     """The monitoring port that is meant: the one that was named, that of the configuration file that was named, that of
     the installed daemon, or the usual one. Raises LeafdError."""
     if url:
         return Monitor(url if "://" in url else f"http://{url}", authority)
-    if configuration is None and os.access(installed, os.R_OK):
-        configuration = installed
+    if configuration is None and os.access(CONFIGURATION, os.R_OK):
+        configuration = CONFIGURATION
     if configuration is None:
         return Monitor(DEFAULT, authority)
     from leafd.config.bind import load_file  # here: who names the port needs none of it
