@@ -1,0 +1,100 @@
+"""The pages of packaging/doc: the guide explains every line that the daemon can log above information, and no others;
+links lead somewhere; the pages are plain Markdown.
+
+What does not live here: the guide's commands (tests/interop/test_guide.py), the walk of fleet.md (test_fleet.py).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.unit import logged
+
+PAGES: Final = sorted((logged.ROOT / "packaging" / "doc").glob("*.md"))
+GUIDE: Final = logged.ROOT / "packaging" / "doc" / "guide.md"
+WARNINGS: Final = "\n## Every warning, and what to do\n"
+LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+ELSEWHERE: Final = (
+    "… lines like the next one were left out",  # said by the log of itself
+    "log file … cannot be written (…): check log_file",  # daemon/log.py: its own error, which a reload meets
+    "a command failed: number … (account …, target …): …",  # native/exchange/answer.c adds it up piece by piece
+)
+
+
+@cache
+def told() -> dict[str, str]:
+    """Each text that the daemon can log, and where it is made."""
+    found, unknown = logged.python_lines()
+    assert [] == unknown, (
+        "these calls hand on a text that is made elsewhere: MADE of tests/unit/logged.py has to say where"
+    )
+    return found | logged.c_lines()
+
+
+@cache
+def explained() -> frozenset[str]:
+    """The texts that the guide's last section has, over the ends of lines."""
+    section = " ".join(GUIDE.read_text().split(WARNINGS)[1].split())
+    return frozenset(re.findall(r"`([^`]+)`", section))
+
+
+def text_alone(page: str) -> str:
+    """A page without code, in which nothing is Markdown."""
+    page = re.sub(r"(?ms)^```.*?^```$", "", page)
+    page = re.sub(r"(?m)^(?: {4}|\t).*$", "", page)
+    return re.sub(r"`[^`]*`", "`", page)
+
+
+def anchors(page: Path) -> set[str]:
+    """What the renderers of the large hosts make of headings."""
+    heads = re.findall(r"(?m)^#+ (.+)$", re.sub(r"(?ms)^```.*?^```$", "", page.read_text()))
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+def test_the_guide_explains_every_line_that_the_daemon_can_log() -> None:
+    """A new warning is not done before an operator can look up what it wants of them."""
+    assert [] == [f"{where}: {text}" for text, where in told().items() if text.strip() not in explained()]
+
+
+def test_the_guide_explains_no_line_that_the_daemon_cannot_log() -> None:
+    """What was reworded or removed leaves the guide, too."""
+    known = {text.strip() for text in told()} | set(ELSEWHERE) | {"…"}
+    assert [] == sorted(text for text in explained() if "…" in text and text not in known)
+
+
+@pytest.mark.parametrize("page", [*PAGES, logged.ROOT / "README.md"], ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """Files are there, and so are the headings that a link names; addresses are https."""
+    wrong = []
+    for link in LINK.findall(text_alone(page.read_text())):
+        if ":" in link:
+            wrong += [] if link.startswith("https://") else [link]
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file) if file else page
+        if not target.is_file() or (anchor and anchor not in anchors(target)):
+            wrong.append(link)
+    assert [] == wrong
+
+
+@pytest.mark.parametrize("page", [*PAGES, logged.ROOT / "README.md"], ids=lambda page: page.name)
+def test_every_page_is_plain_markdown(page: Path) -> None:
+    """One title, headings that begin one level below the one before, no HTML, no code block that is not closed."""
+    text = page.read_text()
+    levels = [len(marks) for marks in re.findall(r"(?m)^(#+) ", re.sub(r"(?ms)^```.*?^```$", "", text))]
+    assert levels[:1] == [1]
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert 0 == len(re.findall(r"(?m)^```", text)) % 2
+    assert not re.search(r"</?[a-zA-Z][^>]*>", text_alone(text))
+
+
+def test_readme_leads_to_every_page() -> None:
+    """Whoever reads README finds the others."""
+    named = set(LINK.findall((logged.ROOT / "README.md").read_text()))
+    assert [] == [page.name for page in PAGES if f"packaging/doc/{page.name}" not in named]
