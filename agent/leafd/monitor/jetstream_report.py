@@ -30,7 +30,8 @@ def _set(options: Options, *names: str) -> bool:
     return False
 
 
-def _configuration(facts: Facts) -> dict[str, Any]:
+def configuration(facts: Facts) -> dict[str, Any]:
+    """What was configured of JetStream."""
     found: dict[str, Any] = {
         "max_memory": facts.limits.max_memory_store,
         "max_storage": facts.limits.max_file_store,
@@ -64,7 +65,7 @@ async def totals(facts: Facts, jetstream: JetStreamFacts) -> dict[str, Any]:
     """The "jetstream" block of varz and statsz."""
     summed = await _sums(jetstream)
     return {
-        "config": _configuration(facts),
+        "config": configuration(facts),
         "stats": {name: summed[name] for name in _USAGE},
         "limits": _limits(facts),
     }
@@ -107,7 +108,7 @@ async def jsz(facts: Facts, options: Options) -> dict[str, Any]:
     stats = facts.plane.stats()
     report = {name: summed[name] for name in _USAGE} | facts.head()
     report |= {
-        "config": _configuration(facts),
+        "config": configuration(facts),
         "limits": _limits(facts),
         "streams": summed["streams"],
         "consumers": summed["consumers"],

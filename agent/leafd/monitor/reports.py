@@ -21,7 +21,7 @@ from leafd.config.schema.websocket import WebSocket
 from leafd.monitor import subscriptions
 from leafd.monitor.account_report import shared
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
-from leafd.monitor.jetstream_report import totals
+from leafd.monitor.jetstream_report import configuration, totals
 from leafd.monitor.rooms import ClientFacts, LinkFacts
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.turns import Pause, aside
@@ -71,8 +71,8 @@ def text(options: Options, *names: str) -> str:
     return ""
 
 
-async def varz(facts: Facts, options: Options) -> dict[str, Any]:
-    """The server at a glance."""
+async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str, Any]:
+    """The server at a glance. sums: also what all streams come to, for which each of them is asked."""
     config, stats = facts.config, facts.plane.stats()
     report: dict[str, Any] = {
         "server_id": facts.server_id,
@@ -105,7 +105,7 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
         "leaf": _leaf_block(facts),
         "mqtt": {},
         "websocket": _web_block(config.websocket),
-        "jetstream": await totals(facts, facts.jetstream) if facts.jetstream is not None else {},
+        "jetstream": await _jetstream_block(facts, sums),
         "tls_timeout": _tls_timeout(config.tls),
         "write_deadline": config.write_deadline,
         "start": stamp(facts.start_ns),
@@ -133,6 +133,12 @@ async def varz(facts: Facts, options: Options) -> dict[str, Any]:
         report["trusted_operators_jwt"] = list(facts.operators)
         report["trusted_operators_claim"] = [decoded(token) for token in facts.operators]
     return report | _not_after(config.tls)
+
+
+async def _jetstream_block(facts: Facts, sums: bool) -> dict[str, Any]:
+    if facts.jetstream is None:
+        return {}
+    return await totals(facts, facts.jetstream) if sums else {"config": configuration(facts)}
 
 
 def _tls_flags(tls: Tls, *, required: bool) -> dict[str, Any]:

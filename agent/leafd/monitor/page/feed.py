@@ -26,6 +26,7 @@ from leafd.turns import ITEM_WEIGHT, aside
 READERS_MAX: Final = 12
 """Of the monitoring port's 32 connections."""
 PERIOD_S: Final = 2.0
+PERIOD_MAX_S: Final = 30.0
 SHARE: Final = 10
 """A view that took a second to make is followed by nine of rest."""
 SEND_S: Final = 10.0
@@ -64,7 +65,7 @@ class Feed:
             began = time.monotonic()
             with self._facts.guard.around("the status page's view"):
                 await self._make()
-            await trio.sleep(max(PERIOD_S, (SHARE - 1) * (time.monotonic() - began)))
+            await trio.sleep(min(max(PERIOD_S, (SHARE - 1) * (time.monotonic() - began)), PERIOD_MAX_S))
 
     async def _make(self) -> None:
         before, made = self._view, await view(self._facts, self._history, self._view)
@@ -116,19 +117,17 @@ class Feed:
     async def follow(self, send: Send) -> None:
         """Sends one reader what there is to be seen, as long as he takes it and nobody has reloaded the users."""
         loaded, seen = self._facts.loaded_ns, 0
-        await self._send(send, f"retry: {RETRY_MS}\n\n".encode())
-        while loaded == self._facts.loaded_ns:
+        takes = await self._send(send, f"retry: {RETRY_MS}\n\n".encode())
+        while takes and loaded == self._facts.loaded_ns:
             fresh, number = self._fresh, self._number
             if self._view is None or seen == number:
                 with trio.move_on_after(KEEPALIVE_S) as waiting:
                     await fresh.wait()
-                if waiting.cancelled_caught and not await self._send(send, b": still here\n\n"):
-                    return
+                if waiting.cancelled_caught:
+                    takes = await self._send(send, b": still here\n\n")
                 continue
             text = self._changes if seen and seen == number - 1 else await self._everything()
-            if text and not await self._send(send, text):
-                return
-            seen = number
+            takes, seen = await self._send(send, text), number
 
     @staticmethod
     async def _send(send: Send, text: bytes) -> bool:

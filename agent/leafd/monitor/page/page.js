@@ -324,7 +324,7 @@ function showTiles() {
   tiles.traffic.show(rate(rates.in_msgs) || "–", `out ${rate(rates.out_msgs) || "–"}; ${size(rates.in_bytes || 0)}/s in, ${size(rates.out_bytes || 0)}/s out`);
   if (!disk.used) tiles.disk.show("none", "JetStream is off");
   else tiles.disk.show(size(disk.stored), `${disk.bound ? `of ${size(disk.bound)} that streams may take; ` : ""}${size(disk.free)} free on the disk`, "", disk.bound ? disk.stored / disk.bound : null);
-  tiles.memory.show(size(memory.used), memory.limit ? `memory_limit ${size(memory.limit)}` : "no memory_limit", "", memory.limit ? memory.used / memory.limit : null);
+  tiles.memory.show(size(memory.used), [memory.limit ? `memory_limit ${size(memory.limit)}` : "no memory_limit", memory.stored ? `streams in memory ${size(memory.stored)} of ${size(memory.bound)}` : ""].filter(Boolean).join("; "), "", memory.limit ? memory.used / memory.limit : null);
   tiles.clients.show(count(server.clients), `${many(server.streams, "stream")}, ${many(server.consumers, "consumer")}, CPU ${few.format(server.cpu)} %`);
 }
 
@@ -451,8 +451,8 @@ function show() {
   byId("verdict").className = problems.length ? "bad" : "good";
   say(byId("verdict"), problems.length ? `${many(problems.length, "thing")} ${problems.length === 1 ? "needs" : "need"} attention` : "All is well");
   document.title = (problems.length ? "! " : "") + server.name;
-  const items = problems.map((text) => made("li", {}, text));
-  if (byId("problems").innerText !== problems.join("\n")) byId("problems").replaceChildren(...items);
+  byId("problems").replaceChildren(...problems.map((text) => made("li", {}, text)));
+  byId("advice").hidden = known.links.every((one) => one.up) && known.copies.every((one) => one.state !== "lost");
   showTiles();
   plots.forEach((plot) => plot.show());
   links.show(known.links.map((one) => [`${one.role} ${one.peer} ${one.account} ${one.address}`, one]));

@@ -19,11 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from leafd.monitor import reports
 from leafd.monitor.facts import Facts
-from leafd.monitor.jetstream_report import jsz
 from leafd.monitor.page.feed import Feed
 from leafd.monitor.page.history import History
+from leafd.monitor.page.view import glance
 from leafd.records import dataclass
 from leafd.status import Status, status
 
@@ -92,7 +91,7 @@ class Page:
 
     async def admits(self, path: str, authorization: bytes, address: str, wanted: Callable[[], bool]) -> bool:
         """Whether whoever asks may see that path. Passwords that are wrong again and again are answered late."""
-        if path in _FILES or (path == HOME and not authorization) or self.open:
+        if path == HOME or path in _FILES or self.open:
             return True
         user, password = credentials(authorization)
         if not password or self._facts.login is None:
@@ -103,17 +102,13 @@ class Page:
         """The answer for a path of PATHS; for EVENTS only its head."""
         if path in _FILES:
             return Reply(200, _FILES[path], _file(path[1:]))
-        if path == HOME and not (admitted and self._shows_home):
+        if path == HOME and not self.open:
             return Reply(200, HTML, self._list().encode())
         if not admitted:
             return Reply(401, "text/plain; charset=utf-8", NOT_IN.encode(), [*GUARDS, _CHALLENGE])
         if path == EVENTS:
             return Reply(200, EVENT_STREAM, live=True)
         return Reply(200, HTML, (await self._page()).encode())
-
-    @property
-    def _shows_home(self) -> bool:
-        return self.open
 
     def _list(self) -> str:
         paths = "".join(f'<li><a href="{escaped(self._base + path)}">{path[1:]}</a>' for path in self._links)
@@ -124,8 +119,7 @@ class Page:
 
     async def _page(self) -> str:
         """The browser's file, with what a browser without scripts is to see."""
-        facts = self._facts
-        found = status(await reports.varz(facts, {}), await reports.leafz(facts, {}), await jsz(facts, {}))
+        found = status(*await glance(self._facts))
         rows = "".join(f"<tr><th scope=row>{escaped(name)}<td>{escaped(value)}" for name, value in plain(found))
         links = " ".join(f'<a href="{escaped(self._base + path)}">{path[1:]}</a>' for path in self._links)
         places = {"NAME": escaped(found.name), "BASE": escaped(self._base), "ROWS": rows, "LINKS": links}

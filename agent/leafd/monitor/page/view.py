@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from leafd.monitor import reports
 from leafd.monitor.facts import Facts
-from leafd.monitor.jetstream_report import jsz
+from leafd.monitor.jetstream_report import configuration
 from leafd.monitor.page.history import History, key_of, look, streams_of
 from leafd.monitor.rooms import JetStreamFacts
 from leafd.quoting import printable
@@ -32,6 +32,7 @@ WARNINGS_MAX: Final = 20
 TEXT_MAX: Final = 300
 SUBJECTS_SHOWN: Final = 3
 
+Report = dict[str, Any]
 Rows = dict[str, list[Any]]
 Counts = Mapping[str, float]
 
@@ -51,10 +52,24 @@ class View:
     """By copy, how many messages a second it has caught up lately."""
 
 
+async def glance(facts: Facts) -> tuple[Report, Report, Report]:
+    """varz, leafz and jsz without anything for which streams would have to be asked one by one."""
+    stats = facts.plane.stats()
+    jsz = {
+        "streams": stats.streams,
+        "consumers": stats.consumers,
+        "messages": stats.store_messages,
+        "storage": stats.store_bytes,
+        "memory": stats.memory_bytes,
+        "config": configuration(facts),
+    }
+    return await reports.varz(facts, {}, sums=False), await reports.leafz(facts, {}), jsz
+
+
 async def view(facts: Facts, history: History, before: View | None) -> View:
     """What is to be seen now."""
-    varz, leafz = await reports.varz(facts, {}), await reports.leafz(facts, {})
-    report, left_out = await _jetstream(facts)
+    varz, leafz, report = await glance(facts)
+    report["account_details"], left_out = await _details(facts)
     found = status(varz, leafz, report)
     made = View(time.monotonic(), history.taken, {}, {}, {})
     rates = _Rates(made, before)
@@ -67,7 +82,12 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
         made.consumers[_key(consumer.account, consumer.stream, consumer.name)] = _consumer(consumer)
     made.sections = {
         "server": _server(found, varz, rates),
-        "memory": {"used": found.memory_bytes, "limit": found.memory_limit},
+        "memory": {
+            "used": found.memory_bytes,
+            "limit": found.memory_limit,
+            "stored": report["memory"],
+            "bound": max(report["config"].get("max_memory", 0), 0),
+        },
         "disk": _disk(facts, found),
         "links": [_link(one, rates) for one in islice(found.links, LINKS_MAX)],
         "copies": [_copy(one, history, rates) for one in islice(found.copies, ROWS_MAX)],
@@ -104,13 +124,11 @@ class _Rates:
         return max(smooth, 0.0)
 
 
-async def _jetstream(facts: Facts) -> tuple[dict[str, Any], dict[str, int]]:
-    """As jsz with everything, for so many streams and consumers and with no more of each than is shown; and how many
+async def _details(facts: Facts) -> tuple[list[Report], dict[str, int]]:
+    """As in jsz with streams and consumers, for so many of them and with no more of each than is shown; and how many
     are left out."""
-    report = await jsz(facts, {})
-    left_out = {"streams": 0, "consumers": 0}
     if facts.jetstream is None:
-        return report, left_out
+        return [], {"streams": 0, "consumers": 0}
     by_account: dict[str, list[dict[str, Any]]] = {}
     shown_consumers = total_consumers = shown = total = 0
     pause = Pause()
@@ -132,8 +150,8 @@ async def _jetstream(facts: Facts) -> tuple[dict[str, Any], dict[str, int]]:
                 shown_consumers += 1
                 detail["consumer_detail"].append(found)
         by_account.setdefault(account.name, []).append(detail)
-    report["account_details"] = [{"name": name, "stream_detail": found} for name, found in by_account.items()]
-    return report, {"streams": max(total - shown, 0), "consumers": max(total_consumers - shown_consumers, 0)}
+    details = [{"name": name, "stream_detail": found} for name, found in by_account.items()]
+    return details, {"streams": max(total - shown, 0), "consumers": max(total_consumers - shown_consumers, 0)}
 
 
 async def _detail(jetstream: JetStreamFacts, account: str, name: str) -> dict[str, Any] | None:
