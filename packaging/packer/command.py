@@ -1,0 +1,39 @@
+"""Running the programs that the build needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from packer.declaration import ROOT
+
+
+def fail(words: str) -> NoReturn:
+    sys.exit(f"packaging/build: {words}")
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    """Runs a command and returns its output; on failure shows what it said and ends."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode != 0:
+        fail(f"{' '.join(map(str, command))} failed:\n{(done.stdout + done.stderr)[-4000:]}")
+    return done.stdout
+
+
+def need(programs: dict[str, str]) -> None:
+    """Ends with the line that brings what is missing: of each program, Debian's package that has it."""
+    missing = {package for program, package in programs.items() if shutil.which(program) is None}
+    if missing:
+        fail(f"programs are missing: apt-get install {' '.join(sorted(missing))}")
