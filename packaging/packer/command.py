@@ -23,8 +23,7 @@ def run(*command: str | Path, **environment: str) -> str:
         cwd=ROOT,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
     )
     if done.returncode != 0:

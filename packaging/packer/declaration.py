@@ -71,7 +71,8 @@ class Declaration:
 
 
 def architecture(name: str, row: dict[str, Any]) -> Architecture:
-    return Architecture(deb=name, **{key: tuple(value) if isinstance(value, list) else value for key, value in row.items()})
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    return Architecture(deb=name, **fields)
 
 
 def read() -> Declaration:

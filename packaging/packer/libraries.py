@@ -89,7 +89,9 @@ def pin(pip: Path, declaration: Declaration) -> None:
 def install(pip: Path, declaration: Declaration, architecture: Architecture) -> Path:
     """The libraries of that kind of machine for each Python, laid over each other. Made once for each libraries.txt."""
     chosen = pins(leave_out=architecture.borrowed)
-    key = hashlib.sha256("\n".join([*declaration.pythons, *(entry for _, entry in chosen.values())]).encode()).hexdigest()
+    key = hashlib.sha256(
+        "\n".join([*declaration.pythons, *(entry for _, entry in chosen.values())]).encode()
+    ).hexdigest()
     place = WORK / architecture.deb / f"libraries-{key[:16]}"
     if place.is_dir():
         return place
@@ -105,8 +107,8 @@ def install(pip: Path, declaration: Declaration, architecture: Architecture) -> 
         folder = WORK / architecture.deb / f"libraries-{python}"
         shutil.rmtree(folder, ignore_errors=True)
         run(
-            *(pip, "install", "--quiet", "--no-compile", "--no-deps", "--require-hashes", "--target", folder),
-            *(*target(python, architecture), "-r", listed),
+            *(str(pip), "install", "--quiet", "--no-compile", "--no-deps", "--require-hashes", "--target", str(folder)),
+            *(*target(python, architecture), "-r", str(listed)),
         )
         shutil.copytree(folder, making, dirs_exist_ok=True)
         shutil.rmtree(folder)

@@ -96,20 +96,25 @@ def licences(declaration: Declaration, found: list[Material]) -> str:
 def bill(declaration: Declaration, architecture: Architecture, found: list[Material], borrowed: list[str]) -> str:
     """The bill of materials, as JSON. No time is in it, so that the same sources give the same bytes."""
     own = f"pkg:generic/{declaration.name}@{version()}?arch={architecture.deb}"
-    components = [one.component() for one in found]
+    components: list[dict[str, object]] = [one.component() for one in found]
     for name in borrowed:
         address = f"pkg:generic/{name}"
-        components.append(
-            {"type": "library", "bom-ref": address, "name": name, "purl": address, "scope": "excluded"}
-            | {"description": "of the distribution: the package depends on it"}
-        )
+        of_others: dict[str, object] = {"type": "library", "bom-ref": address, "name": name, "purl": address}
+        of_others |= {"scope": "excluded", "description": "of the distribution: the package depends on it"}
+        components.append(of_others)
     said = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "serialNumber": "",
         "version": 1,
         "metadata": {
-            "component": {"type": "application", "bom-ref": own, "name": declaration.name, "version": version(), "purl": own}
+            "component": {
+                "type": "application",
+                "bom-ref": own,
+                "name": declaration.name,
+                "version": version(),
+                "purl": own,
+            }
         },
         "components": components,
         "dependencies": [{"ref": own, "dependsOn": [str(one["bom-ref"]) for one in components]}],

@@ -97,7 +97,7 @@ def pack(declaration: Declaration, architecture: Architecture, tree: Path, direc
     macros = {**MACROS, "_topdir": str(top), "_rpmdir": str(top / "made")}
     defined = [word for name, value in macros.items() for word in ("--define", f"{name} {value}")]
     run(
-        *("rpmbuild", "-bb", "--quiet", "--target", f"{architecture.rpm}-linux", *defined, top / "leafd.spec"),
+        *("rpmbuild", "-bb", "--quiet", "--target", f"{architecture.rpm}-linux", *defined, str(top / "leafd.spec")),
         SOURCE_DATE_EPOCH=str(epoch),
     )
     made = next((top / "made").glob("*.rpm"))

@@ -1,7 +1,7 @@
 """leafd's machine code: leafd/_native.abi3.so, one for all versions of Python, for this machine or for another kind.
 
-For another kind the compiler is Debian's cross compiler, and headers and libraries are those of a Debian release for that
-kind, unpacked below build/package (the sysroot). Nothing of the other kind has to run for it.
+For another kind the compiler is Debian's cross compiler, and headers and libraries are those of a Debian release for
+that kind, unpacked below build/package (the sysroot). Nothing of the other kind has to run for it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ DEVELOPMENT = ("libc6-dev", "liblmdb-dev", "libpython3.11-dev", "libssl-dev", "z
 SYSROOT_PYTHON = "3.11"
 # As pip builds it (pyproject.toml): optimised, and no warning of a compiler that we have not seen ends it.
 OPTIONS = ("-Dextension=true", "-Dtests=false", "-Dbuildtype=debugoptimized", "-Dwerror=false")
+# What a name stands for is settled when the module is loaded, and cannot be written over after that.
+LINK = "-Wl,-z,relro,-z,now"
 BESIDE = "-Wl,-rpath,$ORIGIN"
 CPU = {"arm64": ("aarch64", "aarch64"), "armhf": ("arm", "armv7")}
 
@@ -46,8 +48,8 @@ def prefixed(architecture: Architecture, program: str) -> str:
 
 
 def debian_mirror() -> list[str]:
-    """Where this machine gets its Debian from: the sysroot comes from there, as one release without its updates, so that
-    it stays the same. Without such a place (on Ubuntu) mmdebstrap takes its own."""
+    """Where this machine gets its Debian from: the sysroot comes from there, as one release without its updates, so
+    that it stays the same. Without such a place (on Ubuntu) mmdebstrap takes its own."""
     asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"]
     done = subprocess.run(asked, capture_output=True, text=True)
     return done.stdout.split()[:1]
@@ -63,7 +65,7 @@ def sysroot(declaration: Declaration, architecture: Architecture) -> Path:
         place.parent.mkdir(parents=True, exist_ok=True)
         run(
             *("mmdebstrap", "--quiet", "--variant=extract", f"--arch={architecture.deb}"),
-            *(f"--include={','.join(DEVELOPMENT)}", declaration.sysroot, place, *debian_mirror()),
+            *(f"--include={','.join(DEVELOPMENT)}", declaration.sysroot, str(place), *debian_mirror()),
         )
         stay_inside(place)
         as_this_python(place, architecture)
@@ -101,7 +103,9 @@ def cross_file(architecture: Architecture, root: Path) -> Path:
     return place
 
 
-def compile_module(declaration: Declaration, architecture: Architecture, bin_directory: Path, lmdb_beside: bool) -> Path:
+def compile_module(
+    declaration: Declaration, architecture: Architecture, bin_directory: Path, lmdb_beside: bool
+) -> Path:
     """Compiles and links the module, stripped. `lmdb_beside`: it looks for LMDB in its own directory first."""
     need({"pkg-config": "pkg-config", prefixed(architecture, "gcc"): f"gcc-{architecture.compiler}"})
     build = WORK / architecture.deb / "meson"
@@ -113,7 +117,7 @@ def compile_module(declaration: Declaration, architecture: Architecture, bin_dir
             fail(f"no package for {architecture.deb} is made on {platform.machine()} yet")
         cross = ["--cross-file", cross_file(architecture, sysroot(declaration, architecture))]
     again = ["--reconfigure"] if (build / "build.ninja").exists() else cross
-    link = f"-Dc_link_args={BESIDE if lmdb_beside else ''}"
+    link = f"-Dc_link_args={LINK},{BESIDE.removeprefix('-Wl,')}" if lmdb_beside else f"-Dc_link_args={LINK}"
     run(bin_directory / "meson", "setup", build, *again, *OPTIONS, link, PATH=path)
     run(bin_directory / "ninja", "-C", build, "_native.abi3.so", PATH=path)
     stripped = build.parent / ("beside" if lmdb_beside else "shared") / "_native.abi3.so"

@@ -13,7 +13,7 @@ from packer.declaration import PACKAGING, ROOT, WORK, Architecture, Declaration
 
 SITE = Path("usr/lib/leafd/site")
 # What a library brings and a daemon never reads; of cffi the daemon needs the machine code alone.
-NEEDLESS = ("__pycache__", "tests", "_tests", "test", "testing", "bin", "share", "include")
+NEEDLESS = ("__pycache__", "tests", "_tests", "_tools", "test", "testing", "bin", "share", "include", ".agents")
 COMPILERS = ("cffi", "pycparser")
 LMDB = "liblmdb.so.0"
 
@@ -49,7 +49,9 @@ def borrowing(launcher: str) -> str:
     line = 'sys.path.insert(0, "/usr/lib/leafd/site")\n'
     if launcher.count(line) != 1:
         fail(f"launcher has not one {line!r}")
-    more = "\nimport site  # where this distribution keeps its libraries: some of leafd's are among them on this machine\n"
+    more = (
+        "\nimport site  # where this distribution keeps its libraries: some of leafd's are among them on this machine\n"
+    )
     return launcher.replace(line, f"{line}{more}\nsys.path += site.getsitepackages()\n")
 
 
@@ -113,7 +115,9 @@ def put_files(declaration: Declaration, architecture: Architecture, tree: Path) 
     put(tree, unit.replace("leafd.", "leafd@."), instances((tree / unit).read_text()).encode())
 
 
-def make(declaration: Declaration, architecture: Architecture, kind: str, bin_directory: Path, pages: Path | None) -> Path:
+def make(
+    declaration: Declaration, architecture: Architecture, kind: str, bin_directory: Path, pages: Path | None
+) -> Path:
     """The tree of one package. `pages` are documents made for another tree; without, they are made of this one."""
     tree = WORK / architecture.deb / kind
     shutil.rmtree(tree, ignore_errors=True)

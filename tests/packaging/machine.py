@@ -32,6 +32,7 @@ TOOLS = {
     "systemd-nspawn": "systemd-container",
     "systemd-analyze": "systemd",
     "groff": "groff-base",
+    "rpmbuild": "rpm",
 }
 
 
@@ -61,7 +62,13 @@ def bring_tools() -> None:
 
 def make_root(root: Path, package: Path) -> None:
     """A minimal Debian with nothing but the package's dependencies and systemd, and the package installed in it."""
-    sh("mmdebstrap", "--variant=minbase", "--include=python3,systemd,liblmdb0,libssl3,dbus", RELEASE, root)
+    sh(
+        "mmdebstrap",
+        "--variant=minbase",
+        "--include=python3,systemd,liblmdb0,libssl3,libgcc-s1,zlib1g,dbus",
+        RELEASE,
+        root,
+    )
     shutil.copy(package, root / "tmp" / package.name)
     sh("chroot", root, "dpkg", "--install", f"/tmp/{package.name}")
 

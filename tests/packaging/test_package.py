@@ -1,4 +1,4 @@
-"""The Debian package: what is in it, how its service is confined, and that it runs on a clean system.
+"""The packages: what is in them, how the service is confined, and that it runs on a clean system.
 
 Needs root (it makes a Debian in a directory). Where systemd cannot be booted the service's command is started without
 it, and the reason is printed.
@@ -29,11 +29,21 @@ FOREIGN = ("pyspark", "py4j", "pyarrow", "pandas", "lmdb", "pytest", "meson")
 pytestmark = pytest.mark.package
 
 
+def built(directory: Path) -> dict[str, Path]:
+    """The packages for this kind of machine, built by the one command: deb and rpm."""
+    machine.bring_tools()
+    made = machine.sh(sys.executable, ROOT / "packaging" / "build", "--arch", "amd64", directory).splitlines()
+    return {Path(line).suffix[1:]: Path(line) for line in made}
+
+
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, built by the one command."""
-    directory = tmp_path_factory.mktemp("dist")
-    return Path(machine.sh(ROOT / "packaging" / "build", directory).splitlines()[-1])
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return built(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def package(packages: dict[str, Path]) -> Path:
+    return packages["deb"]
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +103,44 @@ def test_package_holds_the_daemon_and_nothing_of_the_hub(package: Path) -> None:
     }
     assert set() == inside & set(FOREIGN)
     assert not any("leafd/site/leafd/spark" in path for path in paths)
+
+
+def test_rpm_has_the_same_files(packages: dict[str, Path]) -> None:
+    """deb and rpm install the same files; only what belongs to the packers differs, and LMDB lies beside leafd."""
+    listed = machine.sh("dpkg-deb", "--contents", packages["deb"]).splitlines()
+    deb = {line.split()[5][1:] for line in listed if not line.startswith("d")}
+    listed = machine.sh("rpm", "--query", "--package", "--list", "--verbose", packages["rpm"]).splitlines()
+    rpm = {line.split()[8] for line in listed if not line.startswith("d")}
+
+    assert {"/usr/share/doc/leafd/changelog.gz", "/usr/share/lintian/overrides/leafd"} | {
+        "/usr/share/zsh/vendor-completions/_leafd"
+    } == deb - rpm
+    assert {
+        "/usr/lib/leafd/site/leafd/liblmdb.so.0",
+        "/usr/share/zsh/site-functions/_leafd",
+    } == rpm - deb
+    assert all(line.split()[2:4] == ["root", "root"] for line in listed)
+
+
+def test_rpm_runs_from_where_it_is_unpacked(packages: dict[str, Path], tmp_path: Path) -> None:
+    """rpm unpacks it, finds each file as it should be, and its code loads the LMDB that lies beside it."""
+    rpm = ("rpm", "--root", tmp_path)
+    machine.sh(*rpm, "--install", "--nodeps", "--noscripts", packages["rpm"])
+    assert "" == machine.sh(*rpm, "--verify", "--nodeps", "leafd")
+
+    site = tmp_path / "usr/lib/leafd/site"
+    tried = "import sys; sys.path.insert(0, sys.argv[1]); import leafd.native; print(open('/proc/self/maps').read())"
+    maps = machine.sh("/usr/bin/python3", "-BIS", "-c", tried, site)
+    assert str(site / "leafd/liblmdb.so.0") in maps
+
+
+def test_same_sources_give_the_same_bytes(packages: dict[str, Path], tmp_path: Path) -> None:
+    """Another run packs the same packages, byte for byte. (tests/packaging/tour.py compiles everything anew for it.)"""
+    again = built(tmp_path)
+
+    assert {kind: path.read_bytes() for kind, path in packages.items()} == {
+        kind: path.read_bytes() for kind, path in again.items()
+    }
 
 
 def test_manual_pages_are_whole(package: Path, tmp_path: Path) -> None:
