@@ -14,7 +14,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from packer import tree as trees
-from packer.command import need, run
+from packer.command import run
 from packer.declaration import PACKAGING, Architecture, Declaration, version
 
 SCRIPTS = ("postinst", "prerm", "postrm")
@@ -56,7 +56,6 @@ def changelog(declaration: Declaration, epoch: int) -> bytes:
 
 
 def pack(declaration: Declaration, architecture: Architecture, tree: Path, directory: Path, epoch: int) -> Path:
-    need({"dpkg-deb": "dpkg"})
     trees.put(tree, "usr/share/doc/leafd/changelog.gz", changelog(declaration, epoch))
     trees.put(tree, "usr/share/lintian/overrides/leafd", (PACKAGING / "deb" / "lintian-overrides").read_bytes())
     place = tree / "DEBIAN"

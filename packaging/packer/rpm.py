@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from packer import tree as trees
-from packer.command import need, run
+from packer.command import run
 from packer.declaration import PACKAGING, WORK, Architecture, Declaration, version
 
 RELEASE = "1"
@@ -87,7 +87,6 @@ cp -a "{tree}/." "%{{buildroot}}/"
 
 
 def pack(declaration: Declaration, architecture: Architecture, tree: Path, directory: Path, epoch: int) -> Path:
-    need({"rpmbuild": "rpm"})
     for path in [tree, *tree.rglob("*")]:
         os.utime(path, (epoch, epoch))
     top = WORK / architecture.deb / "rpmbuild"

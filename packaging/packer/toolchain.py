@@ -13,11 +13,12 @@ import subprocess
 import venv
 from pathlib import Path
 
-from packer.command import fail, need, run
+from packer.command import fail, run
 from packer.declaration import ROOT, WORK, Architecture, Declaration
 
 DEVELOPMENT = ("libc6-dev", "liblmdb-dev", "libpython3.11-dev", "libssl-dev", "zlib1g-dev")
 SYSROOT_PYTHON = "3.11"
+CFFI = "2.1.1"  # it writes a part of the module's source
 # As pip builds it (pyproject.toml): optimised, and no warning of a compiler that we have not seen ends it.
 OPTIONS = ("-Dextension=true", "-Dtests=false", "-Dbuildtype=debugoptimized", "-Dwerror=false")
 # What a name stands for is settled when the module is loaded, and cannot be written over after that.
@@ -26,14 +27,14 @@ BESIDE = "-Wl,-rpath,$ORIGIN"
 CPU = {"arm64": ("aarch64", "aarch64"), "armhf": ("arm", "armv7")}
 
 
-def tools(pinned_cffi: str) -> Path:
-    """The build's own environment: pip, meson, ninja, and the cffi that the package carries."""
+def tools() -> Path:
+    """The build's own environment: pip, meson, ninja and cffi."""
     place = WORK / "tools"
-    stamp = place / f"cffi-{pinned_cffi}"
+    stamp = place / f"cffi-{CFFI}"
     if not stamp.exists():
         shutil.rmtree(place, ignore_errors=True)
         venv.create(place, with_pip=True)
-        run(place / "bin/pip", "install", "--quiet", "meson>=1.3", "ninja", f"cffi=={pinned_cffi}")
+        run(place / "bin/pip", "install", "--quiet", "meson>=1.3", "ninja", f"cffi=={CFFI}")
         stamp.touch()
     return place / "bin"
 
@@ -45,6 +46,14 @@ def own(architecture: Architecture) -> bool:
 def prefixed(architecture: Architecture, program: str) -> str:
     """The program of the toolchain for that kind of machine."""
     return program if own(architecture) else f"{architecture.compiler}-{program}"
+
+
+def programs(architecture: Architecture) -> dict[str, str]:
+    """What compiling for that kind of machine needs, and Debian's packages that have it."""
+    common = {"pkg-config": "pkg-config"}
+    if own(architecture):
+        return common | {"gcc": "gcc", "strip": "binutils"}
+    return common | {prefixed(architecture, "gcc"): f"gcc-{architecture.compiler}", "mmdebstrap": "mmdebstrap"}
 
 
 def debian_mirror() -> list[str]:
@@ -60,7 +69,6 @@ def sysroot(declaration: Declaration, architecture: Architecture) -> Path:
     place = WORK / architecture.deb / "sysroot"
     stamp = place.with_suffix(".made")
     if not stamp.exists():
-        need({"mmdebstrap": "mmdebstrap"})
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
         run(
@@ -107,7 +115,6 @@ def compile_module(
     declaration: Declaration, architecture: Architecture, bin_directory: Path, lmdb_beside: bool
 ) -> Path:
     """Compiles and links the module, stripped. `lmdb_beside`: it looks for LMDB in its own directory first."""
-    need({"pkg-config": "pkg-config", prefixed(architecture, "gcc"): f"gcc-{architecture.compiler}"})
     build = WORK / architecture.deb / "meson"
     build.parent.mkdir(parents=True, exist_ok=True)
     path = f"{bin_directory}:/usr/local/bin:/usr/bin:/bin"
