@@ -78,7 +78,7 @@ class Silent:
     def debug(self, text: str) -> None:
         """Nothing."""
 
-    def error(self, text: str) -> None:
+    def error(self, text: str, **about: str) -> None:
         """Nothing."""
 
 

@@ -229,7 +229,7 @@ def test_expiring_certificates_are_named_once_a_day(tmp_path: Path) -> None:
     lines: list[tuple[float, str]] = []
 
     class Lines:
-        def warning(self, text: str) -> None:
+        def warning(self, text: str, **about: str) -> None:
             lines.append((trio.current_time() - began, text))
 
     def config(name: str) -> ServerConfig:

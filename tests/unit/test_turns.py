@@ -16,7 +16,7 @@ class Log:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def warning(self, text: str) -> None:
+    def warning(self, text: str, **about: str) -> None:
         self.lines.append(text)
 
 

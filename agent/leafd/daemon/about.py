@@ -81,7 +81,7 @@ class About:
             log.info(f"  Domain:   {self.domain}")
         if self.monitor is not None:
             log.info(f"Starting {self.monitor_scheme} monitor on {self.monitor[0]}:{self.monitor[1]}")
-        log.info("Server is ready")
+        log.info("Server is ready", event="ready")
 
 
 def _urls(scheme: str, address: tuple[str, int]) -> list[str]:

@@ -61,7 +61,7 @@ class CalloutPlane(Protocol):
 class Log(Protocol):
     """Where lines for the operator go."""
 
-    def warning(self, text: str) -> None: ...
+    def warning(self, text: str, **about: str) -> None: ...
 
 
 @dataclass(slots=True, eq=False)

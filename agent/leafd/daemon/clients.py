@@ -551,7 +551,7 @@ class Clients:
             user = client.connect.get("user") or shown_nkey(client.connect.get("nkey") or "")
             who = f" - User {quoted(user)}" if user else ""
             who += f": {refusal.why}" if refusal.why else ""
-            self._log.error(f"{client.log_name} - authentication error{who}")
+            self._log.error(f"{client.log_name} - authentication error{who}", event="login_refused")
         self._plane.close_connection(client.connection, refusal.text, reason)
 
     def _refused(self, client: Client, event: t.Refused) -> None:
@@ -574,7 +574,7 @@ class Clients:
         self._held.pop(event.connection, None)
         reason = event.text or t.CloseReason(event.reason).name.lower()
         if event.reason == t.CloseReason.TLS:
-            self._log.error(f"{client.log_name} - TLS handshake error: {reason}")
+            self._log.error(f"{client.log_name} - TLS handshake error: {reason}", event="handshake_failed")
         self._log.debug(f"{client.log_name} - Client connection closed: {reason}")
         for callback in self.on_closed:
             with self._guard.around("what follows a client's end"):

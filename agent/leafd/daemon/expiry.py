@@ -23,7 +23,7 @@ AGAIN_S: Final = 86400.0 - LOOK_S / 2  # about a day: a look comes a moment earl
 class Log(Protocol):
     """Where lines for the operator go."""
 
-    def warning(self, text: str) -> None: ...
+    def warning(self, text: str, **about: str) -> None: ...
 
 
 def expiring_in(config: ServerConfig, now_s: float | None = None) -> list[str]:
@@ -62,4 +62,4 @@ class Expiry:
         for line in lines:
             if now - self._told.get(line, -AGAIN_S) >= AGAIN_S:
                 self._told[line] = now
-                self._log.warning(line)
+                self._log.warning(line, event="certificate_expires")

@@ -28,7 +28,7 @@ _SPANS: Final = 6
 class Log(Protocol):
     """Where long turns are complained about."""
 
-    def warning(self, text: str) -> None: ...
+    def warning(self, text: str, **about: str) -> None: ...
 
 
 @dataclass(slots=True)

@@ -1,6 +1,9 @@
-"""Log lines in nats-server's form, to standard error or a file that can be reopened after rotation.
+"""Log lines in nats-server's form, to standard error or a file that can be reopened after rotation. Where standard
+error is systemd's journal, lines are its entries (journal.py).
 
 [4711] 2026/11/21 05:11:40.123456 [INF] Server is ready
+
+What a caller tells about a line beside its text (event="link_down", account="A", stream="S") are fields there.
 
 One call is one line: whatever text a caller hands over, no control character of it reaches the file (leafd.quoting).
 And no flood fills the disk: each place in the code that writes lines has a burst and a rate; lines beyond them are left
@@ -15,7 +18,8 @@ import sys
 import time
 import traceback
 from collections import deque
-from types import CodeType
+from collections.abc import Mapping
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from leafd.errors import StartError
@@ -23,6 +27,7 @@ from leafd.quoting import printable
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
+    from leafd.daemon.journal import Journal
     from leafd.native_types import Trace
 
 _FRAMES_MAX: Final = 20  # of a traceback: a recursion has thousands
@@ -69,7 +74,9 @@ class Log:
         self._places: dict[tuple[CodeType, int], _Place] = {}
         self.recent: deque[tuple[float, str, str]] | None = None
         """The latest warnings and errors: when (Unix time), level, text; where somebody wants to see them."""
-        self._stream: TextIO = sys.stderr
+        self._stderr: TextIO = sys.stderr
+        self._stream: TextIO = self._stderr
+        self._journal = _journal()
         self.reopen()
 
     def keep(self, lines: int) -> None:
@@ -84,8 +91,7 @@ class Log:
             stream = open(self.path, "a", encoding="utf-8", errors="replace", buffering=1)  # noqa: SIM115
         except OSError as error:
             raise StartError(f"log file {self.path} cannot be written ({error.strerror}): check log_file") from error
-        if self._stream is not sys.stderr:
-            self._stream.close()
+        self._leave_file()
         self._stream = stream
 
     def follow(self, path: str, *, debug: bool, trace: bool) -> None:
@@ -95,7 +101,7 @@ class Log:
             return
         old, self.path = self.path, path
         if not path:
-            self.close()
+            self._leave_file()
             return
         try:
             self.reopen()
@@ -104,57 +110,70 @@ class Log:
             self.error(str(error))
 
     def close(self) -> None:
-        """Ends the file; lines go to standard error from here on."""
-        if self._stream is not sys.stderr:
+        """Ends file and journal; lines go to standard error from here on."""
+        self._leave_file()
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def _leave_file(self) -> None:
+        if self._stream is not self._stderr:
             self._stream.close()
-            self._stream = sys.stderr
+            self._stream = self._stderr
 
-    def info(self, text: str) -> None:
-        self._limited("INF", text)
+    def info(self, text: str, **about: str) -> None:
+        self._limited("INF", text, about)
 
-    def warning(self, text: str) -> None:
-        self._limited("WRN", text)
+    def warning(self, text: str, **about: str) -> None:
+        self._limited("WRN", text, about)
 
-    def error(self, text: str) -> None:
-        self._limited("ERR", text)
+    def error(self, text: str, **about: str) -> None:
+        self._limited("ERR", text, about)
 
     def exception(self, text: str, error: BaseException) -> None:
         """An error that nobody expected, with where it came from: each line of the traceback is a line of the log."""
-        if not self._limited("ERR", text):
+        about = {"event": "unexpected_error"}
+        if not self._limited("ERR", text, about):
             return
         for part in traceback.format_exception(error, limit=-_FRAMES_MAX):
             for line in part.rstrip("\n").split("\n"):
-                self._write("ERR", f"    {line}")
+                self._write("ERR", f"    {line}", sys._getframe(1), about)
 
     def fatal(self, text: str) -> None:
-        self._write("FTL", text)
+        self._write("FTL", text, sys._getframe(1), {"event": "start_failed"})
 
     def debug(self, text: str) -> None:
         if self.debug_on:
-            self._write("DBG", text)
+            self._write("DBG", text, sys._getframe(1), {})
 
     def trace(self, text: str) -> None:
         if self.trace_on:
-            self._write("TRC", text)
+            self._write("TRC", text, sys._getframe(1), {})
 
-    def _limited(self, level: str, text: str) -> bool:
+    def _limited(self, level: str, text: str, about: Mapping[str, str]) -> bool:
         """Writes the line if the place that calls has room. No caller has to name it, so none can forget."""
         caller = sys._getframe(2)
         place = self._places.setdefault((caller.f_code, caller.f_lineno), _Place())
         if not place.takes(time.monotonic()):
             return False
         if place.left_out:
-            self._write(level, f"{place.left_out} lines like the next one were left out")
+            self._write(level, f"{place.left_out} lines like the next one were left out", caller, about)
             place.left_out = 0
-        self._write(level, text)
+        self._write(level, text, caller, about)
         if self.recent is not None and level != "INF":
             self.recent.append((time.time(), level, printable(text, RECENT_MAX)))
         return True
 
-    def _write(self, level: str, text: str) -> None:
+    def _write(self, level: str, text: str, caller: FrameType, about: Mapping[str, str]) -> None:
+        prefix = ""
+        if self._journal is not None and self._stream is self._stderr:
+            told = {name: printable(value) for name, value in about.items()}
+            if self._journal.send(level, printable(text), caller.f_code, caller.f_lineno, told):
+                return
+            prefix = self._journal.prefix(level)
         stamp = f"{self._now()} " if self.times else ""
         try:
-            self._stream.write(f"[{self._pid}] {stamp}[{level}] {printable(text)}\n")
+            self._stream.write(f"{prefix}[{self._pid}] {stamp}[{level}] {printable(text)}\n")
             self._stream.flush()
         except (OSError, UnicodeError):
             pass  # A full disk or a closed pipe must not stop the broker; there is nowhere left to say so.
@@ -163,6 +182,15 @@ class Log:
         now_ns = time.time_ns()
         parts = time.gmtime(now_ns // 1_000_000_000) if self.utc else time.localtime(now_ns // 1_000_000_000)
         return f"{time.strftime('%Y/%m/%d %H:%M:%S', parts)}.{now_ns // 1000 % 1_000_000:06d}"
+
+
+def _journal() -> Journal | None:
+    """The journal, if standard error is that."""
+    if "JOURNAL_STREAM" not in os.environ:
+        return None
+    from leafd.daemon import journal
+
+    return journal.Journal() if journal.is_journal() else None
 
 
 _HARMLESS: Final = frozenset({

@@ -76,10 +76,10 @@ class Reloads:
                 found = await trio.to_thread.run_sync(read, limiter=_reader, abandon_on_cancel=True)
             except LeafdError as error:
                 for line in str(error).splitlines():
-                    log.error(f"Failed to reload server configuration: {line}")
+                    log.error(f"Failed to reload server configuration: {line}", event="reload_refused")
                 return
             await self._adopt(found)
-        log.info("Reloaded server configuration")
+        log.info("Reloaded server configuration", event="reloaded")
 
     async def _adopt(self, found: Found) -> None:
         log = self._server.log

@@ -80,7 +80,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge) -> None:
                             break
                         with server.guard.around(f"handling {signal.Signals(number).name}"):
                             _handle(number, server, reloads, notifier, nursery)
-                    log.info("Initiating Shutdown...")
+                    log.info("Initiating Shutdown...", event="stopping")
                     notifier.stopping()
                     server.unlisten()
                     nursery.cancel_scope.cancel()
@@ -97,7 +97,7 @@ def _handle(number: int, server: Server, reloads: Reloads, notifier: Notifier, n
         log.reopen()
         log.info("File log re-opened")
     elif number == signal.SIGUSR2:
-        log.info("Entering lame duck mode, stop accepting new clients")
+        log.info("Entering lame duck mode, stop accepting new clients", event="lame_duck")
         notifier.stopping()
         nursery.start_soon(_leave, server)
 

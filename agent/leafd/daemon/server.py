@@ -354,7 +354,8 @@ class Server:
                 self.jetstream.advisory(event)
             case t.Alarm():
                 say = self.log.info if event.code == t.AlarmCode.KEY else self.log.warning
-                say(event.text)
+                named = self.jetstream.named(event.stream) if self.jetstream is not None else {}
+                say(event.text, event=f"store_{t.AlarmCode(event.code).name.lower()}", **named)
                 if self.jetstream is not None:
                     self.jetstream.alarm(event)
             case t.MessageTrace():

@@ -28,7 +28,7 @@ def start(loaded: Loaded, flags: Flags) -> int:
     log = Log(config.log_file, debug=config.debug, trace=config.trace, times=config.logtime, utc=config.logtime_utc)
     for warning in loaded.warnings:
         log.warning(warning)
-    log.info("Starting leafd")
+    log.info("Starting leafd", event="starting")
     if flags.config:
         log.info(f"Using configuration file: {flags.config}")
     descriptors.raise_limit()
@@ -51,13 +51,13 @@ def start(loaded: Loaded, flags: Flags) -> int:
         early.judge()
         serve(config, flags, log, sockets)
     except* early.Unwanted:
-        log.info("Initiating Shutdown...")
+        log.info("Initiating Shutdown...", event="stopping")
     except* LeafdError as group:
         for error in _leaves(group):
             log.fatal(str(error))
             code = exit_code(error)
     if code == 0:
-        log.info("Server Exiting..")
+        log.info("Server Exiting..", event="stopped")
     log.close()
     return code
 

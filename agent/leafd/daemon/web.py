@@ -39,7 +39,7 @@ class WebPlane(Protocol):
 class Log(Protocol):
     """Where lines for the operator go."""
 
-    def error(self, text: str) -> None: ...
+    def error(self, text: str, **about: str) -> None: ...
     def debug(self, text: str) -> None: ...
 
 
@@ -111,7 +111,7 @@ class Webs:
             self._guard.caught("a WebSocket's request", error)
             found = Refused(400, "unexpected error")
         if isinstance(found, Refused):
-            self._log.error(f"{visitor.peer} - websocket handshake error: {found.reason}")
+            self._log.error(f"{visitor.peer} - websocket handshake error: {found.reason}", event="handshake_failed")
             self._plane.send(event.connection, found.answer)
             self._plane.close_connection(event.connection, "", t.CloseReason.PROTOCOL)
             return

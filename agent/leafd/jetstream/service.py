@@ -64,7 +64,7 @@ account has one of them at a time."""
 class Log(Protocol):
     """Where this room complains."""
 
-    def warning(self, text: str) -> None: ...
+    def warning(self, text: str, **about: str) -> None: ...
 
 
 class JetStream:
@@ -181,7 +181,10 @@ class JetStream:
         account.aside[name] = Aside(stream_id, reason, record)
         self._log.warning(
             f"stream {quoted(name)} of account {quoted(account.name)} stays on disk unserved: {reason}. "
-            "Deleting the stream removes it for good"
+            "Deleting the stream removes it for good",
+            event="stream_set_aside",
+            account=account.name,
+            stream=name,
         )
 
     def _set_consumer_aside(self, owner: Stream, consumer_id: int, record: bytes, error: Exception) -> None:
@@ -190,7 +193,10 @@ class JetStream:
         owner.aside[name] = Aside(consumer_id, reason, record)
         self._log.warning(
             f"consumer {quoted(name)} of stream {quoted(owner.name)} stays on disk unserved: {reason}. "
-            "Deleting the consumer removes it for good"
+            "Deleting the consumer removes it for good",
+            event="consumer_set_aside",
+            account=owner.account.name,
+            stream=owner.name,
         )
 
     async def _load_stream(self, stream_id: int, record: bytes) -> None:
@@ -200,7 +206,10 @@ class JetStream:
             self._waiting.append((stream_id, record))
             self._log.warning(
                 f"stream {config.name!r} of account {account_name!r} stays on disk unserved: "
-                "the configuration has no such account with JetStream"
+                "the configuration has no such account with JetStream",
+                event="stream_set_aside",
+                account=account_name,
+                stream=config.name,
             )
             return
         if config.name in account.streams:
@@ -349,6 +358,11 @@ class JetStream:
             stream.remove_consumer(consumer)
             if not consumer.hidden:
                 self._context.advisories.consumer(stream, consumer, "DELETED", "delete")
+
+    def named(self, stream: int) -> dict[str, str]:
+        """The names of a stream and of its account, for the log; empty: it is not known."""
+        found = self.catalogue.stream(stream)
+        return {} if found is None else {"stream": found.config.name, "account": found.account.name}
 
     def alarm(self, event: t.Alarm) -> None:
         """The store found damage; of which stream is not always known."""

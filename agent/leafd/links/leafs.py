@@ -46,9 +46,9 @@ KEEPALIVE_INTERVAL_S: Final = 5
 class Log(Protocol):
     """Where lines for the operator go."""
 
-    def info(self, text: str) -> None: ...
-    def warning(self, text: str) -> None: ...
-    def error(self, text: str) -> None: ...
+    def info(self, text: str, **about: str) -> None: ...
+    def warning(self, text: str, **about: str) -> None: ...
+    def error(self, text: str, **about: str) -> None: ...
     def debug(self, text: str) -> None: ...
 
 
@@ -289,7 +289,7 @@ class Leafs:
         closing = leaf.error_close(event.text)
         link.delay_s = max(link.delay_s, closing.delay_s)
         untold = f" ({event.untold} more before it)" if event.untold else ""
-        self._log.error(f"{link.log_name} - Leafnode Error {quoted(event.text)}{untold}")
+        self._log.error(f"{link.log_name} - Leafnode Error {quoted(event.text)}{untold}", event="link_error")
         return True
 
     def _closed(self, event: t.Closed) -> bool:
@@ -309,7 +309,8 @@ class Leafs:
         link.last_error = link.last_error or why
         if link.remote is None or link.bind is not None:
             # What we dialled and was never up is the dial loop's to tell, once in a while.
-            self._log.info(f"{link.log_name} - Leafnode connection closed: {why}")
+            account = link.bind.account_name if link.bind is not None else ""
+            self._log.info(f"{link.log_name} - Leafnode connection closed: {why}", event="link_down", account=account)
         if link.bind is not None:
             for callback in self.on_down:
                 with self._guard.around("what follows a leaf link's end"):
@@ -378,7 +379,10 @@ class Leafs:
             loop_subject=self._loop_subject(bind.account),
             remote_domain=bind.remote_domain,
         )
-        self._log.info(f"{link.log_name} - Leafnode connection created for account: {bind.account_name}")
+        account = bind.account_name
+        self._log.info(
+            f"{link.log_name} - Leafnode connection created for account: {account}", event="link_up", account=account
+        )
         if not bind.system and (self._identity.domain or bind.remote_domain):
             self._log.info(
                 f"{link.log_name} - JetStream using domains: "
@@ -482,7 +486,10 @@ class Leafs:
         # The first failure is news, and then one in a while; the rest would only wear out the disk.
         if status.attempts == 1 or status.attempts % 600 == 0:
             self._log.error(
-                f"Error trying to connect as leafnode to remote server {host}:{port} (attempt {status.attempts}): {why}"
+                f"Error trying to connect as leafnode to remote server {host}:{port} (attempt {status.attempts}): "
+                f"{why}",
+                event="link_failed",
+                account=status.account_name,
             )
 
     async def _dial(self, status: RemoteStatus, url: str) -> Link | None:

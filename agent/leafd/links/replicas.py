@@ -233,7 +233,10 @@ class Replicas:
             case Forget():
                 slot = active.replica.slot
                 self._log.warning(
-                    f"stream {slot.origin.stream} was made anew at its origin: {slot.stream_name} starts over"
+                    f"stream {slot.origin.stream} was made anew at its origin: {slot.stream_name} starts over",
+                    event="origin_made_anew",
+                    account=slot.account_name,
+                    stream=slot.stream_name,
                 )
                 self._job(lambda: self._plane.ingest_forget(slot.stream, slot.origin.key))
 

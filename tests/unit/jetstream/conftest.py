@@ -21,7 +21,7 @@ class Complaints:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def warning(self, text: str) -> None:
+    def warning(self, text: str, **about: str) -> None:
         """Remembered."""
         self.texts.append(text)
 

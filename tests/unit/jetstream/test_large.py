@@ -22,7 +22,7 @@ MANY = 10_000
 
 
 class Silent:
-    def warning(self, text: str) -> None: ...
+    def warning(self, text: str, **about: str) -> None: ...
 
 
 def measured(function: Callable[[], Any]) -> float:
