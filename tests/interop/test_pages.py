@@ -1,0 +1,160 @@
+"""Commands of README and of the guide, as they stand there, on a hub and a box that the first of them configure.
+
+`nats` is the official command line where it is on PATH; else a few lines of nats-py send the requests of README, and
+the guide's commands for nats are left out. What takes a machine of its own (systemctl, apt-get) is tests/packaging's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import nats
+import pytest
+
+from tests import servers
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+START: Final = "\n## A hub and a box in five minutes\n"
+PATIENCE_S: Final = 60.0
+NATS: Final = shutil.which("nats")
+OF_A_MACHINE: Final = {"systemctl", "apt-get", "tar", "chgrp", "smartctl"}
+
+
+def commands(text: str) -> list[str]:
+    """The indented lines that begin with a program's name; what stands behind two blanks is a remark."""
+    lines = re.findall(r"(?m)^(?: {4}| {6})(?! )((?:leafd|nats|openssl|touch|tar|systemctl|apt-get) .*)$", text)
+    return [re.split(r" {3,}", line)[0] for line in lines]
+
+
+def leafd(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "leafd", *words], capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+async def _request(url: str, subject: str, body: str) -> bytes:
+    client = await nats.connect(url)
+    try:
+        return (await client.request(subject, body.encode(), timeout=PATIENCE_S)).data
+    finally:
+        await client.close()
+
+
+@dataclass
+class Site:
+    """A hub and a box that run as README's start says, and the answers to its requests."""
+
+    hub: servers.Server
+    box: servers.Server
+    directory: Path
+    requests: list[str]
+
+    def nats(self, words: list[str]) -> str:
+        """A command of nats, at the box."""
+        if NATS is None:
+            assert words[0] == "request", "only the official command line can do this"
+            return asyncio.run(_request(self.box.url, words[1], words[2])).decode()
+        line = [NATS, "--server", self.box.url, "--timeout", f"{PATIENCE_S:g}s", *words]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, cwd=self.directory)
+        assert 0 == done.returncode, f"{line}: {done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def typed(self, line: str) -> dict[str, Any]:
+        """A request of README; what is answered, around which the command line has words of its own."""
+        program, *words = shlex.split(line)
+        assert "nats" == program
+        said = self.nats(words)
+        answer: dict[str, Any] = json.JSONDecoder().raw_decode(said[said.index("{") :])[0]
+        return answer
+
+
+def configured(role: str, line: str, directory: Path, hub: servers.Server | None) -> tuple[servers.Server, str]:
+    """What a line `leafd init` of README makes, with this machine's ports and folders; what it printed."""
+    words = shlex.split(line)[1:]
+    if hub is not None:
+        words = [f"nats-leaf://127.0.0.1:{hub.ports['leaf_port']}" if "example" in word else word for word in words]
+    directory.mkdir()
+    made = leafd(*words, "--dir", str(directory), "--store", str(directory / "store"))
+    assert 0 == made.returncode, f"{role}: {made.stdout}{made.stderr}"
+    text = (directory / "leafd.conf").read_text()
+    for port, name in ((":4222", ":{port}"), (":8222", ":{http_port}"), ("0.0.0.0:7422", "127.0.0.1:{leaf_port}")):
+        text = text.replace(port, name)
+    return servers.make(servers.LEAFD, text, directory), made.stdout
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    directory = tmp_path_factory.mktemp("site")
+    init_hub, init_box, restart, *requests = commands(
+        (ROOT / "README.md").read_text().split(START)[1].split("\n## ")[0]
+    )
+    assert "systemctl restart leafd" == restart
+    hub, _ = configured("hub", init_hub, directory / "hub", None)
+    box, said = configured("box", init_box, directory / "box", hub)
+    # What the second prints, its user, is what the hub's operator enters.
+    user = re.search(r"users: \[ (\{ nkey: \w+ \}) \]", said)
+    assert user, said
+    hub.configuration = hub.configuration.replace("users: [", f"users: [ {user[1]}")
+    hub.start()
+    try:
+        box.start()
+        try:
+            linked(box)
+            yield Site(hub, box, directory, requests)
+        finally:
+            box.stop()
+    finally:
+        hub.stop()
+
+
+def linked(box: servers.Server) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while leafd("links", "--url", f"127.0.0.1:{box.ports['http_port']}").returncode:
+        assert time.monotonic() < end, box.log
+
+
+def test_the_start_of_readme_works_as_it_stands(site: Site) -> None:
+    """A hub and a box: each request is answered well, and the last one shows the box's message at the hub."""
+    *before, last = site.requests
+    answers = [site.typed(line) for line in before]
+    assert [] == [answer["error"] for answer in answers if "error" in answer]
+    assert ("TELEMETRY", 1) == (answers[-1]["stream"], answers[-1]["seq"])
+    end = time.monotonic() + PATIENCE_S
+    held: dict[str, Any] = {}
+    while held.get("messages") != 1:
+        assert time.monotonic() < end, held
+        held = site.typed(last)["state"]
+
+
+def test_the_guide_s_commands_work_as_they_stand(site: Site) -> None:
+    """Each on the box that README's start has made; those of a machine as a whole are left to tests/packaging."""
+    for line in commands((ROOT / "packaging/doc/guide.md").read_text()):
+        program, *words = shlex.split(line)
+        if program == "leafd":
+            file = str(site.box.directory / "server.conf")
+            done = leafd(*words, *([file] if words == ["check"] else ["-c", file]))
+            assert done.returncode in (0, 3), f"{line}: {done.stdout}{done.stderr}"
+            assert "" == done.stderr
+        elif program == "nats":
+            if NATS is not None:
+                site.nats(words)
+            if words[:2] == ["stream", "backup"]:  # the guide says: into a store that has no such stream
+                asyncio.run(_request(site.box.url, "$JS.API.STREAM.DELETE.TELEMETRY", ""))
+        elif program == "openssl":
+            key = subprocess.run([program, *words], capture_output=True, text=True, check=True).stdout.strip()
+            (site.directory / "key.conf").write_text(f'jetstream {{ store_dir: "{site.directory}", key: "{key}" }}\n')
+            assert 0 == leafd("check", str(site.directory / "key.conf")).returncode
+        elif program == "touch":
+            place = Path(words[0].replace("/var/lib/leafd", str(site.box.directory / "store")))
+            assert (place.parent / "data.mdb").is_file(), "this is where the store's files are"
+        else:
+            assert program in OF_A_MACHINE
