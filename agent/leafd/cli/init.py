@@ -20,6 +20,10 @@ from leafd.errors import LeafdError, UsageError
 from leafd.records import dataclass
 
 LEAF_PORT: Final = 7422
+SERVICE: Final = "leafd"
+"""The user and group of the package's service."""
+PLAIN: Final = 0o644
+SECRET: Final = 0o600
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -68,12 +72,16 @@ def write(made: Made, *, overwrite: bool) -> None:
     there = [str(path) for path in made.files if path.exists()]
     if there and not overwrite:
         raise LeafdError(f"{' and '.join(there)}: there already; --force overwrites")
+    group = _service_group()
     for path, (text, mode) in made.files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f".{path.name}.new")
             descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
             with open(descriptor, "w", encoding="utf-8") as file:
+                if mode == SECRET and group is not None:
+                    os.fchown(descriptor, -1, group)
+                    mode |= 0o040
                 os.fchmod(descriptor, mode)
                 file.write(text)
                 file.flush()
@@ -81,6 +89,16 @@ def write(made: Made, *, overwrite: bool) -> None:
             partial.replace(path)
         except OSError as error:
             raise LeafdError(f"{path}: {error.strerror}") from error
+
+
+def _service_group() -> int | None:
+    """The service's group, where root writes: a key that only root can read would keep the service from its hub."""
+    import grp
+
+    try:
+        return grp.getgrnam(SERVICE).gr_gid if os.geteuid() == 0 else None
+    except KeyError:
+        return None
 
 
 def _quoted(text: str) -> str:
@@ -107,7 +125,7 @@ def _leaf(plan: Plan) -> Made:
     else:
         seed = nkeys.new_seed(nkeys.PREFIX_USER)
         public, _ = nkeys.sign(seed, "")
-        files[key] = (seed + "\n", 0o600)
+        files[key] = (seed + "\n", SECRET)
         login = f"nkey: {_quoted(str(key))}"
         advice = (
             f"The hub's operator enters this user in the account of the links (here {plan.account}), "
@@ -120,7 +138,7 @@ def _leaf(plan: Plan) -> Made:
         + _common(plan)
         + f"leafnodes {{\n  remotes: [ {{ url: {_quoted(url)}, {login} }} ]\n}}\n"
     )
-    return Made({plan.directory / "leafd.conf": (text, 0o644), **files}, advice)
+    return Made({plan.directory / "leafd.conf": (text, PLAIN), **files}, advice)
 
 
 def _hub(plan: Plan) -> Made:
@@ -137,7 +155,7 @@ def _hub(plan: Plan) -> Made:
         f"On each box: leafd init leaf --name NAME --hub nats-leaf://THIS-HOST:{LEAF_PORT}\n"
         f"It prints the user that belongs into {plan.account}."
     )
-    return Made({plan.directory / "leafd.conf": (text, 0o644)}, advice)
+    return Made({plan.directory / "leafd.conf": (text, PLAIN)}, advice)
 
 
 def _hub_url(hub: str) -> str:

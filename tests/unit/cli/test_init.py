@@ -1,0 +1,36 @@
+"""`leafd init` as root, on a box with the package: the service has to be able to read what it writes.
+
+What does not live here: what is written (tests/interop/test_commands.py).
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from leafd.cli.init import SERVICE, Plan, planned, write
+
+
+@pytest.mark.parametrize(("user", "there", "mode"), [(0, True, 0o640), (0, False, 0o600), (1000, True, 0o600)])
+def test_a_key_that_root_makes_is_readable_for_the_service_and_for_nobody_else(
+    user: int, there: bool, mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its group, where the package has made one. Who is not root writes for themselves alone."""
+    given: list[int] = []
+
+    def group(name: str) -> grp.struct_group:
+        if not there or name != SERVICE:
+            raise KeyError(name)
+        return grp.struct_group((name, "x", 4711, []))
+
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(grp, "getgrnam", group)
+    monkeypatch.setattr(os, "fchown", lambda _descriptor, _user, to: given.append(to))
+    plan = Plan(role="leaf", name="box-1", directory=tmp_path, store="/var/lib/leafd", hub="hub.example.org")
+    write(planned(plan), overwrite=False)
+    assert mode == stat.S_IMODE((tmp_path / "box-1.nk").stat().st_mode)
+    assert 0o644 == stat.S_IMODE((tmp_path / "leafd.conf").stat().st_mode)
+    assert given == ([4711] if mode == 0o640 else [])
