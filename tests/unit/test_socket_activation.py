@@ -117,11 +117,14 @@ def test_a_first_client_starts_the_daemon() -> None:
         for line in daemon.stderr:
             if "Listening on" in line:
                 break
-        assert b"INFO" == greeting(port)
+        try:
+            heard = greeting(port)
+        except OSError as error:
+            heard = repr(error).encode()
     finally:
         daemon.send_signal(signal.SIGTERM)
-        daemon.stderr.close()
-        daemon.wait(20)
+        _, said = daemon.communicate(timeout=20)
+    assert b"INFO" == heard, said
 
 
 def test_a_socket_that_fits_nothing_is_named() -> None:
