@@ -137,7 +137,7 @@ def test_rpm_runs_from_where_it_is_unpacked(packages: dict[str, Path], tmp_path:
 
 
 def test_same_sources_give_the_same_bytes(packages: dict[str, Path], tmp_path: Path) -> None:
-    """Another run packs the same packages, byte for byte. (tests/packaging/tour.py compiles everything anew for it.)"""
+    """Another run packs the same packages, byte for byte."""
     again = built(tmp_path)
 
     assert {kind: path.read_bytes() for kind, path in packages.items()} == {
