@@ -75,16 +75,20 @@ def render() -> str:
 
 
 def _block(model: type[Section]) -> Iterator[str]:
-    others = []
     for name, one in model.options.items():
         if one.support != Support.FULL:
-            others.append((name, one))
             continue
         live = f" [{one.takes}]" if one.takes != Takes.RESTART else ""
         also = f" Also: {', '.join(one.aliases)}." if one.aliases else ""
         yield from textwrap.wrap(f"{one.help}{live}{also}", WIDTH, initial_indent="# ", subsequent_indent="# ")
-        yield f"# {name}: {_default(one, hints(model)[name])}"
+        yield f"# {name}: {default_text(one, hints(model)[name])}"
         yield ""
+    yield from not_working(model)
+
+
+def not_working(model: type[Section]) -> Iterator[str]:
+    """The keys of nats-server that are refused, and those that are without effect."""
+    others = [(name, one) for name, one in model.options.items() if one.support != Support.FULL]
     for support, title in ((Support.REFUSED, "Refused"), (Support.IGNORED, "Taken, and without effect")):
         reasons: dict[str, list[str]] = {}
         for name, one in others:
@@ -100,7 +104,8 @@ def _block(model: type[Section]) -> Iterator[str]:
             )
 
 
-def _default(one: Option, annotation: Any) -> str:
+def default_text(one: Option, annotation: Any) -> str:
+    """The default of a key, or an example where the option has one, as a file has it."""
     if one.example:
         return one.example
     _, held = inner_models(annotation)
