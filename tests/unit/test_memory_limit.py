@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from leafd.config.bind import load_text
-from leafd.daemon.memory import group_limits, memory_limit
+from leafd.config.bind import load_file, load_text
+from leafd.daemon.memory import group_limits, memory_limit, needed, warning
 from leafd.errors import ConfigError
+from leafd.native_types import Limits
 
 MB = 1 << 20
+PACKAGING = Path(__file__).parents[2] / "packaging"
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,27 @@ def test_limit_that_no_message_fits() -> None:
     """A limit in which messages of max_payload have no room is refused."""
     with pytest.raises(ConfigError, match="memory_limit"):
         load_text("memory_limit: 32MB, max_payload: 8MB", "box.conf")
+
+
+def test_what_does_not_fit_into_the_control_group_is_told() -> None:
+    """A group that load could fill beyond its limit ends in a kill, so the start says which numbers do not fit."""
+    limits = Limits(memory_limit=64 * MB, max_memory_store=100 * MB)
+    assert "" == warning(limits, []) == warning(limits, [228 * MB, 900 * MB])
+    assert warning(limits, [227 * MB, 900 * MB]).startswith(
+        "the control group's memory limit (MemoryMax=) is 227 MB, but memory_limit (64 MB), max_memory_store (100 MB)"
+    )
+
+
+@pytest.mark.parametrize("machine", [256 * MB, 512 * MB, 1_000 * MB, 32_000 * MB])
+def test_the_packaged_unit_has_room_for_the_packaged_configuration(machine: int) -> None:
+    """On small and large machines MemoryMax= of the unit is enough for what the configuration beside it allows."""
+    unit = (PACKAGING / "leafd.service").read_text()
+    percent = unit.partition("\nMemoryMax=")[2].partition("%")[0]
+    group = machine * int(percent) // 100
+    server = load_file(PACKAGING / "leafd.conf").server
+    assert server.jetstream is not None and server.jetstream.max_memory_store is not None
+    limits = Limits(memory_limit=memory_limit(server, group), max_memory_store=server.jetstream.max_memory_store)
+    assert needed(limits) <= group
 
 
 def test_control_groups_around(tmp_path: Path) -> None:

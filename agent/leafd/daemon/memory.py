@@ -6,12 +6,16 @@ What does not live here: how the limit is divided (native/plane/memory.c), and w
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 from leafd.config.schema.server import MEMORY_LIMIT_MIN, MEMORY_PAYLOADS, ServerConfig
+from leafd.native_types import Limits
 
 _PART: Final = 10
+_OWN: Final = 64 << 20
+"""An idle process has 24 MB; the rest is for the store's pages, which the kernel takes back when it needs them."""
 _GROUPS: Final = Path("/proc/self/cgroup")
 _GROUP_ROOT: Final = Path("/sys/fs/cgroup")
 
@@ -28,6 +32,24 @@ def machine_bytes() -> int:
     """The memory of the machine, or what a control group leaves of it to this process."""
     own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([own, *group_limits()])
+
+
+def needed(limits: Limits) -> int:
+    """What a control group should have (MemoryMax= of a unit): the process, what load may take, memory streams, and
+    room for pages of the store."""
+    return _OWN + limits.memory_limit + limits.max_memory_store
+
+
+def warning(limits: Limits, groups: Iterable[int] | None = None) -> str:
+    """What the operator should know about a control group's limit; empty: it is large enough, or there is none."""
+    least = min(group_limits() if groups is None else groups, default=0)
+    if not least or needed(limits) <= least:
+        return ""
+    return (
+        f"the control group's memory limit (MemoryMax=) is {least >> 20} MB, but memory_limit "
+        f"({limits.memory_limit >> 20} MB), max_memory_store ({limits.max_memory_store >> 20} MB) and leafd itself "
+        f"({_OWN >> 20} MB) may come to more: raise it, or lower those"
+    )
 
 
 def group_limits(groups: Path = _GROUPS, root: Path = _GROUP_ROOT) -> list[int]:

@@ -24,6 +24,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Numbers
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.server import ServerConfig
+from leafd.daemon import memory
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.clients import Clients
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
@@ -140,6 +141,8 @@ class Server:
             make_directory(self.store)
             self._memory = MemoryDirectory()
         self.limits = plane_limits(self.config, self.store)
+        if text := memory.warning(self.limits):
+            self.log.warning(text)
         if temporary:
             self.log.warning(f"Temporary storage directory used, data could be lost on system reboot: {self.store}")
         try:
