@@ -153,6 +153,10 @@ def open_browser(profile: Path) -> Iterator[Browser]:
         yield Browser(orders, answers)
     finally:
         process.terminate()
-        process.wait(20)
+        try:
+            process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         os.close(orders)
         os.close(answers)

@@ -218,7 +218,6 @@ int64_t js_next_deadline(const js_t *js) {
 }
 
 void js_stats(js_t *js, plane_stats_t *stats) {
-    stats->streams = js->streams.count;
     if (js->consume != NULL) {
         stats->consumers = consume_count(js->consume);
     }
@@ -228,6 +227,7 @@ void js_stats(js_t *js, plane_stats_t *stats) {
             stats->memory_held += js->held[i].bytes;
         }
     }
+    stats->streams = js->streams.count; /* in place of what the stores have added up */
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */

@@ -6,7 +6,12 @@ LEAFD_SCREENSHOTS=FOLDER pytest tests/interop/test_page.py    keeps pictures, in
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import os
+import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +21,9 @@ from nats.js.api import ExternalStream, StreamConfig, StreamSource
 
 from tests import servers
 from tests.browser import CHROMIUM, Browser, open_browser
+from tests.certificates import Authority
+from tests.jwts import Operator
+from tests.narrow import wire_to
 
 HUB = """
 port: {port}
@@ -30,9 +38,23 @@ http: "127.0.0.1:{web_port}"
 jetstream { store_dir: "{store}", domain: box-0001, max_file_store: 10GB }
 leafnodes { remotes: [ { url: "nats-leaf://127.0.0.1:LEAF_PORT" } ] }
 """
-HOSTILE = '<img src=x onerror="window.attacked=1">'
-
-pytestmark = pytest.mark.slow
+MISSED = 900
+SLOW = 100_000
+"""Bytes a second: what is missed, 4.5 MB, takes 45 s unless the wire is mended."""
+ATTACK = '<img_src=x_onerror="attacked=1"'
+"""No stream's name may hold a blank, a dot or ">"; a server's may."""
+WORLD = """
+port: {port}
+server_name: "<script>window.attacked=1</script>"
+PORT_LINE
+jetstream { store_dir: "{store}" }
+system_account: SYS
+accounts {
+  SYS: { users: [ { user: admin, password: "s3cret" }, { user: hashed, password: "HASH" } ] }
+  "<b/onload=attack()": { jetstream: enabled, users: [ { user: other, password: "s3cret" } ] }
+}
+"""
+HASH = "$2b$04$dXB/ywJgRh6X.ok5shde6.8pXXBYsE8WGYzLcCRAZwOTJoK/Sk5Q2"
 
 
 @pytest.fixture
@@ -55,11 +77,12 @@ def pictures(browser: Browser, name: str) -> None:
         assert browser.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "nothing scrolls sideways"
 
 
-async def commands(url: str, first: int, number: int) -> None:
+async def commands(url: str, number: int) -> None:
     """Publishes to the hub's stream."""
     client = await nats.connect(url)
-    for one in range(first, first + number):
-        await client.jetstream().publish(f"commands.{one}", b"x" * 200)
+    for one in range(number):
+        await client.publish(f"commands.{one}", os.urandom(5000))  # what no link can compress
+    await client.flush(20)
     await client.close()
 
 
@@ -78,32 +101,109 @@ async def prepare(hub: str, leaf: str) -> None:
     await at_leaf.close()
 
 
-def row(table: str, column: int) -> str:
-    """The text of the first row of a table of the page."""
+def cell(table: str, column: int) -> str:
+    """The text in the first row of a table of the page."""
     return f"document.querySelector('#{table} tbody tr')?.children[{column}].innerText"
 
 
-def test_it_shows_a_link_linked_cut_catching_up_and_linked(browser: Browser, tmp_path: Path) -> None:
+def test_it_shows_a_link_linked_cut_catching_up_and_linked(browser: Browser) -> None:
     """What the page says follows the link, with nobody reloading it, and no error reaches the browser's console."""
-    with servers.running("leafd", HUB) as hub:
-        leaf_text = LEAF.replace("LEAF_PORT", str(hub.ports["leaf_port"]))
-        with servers.running("leafd", leaf_text) as leaf:
-            asyncio.run(prepare(hub.url, leaf.url))
-            browser.open(f"http://127.0.0.1:{leaf.ports['web_port']}/")
-            browser.wait_for(f"{row('links', 1)} === 'linked' && {row('copies', 1)} === 'level'")
-            browser.wait_for("document.getElementById('verdict').textContent === 'All is well'")
-            browser.wait_for(f"{row('consumers', 1)} === '90' && {row('consumers', 2)} === '10'")
-            pictures(browser, "linked")
-            hub.stop()
-            browser.wait_for(f"{row('links', 1)} === 'cut' && {row('copies', 1)} === 'not followed'")
-            browser.wait_for("document.title === '! box-0001'")
-            pictures(browser, "cut")
-            hub.start()
-            asyncio.run(commands(hub.url, 0, 20))
-            browser.wait_for(f"{row('links', 1)} === 'linked' && {row('copies', 1)} === 'level'")
-            browser.wait_for(
-                "[...document.querySelectorAll('#streams tbody tr')][0].children[5].innerText.startsWith('20')"
-            )
-            browser.wait_for("document.title === 'box-0001'")
-            pictures(browser, "back")
-            assert browser.complaints == []
+    with (
+        servers.running("leafd", HUB) as hub,
+        wire_to(hub.ports["leaf_port"]) as wire,
+        servers.running("leafd", LEAF.replace("LEAF_PORT", str(wire.port))) as leaf,
+    ):
+        asyncio.run(prepare(hub.url, leaf.url))
+        browser.open(f"http://127.0.0.1:{leaf.ports['web_port']}/")
+        browser.wait_for(f"{cell('links', 1)} === 'linked' && {cell('copies', 1)} === 'level'")
+        browser.wait_for("document.getElementById('verdict').textContent === 'All is well'")
+        browser.wait_for(f"{cell('consumers', 1)} === '90' && {cell('consumers', 2)} === '10'")
+        pictures(browser, "linked")
+        wire.cut()
+        browser.wait_for(f"{cell('links', 1)} === 'cut' && {cell('copies', 1)} === 'not followed'")
+        browser.wait_for("document.title === '! box-0001'")
+        asyncio.run(commands(hub.url, MISSED))
+        pictures(browser, "cut")
+        wire.mend(SLOW)
+        browser.wait_for(f"{cell('links', 1)} === 'linked' && {cell('copies', 1)} === 'catching up'")
+        browser.wait_for(f"{cell('copies', 4)}.startsWith('about ')")
+        pictures(browser, "catching-up")
+        wire.mend()
+        browser.wait_for(f"{cell('copies', 1)} === 'level' && {cell('streams', 5)}.startsWith('{MISSED}')")
+        browser.wait_for("document.title === 'box-0001'")
+        pictures(browser, "back")
+        assert browser.complaints == []
+
+
+async def create(url: str, user: str, *streams: str) -> None:
+    """Makes streams of these names, which the client library would refuse."""
+    client = await nats.connect(url, user=user, password="s3cret")
+    for number, name in enumerate(streams):
+        config = {"name": name, "subjects": [f"s{number}.>"], "storage": "memory", "description": name}
+        answer = await client.request(f"$JS.API.STREAM.CREATE.{name}", json.dumps(config).encode(), timeout=20)
+        assert b'"error"' not in answer.data, answer.data
+    await client.close()
+
+
+def visit(url: str, login: str = "", authority: Path | None = None) -> tuple[int, str]:
+    """Status and body, or the head alone where the body goes on for ever."""
+    request = urllib.request.Request(url)
+    if login:
+        request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
+    context = ssl.create_default_context(cafile=str(authority)) if authority else None
+    try:
+        with urllib.request.urlopen(request, timeout=60, context=context) as answer:
+            live = answer.headers["Content-Type"] == "text/event-stream"
+            return answer.status, answer.readline().decode() if live else answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_names_of_the_wire_are_text(browser: Browser) -> None:
+    """Whatever a stream, an account or a server is called: the page shows it and runs none of it."""
+    text = WORLD.replace("PORT_LINE", 'http: "127.0.0.1:{web_port}"').replace("HASH", HASH)
+    with servers.running("leafd", text) as server:
+        asyncio.run(create(server.url, "other", ATTACK, "javascript:attack()", "'\"&amp;"))
+        browser.open(f"http://127.0.0.1:{server.ports['web_port']}/")
+        browser.wait_for("document.querySelectorAll('#streams tbody tr').length === 3")
+        shown = browser.text()
+        assert all(name in shown for name in (ATTACK, "javascript:attack()", "'\"&amp;", "<script>window.attacked=1"))
+        assert browser.evaluate("[window.attacked, document.querySelectorAll('img, b').length]") == [None, 0]
+        assert browser.complaints == []
+        plain = visit(f"http://127.0.0.1:{server.ports['web_port']}/status")[1]
+        assert "<th scope=row>Streams / consumers<td>3 / 0" in plain
+        assert "<script>window" not in plain
+
+
+def test_beyond_loopback_it_is_for_users_of_the_system_account(tmp_path: Path) -> None:
+    """The page asks who it is, over http and https; the reports are open as with nats-server, and so is the list."""
+    for scheme, port_line in (("http", 'http: "0.0.0.0:{web_port}"'), ("https", 'https: "0.0.0.0:{web_port}"')):
+        authority = Authority(tmp_path)
+        shown = authority.issue("localhost")
+        tls = f'tls {{ cert_file: "{shown.certificate}", key_file: "{shown.key}" }}\nallow_non_tls: true\n'
+        text = WORLD.replace("PORT_LINE", port_line).replace("HASH", HASH) + (tls if scheme == "https" else "")
+        with servers.running("leafd", text) as server:
+            url = f"{scheme}://localhost:{server.ports['web_port']}"
+            trusted = authority.certificate if scheme == "https" else None
+            for login, expected in (("", 401), ("admin:wrong", 401), ("other:s3cret", 401), ("admin:s3cret", 200)):
+                assert [visit(f"{url}/{path}", login, trusted)[0] for path in ("status", "events")] == [expected] * 2
+            assert visit(f"{url}/status", "hashed:s3cret", trusted)[0] == 200
+            assert "box" not in visit(f"{url}/status", "", trusted)[1]
+            assert [visit(f"{url}{path}", "", trusted)[0] for path in ("/", "/varz", "/page.css")] == [200] * 3
+            assert 'href="/varz"' in visit(f"{url}/", "", trusted)[1]
+
+
+def test_in_operator_mode_the_password_is_a_bearer_jwt_of_the_system_account() -> None:
+    """A JWT that needs a key's signature is no password, and that of another account is none either."""
+    operator = Operator()
+    system, other = operator.system, operator.account("A")
+    text = 'port: {port}\nhttp: "0.0.0.0:{web_port}"\n' + operator.configuration()
+    with servers.running("leafd", text) as server:
+        url = f"http://localhost:{server.ports['web_port']}/status"
+        for user, expected in (
+            (system.user("b", bearer_token=True), 200),
+            (system.user("u"), 401),
+            (other.user("b", bearer_token=True), 401),
+        ):
+            assert (expected, user.token) == (visit(url, f"jwt:{user.token}")[0], user.token)
