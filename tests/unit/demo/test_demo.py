@@ -137,6 +137,7 @@ def test_the_report_stands_alone(tmp_path: Path) -> None:
     """One well-formed file that loads nothing and holds both charts, the checks and the outages."""
     record = Record(times=[0.0, 5.0, 10.0], faults=[Fault("JFK", "JFK's link cut", 2.0, 6.0)])
     for station in STATIONS:
+        record.acknowledged[station] = [0, 1_000, 2_000]
         record.backlog[station] = [0, 900, 0]
     daily = {(station, f"2013-01-0{day}"): DAY for station in STATIONS for day in (1, 2, 3)}
     found = [checks.Check("a <check>", True, "5 of 5"), checks.Check("another", False, "nothing")]
@@ -158,7 +159,12 @@ def test_the_report_stands_alone(tmp_path: Path) -> None:
     Balance().feed(text)
     assert [] == opened
     assert not re.search(r"(src|href)=|url\(|@import", text)
-    assert 6 == text.count("<svg")
+    panels = {f"{what} {station}" for what in ("Rows of", "Days of", "Temperatures at") for station in STATIONS}
+    assert panels | {"Rain by month", "Scale of temperatures"} == set(re.findall(r'aria-label="([^"]+)"', text))
+    assert 9 == text.count('class="day"')
+    assert "JFK, 2013-01-02: 15 °F, 0.25 in of rain" in text
+    assert text.count("900 rows wait") == 3
+    assert "prefers-color-scheme:dark" in text
     assert "a &lt;check&gt;" in text
     assert "FAILED" in text
     assert 1 == text.count("JFK&#x27;s link cut")
