@@ -224,7 +224,7 @@ typedef struct advisory {
 } advisory_t;
 
 typedef struct connection_row {
-    uint64_t connection;
+    uint64_t connection; /* 0: of an account and kind, those that have gone; only what they carried, and .slow */
     uint32_t account;
     uint32_t kind;
     uint64_t in_msgs;
@@ -239,6 +239,7 @@ typedef struct connection_row {
     int64_t last_wall_ns;
     uint32_t compressed; /* it is an S2 stream .. */
     uint32_t level;      /* .. and what is sent has that level, COMPRESS_* */
+    uint64_t slow;       /* slow consumers among them */
 } connection_row_t;
 
 typedef struct subscription_row {
@@ -260,6 +261,10 @@ typedef struct plane_stats {
     uint64_t out_msgs;
     uint64_t in_bytes;
     uint64_t out_bytes;
+    uint64_t link_in_msgs; /* of these, what came and went over links */
+    uint64_t link_out_msgs;
+    uint64_t link_in_bytes;
+    uint64_t link_out_bytes;
     uint64_t slow_consumers;
     uint64_t stale_connections;
     uint64_t streams;

@@ -306,7 +306,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionRow:
-    """connection_row_t: counters of one connection."""
+    """connection_row_t: counters of one connection; of connection 0: of those of an account that have gone."""
 
     connection: int
     account: int
@@ -323,6 +323,7 @@ class ConnectionRow:
     last_wall_ns: int
     compressed: int
     level: int
+    slow: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +371,10 @@ class Stats:
     out_msgs: int
     in_bytes: int
     out_bytes: int
+    link_in_msgs: int
+    link_out_msgs: int
+    link_in_bytes: int
+    link_out_bytes: int
     slow_consumers: int
     stale_connections: int
     streams: int

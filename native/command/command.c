@@ -178,9 +178,24 @@ void command_broadcast(plane_t *plane, const plane_command_t *command) {
     command_done(plane, command, STATUS_OK);
 }
 
+static uint64_t add_past(const account_t *account, uint32_t kind, connection_row_t *rows, uint64_t filled) {
+    const account_past_t *past = &account->past[kind == CONN_LEAF ? 1 : 0];
+    if ((past->in_msgs | past->out_msgs | past->slow) == 0) {
+        return filled;
+    }
+    rows[filled] = (connection_row_t){.account = account->js.id,
+                                      .kind = kind,
+                                      .in_msgs = past->in_msgs,
+                                      .out_msgs = past->out_msgs,
+                                      .in_bytes = past->in_bytes,
+                                      .out_bytes = past->out_bytes,
+                                      .slow = past->slow};
+    return filled + 1;
+}
+
 void command_connections(plane_t *plane, const plane_command_t *command) {
     uint64_t count = plane->stats.connections;
-    connection_row_t *rows = calloc(count + 1, sizeof(*rows));
+    connection_row_t *rows = calloc(count + 2 * (uint64_t)plane->accounts.count + 1, sizeof(*rows));
     uint64_t filled = 0;
     for (const peer_t *peer = plane->all_peers; rows != NULL && peer != NULL && filled < count; peer = peer->next) {
         rows[filled++] = (connection_row_t){.connection = peer->id,
@@ -198,6 +213,11 @@ void command_connections(plane_t *plane, const plane_command_t *command) {
                                             .last_wall_ns = peer->last_wall_ns,
                                             .compressed = peer->compress != NULL,
                                             .level = peer->compress != NULL ? compress_level(peer->compress) : 0};
+    }
+    uint32_t cursor = 0;
+    for (const account_t *account; rows != NULL && (account = table_next(&plane->accounts, &cursor)) != NULL;) {
+        filled = add_past(account, CONN_CLIENT, rows, filled);
+        filled = add_past(account, CONN_LEAF, rows, filled);
     }
     command_answer(plane, command, rows == NULL ? STATUS_NO_MEMORY : STATUS_OK, filled, 0,
                    bytes_of(rows, (uint32_t)(filled * sizeof(*rows))));

@@ -20,6 +20,15 @@ typedef struct import import_t;
 typedef struct interest interest_t; /* interest.c */
 typedef struct mapping mapping_t;   /* mapping.c */
 
+/* What the connections of an account that have gone have carried, of one kind. */
+typedef struct account_past {
+    uint64_t in_msgs;
+    uint64_t out_msgs;
+    uint64_t in_bytes;
+    uint64_t out_bytes;
+    uint64_t slow; /* how many of them were slow consumers */
+} account_past_t;
+
 struct account {
     js_account_t js; /* first: JetStream knows the account by it. Its number, too */
     uint32_t flags;
@@ -32,6 +41,7 @@ struct account {
     peer_t *leafs;
     uint32_t leaf_count;
     uint64_t client_count;
+    account_past_t past[2];  /* clients, links */
     bool domain_announced;   /* interest.c: links are told of the domain's subjects */
     owed_t owed;             /* by its peers: pressure.c */
     bytes_t trace;           /* where messages of outside traces are told of; empty: nowhere. Own copy */

@@ -55,7 +55,19 @@ static void leave_lists(plane_t *plane, peer_t *peer) {
     table_drop(&plane->peers, peer->id);
 }
 
+static void remember(const peer_t *peer) {
+    account_past_t *past = &peer->account->past[peer->protocol->link ? 1 : 0];
+    past->in_msgs += peer->in_msgs;
+    past->out_msgs += peer->out_msgs;
+    past->in_bytes += peer->in_bytes;
+    past->out_bytes += peer->out_bytes;
+    past->slow += peer->close_reason == CLOSE_SLOW;
+}
+
 static void peer_free(plane_t *plane, peer_t *peer) {
+    if (peer->account != NULL) {
+        remember(peer);
+    }
     if (peer->account != NULL && peer->protocol->link) {
         interest_leaf_left(plane, peer);
         plane->stats.leafs--;

@@ -186,6 +186,8 @@ static void leaf_send(plane_t *plane, peer_t *peer, const publication_t *publica
         peer->out_bytes += size;
         plane->stats.out_msgs++;
         plane->stats.out_bytes += size;
+        plane->stats.link_out_msgs++;
+        plane->stats.link_out_bytes += size;
         if (LEAF_UNLIKELY(outq_pending(out) > plane->behind_bytes || outq_crowded(out))
             && publication->origin != NULL) {
             peer_stall(plane, publication->origin, out);

@@ -263,6 +263,8 @@ static void verb_message(plane_t *plane, peer_t *peer, account_t *account, const
     peer->in_bytes += size;
     plane->stats.in_msgs++;
     plane->stats.in_bytes += size;
+    plane->stats.link_in_msgs++;
+    plane->stats.link_in_bytes += size;
     if (!may_come_in(plane, peer, op->subject)) {
         return;
     }

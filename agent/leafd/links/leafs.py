@@ -148,6 +148,7 @@ class Leafs:
                 link.bind.spoke,
                 link.bind.remote_domain,
                 link.machine.compression,
+                link.version,
             )
             for link in self._links.values()
             if link.bind is not None

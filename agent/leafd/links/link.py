@@ -38,6 +38,12 @@ class Link:
     gone: trio.Event = field(default_factory=trio.Event)
 
     @property
+    def version(self) -> str:
+        """Of the server that dialled us, as its CONNECT says; nothing of one that we dialled."""
+        accepted = self.machine.accepted if isinstance(self.machine, leaf.Acceptor) else None
+        return str(accepted[0].get("version") or "") if accepted is not None else ""
+
+    @property
     def log_name(self) -> str:
         """What lines of the log begin with."""
         return f"{self.peer} - lid{'_ws' if self.web else ''}:{self.connection}"
@@ -55,6 +61,8 @@ class LinkStatus:
     remote_domain: str
     compression: str
     """As it was agreed upon; the level may be another by now."""
+    version: str = ""
+    """Of the server that dialled us, as it says."""
 
 
 @dataclass(slots=True)

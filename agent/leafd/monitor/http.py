@@ -55,6 +55,8 @@ Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
     "/varz": reports.varz,
     "/connz": reports.connz,
+    "/routez": reports.routez,
+    "/gatewayz": reports.gatewayz,
     "/leafz": reports.leafz,
     "/jsz": jsz,
     "/subsz": reports.subsz,

@@ -143,7 +143,10 @@ class _Detail:
 async def _account(wanted: _Detail, account: JetStreamAccountFacts) -> dict[str, Any]:
     usage = await _look(wanted.jetstream, account, "INFO")
     detail: dict[str, Any] = {"name": account.name, "id": account.name}
-    detail |= {name: usage.get(name, 0) for name in ("memory", "storage", "reserved_memory", "reserved_storage")}
+    detail |= {name: usage.get(name, 0) for name in ("memory", "storage")}
+    # As in the reference: the account's limits, where -1 is none, as numbers without a sign.
+    limits = usage.get("limits", {})
+    detail |= {f"reserved_{name}": limits.get(f"max_{name}", 0) % (1 << 64) for name in ("memory", "storage")}
     detail |= {"accounts": 0, "ha_assets": 0}
     detail["api"] = {"level": 0, "total": account.api_total, "errors": account.api_errors}
     if wanted.streams:

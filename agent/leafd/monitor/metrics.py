@@ -196,8 +196,9 @@ def _jetstream(found: _Families, server: Labels, jsz: Report) -> None:
         labels = {**server, "account": name, "account_name": name, "account_id": name}
         found.gauge("jetstream_account_storage_used", "Bytes of file streams", labels, account["storage"])
         found.gauge("jetstream_account_memory_used", "Bytes of memory streams", labels, account["memory"])
-        found.gauge("jetstream_account_max_storage", "Reserved for file streams", labels, account["reserved_storage"])
-        found.gauge("jetstream_account_max_memory", "Reserved for memory streams", labels, account["reserved_memory"])
+        for name in ("storage", "memory"):
+            text = f"{name} that the account may take, 2^64 - 1: no bound"
+            found.gauge(f"jetstream_account_max_{name}", text, labels, account[f"reserved_{name}"])
         for stream in account.get("stream_detail", ()):
             _stream(found, {**labels, "stream_name": stream["name"], "is_stream_leader": "true"}, stream)
 

@@ -124,6 +124,8 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         "system_account": facts.graph.system.name if facts.graph.system else "",
         "slow_consumer_stats": {"clients": stats.slow_consumers, "routes": 0, "gateways": 0, "leafs": 0},
         "stale_connection_stats": {"clients": stats.stale_connections, "routes": 0, "gateways": 0, "leafs": 0},
+        # Nothing waits for its turn at the disk here: one thread writes (/metrics tells how long it takes).
+        "disk_io_wait_stats": dict.fromkeys(("waits", "waiters", "wait_time", "max_wait_time"), 0),
         "store": _store(stats),
         "leafd": _own(facts),
     }
@@ -209,6 +211,10 @@ def _traffic(stats: t.Stats) -> dict[str, Any]:
         "in_bytes": stats.in_bytes,
         "out_msgs": stats.out_msgs,
         "out_bytes": stats.out_bytes,
+        "in_client_msgs": stats.in_msgs - stats.link_in_msgs,
+        "in_client_bytes": stats.in_bytes - stats.link_in_bytes,
+        "out_client_msgs": stats.out_msgs - stats.link_out_msgs,
+        "out_client_bytes": stats.out_bytes - stats.link_out_bytes,
         "slow_consumers": stats.slow_consumers,
         "stale_connections": stats.stale_connections,
         "stalled_clients": 0,
@@ -355,6 +361,8 @@ def _link(row: t.ConnectionRow, link: LinkFacts, auth: bool) -> dict[str, Any]:
     found = {"cid": row.connection, "kind": "Leafnode"} | _figures(row, link.peer, row.start_wall_ns)
     if link.name and not link.spoke:
         found["name"] = link.name
+    if link.version:
+        found["version"] = link.version
     if auth:
         found |= {"account": link.account, "name_tag": link.account}
     return found
@@ -378,6 +386,23 @@ def _figures(row: t.ConnectionRow, peer: str, opened_ns: int) -> dict[str, Any]:
         "out_bytes": row.out_bytes,
         "subscriptions": row.subscriptions,
     }
+
+
+async def routez(facts: Facts, options: Options) -> dict[str, Any]:
+    """Routes to other servers of a cluster: none."""
+    head = facts.head()
+    return {
+        "server_id": head["server_id"],
+        "server_name": facts.name,
+        "now": head["now"],
+        "num_routes": 0,
+        "routes": [],
+    }
+
+
+async def gatewayz(facts: Facts, options: Options) -> dict[str, Any]:
+    """Gateways to other clusters: none."""
+    return facts.head() | {"outbound_gateways": {}, "inbound_gateways": {}}
 
 
 async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
@@ -499,7 +524,7 @@ async def accstatz(facts: Facts, options: Options) -> dict[str, Any]:
 
 
 def account_stat(facts: Facts, number_of: int, name: str, rows: list[t.ConnectionRow]) -> dict[str, Any]:
-    """Connections and traffic of one account."""
+    """Connections of one account, and all that these and earlier ones have carried."""
     mine = [row for row in rows if row.account == number_of]
     clients = facts.clients.count(number_of)
     leafs = sum(link.account == name for link in facts.leafs.links())
@@ -521,15 +546,13 @@ def account_stat(facts: Facts, number_of: int, name: str, rows: list[t.Connectio
         "num_subscriptions": sum(row.subscriptions for row in mine),
         "sent": traffic("out_msgs", "out_bytes"),
         "received": traffic("in_msgs", "in_bytes"),
-        "slow_consumers": 0,
+        "slow_consumers": sum(row.slow for row in mine),
     }
 
 
 async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
     """The answer to $SYS.REQ.SERVER.PING."""
     stats = facts.plane.stats()
-    sent = {"msgs": stats.out_msgs, "bytes": stats.out_bytes}
-    received = {"msgs": stats.in_msgs, "bytes": stats.in_bytes}
     report: dict[str, Any] = {
         "start": stamp(facts.start_ns),
         "mem": memory_bytes(),
@@ -540,10 +563,16 @@ async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
         "total_connections": stats.total_connections,
         "active_accounts": sum(bool(facts.clients.count(account)) for account in facts.graph.by_id),
         "subscriptions": stats.subscriptions,
-        "sent": sent,
-        "sent_to_clients": sent,
-        "received": received,
-        "received_from_clients": received,
+        "sent": {"msgs": stats.out_msgs, "bytes": stats.out_bytes},
+        "sent_to_clients": {
+            "msgs": stats.out_msgs - stats.link_out_msgs,
+            "bytes": stats.out_bytes - stats.link_out_bytes,
+        },
+        "received": {"msgs": stats.in_msgs, "bytes": stats.in_bytes},
+        "received_from_clients": {
+            "msgs": stats.in_msgs - stats.link_in_msgs,
+            "bytes": stats.in_bytes - stats.link_in_bytes,
+        },
         "slow_consumers": stats.slow_consumers,
         "active_servers": 1,
     }

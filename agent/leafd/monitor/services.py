@@ -36,6 +36,8 @@ Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
     "VARZ": reports.varz,
     "CONNZ": reports.connz,
+    "ROUTEZ": reports.routez,
+    "GATEWAYZ": reports.gatewayz,
     "LEAFZ": reports.leafz,
     "JSZ": jsz,
     "SUBSZ": reports.subsz,
