@@ -306,12 +306,9 @@ def conclude(world: World, given: argparse.Namespace, console: Console) -> None:
 
 async def stay(world: World, console: Console) -> None:
     """Hub and leaves go on until ^C."""
-    table = Table(title="They go on until ^C", title_justify="left")
-    for name in ("", "to look at", "for clients", "configuration and log"):
-        table.add_column(name, no_wrap=True)
+    console.print(f"[bold]They go on until ^C[/bold]; configurations and logs: {world.directory}", soft_wrap=True)
     for node in world.nodes:
-        table.add_row(node.name, node.monitoring, node.url, str(node.directory))
-    console.print(table, soft_wrap=True)
+        console.print(f"  {node.name}: {node.monitoring} to look at, {node.url} for clients", soft_wrap=True)
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
