@@ -409,8 +409,9 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
     """Leaf links."""
     account = text(options, "acc", "account")
     rows = {row.connection: row for row in await facts.plane.connections()}
-    found = []
+    found, pause = [], Pause()
     for link in facts.leafs.links():
+        await pause()
         if account and link.account != account:
             continue
         host, _, port = link.peer.rpartition(":")

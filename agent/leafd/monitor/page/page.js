@@ -124,7 +124,7 @@ class Table {
     this.table = made("table", { class: "rows", role: "table", "aria-labelledby": section.querySelector("h2").id },
       made("thead", { role: "rowgroup" }, head), this.body);
     this.nothing = made("p", { class: "none" }, nothing);
-    section.append(made("div", { class: "scroll", tabindex: "-1" }, this.table), this.nothing);
+    section.append(made("div", { class: "scroll" }, this.table), this.nothing);
   }
 
   show(rows) {

@@ -53,7 +53,7 @@ class View:
 
 
 async def glance(facts: Facts) -> tuple[Report, Report, Report]:
-    """varz, leafz and jsz without anything for which streams would have to be asked one by one."""
+    """varz, leafz and jsz without anything for which streams would have to be asked one by one, and with few links."""
     stats = facts.plane.stats()
     jsz = {
         "streams": stats.streams,
@@ -63,7 +63,9 @@ async def glance(facts: Facts) -> tuple[Report, Report, Report]:
         "memory": stats.memory_bytes,
         "config": configuration(facts),
     }
-    return await reports.varz(facts, {}, sums=False), await reports.leafz(facts, {}), jsz
+    leafz = await reports.leafz(facts, {})
+    leafz["leafs"] = leafz["leafs"][:LINKS_MAX]
+    return await reports.varz(facts, {}, sums=False), leafz, jsz
 
 
 async def view(facts: Facts, history: History, before: View | None) -> View:
@@ -89,11 +91,11 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
             "bound": max(report["config"].get("max_memory", 0), 0),
         },
         "disk": _disk(facts, found),
-        "links": [_link(one, rates) for one in islice(found.links, LINKS_MAX)],
+        "links": [_link(one, rates) for one in found.links],
         "copies": [_copy(one, history, rates) for one in islice(found.copies, ROWS_MAX)],
         "problems": [_cut(one) for one in found.problems[:WARNINGS_MAX]],
         "warnings": [[int(at_s * 1000), level, _cut(text)] for at_s, level, text in facts.warnings()][-WARNINGS_MAX:],
-        "left_out": left_out | {"links": max(len(found.links) - LINKS_MAX, 0)},
+        "left_out": left_out | {"links": leafz["leafnodes"] - len(leafz["leafs"])},
     }
     return made
 
@@ -118,10 +120,11 @@ class _Rates:
         last = self._before.counts.get(name) if self._before is not None else None
         if self._before is None or last is None or not count:
             return 0.0
-        now, old = (last - count) / self._elapsed, self._before.falls.get(name)
-        smooth = now if old is None else 0.5 * now + 0.5 * old
+        now, old = (last - count) / self._elapsed, self._before.falls.get(name, 0.0)
+        # A rise, as when a link is back and tells what there is, says nothing of how fast it sinks.
+        smooth = max(0.5 * now + 0.5 * old if old else now, 0.0)
         self._made.falls[name] = smooth
-        return max(smooth, 0.0)
+        return smooth
 
 
 async def _details(facts: Facts) -> tuple[list[Report], dict[str, int]]:
