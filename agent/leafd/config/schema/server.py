@@ -56,7 +56,10 @@ class ServerConfig(Section):
     server_metadata: dict[str, Text] = option({}, "Names and values that reports show.", takes=Takes.LIVE)
 
     http: Listen | None = option(
-        None, "Where the monitoring pages (/varz, /connz, /healthz ...) are served by HTTP.", example='"127.0.0.1:8222"'
+        None,
+        "Where the status page, /metrics and nats-server's reports (/varz, /connz, /healthz ...) are served by HTTP."
+        " Elsewhere than on loopback the page is for users of the system account; the reports are open.",
+        example='"127.0.0.1:8222"',
     )
     http_port: Number | None = option(
         None,

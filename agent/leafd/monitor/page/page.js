@@ -1,7 +1,7 @@
 // The status page: takes events (feed.py) and shows them. What came over the wire is only ever set as text.
 "use strict";
 
-const ROWS_SHOWN = 100;
+const ROWS_SHOWN = 30;
 const AGAIN_MS = 10000;
 const HOUR_MS = 3600000;
 const SPAN_MIN_MS = 300000;

@@ -47,6 +47,8 @@ GUARDS: Final[Headers] = [
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Cache-Control", "no-store"),
 ]
+_AT_ONCE: Final = ("X-Accel-Buffering", "no")
+"""A proxy is to pass events on as they come."""
 _CHALLENGE: Final = ("WWW-Authenticate", 'Basic realm="leafd: a user of the system account", charset="UTF-8"')
 NOT_IN: Final = (
     "401 The status page is for users of the system account (system_account, with user and password; in operator mode "
@@ -107,7 +109,7 @@ class Page:
         if not admitted:
             return Reply(401, "text/plain; charset=utf-8", NOT_IN.encode(), [*GUARDS, _CHALLENGE])
         if path == EVENTS:
-            return Reply(200, EVENT_STREAM, live=True)
+            return Reply(200, EVENT_STREAM, headers=[*GUARDS, _AT_ONCE], live=True)
         return Reply(200, HTML, (await self._page()).encode())
 
     def _list(self) -> str:
