@@ -23,6 +23,7 @@ from tests import servers
 HUB = """
 listen: "127.0.0.1:{port}"
 server_name: hub
+http: "127.0.0.1:{http_port}"
 jetstream { store_dir: "{store}", domain: hub }
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 accounts {
@@ -32,6 +33,7 @@ accounts {
       publish: [ "_leafd_doctor.>", "_INBOX.>" ], subscribe: [ "_leafd_doctor.>", "_INBOX.>" ] } }
   ] }
   OTHER { jetstream: enabled, users: [ { user: other, password: p } ] }
+  ONE { jetstream: enabled, limits { max_leafnodes: 1 }, users: [ { user: one, password: p } ] }
   NONE { users: [ { user: none, password: p } ] }
 }
 no_auth_user: box
@@ -41,7 +43,7 @@ listen: "127.0.0.1:{port}"
 server_name: {name}
 http: "127.0.0.1:{http_port}"
 jetstream { store_dir: "{store}", domain: {name} }
-leafnodes { remotes: [ { url: "nats-leaf://{user}:p@127.0.0.1:{hub_port}", account: {account} } ], reconnect: 1 }
+leafnodes { remotes: [ { url: "nats-leaf://{user}:p@127.0.0.1:{hub_port}", account: {account} {more} } ], reconnect: 1 }
 accounts {
   A { jetstream: enabled, users: [ { user: a, password: pa } ] }
   B { jetstream: enabled, users: [ { user: b, password: pb } ] }
@@ -82,10 +84,10 @@ class Pair:
 
 
 @contextlib.contextmanager
-def leaf_of(hub: servers.Server, folder: Path, name: str, user: str = "box", account: str = "A") -> Iterator[Pair]:
+def leaf_of(hub: servers.Server, folder: Path, name: str, user: str = "box", more: str = "") -> Iterator[Pair]:
     (folder / name).mkdir()
-    more = {"name": name, "user": user, "account": account, "hub_port": hub.ports["leaf_port"]}
-    leaf = servers.make(servers.LEAFD, LEAF, folder / name, **more)
+    values = {"name": name, "user": user, "account": "A", "hub_port": hub.ports["leaf_port"], "more": more}
+    leaf = servers.make(servers.LEAFD, LEAF, folder / name, **values)
     leaf.start()
     try:
         yield Pair(hub, leaf)
@@ -329,11 +331,58 @@ def test_two_boxes_of_the_same_domain_are_found(hub: servers.Server, tmp_path: P
     with leaf_of(hub, tmp_path, "twin") as pair:
         (tmp_path / "copy").mkdir()
         text = LEAF.replace("server_name: {name}", "server_name: copy")
-        more = {"name": "twin", "user": "box", "account": "A", "hub_port": hub.ports["leaf_port"]}
-        copy = servers.make(servers.LEAFD, text, tmp_path / "copy", **more)
+        values = {"name": "twin", "user": "box", "account": "A", "hub_port": hub.ports["leaf_port"], "more": ""}
+        copy = servers.make(servers.LEAFD, text, tmp_path / "copy", **values)
         copy.start()
         try:
             found = pair.until(Check.DOMAIN, "127.0.0.1", Level.FAULT)
         finally:
             copy.stop()
     assert '2 servers answer at the hub as the domain "twin"' in found.text
+
+
+def test_what_the_remote_itself_denies_is_found(hub: servers.Server, tmp_path: Path) -> None:
+    """The hub's API is answered there, and cannot be asked from here."""
+    with leaf_of(hub, tmp_path, "edge-mute", more=', deny_exports: "$JS.hub.API.>"') as pair:
+        found = pair.until(Check.API_UP, "127.0.0.1", Level.FAULT)
+    assert "deny_exports" in found.owner
+
+
+def test_a_hub_without_room_for_a_second_link_leaves_the_rest_unproven(hub: servers.Server, tmp_path: Path) -> None:
+    """The account takes one leaf, and the daemon is that one: that is no fault."""
+    with leaf_of(hub, tmp_path, "edge-one", "one") as pair:
+        pair.until(Check.LINK, "127.0.0.1", Level.WELL)
+        found = pair.until(Check.HUB_LOGIN, "127.0.0.1", Level.UNPROVEN)
+    assert "max_leafnodes" in found.operator
+
+
+def test_a_link_that_is_down_is_told_with_the_daemons_reason(hub: servers.Server, tmp_path: Path) -> None:
+    """The daemon is refused as the doctor is."""
+    with leaf_of(hub, tmp_path, "edge-lost", "nobody") as pair:
+        found = pair.until(Check.LINK, "127.0.0.1", Level.FAULT)
+        pair.until(Check.HUB_LOGIN, "127.0.0.1", Level.FAULT)
+    assert "uthorization" in found.text
+
+
+def test_a_hub_is_examined_too_without_its_configuration(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its monitoring port alone, which a nats-server has as well: sources from a leaf that is there, and from one
+    that is away."""
+    monkeypatch.setattr("leafd.cli.doctor.CONFIGURATION", Path("/nonexistent"))
+    monkeypatch.setattr("leafd.cli.pages.CONFIGURATION", Path("/nonexistent"))
+    made(pair.leaf, name="TH", subjects=["th"])
+    made(pair.hub, "other", name="AW", sources=[down("TH", "$JS.away.API")])
+    url = f"http://127.0.0.1:{pair.hub.ports['http_port']}"
+    try:
+        found = examined(None, url, None, None, 25.0)
+    finally:
+        deleted(pair.leaf, "TH")
+
+        async def delete(client: Client) -> None:
+            await client.request("$JS.API.STREAM.DELETE.AW", b"", timeout=10)
+
+        at(pair.hub, delete, "other")
+    assert ["hub answers" in one.text for one in found if one.check == Check.DAEMON and one.level == Level.WELL] == [
+        True
+    ]
+    assert {Check.DISK_SPEED, Check.DISK_ROOM} <= {one.check for one in found}
+    assert [one.about for one in found if one.check == Check.ORIGIN] == ["source of TH in AW"], found

@@ -23,7 +23,7 @@ from leafd.config.schema.leafnodes import DEFAULT_PORT, LeafRemote
 from leafd.config.schema.tls import Tls
 from leafd.config.tls_files import as_file
 from leafd.doctor.findings import Check, Finding, fault, unproven, well
-from leafd.doctor.wire import End, Line, Session, info_of, token, verb
+from leafd.doctor.wire import End, Line, Session, TlsEnd, info_of, token, verb
 from leafd.errors import ConfigError
 from leafd.links.addresses import certificate_name, dial_error, split_url
 from leafd.quoting import quoted
@@ -241,9 +241,12 @@ class _Attempt:
                 operator="does the hub send the certificates between its own and the root (cert_file holds both)?",
             )
         why = (error.reason if isinstance(error, ssl.SSLError) else None) or str(error)
+        return self._no_tls(why.lower().replace("_", " "))
+
+    def _no_tls(self, why: str) -> _Stop:
         return self._stop(
             Check.HUB_TLS,
-            f"the TLS handshake failed: {why.lower().replace('_', ' ')}",
+            f"the TLS handshake failed: {why}",
             owner="does the remote ask for TLS where the hub has none? Does the hub want a certificate of this box?",
             operator="the hub's log names the reason",
         )
@@ -288,6 +291,8 @@ class _Attempt:
         while True:
             try:
                 word, rest = verb(await line.line())
+            except TlsEnd as error:
+                raise self._no_tls(str(error)) from None
             except End as error:
                 raise self._refused(said or str(error)) from None
             if word == "-ERR":

@@ -32,6 +32,10 @@ class End(Exception):
     """The other side ended the conversation, or said what nobody can understand. The text says how."""
 
 
+class TlsEnd(End):
+    """It ended it by what TLS calls an alert. In TLS 1.3 that comes after the handshake."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message."""
@@ -86,6 +90,8 @@ class Line:
         try:
             data = await self._stream.receive_some(65536)
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
+            if isinstance(error.__cause__, ssl.SSLError) and error.__cause__.reason:
+                raise TlsEnd(error.__cause__.reason.lower().replace("_", " ")) from error
             raise End("the connection broke") from error
         if not data:
             raise End("the other side closed the connection")
