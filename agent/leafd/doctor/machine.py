@@ -113,7 +113,9 @@ def room(varz: Page, jsz: Page, report: Report) -> None:
     if damaged := store.get("corrupt_records", 0):
         text = f"{damaged} records were damaged and set aside"
         report(warning(Check.STORE, about, text, owner="the log names them; look at the disk before it gets worse"))
-    used, top, free = jsz.get("storage") or 0, config.get("max_storage") or 0, store.get("disk_free")
+    # Of what it may take it keeps a part for removals, acknowledgements and the next checkpoint.
+    used = (jsz.get("storage") or 0) + (store.get("disk_reserved") or 0)
+    top, free = config.get("max_storage") or 0, store.get("disk_free")
     remedy = "limit the streams (max_age, max_bytes), make room, or take a larger disk"
     if top > 0 and used >= NEARLY * top:
         report(warning(Check.DISK_ROOM, about, f"{_mb(used)} of {_mb(top)} (max_file_store) are in use", owner=remedy))
