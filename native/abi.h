@@ -258,14 +258,15 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* Commands: consumers. target = stream id, arg = consumer id (given by Python, unique in the node). */
 /* create, load or update: body = consumer_config_t, extra = strings: name, definition (JSON), deliver subject, deliver
- * group, backoff (u64 LE ns each, one string), filter..; arg2 = 1: loading; completion's payload = consumer_state_t
- * before any delivery */
+ * group, backoff (u64 LE ns each, one string), priority groups (a blank between two), filter..; arg2 = 1: loading;
+ * completion as of CONSUMER_STATE, before any delivery */
 #define COMMAND_CONSUMER_PUT 60
 #define COMMAND_CONSUMER_REMOVE 61
-#define COMMAND_CONSUMER_STATE 62 /* completion's payload = consumer_state_t */
+#define COMMAND_CONSUMER_STATE 62 /* completion's payload = consumer_state_t, behind it the pinned client's id */
 #define COMMAND_CONSUMER_PAUSE 63 /* arg2 = wall ns until, 0 = resume */
 /* arg2 = sequence, 0 = ack floor + 1; completion's payload = consumer_state_t, arg = the sequence */
 #define COMMAND_CONSUMER_RESET 64
+#define COMMAND_CONSUMER_UNPIN 65 /* a pinned client is so no longer */
 
 /* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..). */
 /* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of
@@ -445,6 +446,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ADVISORY_TERMINATED 3
 #define ADVISORY_ACK_SAMPLE 4
 #define ADVISORY_PAUSE_ENDED 5
+#define ADVISORY_PINNED 6   /* text = group, blank, id */
+#define ADVISORY_UNPINNED 7 /* its time is over; text = group */
 
 #define INGEST_GAP 1     /* a delivery is missing: make the consumer anew at arg2 + 1 */
 #define INGEST_SILENT 2  /* nothing came, not even heartbeats, for the time of ingest_config_t */

@@ -156,6 +156,9 @@ typedef struct consumer_config {
     int32_t max_waiting;
     int32_t max_batch;         /* 0 = no limit */
     int32_t max_request_bytes; /* 0 = no limit */
+    uint32_t priority_policy;  /* PRIORITY_* */
+    uint32_t reserved;
+    int64_t priority_timeout_ns; /* of a pinned client */
 } consumer_config_t;
 
 #define CONSUMER_PUSH 2
@@ -163,6 +166,11 @@ typedef struct consumer_config {
 #define CONSUMER_HEADERS_ONLY 8
 #define CONSUMER_MEMORY 16 /* state is not kept over a restart */
 #define CONSUMER_DIRECT 32 /* made by a mirror or source: hidden, no interest, never stored */
+
+#define PRIORITY_NONE 0
+#define PRIORITY_OVERFLOW 1
+#define PRIORITY_PINNED 2
+#define PRIORITY_PRIORITIZED 3
 
 #define DELIVER_ALL 0
 #define DELIVER_LAST 1
@@ -190,6 +198,7 @@ typedef struct consumer_state {
     uint32_t push_bound; /* interest in the deliver subject */
     uint32_t paused;
     int64_t pause_remaining_ns;
+    int64_t pinned_ts; /* wall ns, since when a client is pinned, 0 = none is */
 } consumer_state_t;
 
 typedef struct pending_entry {

@@ -19,32 +19,21 @@ import trio
 
 from leafd import native_types as t
 from leafd.native import abi, layout
-from leafd.native_packing import NO_STRINGS, Strings, as_bytes, consumer_strings, decoded, encoded, record_of, vars_of
+from leafd.native_packing import (
+    NO_STRINGS,
+    Strings,
+    as_bytes,
+    consumer_strings,
+    decoded,
+    encoded,
+    import_members,
+    pack_pending,
+    permission_strings,
+    record_of,
+    vars_of,
+)
 from leafd.native_types import PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, aside
-
-
-def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
-    """What a consumer has in flight, as pending_entry_t."""
-    pack = layout("pending_entry_t").pack
-    return b"".join([pack(vars_of(row)) for row in rows])
-
-
-def _import_members(row: t.ImportRow) -> dict[str, int]:
-    flags = abi.IMPORT_TRACED if row.traced else 0
-    flags |= abi.IMPORT_DETAILED if row.shared else 0
-    flags |= abi.IMPORT_PLACED if row.placed else 0
-    flags |= abi.IMPORT_MEASURED if row.results else 0
-    return {"account": row.exporter, "flags": flags} | vars_of(row, "kind", "response", "threshold_ns", "sampling")
-
-
-def _lists(permissions: t.Permissions) -> dict[str, Any]:
-    return {
-        "publish_allow": permissions.publish_allow,
-        "publish_deny": permissions.publish_deny,
-        "subscribe_allow": permissions.subscribe_allow,
-        "subscribe_deny": permissions.subscribe_deny,
-    }
 
 
 class Completion:
@@ -127,7 +116,7 @@ class Commands(ABC):
         self, connect: bytes, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> None:
         """As admit(), of all who were welcomed and send this CONNECT, until forget_logins()."""
-        strings = {"connect": connect, "after_pong": after_pong} | _lists(permissions)
+        strings = {"connect": connect, "after_pong": after_pong} | permission_strings(permissions)
         self._submit("KNOW", account=account, body=verdict, strings=strings)
 
     def forget_logins(self) -> None:
@@ -155,7 +144,7 @@ class Commands(ABC):
         self, connection: int, account: int, verdict: t.ConnVerdict, permissions: t.Permissions, after_pong: bytes
     ) -> None:
         """Admits a client; after_pong is sent behind its first PONG (the second INFO), empty = nothing."""
-        strings = {"after_pong": after_pong} | _lists(permissions)
+        strings = {"after_pong": after_pong} | permission_strings(permissions)
         self._submit("ADMIT", target=connection, account=account, body=verdict, strings=strings)
 
     async def change_rights(
@@ -169,7 +158,7 @@ class Commands(ABC):
             target=connection,
             account=account,
             body=verdict,
-            strings={"after_pong": after_pong} | _lists(permissions),
+            strings={"after_pong": after_pong} | permission_strings(permissions),
         )
         return done.arg
 
@@ -186,7 +175,7 @@ class Commands(ABC):
     ) -> None:
         """Binds a leaf link to an account: interest is exchanged from here on."""
         names: Strings = {"cluster": cluster, "loop_subject": loop_subject, "remote_domain": remote_domain}
-        lists = _lists(permissions) | {"mapped_deny": permissions.mapped_deny}
+        lists = permission_strings(permissions) | {"mapped_deny": permissions.mapped_deny}
         self._submit(
             "ADMIT_LEAF",
             target=connection,
@@ -238,7 +227,7 @@ class Commands(ABC):
     def imports(self, account: int, rows: Iterable[t.ImportRow]) -> None:
         """What the account imports from now on, in place of what it imported before."""
         rows = tuple(rows)
-        body = b"".join(encoded("import_row_t", _import_members(row)) for row in rows)
+        body = b"".join(encoded("import_row_t", import_members(row)) for row in rows)
         texts = (text for row in rows for text in (row.subject, row.local, bytes(row.order), row.results, row.mark))
         self._submit("IMPORTS", account=account, body=body, strings={"rows": tuple(texts)})
 
@@ -392,6 +381,7 @@ class Commands(ABC):
         deliver_subject: str = "",
         deliver_group: str = "",
         backoff_ns: Iterable[int] = (),
+        priority_groups: Iterable[str] = (),
         filters: Iterable[str] = (),
         loading: bool = False,
     ) -> t.ConsumerState:
@@ -404,7 +394,9 @@ class Commands(ABC):
             arg=consumer,
             arg2=int(loading),
             body=config,
-            strings=consumer_strings(name, definition, deliver_subject, deliver_group, backoff_ns, filters),
+            strings=consumer_strings(
+                name, definition, deliver_subject, deliver_group, backoff_ns, priority_groups, filters
+            ),
         )
         return self._consumer_state(done.payload)
 
@@ -420,6 +412,10 @@ class Commands(ABC):
     async def consumer_pause(self, stream: int, consumer: int, until_wall_ns: int) -> None:
         """Pauses until a wall time; 0 resumes."""
         await self._request("CONSUMER_PAUSE", "pausing a consumer", target=stream, arg=consumer, arg2=until_wall_ns)
+
+    async def consumer_unpin(self, stream: int, consumer: int) -> None:
+        """The pinned client, if there is one, is so no longer."""
+        await self._request("CONSUMER_UNPIN", "unpinning a client", target=stream, arg=consumer)
 
     async def consumer_reset(self, stream: int, consumer: int, sequence: int) -> tuple[int, t.ConsumerState]:
         """Moves a consumer back; 0 = ack floor + 1. Returns the sequence and the state."""
@@ -462,7 +458,7 @@ class Commands(ABC):
             after = done.arg
             if after == 0:
                 break
-        state = self._consumer_state(done.payload)
+        state = decoded("consumer_state_t", done.payload, t.ConsumerState)
         return t.Position(
             state.delivered_consumer, state.delivered_stream, state.floor_consumer, state.floor_stream, tuple(rows)
         )
@@ -479,6 +475,7 @@ class Commands(ABC):
         deliver_subject: str = "",
         deliver_group: str = "",
         backoff_ns: Iterable[int] = (),
+        priority_groups: Iterable[str] = (),
         filters: Iterable[str] = (),
     ) -> None:
         """Makes a consumer that stands where another one stood."""
@@ -492,7 +489,9 @@ class Commands(ABC):
             target=stream,
             arg=consumer,
             body=body,
-            strings=consumer_strings(name, definition, deliver_subject, deliver_group, backoff_ns, filters),
+            strings=consumer_strings(
+                name, definition, deliver_subject, deliver_group, backoff_ns, priority_groups, filters
+            ),
         )
 
     # ---- ingest of mirrors and sources
@@ -575,7 +574,8 @@ class Commands(ABC):
         return replace(counters, deleted=gaps, subject_counts=subjects) if lists else counters
 
     def _consumer_state(self, payload: bytes) -> t.ConsumerState:
-        return decoded("consumer_state_t", payload, t.ConsumerState)
+        state = decoded("consumer_state_t", payload, t.ConsumerState)
+        return replace(state, pin=payload[layout("consumer_state_t").size :].decode())
 
     # ---- what native_plane.py fills in
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from leafd import native_types as t
-from leafd.native import command_rows, event_rows, ffi, layout
+from leafd.native import abi, command_rows, event_rows, ffi, layout
 from leafd.native_types import PlaneError, Status
 
 _Record = TypeVar("_Record")
@@ -112,8 +112,24 @@ def how_many(strings: Strings) -> int:
     return sum(1 if isinstance(one, str | bytes) else len(tuple(one)) for one in strings.values())
 
 
+def permission_strings(permissions: t.Permissions) -> dict[str, Any]:
+    """Of every command that says what a connection may do."""
+    return {
+        "publish_allow": permissions.publish_allow,
+        "publish_deny": permissions.publish_deny,
+        "subscribe_allow": permissions.subscribe_allow,
+        "subscribe_deny": permissions.subscribe_deny,
+    }
+
+
 def consumer_strings(
-    name: str, definition: bytes, subject: str, group: str, backoff_ns: Iterable[int], filters: Iterable[str]
+    name: str,
+    definition: bytes,
+    subject: str,
+    group: str,
+    backoff_ns: Iterable[int],
+    priority_groups: Iterable[str],
+    filters: Iterable[str],
 ) -> Strings:
     """Of CONSUMER_PUT and CONSUMER_IMPORT."""
     return {
@@ -122,6 +138,7 @@ def consumer_strings(
         "deliver_subject": subject,
         "deliver_group": group,
         "backoff": b"".join(ns.to_bytes(8, "little", signed=True) for ns in backoff_ns),
+        "priority_groups": " ".join(priority_groups),
         "filters": tuple(filters),
     }
 
@@ -222,3 +239,18 @@ def readers() -> dict[int, Reader]:
     return {
         kind: _reader(_CLASSES[row.name], row.members) for kind, row in event_rows().items() if row.name in _CLASSES
     }
+
+
+def pack_pending(rows: Iterable[t.PendingEntry]) -> bytes:
+    """What a consumer has in flight, as pending_entry_t."""
+    pack = layout("pending_entry_t").pack
+    return b"".join([pack(vars_of(row)) for row in rows])
+
+
+def import_members(row: t.ImportRow) -> dict[str, int]:
+    """Of import_row_t."""
+    flags = abi.IMPORT_TRACED if row.traced else 0
+    flags |= abi.IMPORT_DETAILED if row.shared else 0
+    flags |= abi.IMPORT_PLACED if row.placed else 0
+    flags |= abi.IMPORT_MEASURED if row.results else 0
+    return {"account": row.exporter, "flags": flags} | vars_of(row, "kind", "response", "threshold_ns", "sampling")

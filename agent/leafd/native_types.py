@@ -199,6 +199,8 @@ class FlatConsumer:
     max_waiting: int = 0
     max_batch: int = 0
     max_request_bytes: int = 0
+    priority_policy: int = 0
+    priority_timeout_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,8 @@ class ConsumerState:
     push_bound: int
     paused: int
     pause_remaining_ns: int
+    pinned_ts: int = 0
+    pin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

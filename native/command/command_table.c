@@ -42,7 +42,7 @@
 #define SEAT(name, function, body, strings) ROW(name, TAKES_SEAT, NEEDS_CONSUMER, seat, function, strings, body)
 
 #define LISTS "publish_allow* publish_deny* subscribe_allow* subscribe_deny*"
-#define CONSUMER_STRINGS "name definition deliver_subject deliver_group backoff filters..."
+#define CONSUMER_STRINGS "name definition deliver_subject deliver_group backoff priority_groups filters..."
 
 static const command_row_t command_rows[] = {
     DESCRIPTOR(LISTEN,      command_listen,         BODY_NONE,                    ""),
@@ -87,6 +87,7 @@ static const command_row_t command_rows[] = {
     SEAT(CONSUMER_STATE,    seat_state,             BODY_NONE,                    ""),
     SEAT(CONSUMER_PAUSE,    seat_pause,             BODY_NONE,                    ""),
     SEAT(CONSUMER_RESET,    seat_reset,             BODY_NONE,                    ""),
+    SEAT(CONSUMER_UNPIN,    seat_unpin,             BODY_NONE,                    ""),
     STREAM(INGEST_START,    ingest_start,           BODY_OF(ingest_config_t),
         "deliver_subject consumer name filters destinations identity key transforms..."),
     STREAM(INGEST_STOP,     ingest_stop,            BODY_NONE,                    ""),

@@ -23,6 +23,7 @@ consume_t *consume_new(const consume_out_t *out, share_t *memory) {
     uintptr_t place = (uintptr_t)consume;
     consume->random = hash_bytes(&place, sizeof place) | 1;
     buffer_init(&consume->header, 64 << 20);
+    buffer_init(&consume->pinned, 64 << 20);
     return consume;
 }
 
@@ -48,6 +49,7 @@ void consume_free(consume_t *consume) {
     free(consume->heap);
     free(consume->orphans);
     buffer_free(&consume->header);
+    buffer_free(&consume->pinned);
     free(consume);
 }
 

@@ -66,12 +66,14 @@ typedef struct consumer_setup {
     bytes_t name;
     bytes_t deliver_subject;
     bytes_t deliver_group;
+    bytes_t priority_groups; /* names, a blank between two */
     const int64_t *backoff_ns;
     uint32_t backoff_count; /* at most CONSUME_BACKOFF_MAX */
     filters_t filters;
     consumer_config_t config;
 } consumer_setup_t;
 #define CONSUME_BACKOFF_MAX 64
+#define PIN_ID_SIZE 22u
 
 /* New (start position by policy), or loaded (loading: state from the store's records). Copies what setup points to. No
  * delivery happens before the next consume_tick, so consumer_snapshot right after it is the state "before any
@@ -100,6 +102,10 @@ void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_s
 /* A publish on $JS.FC.<stream>.<consumer>.<id>; header may carry Nats-Last-Stream (ack policy flow_control). */
 void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, moment_t now);
 void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now);
+/* The client that is pinned is so no longer; who pulls next is. */
+void consumer_unpin(consumer_t *consumer, moment_t now);
+/* What it names itself by, empty when nobody is pinned; valid until the next call that is given a time. */
+bytes_t consumer_pin_id(const consumer_t *consumer);
 LEAF_MUST_USE status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq);
 
 /* What is in flight above stream sequence `after`, in ascending order, at most max rows; returns how many. */

@@ -22,7 +22,7 @@ static status_t setup_copy(const consumer_setup_t *from, consumer_setup_t *to, u
     size_t backoff = from->backoff_count * sizeof(int64_t);
     size_t slices = from->filters.count * sizeof(bytes_t);
     size_t size = backoff + slices + from->stream_name.size + from->name.size + from->deliver_subject.size
-                  + from->deliver_group.size;
+                  + from->deliver_group.size + from->priority_groups.size;
     for (uint32_t i = 0; i < from->filters.count; i++) size += from->filters.patterns[i].size;
     uint8_t *room = malloc(size + 1);
     if (!room) return STATUS_NO_MEMORY;
@@ -38,6 +38,7 @@ static status_t setup_copy(const consumer_setup_t *from, consumer_setup_t *to, u
     to->name = copy_bytes(&at, from->name);
     to->deliver_subject = copy_bytes(&at, from->deliver_subject);
     to->deliver_group = copy_bytes(&at, from->deliver_group);
+    to->priority_groups = copy_bytes(&at, from->priority_groups);
     return STATUS_OK;
 }
 
@@ -61,6 +62,7 @@ static void consumer_derive(consumer_t *consumer) {
     (void)copy_bytes(&at, consumer->setup.name);
     *at++ = '.';
     consumer->prefix_size = (uint32_t)(at - consumer->ack_prefix);
+    priority_configured(consumer);
 }
 
 static bool same_filters(filters_t a, filters_t b) {
@@ -88,7 +90,7 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
     if (!consumer) return STATUS_NO_MEMORY;
     pending_init(&consumer->pending, consume->memory);
     consumer->expiry_due_ns = consumer->requests.due_ns = consumer->settle_due_ns = NEVER;
-    consumer->push.heartbeat_due_ns = NEVER;
+    consumer->push.heartbeat_due_ns = consumer->pin.due_ns = NEVER;
     consumer->next_sequence = 1;
     status_t status = setup_copy(setup, &consumer->setup, &consumer->text);
     if (status != STATUS_OK) goto failed;
@@ -332,6 +334,7 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
         out->push_bound = push_wanted(consumer);
     }
     out->paused = consumer_paused(consumer);
+    out->pinned_ts = consumer->pin.since_wall_ns;
     if (out->paused) out->pause_remaining_ns = consumer->paused_until_ns - now.mono_ns;
 }
 
@@ -448,6 +451,7 @@ bool consumer_on_time(consumer_t *consumer) {
     pending_trim(&consumer->pending);
     consumer_unblock(consumer);
     if (consumer->requests.due_ns <= now_ns) pull_on_time(consumer);
+    priority_on_time(consumer);
     if (consumer_is_push(consumer)) push_on_time(consumer);
     if (consumer->settle_due_ns <= now_ns) {
         consumer->settle_due_ns = NEVER;
@@ -460,7 +464,7 @@ bool consumer_on_time(consumer_t *consumer) {
     }
     int64_t due = earlier(consumer->expiry_due_ns, consumer->requests.due_ns);
     due = earlier(due, earlier(consumer->push.heartbeat_due_ns, consumer->settle_due_ns));
-    due = earlier(due, inactive_due(consumer));
+    due = earlier(due, earlier(consumer->pin.due_ns, inactive_due(consumer)));
     if (consumer->paused_until_ns > 0) due = earlier(due, consumer->paused_until_ns);
     if (consumer->not_before_ns > now_ns) due = earlier(due, consumer->not_before_ns);
     consumer_arm(consumer, due);

@@ -20,7 +20,7 @@ typedef struct outgoing {
 } outgoing_t;
 
 typedef enum found { FOUND, FOUND_END, FOUND_STALLED, FOUND_LATER, FOUND_AGAIN, FOUND_UNREADABLE } found_t;
-typedef enum sent { SENT, SENT_WAIT, SENT_NOBODY, SENT_BLOCKED } sent_t;
+typedef enum sent { SENT, SENT_WAIT, SENT_NOBODY, SENT_BLOCKED, SENT_UNWANTED } sent_t;
 
 bool consumer_has_demand(const consumer_t *consumer) {
     if (consumer_paused(consumer) || consumer->not_before_ns > consumer->consume->now.mono_ns) return false;
@@ -159,25 +159,28 @@ static found_t find_new(consumer_t *consumer, outgoing_t *out) {
 
 /* ---- its shape --------------------------------------------------------------------------------------------------- */
 
-static status_t header_with_size(consumer_t *consumer, outgoing_t *out) {
-    buffer_t *buffer = &consumer->consume->header;
+/* The header block with one more line, in that buffer. */
+static status_t header_add(buffer_t *buffer, bytes_t stored, bytes_t name, bytes_t value, bytes_t *out) {
     uint8_t *place;
     buffer->size = 0;
-    status_t status = buffer_reserve(buffer, out->message.header.size + UINT64_C(64), &place);
+    status_t status = buffer_reserve(buffer, (uint64_t)stored.size + name.size + value.size + 32, &place);
     if (status != STATUS_OK) return status;
-    bytes_t stored = out->message.header;
-    uint8_t *at = place;
-    if (stored.size > 2) {
-        at = bytes_write(at, bytes_of(stored.at, stored.size - 2)); /* without the empty line */
-    } else {
-        at = bytes_write(at, BYTES_LITERAL("NATS/1.0\r\n"));
-    }
-    at = bytes_write(at, BYTES_LITERAL("Nats-Msg-Size: "));
-    at = decimal_write(at, out->message.payload.size);
+    bytes_t before = BYTES_LITERAL("NATS/1.0\r\n");
+    if (stored.size > 2) before = bytes_of(stored.at, stored.size - 2); /* without the empty line */
+    uint8_t *at = bytes_write(place, before);
+    at = bytes_write(at, name);
+    at = bytes_write(at, BYTES_LITERAL(": "));
+    at = bytes_write(at, value);
     at = bytes_write(at, BYTES_LITERAL("\r\n\r\n"));
-    out->header = bytes_of(place, (uint32_t)(at - place));
-    out->payload = BYTES_NONE;
+    *out = bytes_of(place, (uint32_t)(at - place));
     return STATUS_OK;
+}
+
+static status_t header_with_size(consumer_t *consumer, outgoing_t *out) {
+    uint8_t digits[DECIMAL_MAX];
+    bytes_t size = bytes_of(digits, (uint32_t)(decimal_write(digits, out->message.payload.size) - digits));
+    out->payload = BYTES_NONE;
+    return header_add(&consumer->consume->header, out->header, BYTES_LITERAL("Nats-Msg-Size"), size, &out->header);
 }
 
 static status_t outgoing_shape(consumer_t *consumer, outgoing_t *out) {
@@ -212,6 +215,12 @@ static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_
                            .reply = out->reply,
                            .header = out->header,
                            .payload = out->payload};
+    if (LEAF_UNLIKELY(priority_pins(consumer))
+        && header_add(&consumer->consume->pinned, out->header, BYTES_LITERAL("Nats-Pin-Id"), consumer_pin_id(consumer),
+                      &delivery.header)
+               != STATUS_OK) {
+        return DELIVERED_FULL; /* no memory: tried again in the next turn */
+    }
     return consumer->consume->out.deliver(consumer->consume->out.context, &delivery);
 }
 
@@ -222,16 +231,35 @@ static bool outgoing_refresh(consumer_t *consumer, outgoing_t *out) {
            && outgoing_shape(consumer, out) == STATUS_OK;
 }
 
+static sent_t nobody_served(const consumer_t *consumer) {
+    const requests_t *requests = &consumer->requests;
+    if (requests->count == 0) return SENT_NOBODY;
+    return requests->full > 0 ? SENT_BLOCKED : SENT_UNWANTED;
+}
+
+static offer_t offer_of(const consumer_t *consumer, const outgoing_t *out) {
+    /* A new message has its row already, and is counted as left until it is sent. */
+    bool tracked = consumer_acks(consumer) && !out->again;
+    return (offer_t){.size = out->size,
+                     .pending = consumer->left + (out->again ? 1u : 0u),
+                     .unacked = consumer->pending.count - (tracked ? 1u : 0u)};
+}
+
 static sent_t send_to_request(consumer_t *consumer, outgoing_t *out) {
     for (;;) {
         uint32_t before = consumer->requests.count;
-        request_t *request = pull_next(consumer, out->size);
-        if (!request) return consumer->requests.count > 0 ? SENT_BLOCKED : SENT_NOBODY;
+        offer_t offer = offer_of(consumer, out);
+        request_t *request = pull_next(consumer, &offer);
+        if (!request) {
+            sent_t sent = nobody_served(consumer);
+            pull_awaken(consumer);
+            return sent;
+        }
         if (consumer->requests.count != before && !outgoing_refresh(consumer, out)) return SENT_NOBODY;
         switch (hand_over(consumer, out, bytes_of(request->reply, request->reply_size), BYTES_NONE)) {
-        case DELIVERED: pull_served(consumer, out->size); return SENT;
-        case DELIVERED_NO_INTEREST: pull_lost(consumer); break;
-        case DELIVERED_FULL: pull_full(consumer); break;
+        case DELIVERED: pull_served(consumer, request, out->size); return SENT;
+        case DELIVERED_NO_INTEREST: pull_lost(consumer, request); break;
+        case DELIVERED_FULL: pull_full(consumer, request); break;
         }
     }
 }
@@ -361,6 +389,7 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
         return TURN_MORE;
     }
     memcpy(consumer->consume->reply, consumer->ack_prefix, consumer->prefix_size);
+    if (LEAF_UNLIKELY(priority_begins_anew(consumer))) pull_awaken(consumer);
     for (; messages > 0 && bytes < QUANTUM_BYTES; messages--, --*budget) {
         if (!consumer_has_demand(consumer)) return TURN_IDLE;
         outgoing_t out;
@@ -369,6 +398,7 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
         switch (send_one(consumer, &out)) {
         case SENT: bytes += out.size; break;
         case SENT_BLOCKED: return TURN_BLOCKED;
+        case SENT_UNWANTED: pull_end_of_stream(consumer); return TURN_IDLE;
         case SENT_WAIT:
         case SENT_NOBODY: return TURN_IDLE;
         }

@@ -4,6 +4,7 @@
  *     consumer.c    one consumer's life: add, configure, start position, counts, snapshot, reset, pause, removal
  *     deliver.c     the delivery loop and redelivery timers
  *     pull.c/h      requests and their statuses          push.c/h interest, heartbeats, flow control
+ *     line.c/h      in which order they are served       priority.c/h which of them may be, and who is pinned
  *     ack.c         the verbs                            retention.c  which messages nobody needs any more
  *     state.c/h     the stored bytes                     pending.c/h  what is in flight
  *     transfer.c    positions for backups
@@ -20,6 +21,7 @@
 #include "base/table.h"
 #include "consume/consume.h"
 #include "consume/pending.h"
+#include "consume/priority.h"
 #include "consume/pull.h"
 #include "consume/push.h"
 
@@ -93,6 +95,7 @@ struct consumer {
     selection_t selection;
 
     requests_t requests; /* pull */
+    pin_t pin;
     push_t push;
 
     int64_t expiry_due_ns;   /* no pending message expires before */
@@ -143,6 +146,7 @@ struct consume {
     moment_t now; /* of the running or last call */
     uint64_t random;
     buffer_t header; /* for headers_only */
+    buffer_t pinned; /* the header with the id of the pin */
     uint8_t reply[ACK_REPLY_MAX];
 };
 

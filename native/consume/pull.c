@@ -36,54 +36,7 @@ static void request_status(consumer_t *consumer, const request_t *request, const
     send_status(consumer, bytes_of(request->reply, request->reply_size), text, rest);
 }
 
-/* ---- the line ---------------------------------------------------------------------------------------------------- */
-
-static void awake_append(requests_t *line, request_t *request) {
-    if (!line->awake) line->awake = request->before_awake = request;
-    request_t *first = line->awake;
-    request_t *last = first->before_awake;
-    request->next_awake = first;
-    request->before_awake = last;
-    last->next_awake = first->before_awake = request;
-}
-
-static void awake_leave(requests_t *line, request_t *request) {
-    if (line->awake == request) line->awake = request->next_awake == request ? NULL : request->next_awake;
-    request->before_awake->next_awake = request->next_awake;
-    request->next_awake->before_awake = request->before_awake;
-}
-
-/* At the end of the queue: all others are served first. */
-static void line_append(requests_t *line, request_t *request) {
-    if (!line->head) line->head = request->before = request;
-    request_t *first = line->head;
-    request_t *last = first->before;
-    request->next = first;
-    request->before = last;
-    last->next = first->before = request;
-    awake_append(line, request);
-}
-
-static request_t *request_after(const request_t *request) {
-    return request->next == request ? NULL : request->next;
-}
-
-static void line_leave(requests_t *line, request_t *request) {
-    if (!request->full) awake_leave(line, request);
-    if (line->head == request) line->head = request_after(request);
-    if (line->looked == request) line->looked = request_after(request);
-    request->before->next = request->next;
-    request->next->before = request->before;
-}
-
-/* All receivers are full; they are tried again in the next turn. */
-static void line_awaken(requests_t *line) {
-    request_t *request = line->head;
-    for (uint32_t left = line->count; left > 0; left--, request = request->next) {
-        request->full = false;
-        awake_append(line, request);
-    }
-}
+/* ---- the requests ------------------------------------------------------------------------------------------------ */
 
 /* What a request adds to `wanted`: no stream holds more messages than the cap, and the sum does not overflow. A client
  * may ask for a negative number. */
@@ -92,31 +45,33 @@ static int64_t request_share(const request_t *request) {
     return left < WANTED_MAX ? left : WANTED_MAX;
 }
 
-static uint64_t request_size(uint32_t reply_size) {
-    return sizeof(request_t) + reply_size;
+static uint64_t request_size(uint32_t reply_size, uint32_t group_size) {
+    return sizeof(request_t) + reply_size + group_size;
 }
 
 static void request_discard(consumer_t *consumer, request_t *request) {
-    line_leave(&consumer->requests, request);
-    consumer->requests.count--;
-    consumer->requests.wanted -= request_share(request);
-    if (request->no_wait) consumer->requests.no_wait--;
+    requests_t *requests = &consumer->requests;
+    line_leave(&requests->line, request);
+    requests->count--;
+    if (requests->looked == request) requests->looked = requests->count > 0 ? line_after(request) : NULL;
+    requests->wanted -= request_share(request);
+    if (request->no_wait) requests->no_wait--;
     consumer->active_ns = consumer->consume->now.mono_ns;
-    consumer->consume->memory->used -= request_size(request->reply_size);
+    consumer->consume->memory->used -= request_size(request->reply_size, request->group_size);
     free(request);
 }
 
 void pull_free(consumer_t *consumer) {
-    while (consumer->requests.head) request_discard(consumer, consumer->requests.head);
+    while (consumer->requests.count > 0) request_discard(consumer, line_first(&consumer->requests.line));
 }
 
 typedef enum verdict { KEEP, DROP } verdict_t;
 
 /* Asks `judge` about every request, in order; what it drops goes. */
 static void requests_sift(consumer_t *consumer, verdict_t (*judge)(consumer_t *consumer, request_t *request)) {
-    request_t *request = consumer->requests.head;
+    request_t *request = line_first(&consumer->requests.line);
     for (uint32_t left = consumer->requests.count; left > 0; left--) {
-        request_t *next = request->next;
+        request_t *next = line_after(request);
         if (judge(consumer, request) == DROP) request_discard(consumer, request);
         request = next;
     }
@@ -130,11 +85,11 @@ static bool has_interest(consumer_t *consumer, const request_t *request) {
 
 /* Drops requests whose inbox nobody subscribes to any more: looks at so many, from where the last check ended. */
 static void requests_look(consumer_t *consumer, uint32_t most) {
-    requests_t *line = &consumer->requests;
-    request_t *request = line->looked ? line->looked : line->head;
-    for (uint32_t left = most < line->count ? most : line->count; left > 0; left--) {
-        request_t *next = request->next;
-        line->looked = next;
+    requests_t *requests = &consumer->requests;
+    request_t *request = requests->looked ? requests->looked : line_first(&requests->line);
+    for (uint32_t left = most < requests->count ? most : requests->count; left > 0; left--) {
+        request_t *next = line_after(request);
+        requests->looked = next;
         if (!has_interest(consumer, request)) request_discard(consumer, request);
         request = next;
     }
@@ -152,15 +107,17 @@ void pull_drop_without_interest(consumer_t *consumer) {
 }
 
 bool pull_awaited(consumer_t *consumer) {
-    requests_t *line = &consumer->requests;
-    while (line->head && !has_interest(consumer, line->head)) request_discard(consumer, line->head);
-    return line->head != NULL;
+    for (request_t *first; (first = line_first(&consumer->requests.line)) != NULL;) {
+        if (has_interest(consumer, first)) return true;
+        request_discard(consumer, first);
+    }
+    return false;
 }
 
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending) {
     char text[64];
     (void)snprintf(text, sizeof text, "%.*s", (int)status.size, (const char *)status.at);
-    for (request_t *request; (request = consumer->requests.head) != NULL;) {
+    for (request_t *request; (request = line_first(&consumer->requests.line)) != NULL;) {
         request_status(consumer, request, text, with_pending);
         request_discard(consumer, request);
     }
@@ -213,75 +170,96 @@ void pull_on_time(consumer_t *consumer) {
 
 /* ---- serving ----------------------------------------------------------------------------------------------------- */
 
-request_t *pull_next(consumer_t *consumer, uint64_t size) {
-    requests_t *line = &consumer->requests;
-    request_t *first = line->head; /* of those that stay */
-    for (request_t *request; (request = line->awake) != NULL;) {
-        line->steps++;
-        line->head = request;
-        const char *end = NULL;
-        if (request->expires_ns <= consumer->consume->now.mono_ns) {
-            end = "408 Request Timeout";
-        } else if (request->bytes_left > 0 && size > (uint64_t)request->bytes_left) {
-            end = "409 Message Size Exceeds MaxBytes";
+void pull_awaken(consumer_t *consumer) {
+    requests_t *requests = &consumer->requests;
+    line_awaken(&requests->line, requests->count);
+    requests->full = 0;
+    requests->wakes_at = 0;
+}
+
+static void request_wait(consumer_t *consumer, request_t *request) {
+    requests_t *requests = &consumer->requests;
+    line_sleep(&requests->line, request);
+    int64_t least = request->min_unacked;
+    if (least > 0 && (requests->wakes_at == 0 || least < requests->wakes_at)) requests->wakes_at = least;
+}
+
+/* Why the request ends instead of getting that message; NULL: it does not. */
+static const char *request_end(const consumer_t *consumer, const request_t *request, const offer_t *offer,
+                               claim_t claim) {
+    if (request->expires_ns <= consumer->consume->now.mono_ns) return "408 Request Timeout";
+    if (claim == CLAIM_WRONG_PIN) return "423 Nats-Wrong-Pin-Id";
+    bool fits = request->bytes_left <= 0 || offer->size <= (uint64_t)request->bytes_left;
+    return fits ? NULL : "409 Message Size Exceeds MaxBytes";
+}
+
+request_t *pull_next(consumer_t *consumer, const offer_t *offer) {
+    requests_t *requests = &consumer->requests;
+    if (LEAF_UNLIKELY(priority_changed(consumer, offer))) pull_awaken(consumer);
+    request_t *first = line_first(&requests->line); /* of those that stay */
+    for (request_t *request; (request = line_awake(&requests->line)) != NULL;) {
+        requests->steps++;
+        line_go_on(&requests->line, request);
+        claim_t claim = priority_claim(consumer, request, offer);
+        if (claim == CLAIM_WAITS && request->expires_ns > consumer->consume->now.mono_ns) {
+            request_wait(consumer, request);
+            continue;
         }
-        if (!end) return request;
-        request_status(consumer, request, end, true);
-        if (first == request) first = request_after(request);
+        const char *end = request_end(consumer, request, offer, claim);
+        bool pins = !end && priority_needs_pin(consumer);
+        if (!pins && !end) return request;
+        if (pins && has_interest(consumer, request)) {
+            priority_pin(consumer, request);
+            return request;
+        }
+        if (end) request_status(consumer, request, end, true);
+        if (first == request) first = requests->count > 1 ? line_after(request) : NULL;
         request_discard(consumer, request);
-        check(line->awake != request);
+        check(line_awake(&requests->line) != request);
     }
-    line->head = first;
-    line_awaken(line);
+    if (first) line_go_on(&requests->line, first);
     return NULL;
 }
 
-/* Moves the head behind all others. */
-static void requests_pass_on(requests_t *line) {
-    line->awake = line->head->next_awake;
-    line->head = line->head->next;
-}
-
-void pull_served(consumer_t *consumer, uint64_t size) {
-    requests_t *line = &consumer->requests;
-    request_t *request = line->head;
-    line->wanted -= request_share(request);
+void pull_served(consumer_t *consumer, request_t *request, uint64_t size) {
+    requests_t *requests = &consumer->requests;
+    requests->wanted -= request_share(request);
     /* The reference wraps around from the lowest number to the highest. */
     request->left = (int64_t)((uint64_t)request->left - 1);
     request->delivered++;
+    consumer->pin.unused = false;
     if (request->heartbeat_ns > 0)
         request->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, request->heartbeat_ns);
     if (request->bytes_left > 0) {
         request->bytes_left -= (int64_t)size;
         if (request->bytes_left == 0) request->left = 0;
     }
-    line->wanted += request_share(request);
+    requests->wanted += request_share(request);
     if (request->left <= 0) {
         if (request->bytes_left > 0) request_status(consumer, request, "409 Batch Completed", true);
         request_discard(consumer, request);
     } else {
-        requests_pass_on(line);
+        line_turn(&requests->line, request);
     }
 }
 
-void pull_lost(consumer_t *consumer) {
-    request_discard(consumer, consumer->requests.head);
+void pull_lost(consumer_t *consumer, request_t *request) {
+    priority_lost(consumer, request);
+    request_discard(consumer, request);
 }
 
-void pull_full(consumer_t *consumer) {
-    requests_t *line = &consumer->requests;
-    awake_leave(line, line->head);
-    line->head->full = true;
-    line->head = line->head->next;
+void pull_full(consumer_t *consumer, request_t *request) {
+    consumer->requests.full++;
+    line_sleep(&consumer->requests.line, request);
+    line_go_on(&consumer->requests.line, line_after(request));
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 typedef struct asked {
     int64_t batch, max_bytes, expires_ns, heartbeat_ns;
-    int64_t min_pending, min_ack_pending, priority;
+    asked_priority_t priority;
     bool no_wait;
-    bool has_id;
 } asked_t;
 
 typedef enum member_type { MEMBER_INTEGER, MEMBER_BOOL, MEMBER_STRING } member_type_t;
@@ -300,11 +278,11 @@ static const member_t members[] = {
     {"max_bytes", "int", MEMBER_INTEGER, offsetof(asked_t, max_bytes)},
     {"no_wait", "bool", MEMBER_BOOL, offsetof(asked_t, no_wait)},
     {"idle_heartbeat", "time.Duration", MEMBER_INTEGER, offsetof(asked_t, heartbeat_ns)},
-    {"group", "string", MEMBER_STRING, 0},
-    {"min_pending", "int64", MEMBER_INTEGER, offsetof(asked_t, min_pending)},
-    {"min_ack_pending", "int64", MEMBER_INTEGER, offsetof(asked_t, min_ack_pending)},
-    {"id", "string", MEMBER_STRING, offsetof(asked_t, has_id)},
-    {"priority", "int", MEMBER_INTEGER, offsetof(asked_t, priority)},
+    {"group", "string", MEMBER_STRING, offsetof(asked_t, priority.group)},
+    {"min_pending", "int64", MEMBER_INTEGER, offsetof(asked_t, priority.min_pending)},
+    {"min_ack_pending", "int64", MEMBER_INTEGER, offsetof(asked_t, priority.min_unacked)},
+    {"id", "string", MEMBER_STRING, offsetof(asked_t, priority.id)},
+    {"priority", "int", MEMBER_INTEGER, offsetof(asked_t, priority.priority)},
 };
 
 static bool member_set(asked_t *asked, const member_t *member, const json_field_t *field) {
@@ -322,14 +300,14 @@ static bool member_set(asked_t *asked, const member_t *member, const json_field_
         return true;
     default:
         if (field->kind != JSON_STRING) return false;
-        truth = field->value.size > 0;
-        if (member->offset > 0) memcpy(place, &truth, sizeof truth);
+        memcpy(place, &field->value, sizeof field->value);
         return true;
     }
 }
 
 static bool parse_object(bytes_t body, asked_t *asked, json_error_t *error) {
     if (!json_valid(body, error)) return false;
+    asked->priority.formal = true;
     json_field_t field;
     uint32_t at = 0;
     while (json_next(body, &at, &field)) {
@@ -376,14 +354,10 @@ static bool over_limits(consumer_t *consumer, const asked_t *asked, bytes_t repl
         (void)snprintf(text, sizeof text, "409 Exceeded MaxRequestExpires of %.*s", (int)size, (const char *)duration);
     } else if (config->max_request_bytes > 0 && asked->max_bytes > config->max_request_bytes) {
         (void)snprintf(text, sizeof text, "409 Exceeded MaxRequestMaxBytes of %d", config->max_request_bytes);
-    } else if (asked->min_pending > 0 || asked->min_ack_pending > 0) {
-        (void)snprintf(text, sizeof text, "400 Bad Request - Not a Overflow Priority consumer");
-    } else if (asked->has_id) {
-        (void)snprintf(text, sizeof text, "400 Bad Request - Not a Pinned Client Priority consumer");
-    } else if (asked->priority < 0 || asked->priority > 9) {
-        (void)snprintf(text, sizeof text, "400 Bad Request - Priority must be between 0 and 9");
     } else {
-        return false;
+        const char *refusal = priority_refuses(consumer, &asked->priority);
+        if (!refusal) return false;
+        (void)snprintf(text, sizeof text, "%s", refusal);
     }
     request_refuse(consumer, reply, text);
     return true;
@@ -417,7 +391,9 @@ static bool line_full(consumer_t *consumer) {
 }
 
 static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
-    request_t *request = malloc(request_size(reply.size));
+    bytes_t group = asked->priority.group;
+    if (group.size > GROUP_SIZE_MAX) group = BYTES_NONE; /* of a consumer without groups, which does not look at it */
+    request_t *request = malloc(request_size(reply.size, group.size));
     if (!request) {
         request_refuse(consumer, reply,
                        "409 Exceeded MaxWaiting"); /* the client asks again later, as it does for that one */
@@ -431,10 +407,13 @@ static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t 
                     .heartbeat_ns = asked->heartbeat_ns > 0 ? asked->heartbeat_ns : 0,
                     .expires_ns = asked->expires_ns != 0 ? time_after(now_ns, asked->expires_ns) : NEVER,
                     .heartbeat_due_ns = asked->heartbeat_ns > 0 ? time_after(now_ns, asked->heartbeat_ns) : NEVER,
+                    .group_size = (uint8_t)group.size,
                     .reply_size = reply.size};
     memcpy(request->reply, reply.at, reply.size);
-    consumer->consume->memory->used += request_size(reply.size);
-    line_append(&consumer->requests, request);
+    if (group.size > 0) memcpy(request->reply + reply.size, group.at, group.size);
+    priority_enter(consumer, request, &asked->priority);
+    consumer->consume->memory->used += request_size(reply.size, group.size);
+    line_join(&consumer->requests.line, request);
     consumer->requests.count++;
     consumer->requests.wanted += request_share(request);
     if (request->no_wait) consumer->requests.no_wait++;

@@ -246,11 +246,15 @@ static bool seat_state_step(js_t *js, job_t *base) {
     }
     consumer_state_t state;
     consumer_snapshot(seat->consumer, *js->now, &state);
+    bytes_t pin = consumer_pin_id(seat->consumer);
+    uint8_t answer[sizeof(state) + PIN_ID_SIZE];
+    memcpy(answer, &state, sizeof(state));
+    bytes_t payload = bytes_of(answer, (uint32_t)(bytes_write(answer + sizeof(state), pin) - answer));
     if (job->durable) {
         js->more = true;
-        js_done_durable(js, &job->command, base->stream->which_store, job->seq, bytes_of(&state, sizeof(state)));
+        js_done_durable(js, &job->command, base->stream->which_store, job->seq, payload);
     } else {
-        js_answer(js, &job->command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+        js_answer(js, &job->command, STATUS_OK, 0, 0, payload);
     }
     return true;
 }
@@ -319,6 +323,7 @@ static status_t read_parts(const plane_command_t *command, const stream_t *strea
     parts->setup.deliver_subject = strings_next(&strings);
     parts->setup.deliver_group = strings_next(&strings);
     bytes_t backoff = strings_next(&strings);
+    parts->setup.priority_groups = strings_next(&strings);
     if (parts->setup.name.size == 0 || backoff.size % 8 != 0 || backoff.size / 8 > CONSUME_BACKOFF_MAX) {
         return STATUS_INVALID;
     }
@@ -464,6 +469,12 @@ void seat_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat)
 
 void seat_pause(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
     consumer_pause(seat->consumer, (int64_t)command->arg2, *js->now);
+    js_done(js, command, STATUS_OK);
+}
+
+void seat_unpin(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
+    consumer_unpin(seat->consumer, *js->now);
+    js->more = true;
     js_done(js, command, STATUS_OK);
 }
 

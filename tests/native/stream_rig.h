@@ -18,7 +18,7 @@ static const consumer_config_t rig_consumer = {.account = RIG_ACCOUNT,
                                                .max_waiting = 512};
 /* Strings of a stream S on s.>, and of a consumer C of all of it. */
 static const char *const rig_stream_strings[] = {"S", "{\"name\":\"S\"}", "", "", "", "", "", "s.>"};
-static const char *const rig_consumer_strings[] = {"C", "{}", "", "", ""};
+static const char *const rig_consumer_strings[] = {"C", "{}", "", "", "", ""};
 
 static char rig_directory[64];
 
@@ -75,7 +75,7 @@ static inline void rig_put_stream(plane_t *plane, stream_config_t config) {
 /* Number 1 of stream 1: the consumer of rig_consumer_strings. */
 static inline void rig_put_consumer(plane_t *plane, consumer_config_t config) {
     rig_run_with(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 1, .token = 901}, &config,
-                 sizeof(config), rig_consumer_strings, 5);
+                 sizeof(config), rig_consumer_strings, 6);
 }
 
 #endif

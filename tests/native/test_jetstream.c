@@ -79,7 +79,7 @@ static void delivered_and_acknowledged(void) {
                                 .max_ack_pending = 10,
                                 .ack_wait_ns = 30 * NS_PER_SECOND,
                                 .max_waiting = 10};
-    const char *parts[] = {"C", "{}", "", "", ""};
+    const char *parts[] = {"C", "{}", "", "", "", ""};
     CHECK_EQ_I64(STATUS_OK, js_rig_put(rig,
                                        (plane_command_t){.op = COMMAND_CONSUMER_PUT,
                                                          .account = 1,
@@ -87,7 +87,7 @@ static void delivered_and_acknowledged(void) {
                                                          .arg = 7,
                                                          .body = (const uint8_t *)&config,
                                                          .body_size = sizeof(config)},
-                                       parts, 5));
+                                       parts, 6));
     CHECK(js_rig_send(rig, "s.a", "", "one"));
     js_rig_until_durable(rig);
     CHECK(js_rig_send(rig, "$JS.API.CONSUMER.MSG.NEXT.S.C", "_I.2", ""));

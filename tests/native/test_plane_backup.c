@@ -210,7 +210,7 @@ static void positions(void) {
     body.rows[0] = (pending_entry_t){2, 7, plane->now.wall_ns - NS_PER_SECOND, 3};
     body.rows[1] = (pending_entry_t){3, 8, plane->now.wall_ns, 1}; /* deleted */
     plane_command_t command = {.op = COMMAND_CONSUMER_IMPORT, .target = 1, .arg = 1, .token = 6};
-    rig_run_with(plane, command, &body, sizeof(body), rig_consumer_strings, 5);
+    rig_run_with(plane, command, &body, sizeof(body), rig_consumer_strings, 6);
     CHECK_EQ_I64(STATUS_OK, done(plane).status);
     rig_run(plane, (plane_command_t){.op = COMMAND_CONSUMER_EXPORT, .target = 1, .arg = 1, .token = 7}, NULL);
     plane_event_t event = done(plane);
@@ -230,7 +230,7 @@ static void positions(void) {
           && row.delivered_ts > plane->now.wall_ns - 20 * NS_PER_SECOND);
     body.rows[1].stream_seq = 1;
     command.arg = 2;
-    rig_run_with(plane, command, &body, sizeof(body), rig_consumer_strings, 5);
+    rig_run_with(plane, command, &body, sizeof(body), rig_consumer_strings, 6);
     CHECK_EQ_I64(STATUS_INVALID, done(plane).status);
     rig_close_and_remove(plane);
 }

@@ -38,7 +38,7 @@ static plane_t *open_filled(void) {
 static void command_all(plane_t *plane) {
     const char *filter[] = {"s.*"};
     const char *none[] = {"s.none.*"};
-    const char *consumer[] = {"C", "{}", "", "", "", "s.*"};
+    const char *consumer[] = {"C", "{}", "", "", "", "", "s.*"};
     consumer_config_t config = {.account = RIG_ACCOUNT,
                                 .flags = CONSUMER_MEMORY,
                                 .ack_policy = ACK_EXPLICIT,
@@ -53,7 +53,7 @@ static void command_all(plane_t *plane) {
     rig_run_with(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .target = 1, .token = 2}, &query, sizeof(query),
                  none, 1);
     rig_run_with(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 7, .token = 3}, &config,
-                 sizeof(config), consumer, 6);
+                 sizeof(config), consumer, 7);
     query.mode = QUERY_LAST_BY_SUBJECT;
     rig_run_with(plane, (plane_command_t){.op = COMMAND_MESSAGE_GET, .target = 1, .token = 4}, &query, sizeof(query),
                  none, 1);

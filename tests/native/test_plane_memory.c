@@ -191,7 +191,7 @@ static void streams(void) {
     config.flags = STREAM_ALLOW_DIRECT;
     config.duplicate_window_ns = 120 * NS_PER_SECOND;
     static const char *const stream[] = {"S", "{\"name\":\"S\"}", "edge", "", "", "", "", "s.>"};
-    static const char *const durable[] = {"C", "{}", "", "", ""}, *const all[] = {">"}, *const none[] = {""};
+    static const char *const durable[] = {"C", "{}", "", "", "", ""}, *const all[] = {">"}, *const none[] = {""};
     (void)COMMAND(stream, .op = COMMAND_STREAM_PUT, .account = 1, .target = 1, .body = (const uint8_t *)&config,
                   .body_size = sizeof(config));
     (void)COMMAND(durable, .op = COMMAND_CONSUMER_PUT, .account = 1, .target = 1, .arg = 1,

@@ -55,7 +55,7 @@ STRUCTS: list[tuple[type[Any], str]] = [
     (t.ConnectionRow, "connection_row_t"),
     (t.Stats, "plane_stats_t"),
 ]
-NOT_IN_C = {"deleted", "subject_counts"}
+NOT_IN_C = {"deleted", "subject_counts", "pin"}
 
 
 @pytest.mark.parametrize(("enum", "prefix"), ENUMS, ids=lambda one: getattr(one, "__name__", one))

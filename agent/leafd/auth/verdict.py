@@ -95,10 +95,10 @@ def takes_time(connect: Mapping[str, Any], policy: Policy, certificate: Certific
         return False
     if _by_certificate(connect, policy):
         return certificate is not None and any(is_hash(one.password) for one in policy.users.values())
+    if policy.token:
+        return bool(_text(connect, "auth_token") and is_hash(policy.token))
     person = policy.users.get(_text(connect, "user"))
-    if person is not None:
-        return is_hash(person.password)
-    return bool(not _text(connect, "user") and _text(connect, "auth_token") and is_hash(policy.token))
+    return person is not None and is_hash(person.password)
 
 
 def identify(
@@ -193,11 +193,11 @@ def _claimed(connect: Mapping[str, Any], policy: Policy, kind: str, certificate:
         from leafd.auth.certificate_map import mapped_user  # here: who maps none needs none of it
 
         return mapped_user(certificate, policy.users, partial(_may, kind), plain_names=policy.plain_names)
-    if user:
-        return policy.users.get(user)
     if not _proves_something(connect):
         return policy.no_auth_user
-    return Person("", GLOBAL_ACCOUNT, policy.token) if policy.token else None
+    if policy.token:  # it decides, whatever else is sent: a client may carry what it needs for several servers
+        return Person("", GLOBAL_ACCOUNT, policy.token)
+    return policy.users.get(user) if user else None
 
 
 def _proven(connect: Mapping[str, Any], nonce: str, policy: Policy, person: Person) -> bool:
@@ -207,12 +207,12 @@ def _proven(connect: Mapping[str, Any], nonce: str, policy: Policy, person: Pers
         return matches(person.password, _text(connect, "pass"))
     if person.name in policy.certificate_only and person is not policy.no_auth_user:
         return False
-    if _text(connect, "user"):
-        return matches(person.password, _text(connect, "pass"))
     if not _proves_something(connect):
         return True
-    token = _text(connect, "auth_token")
-    return bool(token) and matches(person.password, token)
+    if policy.token:
+        token = _text(connect, "auth_token")
+        return bool(token) and matches(person.password, token)
+    return matches(person.password, _text(connect, "pass"))
 
 
 def _may(kind: str, person: Person) -> bool:

@@ -106,6 +106,15 @@ class Advisories:
         subject = f"{_ADVISORY}.CONSUMER.PAUSE.{stream.name}.{consumer.name}"
         self._publish(stream.account, subject, "advisory.v1.consumer_pause", members)
 
+    def unpinned(self, stream: Stream, consumer: Consumer, group: str, reason: str) -> None:
+        """A client is pinned no longer."""
+        self._group(stream, consumer, "UNPINNED", {"group": group, "reason": reason})
+
+    def _group(self, stream: Stream, consumer: Consumer, what: str, members: dict[str, Any]) -> None:
+        about = {"account": stream.account.name, "stream": stream.name, "consumer": consumer.name}
+        subject = f"{_ADVISORY}.CONSUMER.{what}.{stream.name}.{consumer.name}"
+        self._publish(stream.account, subject, f"advisory.v1.consumer_group_{what.lower()}", about | members)
+
     def damage(self, stream: Stream, event: t.Alarm) -> None:
         """Something of the stream fails its checksum or is lost; sequence 0: not one message."""
         members: dict[str, Any] = {"stream": stream.name, "seq": event.sequence, "reason": event.text}
@@ -117,6 +126,13 @@ class Advisories:
         """Something happened to a message of a consumer, as the plane says."""
         if event.code == t.AdvisoryCode.PAUSE_ENDED:
             self.pause(stream, consumer)
+            return
+        if event.code == t.AdvisoryCode.PINNED:
+            group, _, pin = event.text.partition(" ")
+            self._group(stream, consumer, "PINNED", {"group": group, "pinned_id": pin})
+            return
+        if event.code == t.AdvisoryCode.UNPINNED:
+            self.unpinned(stream, consumer, event.text, "timeout")
             return
         known = _CONSUMER_EVENTS.get(event.code)
         if known is None:

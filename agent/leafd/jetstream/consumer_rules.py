@@ -348,12 +348,6 @@ def check_update(old: ConsumerConfig, new: ConsumerConfig, *, bound: bool) -> No
     check_backoff(new)
 
 
-def refuse_unsupported(config: ConsumerConfig) -> None:
-    """What is not done here yet is refused, never ignored."""
-    if config.priority_policy != PRIORITY_NONE:
-        raise errors.CONSUMER_CREATE.error(err="priority groups not supported by this server yet")
-
-
 def is_ephemeral(config: ConsumerConfig) -> bool:
     """Removed when nobody uses it for a while."""
     return not config.durable_name

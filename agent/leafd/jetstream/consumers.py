@@ -69,6 +69,7 @@ async def put(context: Context, stream: Stream, consumer: Consumer, *, loading: 
         deliver_subject=config.deliver_subject,
         deliver_group=config.deliver_group,
         backoff_ns=config.backoff,
+        priority_groups=config.priority_groups,
         filters=config.filters,
         loading=loading,
     )
@@ -149,7 +150,6 @@ async def _update(
         raise errors.CONSUMER_WORKQUEUE_CONSUMER_NOT_UNIQUE.error()
     state = await context.plane.consumer_state(stream.id, existing.id)
     rules.check_update(old, config, bound=bool(state.push_bound))
-    rules.refuse_unsupported(config)
     config = rules.with_threshold(config)
     if config != old:
         try:
@@ -199,7 +199,6 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
     context = call.context
     _check_room(context, stream)
     await _check_workqueue(stream, config)
-    rules.refuse_unsupported(config)
     name = config.durable_name or config.name
     while not name or name in stream.consumers:
         name = random_name()
@@ -379,7 +378,7 @@ async def _check_reset(context: Context, stream: Stream, config: ConsumerConfig,
     "CONSUMER.UNPIN.*.*", "consumer_unpin_response", UnpinRequest, body=Body.PARSED, early_body=True, lenient=True
 )
 async def unpin(call: Call, request: UnpinRequest) -> dict[str, Any]:
-    """Releases a pinned client; no consumer has priority groups here, so none is found."""
+    """Releases the pinned client; whoever pulls next is pinned."""
     if not request.group:
         why = "consumer group not specified" if call.body else "unexpected end of JSON input"
         raise errors.INVALID_JSON.error(err=why)
@@ -387,4 +386,6 @@ async def unpin(call: Call, request: UnpinRequest) -> dict[str, Any]:
     stream, consumer = _found(call)
     if request.group not in consumer.config.priority_groups:
         raise errors.CONSUMER_INVALID_PRIORITY_GROUP.error()
+    await call.context.plane.consumer_unpin(stream.id, consumer.id)
+    call.context.advisories.unpinned(stream, consumer, request.group, "admin")
     return {}

@@ -10,7 +10,7 @@ from typing import Final
 
 from leafd import native_types as t
 from leafd.gotime import ZERO_TIME, plane_time
-from leafd.jetstream.models.consumer import ACK_POLICIES, DELIVER_POLICIES, ConsumerConfig
+from leafd.jetstream.models.consumer import ACK_POLICIES, DELIVER_POLICIES, PRIORITY_POLICIES, ConsumerConfig
 from leafd.jetstream.models.stream import MEMORY, StreamConfig
 
 _RETENTION: Final = ("limits", "interest", "workqueue")
@@ -84,6 +84,8 @@ def flat_consumer(account: int, config: ConsumerConfig) -> t.FlatConsumer:
         max_waiting=_int32(config.max_waiting),
         max_batch=_int32(config.max_batch),
         max_request_bytes=_int32(config.max_bytes),
+        priority_policy=PRIORITY_POLICIES.index(config.priority_policy),
+        priority_timeout_ns=config.priority_timeout,
     )
 
 

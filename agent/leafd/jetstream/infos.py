@@ -9,10 +9,10 @@ from typing import Any
 
 from leafd import native_types as t
 from leafd.gojson import written
-from leafd.gotime import ZERO_TIME, now_ns, until as time_until
+from leafd.gotime import ZERO_TIME, format_time, now_ns, until as time_until
 from leafd.jetstream.catalogue import Consumer, Settings, Stream
 from leafd.jetstream.context import Context
-from leafd.jetstream.models.consumer import ConsumerInfo, SequenceInfo
+from leafd.jetstream.models.consumer import ConsumerConfig, ConsumerInfo, SequenceInfo
 from leafd.jetstream.models.stream import StreamInfo, StreamSource, StreamStateReply
 from leafd.jetstream.ports import SourceStatus
 from leafd.jetstream.versioning import dynamic
@@ -130,6 +130,17 @@ def consumer_info(
             paused=remaining > 0,
             pause_remaining=remaining,
             timestamp=now_ns(),
+            priority_groups=_priority_groups(config, state),
         )
     )
     return _with_metadata(info) if metadata else info
+
+
+def _priority_groups(config: ConsumerConfig, state: t.ConsumerState) -> list[dict[str, Any]] | None:
+    """Of the first group only, as the reference has it; a pin is the consumer's, whichever group it came from."""
+    if not config.priority_groups:
+        return None
+    group: dict[str, Any] = {"group": config.priority_groups[0]}
+    if state.pin:
+        group["pinned_client_id"] = state.pin
+    return [group | {"pinned_ts": format_time(state.pinned_ts or ZERO_TIME)}]

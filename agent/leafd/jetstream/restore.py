@@ -379,7 +379,6 @@ class Restoring:
         surroundings = context.for_consumers(stream)
         config = rules.with_defaults(static_consumer(config), surroundings, pedantic=False)
         rules.check(config, surroundings)
-        rules.refuse_unsupported(config)
         name = config.durable_name or config.name
         consumer = Consumer(context.catalogue.new_consumer_id(), name, config, now_ns())
         await context.plane.consumer_import(
@@ -392,6 +391,7 @@ class Restoring:
             deliver_subject=config.deliver_subject,
             deliver_group=config.deliver_group,
             backoff_ns=config.backoff,
+            priority_groups=config.priority_groups,
             filters=config.filters,
         )
         stream.add_consumer(consumer)

@@ -71,6 +71,16 @@ def test_token() -> None:
     assert VIOLATION == judge("authorization { token: t }", {})
 
 
+def test_token_and_user() -> None:
+    """Where a token is asked for it decides, also about a client that carries a password for other servers."""
+    assert Verdict("$G", "") == judge("authorization { token: t }", {"auth_token": "t", "user": "u", "pass": "p"})
+    assert VIOLATION == judge("authorization { token: t }", {"auth_token": "x", "user": "u", "pass": "p"})
+    assert VIOLATION == judge("authorization { token: t }", {"user": "u", "pass": "t"})
+    assert Verdict("$G", "u") == judge(
+        "authorization { user: u, pass: p }", {"auth_token": "x", "user": "u", "pass": "p"}
+    )
+
+
 def test_bcrypt() -> None:
     """A hashed password is compared as bcrypt does; the hash itself is no password."""
     import bcrypt

@@ -154,6 +154,7 @@ class BackupPlane(FakePlane):
         deliver_subject: str = "",
         deliver_group: str = "",
         backoff_ns: Iterable[int] = (),
+        priority_groups: Iterable[str] = (),
         filters: Iterable[str] = (),
     ) -> None:
         """Made, and where it stands."""

@@ -242,6 +242,7 @@ class FakePlane:
         deliver_subject: str = "",
         deliver_group: str = "",
         backoff_ns: Iterable[int] = (),
+        priority_groups: Iterable[str] = (),
         filters: Iterable[str] = (),
         loading: bool = False,
     ) -> t.ConsumerState:
@@ -308,6 +309,11 @@ class FakePlane:
         floor = max(start - 1, 0)
         bound = int(held.name in self.bound)
         return t.ConsumerState(0, floor, 0, floor, 0, 0, 0, 0, 0, pending, bound, 0, 0)
+
+    async def consumer_unpin(self, stream: int, consumer: int) -> None:
+        """Nobody pulls here."""
+        self._call("consumer_unpin")
+        self._consumer(stream, consumer)
 
     async def consumer_reset(self, stream: int, consumer: int, sequence: int) -> tuple[int, t.ConsumerState]:
         """Moves the start."""

@@ -45,13 +45,14 @@ ACK_FLOW_CONTROL: Final = "flow_control"
 ACK_POLICIES: Final = (ACK_NONE, ACK_ALL, ACK_EXPLICIT, ACK_FLOW_CONTROL)
 PRIORITY_NONE: Final = "none"
 PRIORITY_PINNED: Final = "pinned_client"
+PRIORITY_POLICIES: Final = (PRIORITY_NONE, "overflow", PRIORITY_PINNED, "prioritized")
 
 _DELIVER: Final = Choice(DELIVER_ALL, DELIVER_POLICIES, also={"undefined": DELIVER_ALL})
 _ACK: Final = Choice(ACK_NONE, ACK_POLICIES)
 _REPLAY: Final = Choice("instant", ("instant", "original"))
 _PRIORITY: Final = Choice(
     PRIORITY_NONE,
-    (PRIORITY_NONE, "overflow", PRIORITY_PINNED, "prioritized"),
+    PRIORITY_POLICIES,
     refusal=lambda raw: f"unknown priority policy: {raw}",
     hidden=PRIORITY_NONE,
 )
