@@ -175,6 +175,8 @@ async def send(
             raise NodeError(f"not everything was acknowledged within the time: {', '.join(behind)}")
         await sending
     finally:
+        for publisher in publishers:
+            publisher.give_up()
         sending.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await sending

@@ -50,6 +50,7 @@ class Publisher:
         self._refused = ""
         self._broken = False
         self._highest = 0  # behind the newest message that was ever sent
+        self._given_up = False
 
     @property
     def total(self) -> int:
@@ -59,10 +60,14 @@ class Publisher:
     def done(self) -> bool:
         return self.acknowledged == self.total
 
+    def give_up(self) -> None:
+        """What a cancellation alone does not do: the client library swallows some."""
+        self._given_up = True
+
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while not self.done:
+        while not (self.done or self._given_up):
             try:
                 client = await connect(self._url)
             except (OSError, nats.errors.Error, TimeoutError):
@@ -87,7 +92,7 @@ class Publisher:
         self._heard = loop.time()
         await client.subscribe(f"{inbox}.*", cb=self._acknowledge)
         sent = self.acknowledged
-        while not self.done and not client.is_closed and not self._broken:
+        while not (self.done or self._given_up or client.is_closed or self._broken):
             if self._refused:
                 raise RuntimeError(f"{self.name}: {self._refused}")
             due = min(len(self._messages), int(len(self._messages) * (loop.time() - began) / self._seconds) + 1)

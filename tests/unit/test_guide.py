@@ -7,11 +7,16 @@ What does not live here: the commands of pages, the walk of fleet.md (tests/inte
 from __future__ import annotations
 
 import re
+import shlex
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
+import typer.core
+import typer.main
+from leafd.cli.app import app
+from leafd.config.flags import HELP
 
 from tests.unit import logged
 
@@ -98,3 +103,30 @@ def test_readme_leads_to_every_page() -> None:
     """Whoever reads README finds the others."""
     named = set(LINK.findall((logged.ROOT / "README.md").read_text()))
     assert [] == [page.name for page in PAGES if f"packaging/doc/{page.name}" not in named]
+
+
+@pytest.mark.parametrize("page", [*PAGES, logged.ROOT / "README.md"], ids=lambda page: page.name)
+def test_every_command_of_a_page_is_one_with_these_options(page: Path) -> None:
+    """What a page tells people to type as `leafd COMMAND --option` is there: in blocks and within sentences."""
+    known = command_options()
+    wrong = []
+    for line in re.findall(r"(?m)^ {4,6}(leafd .*)$|`(leafd [^`]+)`", page.read_text()):
+        words = shlex.split(re.split(r" {3,}|;", "".join(line))[0], comments=True)[1:]
+        names = words[0].split("|") if words and re.fullmatch(r"[a-z|]+", words[0]) else [""]
+        options = {word.split("=")[0] for word in words if word.startswith("-")}
+        wrong += [f"{name} {' '.join(words)}" for name in names if not options <= known.get(name, set())]
+        wrong += [f"{name} is no command" for name in names if name not in known]
+    assert [] == wrong
+
+
+@cache
+def command_options() -> dict[str, set[str]]:
+    """Each command's options; "": those of the server itself."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    found = {
+        name: {word for one in command.params for word in (*one.opts, *one.secondary_opts)} | {"--help"}
+        for name, command in group.commands.items()
+    }
+    found["run"] = found[""] = set(re.findall(r"(?<!\S)--?[a-z_]+", HELP)) | {"--signal"}
+    return found

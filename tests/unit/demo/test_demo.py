@@ -228,3 +228,30 @@ def test_the_spark_job_is_well_only_if_its_last_run_and_its_end_are(
     check = asyncio.run(scenario())
     assert passed == check.passed, check.found
     assert said in check.found
+
+
+def test_a_publisher_that_nobody_answers_can_be_given_up() -> None:
+    """However its client takes a cancellation, it ends soon after: ^C must end the demo."""
+
+    async def scenario() -> None:
+        heard = asyncio.Event()
+
+        async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b'INFO {"server_id":"x","version":"2.15.1","max_payload":1000,"headers":true}\r\n')
+            async for line in reader:
+                if line == b"PING\r\n":
+                    writer.write(b"PONG\r\n")
+                if line.startswith(b"HPUB"):
+                    heard.set()
+            writer.close()
+
+        port = free_port()
+        server = await asyncio.start_server(deaf, "127.0.0.1", port)
+        publisher = Publisher("p", f"nats://127.0.0.1:{port}", SENT, 1.0)
+        running = asyncio.create_task(publisher.run())
+        await asyncio.wait_for(heard.wait(), 60)
+        publisher.give_up()
+        await asyncio.wait_for(running, 60)
+        server.close()
+
+    asyncio.run(scenario())
