@@ -14,7 +14,7 @@ import pytest
 from leafd.daemon.log import Log
 from leafd.native_plane import Plane
 
-from tests.unit import test_clients, test_guard, test_turns
+from tests.unit import test_clients, test_guard, test_page, test_turns
 from tests.unit.jetstream import conftest, fake_backup, fake_plane, test_large
 from tests.unit.links import test_replicas
 
@@ -29,6 +29,7 @@ FAKES: list[tuple[type, type]] = [
     (test_large.Silent, Log),
     (test_guard.Lines, Log),
     (test_turns.Log, Log),
+    (test_page.Refused, Log),
 ]
 PAIRS = [
     (fake, real, name)

@@ -303,6 +303,16 @@ def test_changes_make_of_what_was_seen_what_there_is(seed: int) -> None:
 # ---- who may see it
 
 
+class Refused:
+    """A log that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def error(self, text: str, **about: str) -> None:
+        self.lines.append(text)
+
+
 def test_credentials_are_those_of_http_basic_and_nothing_else() -> None:
     """A password may hold colons; what cannot be read is nobody's."""
     assert credentials(b"Basic " + base64.b64encode("usér:a:b".encode())) == ("usér", "a:b")
@@ -359,11 +369,11 @@ def test_only_users_of_the_system_account_are_let_in() -> None:
     people = {name: Person(name, account, "secret") for name, account in (("admin", "SYS"), ("user", "A"))}
     policy = Policy(people, {}, open=False)
     graph = cast(Any, SimpleNamespace(system=SimpleNamespace(name="SYS")))
-    found = {}
+    found, log = {}, Refused()
 
     async def main() -> None:
         guesses = Guesses(Guard())
-        logins = PageLogins(guesses, lambda: policy, lambda: graph)
+        logins = PageLogins(guesses, log, lambda: policy, lambda: graph)
         async with trio.open_nursery() as nursery:
             await nursery.start(guesses.run)
             for user, password in (("admin", "secret"), ("admin", "wrong"), ("user", "secret"), ("nobody", "secret")):
@@ -377,6 +387,11 @@ def test_only_users_of_the_system_account_are_let_in() -> None:
         ("user", "secret"): False,
         ("nobody", "secret"): False,
     }
+    assert log.lines == [
+        '::1 - status page - User "admin": Authorization Violation',
+        '::1 - status page - User "user": not of the system account',
+        '::1 - status page - User "nobody": Authorization Violation',
+    ]
 
 
 def test_no_text_ends_an_element_and_scripts_come_from_here_only() -> None:

@@ -10,21 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from leafd.accounts.graph import Graph
 from leafd.auth.policy import Policy
 from leafd.auth.verdict import Refusal, judge_client
 from leafd.daemon.guesses import Guesses
+from leafd.quoting import quoted
 
 PAGE_GUESSES: Final = "page"
+
+
+class Log(Protocol):
+    """Where refusals are told."""
+
+    def error(self, text: str, **about: str) -> None: ...
 
 
 class PageLogins:
     """Judges by the policy and the accounts of today."""
 
-    def __init__(self, guesses: Guesses, policy: Callable[[], Policy], graph: Callable[[], Graph]) -> None:
+    def __init__(self, guesses: Guesses, log: Log, policy: Callable[[], Policy], graph: Callable[[], Graph]) -> None:
         self._guesses = guesses
+        self._log = log
         self._policy = policy
         self._graph = graph
 
@@ -37,4 +45,9 @@ class PageLogins:
         judge = partial(judge_client, connect, "", policy, host=address)
         verdict = await self._guesses.check(PAGE_GUESSES, address, user, judge, wanted)
         system = self._graph().system
-        return not isinstance(verdict, Refusal) and system is not None and verdict.account == system.name
+        if not isinstance(verdict, Refusal) and system is not None and verdict.account == system.name:
+            return True
+        if wanted():
+            why = "not of the system account" if not isinstance(verdict, Refusal) else verdict.why or verdict.text
+            self._log.error(f"{address} - status page - User {quoted(user)}: {why}", event="login_refused")
+        return False

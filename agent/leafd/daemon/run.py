@@ -146,7 +146,9 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
         from leafd.daemon.page_logins import PageLogins
         from leafd.monitor.http import serve
 
-        logins = PageLogins(server.clients.guesses, lambda: server.compiled.policy, lambda: server.compiled.graph)
+        logins = PageLogins(
+            server.clients.guesses, server.log, lambda: server.compiled.policy, lambda: server.compiled.graph
+        )
         server.facts.login, server.facts.warnings = logins.admits, lambda: server.log.recent or ()
         nursery.start_soon(serve, server.sockets.monitor, server.facts, server.config.http_base_path)
 
