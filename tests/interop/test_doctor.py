@@ -155,6 +155,19 @@ def test_a_hub_that_is_not_reached_is_a_fault_with_advice(
     assert "wrong@" not in str(found)
 
 
+def test_a_seed_that_cannot_be_read_is_a_fault_and_is_not_shown(pair: Pair, tmp_path: Path) -> None:
+    """A mistyped seed may be most of a good one."""
+    url = f'url: "nats-leaf://127.0.0.1:{pair.hub.ports["leaf_port"]}", nkey: "SUAMISTYPED"'
+    found = findings(pair.config(tmp_path, url))
+    assert (level(found, Check.HUB_LOGIN), "MISTYPED" in str(found)) == (Level.FAULT, False)
+
+
+def test_a_remote_that_the_daemon_does_not_know_asks_for_a_reload(pair: Pair, tmp_path: Path) -> None:
+    """The configuration was changed since the daemon read it."""
+    found = findings(pair.config(tmp_path, f'url: "nats-leaf://127.0.0.1:{servers.free_port()}"'))
+    assert (found[Check.LINK].level, "reload" in found[Check.LINK].owner) == (Level.WARNING, True)
+
+
 def test_the_same_domain_on_both_sides_is_a_fault(pair: Pair, tmp_path: Path) -> None:
     """A box that calls its domain as the hub does is told to take another name."""
     (tmp_path / "same").mkdir()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from leafd.cli.pages import CONFIGURATION, find
 from leafd.cli.tables import as_json, say, show
@@ -13,6 +14,7 @@ from leafd.config.bind import load_file
 from leafd.doctor.findings import Finding, Level
 from leafd.records import dataclass
 
+HERE: Final = ("127.0.0.1", "localhost", "::1")
 _ORDER: Final = (Level.FAULT, Level.WARNING, Level.UNPROVEN, Level.WELL)
 
 
@@ -37,8 +39,20 @@ def examined(
     if config is None and CONFIGURATION.exists():
         config = CONFIGURATION
     server = load_file(config).server if config is not None else None
-    page = find(url, config, ca).page
-    found = trio.run(examine, Case(server, page, creds, timeout_s))
+    monitor = find(url, config, ca)
+    host = urlsplit(monitor.url).hostname or ""
+    # An instance has /etc/leafd/NAME.conf and the unit leafd@NAME.
+    named = config is not None and config.parent == CONFIGURATION.parent and config.name != CONFIGURATION.name
+    case = Case(
+        server,
+        monitor.page,
+        creds,
+        timeout_s,
+        host=host,
+        here=not url or host in HERE,
+        unit=f"leafd@{config.stem}.service" if config is not None and named else "leafd.service",
+    )
+    found = trio.run(examine, case)
     return tuple(sorted(found, key=lambda one: (_ORDER.index(one.level), one.about)))
 
 

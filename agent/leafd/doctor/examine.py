@@ -25,10 +25,11 @@ from leafd.doctor import copies, flows, hub as hubs, links, machine, streams
 from leafd.doctor.ask import held_back, pages
 from leafd.doctor.findings import Check, Finding, fault, unproven, well
 from leafd.doctor.hub import Hub
-from leafd.doctor.local import log_in, login_of
+from leafd.doctor.local import EVERYWHERE, log_in, login_of
 from leafd.doctor.rows import Stream, seconds, stream_of, streams_here
 from leafd.doctor.wire import End, Session
 from leafd.errors import LeafdError
+from leafd.links.addresses import split_url
 from leafd.records import dataclass
 
 Page = Mapping[str, Any]
@@ -49,6 +50,12 @@ class Case:
     creds: Path | None = None
     """A login for the daemon, in place of the configuration's."""
     timeout_s: float = 30.0
+    host: str = "127.0.0.1"
+    """Of the monitoring port."""
+    here: bool = True
+    """The daemon is on this machine."""
+    unit: str = "leafd.service"
+    """By which systemd knows it."""
 
 
 @dataclass(slots=True)
@@ -62,8 +69,8 @@ class _Examination:
     hubs: list[Hub] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     """Of this box."""
-    theirs: dict[str, list[Stream]] = field(default_factory=dict)
-    """Of each hub, by its address."""
+    theirs: dict[int, list[Stream]] = field(default_factory=dict)
+    """Of each hub, by the id of its row in hubs."""
     clients: dict[str, Session | None] = field(default_factory=dict)
     """By account; None: there is no way in, and that was told."""
     entering: trio.Lock = field(default_factory=trio.Lock)
@@ -104,7 +111,8 @@ class _Examination:
     def address(self) -> tuple[str, int]:
         """Where the daemon serves clients."""
         if self.varz.get("port"):
-            return str(self.varz.get("host", "")), int(self.varz["port"])
+            host = str(self.varz.get("host", ""))
+            return (self.case.host if host in EVERYWHERE else host), int(self.varz["port"])
         return self.case.server.client_address() if self.case.server is not None else ("127.0.0.1", 4222)
 
     # ---- the order
@@ -113,19 +121,21 @@ class _Examination:
         """All of it."""
         async with trio.open_nursery() as first:
             first.start_soon(self.step, "the daemon's pages", self.fetch)
-            first.start_soon(self.step, "systemd", partial(machine.service, self.report))
+            if self.case.here:
+                first.start_soon(self.step, "systemd", partial(machine.service, self.case.unit, self.report))
             for remote, url in self.remotes():
                 first.start_soon(self.step, "the way to the hub", partial(self.reach, remote, url))
             self.look_at_files()
         self.streams = streams_here(self.jsz)
         if self.varz:
-            links.judge(self.varz, self.report)
+            places = ["{}:{}".format(*split_url(url)[:2]) for _, url in self.remotes()]
+            links.judge(self.varz, dict.fromkeys(places), self.report)
             machine.memory(self.varz, self.report)
         if self.jetstream:
             machine.room(self.varz, self.jsz, self.report)
         async with trio.open_nursery() as then:
             store = str(self.jetstream.get("store_dir") or "")
-            if store:
+            if store and self.case.here:
                 then.start_soon(self.step, "the disk's speed", partial(machine.disk, store, self.report))
             for hub in self.hubs:
                 then.start_soon(self.step, f"the clock of {hub.place}", partial(self.look_at_clock, hub))
@@ -147,6 +157,7 @@ class _Examination:
     async def fetch(self) -> None:
         """The daemon's pages."""
         for path in PAGES:
+            before = time.time()
             try:
                 self.pages[path] = await trio.to_thread.run_sync(self.case.page, path, abandon_on_cancel=True)
             except LeafdError as error:
@@ -161,7 +172,7 @@ class _Examination:
                 return
             if path == VARZ:
                 now = seconds(self.varz.get("now"))
-                self.ahead_s = now - time.time() if now is not None else 0.0
+                self.ahead_s = now - (before + time.time()) / 2 if now is not None else 0.0
         name = str(self.varz.get("server_name", ""))
         self.report(well(Check.DAEMON, "this box", f"{name} answers, up {self.varz.get('uptime', '')}"))
 
@@ -226,27 +237,31 @@ class _Examination:
                 looking = partial(copies.look_here, pull, sides, client, self.report)
                 nursery.start_soon(self.step, pull.about, looking)
             for hub in self.hubs:
-                for pull in copies.taken_from(self.theirs.get(hub.place, []), self.own)[: copies.PULLS_MAX]:
+                for pull in copies.taken_from(self.theirs.get(id(hub), []), self.own)[: copies.PULLS_MAX]:
                     looking = partial(copies.look_there, pull, sides, hub, self.report)
                     nursery.start_soon(self.step, pull.about, looking)
 
     async def look_at_hub(self, hub: Hub) -> None:
-        """What there is between this box and one hub."""
+        """What there is between this box and one hub. A link of the system account carries neither streams nor
+        probes."""
+        if hub.remote.account == self.varz.get("system_account"):
+            return
         if self.jetstream and not flows.domains(hub, self.own, self.report):
             return
         client = await self.client(hub.remote.account)
-        answered = await flows.api_up(hub, client, self.report)
+        here = [one for one in self.streams if one.account == hub.remote.account]
+        needed = any(pull.domain == hub.domain for pull in copies.all_pulls(here))
+        answered = await flows.api_up(hub, client, self.report, needed=needed)
         if self.jetstream:
             await flows.api_down(hub, self.own, self.report)
         listing = f"$JS.{hub.domain}.API.STREAM.LIST"
         if answered and not held_back(hub, up=(listing,)):
             rows = await pages(hub.session, listing)
-            theirs = self.theirs[hub.place] = [stream_of(one, hub.account, hub=True) for one in rows]
-            here = [one for one in self.streams if one.account == hub.remote.account]
+            theirs = self.theirs[id(hub)] = [stream_of(one, hub.account, hub=True) for one in rows]
             self.report_all(streams.twice(hub, here, theirs, self.own))
             self.report_all(streams.limits([one.stream for one in copies.taken_from(theirs, self.own)], here=False))
         if client is not None:
-            known = [*self.streams, *self.theirs.get(hub.place, [])]
+            known = [*self.streams, *self.theirs.get(id(hub), [])]
             await flows.probes(hub, client, [subject for one in known for subject in one.subjects], self.report)
 
     def report_all(self, found: Iterable[Finding]) -> None:

@@ -68,9 +68,9 @@ def domains(hub: Hub, own: str, report: Report) -> bool:
 # ---- API calls
 
 
-async def api_up(hub: Hub, client: Session | None, report: Report) -> bool:
+async def api_up(hub: Hub, client: Session | None, report: Report, *, needed: bool) -> bool:
     """The hub's JetStream, asked by the leaf that is there, and from here through the link. Whether that leaf got an
-    answer."""
+    answer. needed: a stream here takes from there."""
     if not hub.domain:
         if not hub.info.get("jetstream"):
             report(_no_jetstream(hub))
@@ -80,7 +80,7 @@ async def api_up(hub: Hub, client: Session | None, report: Report) -> bool:
         return False
     there = await ask(hub.session, subject)
     if not there.ok:
-        report(_unanswered(hub, there))
+        report(_unanswered(hub, there, fault if needed else warning))
         return False
     if client is None:
         report(unproven(Check.API_UP, hub.place, f"{subject} is answered at the hub; from here it was not asked"))
@@ -109,10 +109,10 @@ def _no_jetstream(hub: Hub) -> Finding:
     )
 
 
-def _unanswered(hub: Hub, reply: Reply) -> Finding:
+def _unanswered(hub: Hub, reply: Reply, make: Callable[..., Finding]) -> Finding:
     account = f"the account {hub.account}" if hub.account else "the account of this box"
     if reply.code in NO_JETSTREAM or reply.fate is Fate.SILENT:
-        return fault(
+        return make(
             Check.HUB_JETSTREAM,
             hub.place,
             f"at the hub {account} has no JetStream: {reply.why or reply.fate}",

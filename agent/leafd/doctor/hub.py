@@ -32,6 +32,7 @@ from leafd.records import dataclass
 STEP_S: Final = 5.0
 """For each of name, port, first line, handshake, login."""
 VERSION: Final = "2.15.1"
+GLOBAL: Final = "$G"
 PROTOCOL: Final = 3
 _NAMES: Final = (62, 64)
 """OpenSSL's codes for a certificate with another name, or another address."""
@@ -70,7 +71,8 @@ class _Stop(Exception):
 async def reach(remote: LeafRemote, url: str, report: Callable[[Finding], None]) -> Hub | None:
     """Goes as far as it gets; None: not to a login."""
     host, port, user, password = split_url(url)
-    attempt = _Attempt(remote, host, port, f"{host}:{port}", report)
+    place = f"{host}:{port}" + ("" if remote.account == GLOBAL else f" ({remote.account})")
+    attempt = _Attempt(remote, host, port, place, report)
     if urlsplit(url).scheme in ("ws", "wss"):
         report(unproven(Check.LINK, attempt.place, "links over WebSocket are judged by what the daemon says alone"))
         return None
@@ -152,7 +154,7 @@ class _Attempt:
         raise self._stop(
             Check.HUB_PORT,
             why,
-            owner=f"is {self.place} the hub's leaf port? Does the network of this box let it through?",
+            owner=f"is {self._host}:{self._port} the hub's leaf port? Does the network of this box let it through?",
             operator=f"does the hub run with leafnodes {{ listen: 0.0.0.0:{self._port} }}, and is the firewall open?",
         )
 
@@ -257,9 +259,10 @@ class _Attempt:
         try:
             login = _login(self._remote, str(info.get("nonce") or ""), user, password)
         except ConfigError as error:
-            raise self._stop(
-                Check.HUB_LOGIN, str(error), owner="make the file readable, or have it made anew"
-            ) from None
+            # What is wrong with an nkey is not repeated: it may be the seed itself.
+            seed = bool(self._remote.nkey) and not self._remote.credentials
+            why = "the remote's nkey is neither a seed nor a file that holds one" if seed else str(error)
+            raise self._stop(Check.HUB_LOGIN, why, owner="make the file readable, or have it made anew") from None
         name = f"leafd-doctor-{token()}"
         connect = {
             "version": VERSION,

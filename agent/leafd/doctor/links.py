@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from leafd.doctor.findings import Check, Finding, fault, well
+from leafd.doctor.findings import Check, Finding, fault, warning, well
 from leafd.quoting import quoted
 
 Page = Mapping[str, Any]
@@ -25,9 +25,21 @@ def down(varz: Page) -> frozenset[str]:
     return frozenset(str(one.get("account")) for one in rows) - up
 
 
-def judge(varz: Page, report: Callable[[Finding], None]) -> None:
-    """One finding for each remote."""
-    for one in _remotes(varz):
+def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], None]) -> None:
+    """One finding for each remote of the daemon, and for each address in the configuration that it does not know."""
+    rows = _remotes(varz)
+    known = {str(url).rpartition("/")[2] for one in rows for url in one.get("urls") or ()}
+    for address in configured:
+        if isinstance(varz.get("leafd"), dict) and address not in known:
+            report(
+                warning(
+                    Check.LINK,
+                    address,
+                    "the daemon does not know this remote: it runs with another configuration",
+                    owner="reload it: systemctl reload leafd, or leafd --signal reload",
+                )
+            )
+    for one in rows:
         place = ", ".join(map(str, one.get("urls") or ()))
         error = str(one.get("error") or "")
         if one.get("connected"):

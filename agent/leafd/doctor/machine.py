@@ -41,7 +41,6 @@ CLOCK_WARNING_S: Final = 5.0
 CLOCK_FAULT_S: Final = 60.0
 LONG_TICK_MS: Final = 1_000.0
 STATZ: Final = "$SYS.REQ.ACCOUNT.PING.STATZ"
-SERVICE: Final = "leafd.service"
 SYSTEMD: Final = Path("/run/systemd/system")
 
 Report = Callable[[Finding], None]
@@ -265,30 +264,30 @@ def _compare(ahead_s: float, hub: Hub, report: Report) -> None:
 # ---- the service
 
 
-async def service(report: Report) -> None:
+async def service(unit: str, report: Report) -> None:
     """What systemd says of the daemon, where it runs it."""
     if shutil.which("systemctl") is None or not SYSTEMD.is_dir():
         return
     names = "ActiveState,NRestarts,WatchdogUSec"
     with trio.move_on_after(WAIT_S):
         done = await trio.run_process(
-            ["systemctl", "show", SERVICE, f"--property={names}"],
+            ["systemctl", "show", unit, f"--property={names}"],
             capture_stdout=True,
             stderr=subprocess.DEVNULL,
             check=False,
         )
         said = dict(line.partition("=")[::2] for line in done.stdout.decode("utf-8", "replace").splitlines())
         if said.get("ActiveState") == "active":
-            _judge(said, report)
+            _judge(said, unit, report)
 
 
-def _judge(said: Mapping[str, str], report: Report) -> None:
+def _judge(said: Mapping[str, str], unit: str, report: Report) -> None:
     restarts, watchdog = said.get("NRestarts", "0"), said.get("WatchdogUSec", "0")
     if restarts.isdigit() and int(restarts):
         text = f"systemd has had to start the daemon again {restarts} times"
-        report(warning(Check.WATCHDOG, SERVICE, text, owner="journalctl -u leafd says why"))
+        report(warning(Check.WATCHDOG, unit, text, owner=f"journalctl -u {unit} says why"))
     elif watchdog in ("0", "infinity", ""):
         text = "no watchdog: a daemon that hangs is not started again"
-        report(warning(Check.WATCHDOG, SERVICE, text, owner="WatchdogSec=30 in the unit, as the package has it"))
+        report(warning(Check.WATCHDOG, unit, text, owner="WatchdogSec=30 in the unit, as the package has it"))
     else:
-        report(well(Check.WATCHDOG, SERVICE, f"a watchdog of {watchdog}, no restarts"))
+        report(well(Check.WATCHDOG, unit, f"a watchdog of {watchdog}, no restarts"))
