@@ -90,8 +90,13 @@ def version() -> str:
 
 
 def _complain(error: Exception) -> None:
+    prefix = ""
+    if "JOURNAL_STREAM" in os.environ:
+        from leafd.daemon.journal import Journal, is_journal
+
+        prefix = Journal.prefix("ERR") if is_journal() else ""
     for line in str(error).splitlines():
-        print(f"{PROGRAM}: {line}", file=sys.stderr)
+        print(f"{prefix}{PROGRAM}: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -93,9 +93,9 @@ class Machine:
     def run(self, *command: str) -> str:
         return sh(*self.inside, *command)
 
-    def show(self, name: str) -> str:
+    def show(self, name: str, unit: str = "leafd.service") -> str:
         """A property of the service, as systemd has it."""
-        return self.run("systemctl", "show", "leafd.service", f"--property={name}", "--value").strip()
+        return self.run("systemctl", "show", unit, f"--property={name}", "--value").strip()
 
 
 def wait_for(condition: str, check: Callable[[], bool], seconds: float) -> None:

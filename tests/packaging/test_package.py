@@ -7,6 +7,7 @@ it, and the reason is printed.
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import subprocess
@@ -176,6 +177,8 @@ def test_service_is_fenced_in(clean: machine.Machine) -> None:
         if clean.booted:
             instance = name.replace("@.", "@one.")
             assert "" == clean.run("systemd-analyze", "verify", "--man=no", f"/usr/lib/systemd/system/{instance}")
+    if clean.booted:
+        assert "" == clean.run("systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/leafd.socket")
 
 
 def test_service_is_ready_after_installation(clean: machine.Machine) -> None:
@@ -210,6 +213,70 @@ def test_instances_run_beside_the_service(clean: machine.Machine) -> None:
         assert (said.split(), (clean.root / "var/lib/leafd-one/jetstream").is_dir()) == (["active", "active"], True)
     finally:
         clean.run("systemctl", "stop", "leafd@one.service")
+
+
+# An instance that is started by its first client and knows its secrets by name.
+SECRETIVE = """
+listen: 127.0.0.1:4224
+jetstream { store_dir: /var/lib/leafd-two, max_memory_store: 16MB, key_file: store-key }
+authorization { user: admin, password: $admin-password }
+"""
+SOCKET = "[Socket]\nListenStream=127.0.0.1:4224\nService=leafd@two.service\n"
+CREDENTIALS = "[Service]\nLoadCredential=store-key:/etc/leafd/secrets/store-key\n"
+CREDENTIALS += "LoadCredential=admin-password:/etc/leafd/secrets/admin-password\n"
+LOGIN = """
+import socket
+with socket.create_connection(("127.0.0.1", 4224), 60) as connection:
+    connection.sendall(b'CONNECT {"user":"admin","pass":"open sesame","verbose":false}\\r\\nPING\\r\\n')
+    said = b""
+    while b"PONG" not in said and b"ERR" not in said:
+        said += connection.recv(4096)
+print(said.splitlines()[1].decode())
+"""
+
+
+def test_a_first_client_starts_an_instance_with_secrets(clean: machine.Machine) -> None:
+    """systemd opens its port and hands over socket and credentials; `systemctl status` and the journal tell of it."""
+    if not clean.booted:
+        pytest.skip("systemd does not boot here, and it is what hands them over")
+    etc = clean.root / "etc"
+    (etc / "leafd/two.conf").write_text(SECRETIVE)
+    (etc / "leafd/secrets").mkdir(mode=0o700)
+    for name, secret in (("store-key", "0123456789abcdef\n"), ("admin-password", "open sesame\n")):
+        (etc / "leafd/secrets" / name).write_text(secret)
+        (etc / "leafd/secrets" / name).chmod(0o600)
+    (etc / "systemd/system/leafd-two.socket").write_text(SOCKET)
+    (etc / "systemd/system/leafd@two.service.d").mkdir()
+    (etc / "systemd/system/leafd@two.service.d/credentials.conf").write_text(CREDENTIALS)
+    clean.run("systemctl", "daemon-reload")
+    clean.run("systemctl", "start", "leafd-two.socket")
+    unit = "leafd@two.service"
+    try:
+        assert "inactive" == clean.show("ActiveState", unit)
+        assert "PONG" == machine.sh(*clean.network, sys.executable, "-c", LOGIN, seconds=90).strip()
+        machine.wait_for("an active instance", lambda: clean.show("ActiveState", unit) == "active", 60)
+        line = r"\d+ clients?, \d+ .B free"
+        machine.wait_for("the line", lambda: re.fullmatch(line, clean.show("StatusText", unit)) is not None, 30)
+        said = clean.run("journalctl", "--no-pager", "-o", "json", "-u", unit, "LEAFD_EVENT=ready")
+        entry = json.loads(said.splitlines()[-1])
+        assert ("Server is ready", "6", "About.log_start", "leafd") == tuple(
+            entry[name] for name in ("MESSAGE", "PRIORITY", "CODE_FUNC", "SYSLOG_IDENTIFIER")
+        )
+        assert "open sesame" not in clean.run("journalctl", "--no-pager", "-o", "export")
+    finally:
+        clean.run("systemctl", "stop", "leafd-two.socket", unit)
+
+
+def test_a_wrong_configuration_is_not_tried_again(clean: machine.Machine) -> None:
+    """The service fails at once with status 78, and systemd leaves it at that."""
+    if not clean.booted:
+        pytest.skip("systemd does not boot here, and it is what would try again")
+    (clean.root / "etc/leafd/three.conf").write_text("prot: 4225\n")
+    unit = "leafd@three.service"
+    clean.run("sh", "-c", f"systemctl start {unit} || true")
+    assert ("78", "0", "failed") == tuple(
+        clean.show(name, unit) for name in ("ExecMainStatus", "NRestarts", "ActiveState")
+    )
 
 
 def test_reload_takes_a_new_configuration(clean: machine.Machine) -> None:

@@ -148,6 +148,16 @@ def test_other_outputs_are_as_they_were(
     assert said.startswith("[") and said.endswith("[WRN] to a pipe\n")
 
 
+def test_a_wrong_configuration_is_an_error_in_the_journal(tmp_path: Path) -> None:
+    """It is told before there is a log, and `journalctl -p err` shows it all the same."""
+    (tmp_path / "box.conf").write_text("prot: 1\nprt: 2\n")
+    with (tmp_path / "log").open("wb") as output:
+        words = [sys.executable, "-c", PROGRAM, str(tmp_path / "journal"), "-c", str(tmp_path / "box.conf")]
+        assert 1 == subprocess.run(words, stderr=output, timeout=PATIENCE_S).returncode
+    said = (tmp_path / "log").read_text().splitlines()
+    assert [2, 2] == [len(said), sum(line.startswith("<3>leafd: ") for line in said)]
+
+
 def test_a_daemon_tells_the_journal_what_happens(tmp_path: Path, journald: socket.socket) -> None:
     """Its start, a reload that is refused, a link that fails and its end can be found by LEAFD_EVENT."""
     file = tmp_path / "box.conf"
