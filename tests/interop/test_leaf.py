@@ -375,3 +375,41 @@ def test_mirror_renames_what_it_takes(pair: Pair) -> None:
         assert ["m.0.a", "m.0.a", "m.1.b"] == [message.subject for message in held]
 
     asyncio.run(run())
+
+
+def test_source_acknowledges_to_a_durable_consumer(pair: Pair) -> None:
+    """A workqueue is handed over by a durable consumer of its own: what the hub has stored leaves the leaf, once and in
+    order, also when the hub was killed in between."""
+    consumer = {
+        "durable_name": "hub",
+        "deliver_subject": "deliver.t.hub",
+        "ack_policy": "flow_control",
+        "max_ack_pending": 1000,
+        "flow_control": True,
+        "idle_heartbeat": 1_000_000_000,
+    }
+    source = {**SOURCE, "consumer": {"name": "hub", "deliver_subject": "deliver.t.hub"}}
+
+    async def until_empty() -> None:
+        async with connected(pair.leaf) as client, asyncio.timeout(CATCH_UP_SECONDS_MAX):
+            while (await state_of(client, "T"))["messages"]:
+                await asyncio.sleep(0.1)
+
+    async def before() -> None:
+        await make(pair.leaf, name="T", subjects=["t"], retention="workqueue")
+        async with connected(pair.leaf) as client:
+            await api(client, "$JS.API.CONSUMER.CREATE.T.hub", {"stream_name": "T", "config": consumer})
+        await make(pair.hub, name="ALL", sources=[source])
+        await publish(pair.leaf, "t", 1, 50)
+        assert list(range(1, 51)) == await until_holds(pair.hub, "ALL", 50)
+        await until_empty()
+
+    async def after() -> None:
+        await publish(pair.leaf, "t", 51, 60)
+        assert list(range(1, 61)) == await until_holds(pair.hub, "ALL", 60)
+        await until_empty()
+
+    asyncio.run(before())
+    pair.hub.kill()
+    pair.hub.start()
+    asyncio.run(after())

@@ -95,6 +95,8 @@ def _slot(stream: Stream, source: StreamSource, number: int, domain: str, *, sha
         filter=source.filter_subject,
         transforms=tuple((one.source, one.destination) for one in source.subject_transforms),
         start_seq=source.opt_start_seq,
+        durable=source.consumer.name if source.consumer is not None else "",
+        durable_deliver=source.consumer.deliver_subject if source.consumer is not None else "",
         start_time=format_time(source.opt_start_time) if source.opt_start_time is not None else "",
     )
     mirror = number == 0

@@ -342,10 +342,5 @@ def refuse_unsupported(config: StreamConfig) -> None:
     for wanted, error in ((config.allow_msg_counter, errors.MESSAGE_INCREMENT_DISABLED),):
         if wanted:
             raise error.error()
-    sources = (*config.sources, *((config.mirror,) if config.mirror else ()))
-    for wanted, name in (
-        (any(source.consumer is not None for source in sources), "durable consumers of mirrors and sources"),
-        (any(_header_size(source) > SOURCE_HEADER_SIZE_MAX for source in config.sources), "so many subject transforms"),
-    ):
-        if wanted:
-            raise invalid(f"{name} not supported by this server yet")
+    if any(_header_size(source) > SOURCE_HEADER_SIZE_MAX for source in config.sources):
+        raise invalid("so many subject transforms not supported by this server yet")

@@ -38,7 +38,8 @@ class Origin:
     """One stream that a local stream takes from, as its configuration says.
 
     filter: the subject wanted, empty = all; or transforms, each the subjects it takes and what they become here (empty
-    = as they are). start_seq, start_time (RFC 3339): only for the very first start.
+    = as they are). start_seq, start_time (RFC 3339): only for the very first start. durable: a consumer that is there
+    and is to be used, which delivers to `durable_deliver`; without one a consumer is made for each start.
     """
 
     stream: str
@@ -48,6 +49,8 @@ class Origin:
     transforms: tuple[tuple[str, str], ...] = ()
     start_seq: int = 0
     start_time: str = ""
+    durable: str = ""
+    durable_deliver: str = ""
 
     @property
     def api_prefix(self) -> str:
@@ -64,6 +67,8 @@ class Origin:
     def index(self) -> tuple[str, str, str]:
         """Name, filter and destination as Nats-Stream-Source carries them; joined by blanks they key the progress."""
         name = f"{self.stream}:{hash8(self.api)}" if self.api else self.stream
+        if self.durable:
+            name += f":C={hash8(self.durable)}"
         pairs = self.transforms or ((self.filter, ""),)
         return name, "\f".join(source or ">" for source, _ in pairs), "\f".join(to or ">" for _, to in pairs)
 
@@ -82,6 +87,11 @@ class Origin:
         """Where the consumer create goes: the filter is in the subject when there is exactly one."""
         base = f"{self.api_prefix}.CONSUMER.CREATE.{self.stream}"
         return f"{base}.{consumer}.{self.filters[0]}" if len(self.filters) == 1 else base
+
+    @property
+    def reset_subject(self) -> str:
+        """Where the durable consumer is set back to what has been acknowledged."""
+        return f"{self.api_prefix}.CONSUMER.RESET.{self.stream}.{self.durable}"
 
     def delete_subject(self, consumer: str) -> str:
         """Where a consumer that is no longer wanted is deleted."""

@@ -7,8 +7,10 @@
 A request that reaches nobody costs nothing, so as long as the origin is unreachable it is tried often (POLL_S):
 catch-up then starts well within a second of the link's return. A request that was heard and not answered, or refused,
 is repeated slowly. The position always comes from what is stored: the machine asks for last_sequence + 1, and the
-store drops what it has. What does not live here: messages (native/jetstream/ingest.c), sockets, subscriptions
-(replicas.py). Reference: tests/wire/jetstream.md, "Mirrors and sources".
+store drops what it has. A durable consumer, where the configuration names one, is set back instead of made; it
+acknowledges by flow control, whose replies wait for the disk here. What does not live here: messages
+(native/jetstream/ingest.c), sockets, subscriptions (replicas.py). Reference: tests/wire/jetstream.md, "Mirrors and
+sources".
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ HEARTBEAT_NS: Final = 1_000_000_000
 INACTIVE_NS: Final = 10_000_000_000
 TOO_NEW_CODES: Final = (10185, 10025)
 IDENTITY_CODE: Final = 10225
+ACK_CODES: Final = {True: 10214, False: 10217}
+"""By whether it is a mirror: the durable consumer does not acknowledge by flow control."""
 
 
 class State(Enum):
@@ -102,6 +106,15 @@ class CreateError(Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class CreatedConfig(Struct):
+    """What is looked at of the consumer's configuration."""
+
+    go_name: ClassVar[str] = "ConsumerConfig"
+
+    ack_policy: str = wire(TEXT, "ack_policy")
+
+
+@dataclass(frozen=True, slots=True)
 class Created(Struct):
     """What is looked at of the origin's answer to a consumer create."""
 
@@ -109,6 +122,7 @@ class Created(Struct):
 
     name: str = wire(TEXT, "name")
     error: CreateError | None = wire(Nested(CreateError), "error")
+    config: CreatedConfig | None = wire(Nested(CreatedConfig), "config")
 
 
 class Replica:
@@ -159,7 +173,8 @@ class Replica:
             self._failures += 1
         self.state = State.ASKING
         self._number += 1
-        self._deliver = self.slot.origin.deliver_subject(self.slot.mirror)
+        origin = self.slot.origin
+        self._deliver = origin.durable_deliver or origin.deliver_subject(self.slot.mirror)
         self._deadline_s = now_s + min(ANSWER_TIMEOUT_S * (1 + self._failures), ANSWER_TIMEOUT_MAX_S)
         return [self._ask()]
 
@@ -181,6 +196,10 @@ class Replica:
             return []
         if reply.error is not None:
             return self._refused(reply.error, now_s)
+        if self.slot.origin.durable and (reply.config is None or reply.config.ack_policy != "flow_control"):
+            kind = "mirror" if self.slot.mirror else "source"
+            text = f"stream {kind} consumer requires flow control ack policy"
+            return self._refused(CreateError(400, ACK_CODES[self.slot.mirror], text), now_s)
         if identity:
             self.identity = identity
         self.error = None
@@ -211,6 +230,8 @@ class Replica:
         self._failures = min(self._failures + 1, 16)
 
     def _ask(self) -> Ask:
+        if self.slot.origin.durable:
+            return Ask(self._number, self.slot.origin.reset_subject, b"", b"", self._deliver)
         level = LEVELS[self._level]
         name = self.slot.consumer if level else f"{self.slot.consumer}_{self._deliver.rpartition('.')[2]}"
         config = self._config(level, name)

@@ -323,7 +323,7 @@ class Replicas:
     def _delete_consumer(self, active: _Active) -> None:
         """Best effort: spares the origin ten seconds of a consumer that nobody listens to."""
         slot = active.replica.slot
-        if active.consumer:
+        if active.consumer and not slot.origin.durable:
             subject = slot.origin.delete_subject(active.consumer)
             self._plane.publish(slot.account, subject, b"", flags=t.PublishFlag.REQUEST)
             active.consumer = ""

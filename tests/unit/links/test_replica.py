@@ -53,6 +53,23 @@ def test_a_key_that_the_store_would_not_take_is_hashed() -> None:
     assert replace(ORIGIN, transforms=pairs[:1]).key == "ORDERS:bTMUkJQk subject.number.0.> 0.>"
 
 
+def test_a_durable_consumer_is_set_back() -> None:
+    """Where the configuration names a consumer it is reset, whatever is stored here, and taken up as it delivers; one
+    that does not acknowledge by flow control is an error that is tried again slowly."""
+    origin = replace(ORIGIN, durable="hub", durable_deliver="d.hub")
+    assert origin.index == (f"ORDERS:{hash8('$JS.hub.API')}:C={hash8('hub')}", ">", ">")
+    replica = Replica(replace(SLOT, origin=origin), 7, "")
+    assert replica.poll(0.0) == [Ask(1, "$JS.hub.API.CONSUMER.RESET.ORDERS.hub", b"", b"", "d.hub")]
+    assert replica.answered(1, "", json.dumps({"name": "hub", "config": {"ack_policy": "none"}}).encode(), 0.0) == []
+    assert replica.error is not None
+    assert replica.error["err_code"] == 10217
+    assert replica.poll(0.5) == []
+    (order,) = replica.poll(2.0)
+    assert isinstance(order, Ask)
+    good = json.dumps({"name": "hub", "config": {"ack_policy": "flow_control"}}).encode()
+    assert replica.answered(order.number, "", good, 2.0) == [Run("d.hub", "hub", 7, "")]
+
+
 def test_first_start_takes_everything() -> None:
     """A slot that has stored nothing asks for all, with flow control and heartbeats and no acks."""
     order, request = ask(Replica(SLOT, 0, ""), 0.0)
