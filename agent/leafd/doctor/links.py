@@ -40,7 +40,7 @@ def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], Non
                 )
             )
     for one in rows:
-        place = ", ".join(map(str, one.get("urls") or ()))
+        place = ", ".join(str(url).rpartition("/")[2] for url in one.get("urls") or ())
         error = str(one.get("error") or "")
         if one.get("connected"):
             report(well(Check.LINK, place, f"the link of the account {one.get('account')} is up"))

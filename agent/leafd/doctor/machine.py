@@ -58,8 +58,8 @@ async def disk(directory: str, report: Report) -> None:
         report(
             unproven(
                 Check.DISK_SPEED,
-                directory,
-                f"not measured: {error.strerror}",
+                "store",
+                f"not measured in {directory}: {error.strerror}",
                 owner="run the doctor as root, or as the user of the daemon",
             )
         )
@@ -69,12 +69,12 @@ async def disk(directory: str, report: Report) -> None:
         f"a sync of {BLOCK >> 10} KiB takes {middle * 1e3:.1f} ms, the longest of {SYNCS} took {longest * 1e3:.1f} ms"
     )
     if middle < SLOW_S:
-        report(well(Check.DISK_SPEED, directory, text))
+        report(well(Check.DISK_SPEED, "store", f"{text} ({directory})"))
         return
     report(
         warning(
             Check.DISK_SPEED,
-            directory,
+            "store",
             f"{text}: a publisher that waits for each acknowledgement sends {1 / middle:.0f} messages a second",
             owner="a card or disk that is so slow is worn out, busy, or not made for it: replace it, or let publishers "
             "have several messages in flight",
@@ -99,7 +99,7 @@ def _syncs(directory: str) -> list[float]:
 def room(varz: Page, jsz: Page, report: Report) -> None:
     """What the store may take, what it takes, and what the disk has."""
     store, config = varz.get("store") or {}, (varz.get("jetstream") or {}).get("config") or {}
-    about = str(config.get("store_dir") or "store")
+    about = "store"
     for kind in store.get("refusing") or ():
         report(
             fault(
@@ -117,12 +117,19 @@ def room(varz: Page, jsz: Page, report: Report) -> None:
     top, free = config.get("max_storage") or 0, store.get("disk_free")
     remedy = "limit the streams (max_age, max_bytes), make room, or take a larger disk"
     if top > 0 and used >= NEARLY * top:
-        report(warning(Check.DISK_ROOM, about, f"{_mb(used)} of {_mb(top)} (max_file_store) are in use", owner=remedy))
+        report(
+            warning(
+                Check.DISK_ROOM,
+                about,
+                f"{_mb(used)} of {_mb(top)} (max_file_store) are in use or kept back",
+                owner=remedy,
+            )
+        )
     elif isinstance(free, int) and free < ROOM_MIN:
         report(warning(Check.DISK_ROOM, about, f"only {_mb(free)} are free on its disk", owner=remedy))
     elif not store.get("refusing"):
         more = f"; {_mb(free)} free on its disk" if isinstance(free, int) else ""
-        report(well(Check.DISK_ROOM, about, f"{_mb(used)} of {_mb(top)} in use{more}"))
+        report(well(Check.DISK_ROOM, about, f"{_mb(used)} of {_mb(top)} in use or kept back{more}"))
 
 
 def _mb(count: float) -> str:

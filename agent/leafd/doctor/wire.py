@@ -66,6 +66,9 @@ class Line:
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
         self._buffer = bytearray()
+        self._saying = trio.Lock()
+        self._cut = False
+        """Something was said in part."""
 
     @classmethod
     async def to(cls, host: str, port: int) -> Line:
@@ -120,9 +123,14 @@ class Line:
         return found
 
     async def say(self, data: bytes) -> None:
-        """Raises End."""
+        """All of it, one after the other of those who want to. Raises End."""
         try:
-            await self._stream.send_all(data)
+            async with self._saying:
+                if self._cut:
+                    raise End("the connection broke")
+                self._cut = True
+                await self._stream.send_all(data)
+                self._cut = False
         except (trio.BrokenResourceError, trio.ClosedResourceError, OSError) as error:
             raise End("the connection broke") from error
 

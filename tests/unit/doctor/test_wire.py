@@ -95,6 +95,44 @@ def test_a_flood_is_bounded() -> None:
     conversation(play)
 
 
+def test_several_may_ask_at_the_same_time() -> None:
+    """What they say comes one after the other, and each gets its own answer, whatever the order."""
+
+    async def play(session: Session, far: trio.abc.Stream) -> None:
+        answers: list[bytes] = []
+
+        async def ask(number: int) -> None:
+            (found,) = await session.answers(f"q.{number}", b"", wait_s=15, more_s=0)
+            answers.append(found.payload)
+            assert found.payload == f"q.{number}".encode()
+
+        async def serve() -> None:
+            line = Line(far)
+            pending: list[tuple[str, str]] = []
+            while True:
+                word, rest = wire.verb(await line.line())
+                if word == "PING":
+                    await line.say(b"PONG\r\n")
+                elif word == "LMSG":
+                    subject, reply, _ = rest.split(" ")
+                    await line.line()
+                    pending.append((subject, reply))
+                if len(pending) == 20:
+                    for subject, reply in reversed(pending):
+                        await line.say(f"LMSG {reply} {len(subject)}\r\n{subject}\r\n".encode())
+                    pending = []
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve)
+            async with trio.open_nursery() as asking:
+                for number in range(20):
+                    asking.start_soon(ask, number)
+            nursery.cancel_scope.cancel()
+        assert 20 == len(answers)
+
+    conversation(play)
+
+
 def test_a_document_that_is_none_is_empty() -> None:
     """Answers come from anybody."""
     for payload in (b"", b"[]", b"{", b"\xff", b"[" * 100_000):
