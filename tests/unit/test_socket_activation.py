@@ -19,6 +19,7 @@ from leafd.errors import ConfigError
 
 from tests.servers import free_port
 
+PATIENCE_S = 60
 # What systemd does: the descriptors begin at 3, and the variables name the process that they are meant for.
 HAND_OVER = """
 import os, sys
@@ -57,7 +58,7 @@ def handed_over(sockets: list[socket.socket], names: str, *words: str) -> subpro
 
 def greeting(port: int) -> bytes:
     """What whoever connects hears first."""
-    with socket.create_connection(("127.0.0.1", port), 30) as connection:
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
         return connection.recv(4)
 
 
@@ -76,11 +77,12 @@ def test_the_first_client_is_served_that_came_before_the_daemon(tmp_path: Path) 
         )
         with contextlib.ExitStack() as early:
             waiting = [
-                early.enter_context(socket.create_connection(("127.0.0.1", port), 30)) for port in (client, leaf)
+                early.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S))
+                for port in (client, leaf)
             ]
-            page = early.enter_context(socket.create_connection(("127.0.0.1", monitor), 30))
+            page = early.enter_context(socket.create_connection(("127.0.0.1", monitor), PATIENCE_S))
             page.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-            browser = early.enter_context(socket.create_connection(("127.0.0.1", web), 30))
+            browser = early.enter_context(socket.create_connection(("127.0.0.1", web), PATIENCE_S))
             browser.sendall(b"nonsense\r\n\r\n")
             with handed_over(sockets, "leafd.socket:leaf:websocket:monitor", "-c", str(file)) as daemon:
                 try:
@@ -89,10 +91,10 @@ def test_the_first_client_is_served_that_came_before_the_daemon(tmp_path: Path) 
                     assert browser.recv(4096).startswith(b"HTTP/1.1 400")
                 finally:
                     daemon.send_signal(signal.SIGTERM)
-                assert 0 == daemon.wait(20)
+                assert 0 == daemon.wait(PATIENCE_S)
         # They are still open here, as in systemd: who comes between two daemons waits for the next.
         with (
-            socket.create_connection(("127.0.0.1", client), 30) as connection,
+            socket.create_connection(("127.0.0.1", client), PATIENCE_S) as connection,
             handed_over(sockets[:1], "client", "-p", "-1") as daemon,
         ):
             try:
@@ -123,7 +125,7 @@ def test_a_first_client_starts_the_daemon() -> None:
             heard = repr(error).encode()
     finally:
         daemon.send_signal(signal.SIGTERM)
-        _, said = daemon.communicate(timeout=20)
+        _, said = daemon.communicate(timeout=PATIENCE_S)
     assert b"INFO" == heard, said
 
 
@@ -131,7 +133,7 @@ def test_a_socket_that_fits_nothing_is_named() -> None:
     """It ends the start with one line that says which socket, what the configuration has, and what to correct."""
     with listening("127.0.0.1", "127.0.0.1") as sockets:
         with handed_over(sockets, "client:mqtt", "-p", "-1", "-T=false") as daemon:
-            _, said = daemon.communicate(timeout=30)
+            _, said = daemon.communicate(timeout=PATIENCE_S)
         assert 1 == daemon.returncode
         line = [one for one in said.splitlines() if "[FTL]" in one][0].partition("[FTL] ")[2]
         assert (
@@ -179,6 +181,6 @@ def test_only_listening_sockets_are_taken(tmp_path: Path) -> None:
         ("unix", "is no listening TCP socket"),
         ("none", "Bad file descriptor"),
     ):
-        done = subprocess.run([sys.executable, "-c", program, kind], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([sys.executable, "-c", program, kind], capture_output=True, text=True, timeout=PATIENCE_S)
         assert (f"descriptor {FIRST} of systemd " in done.stdout, complaint in done.stdout) == (True, True), done
         assert done.stdout.endswith("{}\n"), "the variables are used up"

@@ -108,7 +108,6 @@ async def tell(server: Server, notifier: Notifier, told: str) -> None:
         began = trio.current_time()
         with server.guard.around("the status line"):
             line = await status_line(server)
-            if line != told:
-                notifier.status(line)
+            if line != told and notifier.status(line):
                 told = line
         wait_s = max(EVERY_S, (trio.current_time() - began) * SHARE)

@@ -58,9 +58,9 @@ class Notifier:
         """Serving. status: the line for `systemctl status`; without one that stays as it is."""
         self._send(f"READY=1\nSTATUS={status}" if status else "READY=1")
 
-    def status(self, text: str) -> None:
-        """One line for `systemctl status`."""
-        self._send(f"STATUS={text}")
+    def status(self, text: str) -> bool:
+        """One line for `systemctl status`; whether it was taken."""
+        return self._send(f"STATUS={text}")
 
     def watchdog(self) -> None:
         """A sign of life."""
@@ -74,12 +74,13 @@ class Notifier:
         """The end begins."""
         self._send("STOPPING=1")
 
-    def _send(self, text: str) -> None:
+    def _send(self, text: str) -> bool:
         if self._socket is None:
-            return
+            return False
         # A leading @ stands for the abstract name space.
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         try:
             self._socket.sendto(text.encode(), address)
         except OSError:
-            pass  # systemd gone or its queue full: nobody to tell, and no reason to stop serving.
+            return False  # systemd gone or its queue full: nobody to tell, and no reason to stop serving.
+        return True

@@ -103,7 +103,7 @@ def test_a_link_of_secrets_by_name(credentials: Path, tmp_path: Path) -> None:
         "tls { cert_file: tls.pem, key_file: tls.key } }\n"
     )
     with running(LEAFD, hub) as server:
-        with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), 60) as connection:
             connection.sendall(b'CONNECT {"user":"admin","pass":"open sesame","verbose":false}\r\nPING\r\n')
             said = b""
             while b"PONG" not in said and b"ERR" not in said:
@@ -119,7 +119,7 @@ def test_a_link_of_secrets_by_name(credentials: Path, tmp_path: Path) -> None:
             )
             box.start()
             try:
-                deadline = time.monotonic() + 20
+                deadline = time.monotonic() + 60
                 while "Leafnode connection created" not in box.log and time.monotonic() < deadline:
                     time.sleep(0.05)
                 assert "Leafnode connection created" in box.log
