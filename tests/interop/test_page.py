@@ -133,6 +133,11 @@ def test_it_shows_a_link_linked_cut_catching_up_and_linked(browser: Browser) -> 
         browser.wait_for("document.title === 'box-0001'")
         pictures(browser, "back")
         assert browser.complaints == []
+        leaf.stop()
+        browser.wait_for("document.body.className === 'stale'")
+        assert "not live" in browser.text()
+        leaf.start()
+        browser.wait_for("document.body.className === '' && document.title === 'box-0001'")
 
 
 async def create(url: str, user: str, *streams: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,8 +13,9 @@ import pytest
 import trio
 import trio.testing
 from leafd.auth.policy import Person, Policy
+from leafd.auth.verdict import Refusal
 from leafd.daemon.guesses import Guesses
-from leafd.daemon.page_logins import PageLogins
+from leafd.daemon.page_logins import PageLogins, _judged
 from leafd.guard import Guard
 from leafd.monitor.page import feed as feeds
 from leafd.monitor.page.feed import LIFE_S, READERS_MAX, SEND_S, Feed
@@ -99,6 +101,22 @@ def test_rates_are_what_was_counted_in_the_time_that_passed(monkeypatch: pytest.
 
     trio.run(main)
     assert history.since(0)["in_msgs"] == [0, 100]
+
+
+def test_a_clock_that_is_set_moves_the_whole_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples are as far apart as they were taken, and the last one is now, whatever the clock showed before."""
+    facts, now = facts_with(), {"monotonic": 5.0, "time": 0.0}
+    for name in now:
+        monkeypatch.setattr(f"leafd.monitor.page.history.time.{name}", partial(now.__getitem__, name))
+    history = History(facts)
+
+    async def main() -> None:
+        await history.sample()
+        now.update(monotonic=15.0, time=1_790_000_000.0)
+        await history.sample()
+
+    trio.run(main)
+    assert history.since(0)["time"] == [1_789_999_990_000, 1_790_000_000_000]
 
 
 def test_a_sample_looks_at_few_streams_and_the_sum_is_that_of_all() -> None:
@@ -392,6 +410,17 @@ def test_only_users_of_the_system_account_are_let_in() -> None:
         '::1 - status page - User "user": not of the system account',
         '::1 - status page - User "nobody": Authorization Violation',
     ]
+
+
+def test_nobody_learns_which_users_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a name that does not exist one hash is checked, as for a name that does."""
+    checked: list[str] = []
+    monkeypatch.setattr("leafd.daemon.page_logins.matches", lambda configured, sent: checked.append(configured))
+    policy = Policy({"admin": Person("admin", "SYS", "$2b$04$" + "x" * 53)}, {}, open=False)
+    refused = _judged({"user": "nobody", "pass": "guess"}, policy, "::1")
+
+    assert isinstance(refused, Refusal)
+    assert checked == [policy.users["admin"].password]
 
 
 def test_no_text_ends_an_element_and_scripts_come_from_here_only() -> None:

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from leafd.accounts.graph import Graph
+from leafd.auth.passwords import is_hash, matches
 from leafd.auth.policy import Policy
-from leafd.auth.verdict import Refusal, judge_client
+from leafd.auth.verdict import Refusal, Verdict, judge_client
 from leafd.daemon.guesses import Guesses
 from leafd.quoting import quoted
 
@@ -42,7 +43,7 @@ class PageLogins:
         connect: dict[str, Any] = {"user": user, "pass": password}
         if policy.trust is not None:
             connect = {"jwt": password}
-        judge = partial(judge_client, connect, "", policy, host=address)
+        judge = partial(_judged, connect, policy, address)
         verdict = await self._guesses.check(PAGE_GUESSES, address, user, judge, wanted)
         system = self._graph().system
         if not isinstance(verdict, Refusal) and system is not None and verdict.account == system.name:
@@ -51,3 +52,13 @@ class PageLogins:
             why = "not of the system account" if not isinstance(verdict, Refusal) else verdict.why or verdict.text
             self._log.error(f"{address} - status page - User {quoted(user)}: {why}", event="login_refused")
         return False
+
+
+def _judged(connect: dict[str, Any], policy: Policy, address: str) -> Verdict | Refusal:
+    """As judge_client(); a user who does not exist takes as long as one with a hashed password."""
+    if policy.trust is None and connect["user"] not in policy.users:
+        for person in policy.users.values():
+            if is_hash(person.password):
+                matches(person.password, connect["pass"])
+                break
+    return judge_client(connect, "", policy, host=address)

@@ -29,7 +29,7 @@ SAMPLES: Final = 360
 COLUMNS: Final = (
     "time", "in_msgs", "out_msgs", "in_bytes", "out_bytes", "behind", "pending", "stored", "disk", "memory", "down",
 )  # fmt: skip
-"""Time in milliseconds; rates a second; messages; bytes; how many hubs do not answer. 11 arrays of 360 numbers of 8
+"""Time, monotonic; rates a second; messages; bytes; how many hubs do not answer. 11 arrays of 360 numbers of 8
 bytes are 31,680 bytes."""
 LOOKS_MAX: Final = 64
 STREAMS_MAX: Final = 1024
@@ -112,7 +112,7 @@ class History:
             for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes")
         }
         row |= {
-            "time": time.time_ns() // 1_000_000,
+            "time": now,
             "behind": self.backlog.behind,
             "pending": self.backlog.pending,
             "stored": stats.store_bytes,
@@ -126,13 +126,17 @@ class History:
         self.taken += 1
 
     def since(self, taken: int) -> dict[str, list[float]]:
-        """By column the samples after so many, at most all that are kept, the oldest first."""
+        """By column the samples after so many, at most all that are kept, the oldest first. Times are Unix milliseconds
+        by the clock of today: one that was set (a box boots in 1970, then the time comes) does not tear the hour apart."""
         first = max(taken, self.taken - SAMPLES, 0)
         places = [number % SAMPLES for number in range(first, self.taken)]
-        return {
+        found: dict[str, list[float]] = {
             name: [int(column[place]) if column[place] >= 100 else round(column[place], 2) for place in places]
             for name, column in self._columns.items()
         }
+        began = time.time() - time.monotonic()
+        found["time"] = [int((began + self._columns["time"][place]) * 1000) for place in places]
+        return found
 
     async def _count(self, jetstream: JetStreamFacts) -> None:
         """Goes on with the round, and begins a new one when it is over."""

@@ -3,6 +3,7 @@
 
 const ROWS_SHOWN = 30;
 const AGAIN_MS = 10000;
+const PATIENCE_MS = 5000;
 const HOUR_MS = 3600000;
 const SPAN_MIN_MS = 300000;
 const GAP_MS = 30000;
@@ -468,13 +469,22 @@ function live(yes) {
   say(byId("live"), yes ? "live" : "not live: no answer from the server; trying again");
 }
 
+let late;
+
 function listen() {
   const source = new EventSource(`${base}/events`);
-  const hear = (event) => { take(JSON.parse(event.data)); live(true); show(); };
+  const hear = (event) => {
+    clearTimeout(late);
+    late = undefined;
+    take(JSON.parse(event.data));
+    live(true);
+    show();
+  };
   source.addEventListener("whole", hear);
   source.addEventListener("change", hear);
   source.addEventListener("error", () => {
-    live(false);
+    // The server ends every stream after a while, and the browser comes again at once: that is no trouble.
+    if (late === undefined) late = setTimeout(() => live(false), PATIENCE_MS);
     // After an answer that is an error the browser gives up by itself.
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
   });
