@@ -127,7 +127,7 @@ class History:
 
     def since(self, taken: int) -> dict[str, list[float]]:
         """By column the samples after so many, at most all that are kept, the oldest first. Times are Unix milliseconds
-        by the clock of today: one that was set (a box boots in 1970, then the time comes) does not tear the hour apart."""
+        by the clock of today: setting it (a box boots in 1970, then NTP arrives) does not tear the hour apart."""
         first = max(taken, self.taken - SAMPLES, 0)
         places = [number % SAMPLES for number in range(first, self.taken)]
         found: dict[str, list[float]] = {
