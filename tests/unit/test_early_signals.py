@@ -73,6 +73,34 @@ def stored(directory: Path, *, publish: bool) -> int:
         server.stop()
 
 
+# A store that takes for ever to open: a lock that its own thread waits for is nothing that a signal interrupts.
+STUCK = """
+import ctypes, sys
+from leafd.__main__ import main
+from leafd.native_plane import Plane
+libc, lock = ctypes.CDLL(None), ctypes.create_string_buffer(128)
+
+def opened(*_):
+    print("opening", flush=True)
+    libc.pthread_mutex_lock(lock)
+    libc.pthread_mutex_lock(lock)
+
+Plane.open = opened
+sys.exit(main())
+"""
+
+
+def test_a_store_that_takes_long_to_open_does_not_keep_the_process(tmp_path: Path) -> None:
+    """Whoever asks it to end waits seconds and not minutes, although C code hears no signal."""
+    file = tmp_path / "box.conf"
+    file.write_text(f"port: {free_port()}\njetstream {{ store_dir: '{tmp_path}' }}\n")
+    with subprocess.Popen([sys.executable, "-c", STUCK, "-c", str(file)], stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        assert b"opening\n" == daemon.stdout.readline()
+        daemon.send_signal(signal.SIGTERM)
+        assert 0 == daemon.wait(120)
+
+
 def test_a_start_can_be_broken_off_at_any_moment(tmp_path: Path) -> None:
     """TERM and ^C end a start with status 0 and no traceback, whenever they come, and the store is as it was."""
     assert 1 == stored(tmp_path, publish=True)

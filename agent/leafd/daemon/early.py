@@ -4,17 +4,24 @@
     judge()    between two steps of the start: raises Unwanted when it was asked to end meanwhile
     release()  from here on the daemon hears signals itself (run.py), those too that came before
 
+    watched()  around a call into C that may take long, in which Python handles no signal
+
 Whoever is impatient sends TERM or INT twice: the second one ends the process where it is, as kill -9 would.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 ENDING: Final = (signal.SIGTERM, signal.SIGINT)
+PATIENCE_S: Final = 2.0
 _held: Final[list[int]] = []
 
 
@@ -46,3 +53,31 @@ def release() -> None:
     judge()
     while _held:
         signal.raise_signal(_held.pop(0))
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """A process that is asked to end within the block, and is still in it some seconds later, ends where it is: a store
+    that takes minutes to open is as it was before."""
+    import threading  # here: `leafd -t` needs none
+
+    told, tells = socket.socketpair()
+    tells.setblocking(False)
+    left = threading.Event()
+
+    def watch() -> None:
+        while number := told.recv(1):
+            if number[0] in ENDING and not left.wait(PATIENCE_S):
+                os._exit(0)
+
+    watcher = threading.Thread(target=watch, name="leafd-start", daemon=True)
+    watcher.start()
+    before = signal.set_wakeup_fd(tells.fileno())
+    try:
+        yield
+    finally:
+        left.set()
+        signal.set_wakeup_fd(before)
+        tells.close()
+        watcher.join()
+        told.close()

@@ -24,7 +24,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Numbers
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon import memory
+from leafd.daemon import early, memory
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.clients import Clients
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
@@ -145,8 +145,10 @@ class Server:
             self.log.warning(text)
         if temporary:
             self.log.warning(f"Temporary storage directory used, data could be lost on system reboot: {self.store}")
+        memory_path = self._memory.path if self._memory else None
         try:
-            return Plane.open(self.limits, self.store, self._memory.path if self._memory else None, self.guard, keys)
+            with early.watched():
+                return Plane.open(self.limits, self.store, memory_path, self.guard, keys)
         except t.PlaneError as error:
             self._remove_memory()
             raise explain(error, self.store or Path()) from error
