@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 
@@ -130,3 +133,37 @@ def command_options() -> dict[str, set[str]]:
     }
     found["run"] = found[""] = set(re.findall(r"(?<!\S)--?[a-z_]+", HELP)) | {"--signal"}
     return found
+
+
+def test_the_pages_render_as_html_whose_links_lead_somewhere(tmp_path: Path) -> None:
+    """packaging/pages: each page, each table and each block; what a link names has that id."""
+    subprocess.run([sys.executable, logged.ROOT / "packaging" / "pages", tmp_path], check=True)
+    seen: dict[str, Seen] = {}
+    for page in [*PAGES, logged.ROOT / "README.md"]:
+        name = "index.html" if page.name == "README.md" else f"{page.stem}.html"
+        text = (tmp_path / name).read_text()
+        seen[name] = Seen()
+        seen[name].feed(text)
+        assert text.count("<table>") == len(re.findall(r"(?m)^\|(?:-+\|)+$", page.read_text()))
+        assert not re.search(r"src=|url\(|@import", text)
+    for name, one in seen.items():
+        for link in one.links:
+            if not link.startswith("https://"):
+                file, _, anchor = link.partition("#")
+                assert anchor in {"", *seen[file or name].ids}, f"{name}: {link}"
+
+
+class Seen(HTMLParser):
+    """Where a rendered page leads, and the names that it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "href" and value:
+                self.links.append(value)
+            if name == "id" and value:
+                self.ids.add(value)

@@ -59,3 +59,9 @@ def test_each_command_has_its_options(tree: Path) -> None:
     text = page(tree, "man1/leafd.1")
     assert [] == [name for name in COMMANDS if f".SS leafd {name} " not in text]
     assert all(head in text for head in (".SH OPTIONS", ".SH EXIT STATUS", ".SH FILES"))
+
+
+def test_the_pages_come_along(tree: Path) -> None:
+    """Who has only the box has the operator's guide, too."""
+    there = {path.name for path in (tree / "usr/share/doc/leafd").glob("*.md")}
+    assert {path.name for path in (ROOT / "packaging" / "doc").glob("*.md")} == there
