@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from tests.bench import bench_wear
 from tests.bench.report import Measured, as_json, table
 from tests.bench.rows import DEFAULT, LEAFD, Goal, Row, core, publish, request
 
@@ -42,3 +47,13 @@ def test_a_row_that_could_not_be_measured_says_so() -> None:
     assert "?" in table([broken])
     rows = as_json([broken])["rows"]
     assert isinstance(rows, dict) and rows["row"]["failure"] == "RuntimeError: no answer"
+
+
+def test_messages_in_flight_share_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the guide says of flash wear: alone a message takes a block of 4 KiB, in company a fraction of one."""
+    monkeypatch.setattr(bench_wear, "SETTLE_SECONDS", 0.5)
+    alone = bench_wear.measure(bench_wear.Load(30, 128, 0, 1), tmp_path)
+    if not alone:
+        pytest.skip("nothing is written to the disk from here: a tmpfs")
+    assert alone >= 4096
+    assert bench_wear.measure(bench_wear.Load(1_500, 128, 0, 50), tmp_path) < alone / 2
