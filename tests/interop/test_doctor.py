@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -125,6 +126,42 @@ def test_the_command_says_all_is_well_by_its_exit_code_and_as_json(pair: Pair) -
     assert "s3cret" not in done.stdout
 
 
+def test_the_command_says_what_is_wrong_to_each_side(pair: Pair, tmp_path: Path) -> None:
+    """3, the finding in a table, and below it a line for the box's owner and one for the hub's operator."""
+    file = pair.config(tmp_path, f'url: "nats-leaf://box:mistaken@127.0.0.1:{pair.hub.ports["leaf_port"]}"')
+    line = [sys.executable, "-m", "leafd", "doctor", "-c", str(file)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, env={**os.environ, "COLUMNS": "300"})
+    assert (done.returncode, done.stderr) == (3, "")
+    top, _, below = done.stdout.partition("This box's owner")
+    owner, _, operator = below.partition("The hub's operator")
+    assert "the hub refuses the login" in top
+    assert "compare user and password" in owner
+    assert "is this user there" in operator
+    assert "mistaken" not in done.stdout
+
+
+def test_a_nats_server_in_the_boxs_place_is_examined_too(pair: Pair, tmp_path: Path) -> None:
+    """It has the same configuration and the same pages; what it does not tell is left out."""
+    text = LEAF.replace("server_name: box", "server_name: other").replace("domain: edge", "domain: other")
+    leaf = servers.make(servers.REFERENCE, text, tmp_path, hub_port=pair.hub.ports["leaf_port"])
+    leaf.start()
+    try:
+        deadline = time.monotonic() + 30
+        while (found := findings(tmp_path / "server.conf"))[Check.FLOW_UP].level != Level.WELL:
+            assert time.monotonic() < deadline, found
+    finally:
+        leaf.stop()
+    assert {Level.WELL} == {found[check].level for check in (Check.FLOW_DOWN, Check.API_UP, Check.API_DOWN)}
+
+
+def test_an_address_of_several_that_fails_is_a_warning(pair: Pair, tmp_path: Path) -> None:
+    """The box gets to its hub by the other one."""
+    good, bad = pair.hub.ports["leaf_port"], servers.free_port()
+    urls = f'urls: [ "nats-leaf://box:s3cret@127.0.0.1:{good}", "nats-leaf://box:s3cret@127.0.0.1:{bad}" ]'
+    found = findings(pair.config(tmp_path, urls))
+    assert (level(found, Check.HUB_PORT), level(found, Check.HUB_LOGIN)) == (Level.WARNING, Level.WELL)
+
+
 @pytest.mark.parametrize(
     ("url", "check", "word"),
     [
@@ -200,6 +237,10 @@ def test_an_examination_ends_in_time_although_everything_hangs(tmp_path: Path) -
         )
         began = time.monotonic()
         found = examined(file, None, None, None, 1.0)
-        assert time.monotonic() - began < 4.0  # the steps' own bounds are 5 s each
-    hung = {one.about for one in found if one.level == Level.UNPROVEN}
+        took = time.monotonic() - began
+        line = [sys.executable, "-m", "leafd", "doctor", "--timeout", "1", "-c", str(file)]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=30)
+    assert took < 30.0  # generous: what tells is that steps were cut, whose own bounds are 5 s
+    assert (done.returncode, "not finished within 1 s" in " ".join(done.stdout.split())) == (3, True)
+    hung = {one.about for one in found if one.level == Level.WARNING}
     assert {"the daemon's pages", "the way to the hub"} <= hung

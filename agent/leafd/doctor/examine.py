@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from leafd.config.schema.leafnodes import LeafRemote
 from leafd.config.schema.server import ServerConfig
 from leafd.doctor import copies, flows, hub as hubs, links, machine, streams
 from leafd.doctor.ask import held_back, pages
-from leafd.doctor.findings import Check, Finding, fault, unproven, well
+from leafd.doctor.findings import Check, Finding, Level, fault, unproven, warning, well
 from leafd.doctor.hub import Hub
 from leafd.doctor.local import EVERYWHERE, log_in, login_of
 from leafd.doctor.rows import Stream, seconds, stream_of, streams_here
@@ -67,6 +67,7 @@ class _Examination:
     ahead_s: float = 0.0
     """The daemon's clock before the doctor's."""
     hubs: list[Hub] = field(default_factory=list)
+    on_the_way: list[tuple[LeafRemote, Finding]] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     """Of this box."""
     theirs: dict[int, list[Stream]] = field(default_factory=dict)
@@ -126,6 +127,7 @@ class _Examination:
             for remote, url in self.remotes():
                 first.start_soon(self.step, "the way to the hub", partial(self.reach, remote, url))
             self.look_at_files()
+        self.judge_ways()
         self.streams = streams_here(self.jsz)
         if self.varz:
             places = ["{}:{}".format(*split_url(url)[:2]) for _, url in self.remotes()]
@@ -177,13 +179,28 @@ class _Examination:
         self.report(well(Check.DAEMON, "this box", f"{name} answers, up {self.varz.get('uptime', '')}"))
 
     async def reach(self, remote: LeafRemote, url: str) -> None:
-        """One address of a hub, as far as it goes."""
-        found = await hubs.reach(remote, url, self.report)
-        if found is not None:
+        """One address of a hub, as far as it goes. Of several of one remote the first that lets us in is examined
+        further; what keeps us from the others is then a warning."""
+        found = await hubs.reach(remote, url, self.report_of(remote))
+        if found is None:
+            return
+        self.nursery.start_soon(found.session.run)
+        self.report(well(Check.HUB_LOGIN, found.place, f"logged in{_into(found)}"))
+        machine.hub_certificate(found.place, found.certificate, self.report)
+        if not any(one.remote is remote for one in self.hubs):
             self.hubs.append(found)
-            self.nursery.start_soon(found.session.run)
-            self.report(well(Check.HUB_LOGIN, found.place, f"logged in{_into(found)}"))
-            machine.hub_certificate(found.place, found.certificate, self.report)
+
+    def report_of(self, remote: LeafRemote) -> Callable[[Finding], None]:
+        """Takes findings about one address of this remote."""
+        return lambda finding: self.on_the_way.append((remote, finding))
+
+    def judge_ways(self) -> None:
+        """What was found on the way to the hubs."""
+        reached = [one.remote for one in self.hubs]
+        for remote, one in self.on_the_way:
+            grave = one.level is Level.FAULT and any(other is remote for other in reached)
+            self.report(replace(one, level=Level.WARNING) if grave else one)
+        self.on_the_way.clear()
 
     def look_at_files(self) -> None:
         """What the configuration names, and expires."""
@@ -280,10 +297,10 @@ async def examine(case: Case) -> list[Finding]:
         examination = _Examination(case, nursery)
         with trio.move_on_after(case.timeout_s):
             await examination.run()
+        examination.judge_ways()
         for name, times in examination.unfinished.items():
             if times > 0:
-                examination.report(
-                    unproven(Check.DAEMON, name, f"not finished within {case.timeout_s:g} s: --timeout gives it more")
-                )
+                text = f"not finished within {case.timeout_s:g} s: it hangs, or needs a longer --timeout"
+                examination.report(warning(Check.DAEMON, name, text))
         nursery.cancel_scope.cancel()
     return examination.findings
