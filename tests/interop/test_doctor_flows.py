@@ -32,6 +32,11 @@ accounts {
     { user: box, password: p }
     { user: few, password: p, permissions: {
       publish: [ "_leafd_doctor.>", "_INBOX.>" ], subscribe: [ "_leafd_doctor.>", "_INBOX.>" ] } }
+    { user: enough, password: p, permissions: {
+      publish: [ "$JS.hub.API.CONSUMER.>", "$JS.FC.>", "$JS.S.>", "$JSC.R.>"
+        "$JS.hub.API.INFO", "$JS.hub.API.STREAM.>", "_leafd_doctor.>", "_INBOX.>" ],
+      subscribe: [ "$JS.M.>", "$JSC.R.>", "$JS.edge-enough.API.CONSUMER.>", "$JS.FC.>"
+        "_leafd_doctor.>", "_INBOX.>" ] } }
   ] }
   OTHER { jetstream: enabled, users: [ { user: other, password: pother } ] }
   ONE { jetstream: enabled, limits { max_leafnodes: 1 }, users: [ { user: one, password: p } ] }
@@ -345,8 +350,26 @@ def test_denied_subjects_are_named_with_the_right_that_is_missing(hub: servers.S
         mirror = pair.until(Check.RIGHTS, "mirror of C in MD", Level.FAULT)
         pair.until(Check.FLOW_UP, "127.0.0.1", Level.WELL)
     assert "publish $JS.hub.API.INFO" in api.operator
-    assert "publish $JS.hub.API.CONSUMER.CREATE.C.x" in mirror.operator
+    assert "publish $JS.hub.API.CONSUMER.>" in mirror.operator
     assert "subscribe $JS.M.x" in mirror.operator
+
+
+def test_the_rights_that_the_page_names_are_enough(hub: servers.Server, tmp_path: Path) -> None:
+    """A mirror and a source flow with them, and the doctor finds nothing wrong."""
+    with leaf_of(hub, tmp_path, "edge-enough", "enough") as pair:
+        made(hub, name="CE", subjects=["ce"], messages=3)
+        made(pair.leaf, name="TE", subjects=["te"], messages=3)
+        made(pair.leaf, name="ME", mirror=down("CE"))
+        made(hub, name="AE", sources=[down("TE", "$JS.edge-enough.API")])
+        try:
+            pair.until(Check.ORIGIN, "mirror of CE in ME", Level.WELL, "nothing behind; the origin has 3")
+            pair.until(Check.ORIGIN, "source of TE in AE at the hub", Level.WELL, "nothing behind; the origin has 3")
+            pair.until(Check.FLOW_UP, "127.0.0.1", Level.WELL)
+            end = time.monotonic() + PATIENCE_S
+            while wrong := [one for one in pair.findings() if one.level in (Level.FAULT, Level.WARNING)]:
+                assert time.monotonic() < end, wrong
+        finally:
+            deleted(hub, "CE", "AE")
 
 
 def test_two_boxes_of_the_same_domain_are_found(hub: servers.Server, tmp_path: Path) -> None:

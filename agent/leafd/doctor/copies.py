@@ -25,6 +25,9 @@ SILENT_S: Final = 60.0
 PULLS_MAX: Final = 64
 """That are looked at one by one."""
 
+FLOW_CONTROL: Final = "$JS.FC.>"
+# (Interest comes over a link as one subject with a wildcard, and all of that has to be allowed.)
+
 Report = Callable[[Finding], None]
 
 
@@ -80,7 +83,7 @@ async def look_here(pull: Pull, sides: Sides, client: Session | None, report: Re
 def _rights(pull: Pull, hub: Hub, report: Report) -> bool:
     """Whether the hub keeps back what a copy of this box needs."""
     mirror = "M" if pull.kind == "mirror" else "S"
-    up = (f"{pull.api}.CONSUMER.CREATE.{pull.origin}.x", f"$JS.FC.{pull.origin}.x.x")
+    up = (f"{pull.api}.CONSUMER.>", FLOW_CONTROL)
     down = (f"{pull.deliver or '$JS'}.{mirror}.x".replace("..", "."), "$JSC.R.x")
     return _kept_back(pull, held_back(hub, up=up, down=down), report)
 
@@ -262,7 +265,7 @@ async def look_there(pull: Pull, sides: Sides, hub: Hub, report: Report) -> None
     """One copy at the hub whose origin is on this box."""
     # What the hub asks comes down to this box, and its answers go up.
     mirror = "M" if pull.kind == "mirror" else "S"
-    down = (f"{pull.api}.CONSUMER.CREATE.{pull.origin}.x", f"$JS.FC.{pull.origin}.x.x")
+    down = (f"{pull.api}.CONSUMER.>", FLOW_CONTROL)
     up = (f"{pull.deliver or '$JS'}.{mirror}.x".replace("..", "."), "$JSC.R.x")
     if _kept_back(pull, held_back(hub, up=up, down=down), report):
         return

@@ -124,7 +124,7 @@ def _unanswered(hub: Hub, reply: Reply, make: Callable[..., Finding]) -> Finding
             Check.RIGHTS,
             hub.place,
             f"the hub denies what this box needs: {quoted(reply.why)}",
-            operator="allow the box's user to publish that (a nats-server asks for $JS.API.> and $JS.<domain>.API.>)",
+            operator=f"allow the box's user to publish $JS.{hub.domain}.API.>",
         )
     return fault(
         Check.HUB_JETSTREAM,
