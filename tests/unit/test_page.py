@@ -134,6 +134,21 @@ def test_a_sample_looks_at_few_streams_and_the_sum_is_that_of_all() -> None:
     assert history.backlog.behind == sum(range(1000))
 
 
+def test_a_stream_of_many_sources_is_looked_at_seldom() -> None:
+    """A hub's stream with a thousand leaves costs no more than so many looks a sample, in the long run."""
+    jetstream = Streams(1)
+    account = jetstream.catalogue.by_name["A"]
+    account.streams["S0"].config.sources = (object(),) * 1000
+    history = History(facts_with(jetstream))
+
+    async def main() -> None:
+        for _ in range(160):
+            await history.sample()
+
+    trio.run(main)
+    assert 9 <= jetstream.looks <= 160 * LOOKS_MAX / 1000 + 1
+
+
 def test_what_a_copy_misses_is_no_older_than_since_it_had_all() -> None:
     """While it is level it misses nothing, and the age runs from when its origin was last heard of."""
     now = [100.0]

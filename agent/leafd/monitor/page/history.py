@@ -37,6 +37,9 @@ STREAMS_MAX: Final = 1024
 LEVELS_MAX: Final = 1024
 
 CopyKey = tuple[str, str, str, str]
+_Place = tuple[str, str, str, int]
+"""Account, stream, consumer, and how many looks it takes; no consumer for a stream of copies, and no stream where there
+is nothing to look at."""
 
 
 class Levels:
@@ -84,7 +87,9 @@ class History:
         """Samples since the start."""
         self._columns = {name: array("d", bytes(8 * SAMPLES)) for name in COLUMNS}
         self._before: tuple[float, t.Stats] | None = None
-        self._round: Iterator[tuple[str, str, str]] | None = None
+        self._round: Iterator[_Place] | None = None
+        self._debt = 0
+        """Looks beyond LOOKS_MAX that were taken at once: a stream's sources are all asked or none."""
         self._counted = Backlog()
 
     @property
@@ -142,17 +147,20 @@ class History:
         """Goes on with the round, and begins a new one when it is over."""
         if self._round is None:
             self._round, self._counted = _places(jetstream), Backlog()
-        passed = looks = 0
+        self._debt = max(self._debt - LOOKS_MAX, 0)
+        if self._debt:
+            return
+        passed = 0
         pause = Pause()
-        for account, stream, consumer in self._round:
+        for account, stream, consumer, looks in self._round:
             await pause()
             if consumer:
                 found = await look(jetstream, account, f"CONSUMER.INFO.{stream}.{consumer}")
                 self._counted.pending += found.get("num_pending", 0)
             elif stream:
                 await self._count_copies(jetstream, account, stream)
-            passed, looks = passed + 1, looks + bool(stream)
-            if looks >= LOOKS_MAX or passed >= STREAMS_MAX:
+            passed, self._debt = passed + 1, self._debt + looks
+            if self._debt >= LOOKS_MAX or passed >= STREAMS_MAX:
                 return
         self._round, self.backlog = None, self._counted
 
@@ -164,14 +172,13 @@ class History:
             self.levels.missing_s(copy)
 
 
-def _places(jetstream: JetStreamFacts) -> Iterator[tuple[str, str, str]]:
-    """Account, stream and consumer, one after the other; no consumer for a stream of copies, and no stream where there
-    is nothing to look at."""
+def _places(jetstream: JetStreamFacts) -> Iterator[_Place]:
     for account, stream in streams_of(jetstream):
-        yield account.name, stream.name if stream.config.mirror or stream.config.sources else "", ""
+        copies_of = 1 if stream.config.mirror else len(stream.config.sources)
+        yield account.name, stream.name if copies_of else "", "", copies_of
         for consumer in list(stream.consumers.values()):
             if not consumer.hidden:
-                yield account.name, stream.name, consumer.name
+                yield account.name, stream.name, consumer.name, 1
 
 
 def streams_of(jetstream: JetStreamFacts) -> Iterator[tuple[JetStreamAccountFacts, StreamFacts]]:

@@ -248,9 +248,9 @@ function severalAccounts() {
 
 // The long tables: a field that filters by name, and a button for more than ROWS_SHOWN.
 class Long {
-  constructor(section, table, kind, of) {
-    Object.assign(this, { table, kind, of, all: false, wanted: "" });
-    this.input = made("input", { type: "search", placeholder: "Filter by name", "aria-label": `Filter ${kind} by name` });
+  constructor(section, table, kind, rows) {
+    Object.assign(this, { table, kind, rows, all: false, wanted: "" });
+    this.input = made("input", { type: "search", placeholder: "Filter by name", "aria-label": `Filter ${section.querySelector("h2").textContent} by name` });
     this.button = made("button", { type: "button" });
     this.told = made("span", { class: "quiet", role: "status" });
     this.tools = made("div", { class: "tools" }, this.input, this.told, this.button);
@@ -260,23 +260,29 @@ class Long {
   }
 
   show() {
-    const rows = known[this.kind];
-    const found = [...rows].filter(([key]) => !this.wanted || key.toLowerCase().includes(this.wanted));
-    found.sort(([a], [b]) => (a < b ? -1 : 1));
+    const rows = this.rows();
+    const found = rows.filter(([key]) => !this.wanted || key.toLowerCase().includes(this.wanted));
     const shown = this.all ? found : found.slice(0, ROWS_SHOWN);
-    this.table.show(shown.map(([key, row]) => [key, this.of(row)]));
+    this.table.show(shown);
     const leftOut = known.left_out[this.kind];
-    this.tools.hidden = rows.size <= 8 && !leftOut;
+    this.tools.hidden = rows.length <= 8 && !leftOut;
     this.button.hidden = found.length <= ROWS_SHOWN;
     say(this.button, this.all ? `Show ${ROWS_SHOWN}` : `Show all ${count(found.length)}`);
-    const parts = [`${count(shown.length)} of ${count(rows.size + leftOut)}`];
-    if (leftOut) parts.push(`${count(leftOut)} are not on this page: see leafd ${this.kind}`);
+    const parts = [`${count(shown.length)} of ${count(rows.length + leftOut)}`];
+    if (leftOut) parts.push(`${count(leftOut)} are not on this page`);
     say(this.told, parts.join("; "));
   }
 }
 
-const longStreams = new Long(byId("streams"), streams, "streams", streamOf);
-const longConsumers = new Long(byId("consumers"), consumers, "consumers", consumerOf);
+const byKey = ([a], [b]) => (a < b ? -1 : 1);
+const long = [
+  new Long(byId("links"), links, "links", () => [...known.links].sort((a, b) => a.up - b.up)
+    .map((one) => [`${one.role} ${one.peer} ${one.account} ${one.address}`, one])),
+  new Long(byId("copies"), copies, "copies", () => [...known.copies].sort((a, b) => COPY_ORDER[a.state] - COPY_ORDER[b.state])
+    .map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.origin}`, one])),
+  new Long(byId("streams"), streams, "streams", () => [...known.streams].sort(byKey).map(([key, row]) => [key, streamOf(row)])),
+  new Long(byId("consumers"), consumers, "consumers", () => [...known.consumers].sort(byKey).map(([key, row]) => [key, consumerOf(row)])),
+];
 
 // ---- tiles ---------------------------------------------------------------------------------------------------------
 
@@ -449,18 +455,16 @@ function show() {
   byId("page").hidden = false;
   const about = [`leafd, protocol of nats-server ${server.version}`, server.domain ? `domain ${server.domain}` : "", `up ${server.uptime}`];
   say(byId("about"), about.filter(Boolean).join(" · "));
-  byId("verdict").className = problems.length ? "bad" : "good";
-  say(byId("verdict"), problems.length ? `${many(problems.length, "thing")} ${problems.length === 1 ? "needs" : "need"} attention` : "All is well");
+  const wrong = problems.length + known.left_out.problems;
+  byId("verdict").className = wrong ? "bad" : "good";
+  say(byId("verdict"), wrong ? `${many(wrong, "thing")} ${wrong === 1 ? "needs" : "need"} attention` : "All is well");
   document.title = (problems.length ? "! " : "") + server.name;
-  byId("problems").replaceChildren(...problems.map((text) => made("li", {}, text)));
+  const more = known.left_out.problems ? [`and ${count(known.left_out.problems)} more`] : [];
+  byId("problems").replaceChildren(...[...problems, ...more].map((text) => made("li", {}, text)));
   byId("advice").hidden = known.links.every((one) => one.up) && known.copies.every((one) => one.state !== "lost");
   showTiles();
   plots.forEach((plot) => plot.show());
-  links.show(known.links.map((one) => [`${one.role} ${one.peer} ${one.account} ${one.address}`, one]));
-  const ordered = [...known.copies].sort((a, b) => COPY_ORDER[a.state] - COPY_ORDER[b.state]);
-  copies.show(ordered.map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.origin}`, one]));
-  longStreams.show();
-  longConsumers.show();
+  long.forEach((table) => table.show());
   warnings.show([...known.warnings].reverse().map((one, number) => [`${one[0]} ${number}`, one]));
 }
 

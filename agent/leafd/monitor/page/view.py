@@ -29,6 +29,7 @@ from leafd.turns import Pause
 ROWS_MAX: Final = 1000
 LINKS_MAX: Final = 300
 WARNINGS_MAX: Final = 20
+PROBLEMS_MAX: Final = 8
 TEXT_MAX: Final = 300
 SUBJECTS_SHOWN: Final = 3
 
@@ -93,9 +94,14 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
         "disk": _disk(facts, found),
         "links": [_link(one, rates) for one in found.links],
         "copies": [_copy(one, history, rates) for one in islice(found.copies, ROWS_MAX)],
-        "problems": [_cut(one) for one in found.problems[:WARNINGS_MAX]],
+        "problems": [_cut(one) for one in found.problems[:PROBLEMS_MAX]],
         "warnings": [[int(at_s * 1000), level, _cut(text)] for at_s, level, text in facts.warnings()][-WARNINGS_MAX:],
-        "left_out": left_out | {"links": leafz["leafnodes"] - len(leafz["leafs"])},
+        "left_out": left_out
+        | {
+            "links": leafz["leafnodes"] - len(leafz["leafs"]),
+            "copies": max(len(found.copies) - ROWS_MAX, 0),
+            "problems": max(len(found.problems) - PROBLEMS_MAX, 0),
+        },
     }
     return made
 
