@@ -148,3 +148,12 @@ def c_lines() -> dict[str, str]:
                 if len(shown.replace("…", "")) >= CONSTANT_MIN and shown not in PIECES:
                     found[shown] = path.relative_to(ROOT).as_posix()
     return found
+
+
+def refusals() -> set[str]:
+    """Why a start is refused that would lose what was acknowledged."""
+    found = set()
+    for path in sorted((ROOT / "native" / "recovery").glob("*.c")):
+        pattern = r'(?:case JOURNAL_\w+|default): return "((?:[^"\\]|\\.)+)"|recover_refuse\([^;]*?"([^"]+)"\)'
+        found |= {"".join(one).replace('\\"', '"') for one in re.findall(pattern, path.read_text())}
+    return found

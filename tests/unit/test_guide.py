@@ -28,6 +28,7 @@ GUIDE: Final = logged.ROOT / "packaging" / "doc" / "guide.md"
 WARNINGS: Final = "\n## Every warning, and what to do\n"
 LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 ELSEWHERE: Final = (
+    "…: what was acknowledged since the last checkpoint may be lost; put the file back, or accept the loss …",
     "… lines like the next one were left out",  # said by the log of itself
     "log file … cannot be written (…): check log_file",  # daemon/log.py: its own error, which a reload meets
     "a command failed: number … (account …, target …): …",  # native/exchange/answer.c adds it up piece by piece
@@ -67,6 +68,12 @@ def anchors(page: Path) -> set[str]:
 def test_the_guide_explains_every_line_that_the_daemon_can_log() -> None:
     """A new warning is not done before an operator can look up what it wants of them."""
     assert [] == [f"{where}: {text}" for text, where in told().items() if text.strip() not in explained()]
+
+
+def test_the_guide_explains_why_a_start_is_refused() -> None:
+    """Whoever stands before a box that does not start finds the words of its last line."""
+    assert len(logged.refusals()) > 5
+    assert set() == logged.refusals() - explained()
 
 
 def test_the_guide_explains_no_line_that_the_daemon_cannot_log() -> None:
