@@ -263,6 +263,7 @@ def test_a_first_client_starts_an_instance_with_secrets(clean: machine.Machine) 
             entry[name] for name in ("MESSAGE", "PRIORITY", "CODE_FUNC", "SYSLOG_IDENTIFIER")
         )
         assert "open sesame" not in clean.run("journalctl", "--no-pager", "-o", "export")
+        assert "two.conf: valid" in clean.run("leafd", "check", "/etc/leafd/two.conf"), "with the service's secrets"
     finally:
         clean.run("systemctl", "stop", "leafd-two.socket", unit)
 

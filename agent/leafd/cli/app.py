@@ -103,8 +103,11 @@ def _check(
     json: Json = False,
 ) -> None:
     """Checks a configuration: each mistake with its file, line, column and what to change."""
+    from leafd.cli.pages import unit_of
     from leafd.cli.views import show_check
+    from leafd.config.credentials import borrow
 
+    borrow(unit_of(file))
     warnings: Sequence[str] = context.obj.check(file)
     _end(well=show_check(file, against, warnings, as_json=json))
 

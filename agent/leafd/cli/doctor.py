@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from leafd.cli.pages import CONFIGURATION, find
+from leafd.cli.pages import CONFIGURATION, find, unit_of
 from leafd.cli.tables import as_json, say, show
 from leafd.config.bind import load_file
+from leafd.config.credentials import borrow
 from leafd.doctor.findings import Finding, Level
 from leafd.records import dataclass
 
@@ -38,11 +39,10 @@ def examined(
 
     if config is None and CONFIGURATION.exists():
         config = CONFIGURATION
+    borrow(unit_of(config))
     server = load_file(config).server if config is not None else None
     monitor = find(url, config, ca)
     host = urlsplit(monitor.url).hostname or ""
-    # An instance has /etc/leafd/NAME.conf and the unit leafd@NAME.
-    named = config is not None and config.parent == CONFIGURATION.parent and config.name != CONFIGURATION.name
     case = Case(
         server,
         monitor.page,
@@ -50,7 +50,7 @@ def examined(
         timeout_s,
         host=host,
         here=not url or host in HERE,
-        unit=f"leafd@{config.stem}.service" if config is not None and named else "leafd.service",
+        unit=unit_of(config),
     )
     found = trio.run(examine, case)
     return tuple(sorted(found, key=lambda one: (_ORDER.index(one.level), one.about)))

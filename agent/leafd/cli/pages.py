@@ -89,16 +89,24 @@ def find(url: str | None, configuration: Path | None, authority: Path | None) ->
         configuration = CONFIGURATION
     if configuration is None:
         return Monitor(DEFAULT, authority)
-    from leafd.config.bind import load_file  # here: who names the port needs none of it
+    from leafd.config.bind import load_monitoring  # here: who names the port needs none of it
 
-    server = load_file(configuration).server
-    found = server.monitor_address()
+    told = load_monitoring(configuration)
+    found = told.address
     if found is None:
         raise ConfigError(f"{configuration}: no monitoring port: add `http: 127.0.0.1:8222`, or name one with --url")
     host = found[0].strip("[]")
     host = _EVERYWHERE.get(host, f"[{host}]" if ":" in host else host)
-    scheme = "https" if server.monitors_securely else "http"
-    return Monitor(f"{scheme}://{host}:{found[1]}{server.http_base_path.rstrip('/')}", authority)
+    scheme = "https" if told.secure else "http"
+    return Monitor(f"{scheme}://{host}:{found[1]}{told.base_path.rstrip('/')}", authority)
+
+
+def unit_of(configuration: Path | None) -> str:
+    """The service that has this configuration: an instance has /etc/leafd/NAME.conf and the unit leafd@NAME."""
+    named = configuration is not None and configuration.parent == CONFIGURATION.parent
+    if configuration is not None and named and configuration.name != CONFIGURATION.name:
+        return f"leafd@{configuration.stem}.service"
+    return "leafd.service"
 
 
 def _reason(error: Exception) -> str:

@@ -7,12 +7,13 @@ served as a variable. What does not live here: any key's meaning (schema/).
 
 from __future__ import annotations
 
+import os
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from leafd.config.lexer import Where
 from leafd.config.schema.section import Invalid, Option, Section, Support, hints, kind
@@ -59,6 +60,45 @@ def bind(document: Document, file: str) -> Loaded:
     except Invalid as error:
         raise ConfigError("\n".join(_describe(error, binder.places, file))) from error
     return Loaded(server, tuple(binder.warnings), tuple(document.files), binder.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """Where a configuration has its reports served."""
+
+    address: tuple[str, int] | None
+    secure: bool
+    base_path: str
+
+
+def load_monitoring(path: Path) -> Monitoring:
+    """Only that of a configuration file. The rest is not looked at, nor variables that are known to the service alone:
+    whoever asks a daemon need not know its secrets. Raises ConfigError."""
+    document = parse_file(path, _Unread())
+    known = ServerConfig.spellings
+    document.root = {key: node for key, node in document.root.items() if known.get(key.lower()) in _MONITORING}
+    names = {known[key.lower()] for key in document.root}
+    secure = not names.isdisjoint(("https", "https_port"))
+    if secure:  # read as http, since https alone needs its certificate
+        document.root = {key.lower().replace("https", "http"): node for key, node in document.root.items()}
+    server = bind(document, str(path)).server
+    return Monitoring(server.monitor_address(), secure, server.http_base_path)
+
+
+_MONITORING: Final = ("host", "port", "listen", "http", "http_port", "https", "https_port", "http_base_path")
+
+
+class _Unread(Mapping[str, str]):
+    """The environment, in which every other variable has a value, too."""
+
+    def __getitem__(self, name: str) -> str:
+        return os.environ.get(name, "unread")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(os.environ)
+
+    def __len__(self) -> int:
+        return len(os.environ)
 
 
 def inner_models(annotation: object) -> tuple[type[Section] | None, str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
+_SERVICES: Final = Path("/run/credentials")
 TEXT_MAX: Final = 1 << 20
 """What systemd takes for all of them together."""
 
@@ -32,6 +33,13 @@ def credential_file(value: object) -> object:
     """For keys that name a file: the credential's, where there is one of that name."""
     path = _path(value, os.environ) if isinstance(value, str) else None
     return value if path is None else str(path)
+
+
+def borrow(unit: str, place: Path = _SERVICES) -> None:
+    """For a command that looks at a service's configuration: it sees what that service sees, where it may."""
+    found = place / unit
+    if DIRECTORY not in os.environ and os.access(found, os.R_OK | os.X_OK):
+        os.environ[DIRECTORY] = str(found)
 
 
 def _path(name: str, environment: Mapping[str, str]) -> Path | None:

@@ -301,7 +301,8 @@ class _Parser:
             raise ConfigError(f"{where}: the credential {name} cannot be read ({error.strerror})") from error
         if text is None:
             raise ConfigError(
-                f"{where}: the variable ${name} is neither a key set before nor in the environment: set one of them"
+                f"{where}: the variable ${name} is neither a key set before, nor in the environment, nor a credential "
+                "of systemd (in CREDENTIALS_DIRECTORY): set one of them"
             )
         if not text:
             raise ConfigError(f"{where}: the credential {name} is empty")

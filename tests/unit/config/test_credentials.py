@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from pathlib import Path
 
 import pytest
-from leafd.config.bind import load_text
+from leafd.cli.pages import find, unit_of
+from leafd.config.bind import load_file, load_text
+from leafd.config.credentials import borrow
 from leafd.config.tree import parse_text, plain
 from leafd.errors import ConfigError
 
@@ -87,6 +90,42 @@ def test_files_are_credentials_by_their_bare_names(credentials: Path, tmp_path: 
         config.jetstream.key_file,
         config.jetstream.prev_key_file,
     )
+
+
+def test_a_command_finds_a_daemon_without_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`leafd status` needs the monitoring port of a configuration whose passwords and keys it cannot read."""
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    file = tmp_path / "box.conf"
+    secrets = "authorization { user: a, password: $hub-password }\ntls { cert_file: tls.pem, key_file: tls.key }\n"
+    for lines, url in (
+        ("listen: 127.0.0.1:4222\nhttp: 127.0.0.1:8222", "http://127.0.0.1:8222"),
+        ("net: 10.0.0.1\nmonitor_port: 8222\nhttp_base_path: /box/", "http://10.0.0.1:8222/box"),
+        ("HTTPS: 8443", "https://127.0.0.1:8443"),
+        ("host: '::1'\nhttps_port: 8443", "https://[::1]:8443"),
+    ):
+        file.write_text(f"{lines}\n{secrets}")
+        with pytest.raises(ConfigError):
+            load_file(file)
+        assert url == find(None, file, None).url
+    file.write_text(secrets)
+    with pytest.raises(ConfigError, match="no monitoring port"):
+        find(None, file, None)
+
+
+def test_a_command_borrows_the_service_s_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`leafd check` and `leafd doctor` see what the service sees where they may, and nothing that was set goes away."""
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", "before")
+    (tmp_path / "leafd@two.service").mkdir()
+    borrow("leafd@two.service", tmp_path)
+    assert "before" == os.environ["CREDENTIALS_DIRECTORY"]
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY")
+    borrow("leafd.service", tmp_path)
+    assert "CREDENTIALS_DIRECTORY" not in os.environ
+    borrow(unit_of(Path("/etc/leafd/two.conf")), tmp_path)
+    assert str(tmp_path / "leafd@two.service") == os.environ["CREDENTIALS_DIRECTORY"]
+    assert ["leafd.service"] * 3 == [
+        unit_of(one) for one in (None, Path("/etc/leafd/leafd.conf"), Path("/srv/two.conf"))
+    ]
 
 
 def test_a_link_of_secrets_by_name(credentials: Path, tmp_path: Path) -> None:
