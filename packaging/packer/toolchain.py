@@ -21,8 +21,9 @@ SYSROOT_PYTHON = "3.11"
 CFFI = "2.1.1"  # it writes a part of the module's source
 # As pip builds it (pyproject.toml): optimised, and no warning of a compiler that we have not seen ends it.
 OPTIONS = ("-Dextension=true", "-Dtests=false", "-Dbuildtype=debugoptimized", "-Dwerror=false")
-# What a name stands for is settled when the module is loaded, and cannot be written over after that.
-LINK = "-Wl,-z,relro,-z,now"
+# What a name stands for is settled when the module is loaded, and cannot be written over after that. No build id: it is
+# a hash over the debug information too, which holds the checkout's path. (Taken out by strip, it takes relro with it.)
+LINK = "-Wl,-z,relro,-z,now,--build-id=none"
 BESIDE = "-Wl,-rpath,$ORIGIN"
 CPU = {"arm64": ("aarch64", "aarch64"), "armhf": ("arm", "armv7")}
 
@@ -129,9 +130,8 @@ def compile_module(
     run(bin_directory / "ninja", "-C", build, "_native.abi3.so", PATH=path)
     stripped = build.parent / ("beside" if lmdb_beside else "shared") / "_native.abi3.so"
     stripped.parent.mkdir(exist_ok=True)
-    # (The build id is a hash over the debug information too, which holds the checkout's path.)
     strip = prefixed(architecture, "strip")
-    run(strip, "--strip-unneeded", "--remove-section=.note.gnu.build-id", "-o", stripped, build / "_native.abi3.so")
+    run(strip, "--strip-unneeded", "-o", stripped, build / "_native.abi3.so")
     return stripped
 
 

@@ -1,8 +1,8 @@
-"""A box with another kind of processor: a Debian for it in a directory, the package unpacked there, and qemu between its
-programs and this machine's kernel. No hardware, no booted system; the daemon is started as systemd would, with a notify
-socket of ours.
+"""A box with another kind of processor: a Debian for it in a directory, the package unpacked there, and qemu between
+its programs and this machine's kernel. No system is booted; the daemon is started as systemd does, with a notify socket
+of ours. Times mean nothing here: with qemu everything takes 10 to 30 times as long as without.
 
-Timings mean nothing here: qemu is 10 to 30 times as slow as the processor that it plays. What is promised is in test_arm.py.
+What is promised about such a box is in test_arm.py.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def unpack(package: Path, root: Path) -> None:
 
 
 def make(package: Path, architecture: str, root: Path, password: str) -> Box:
-    shutil.copytree(debian(architecture), root, symlinks=True)
+    # (Not by copytree, which would read /dev/full to its end: it has none.)
+    machine.sh("cp", "-a", "--reflink=auto", debian(architecture), root)
     unpack(package, root)
     shutil.copy(shutil.which(QEMU[architecture]) or "", root / "qemu")
     (root / "etc/leafd/leafd.conf").write_text(CONFIGURATION % password)

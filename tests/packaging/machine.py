@@ -50,9 +50,9 @@ def sh(*command: str | Path, seconds: float = 600) -> str:
     return done.stdout
 
 
-def bring_tools() -> None:
-    """Installs what this test needs, saying so."""
-    missing = [package for program, package in TOOLS.items() if shutil.which(program) is None]
+def bring_tools(tools: dict[str, str] = TOOLS) -> None:
+    """Installs what a test needs, saying so: of each program Debian's package that has it."""
+    missing = [package for program, package in tools.items() if shutil.which(program) is None]
     if missing:
         print(f"installing {' '.join(missing)}", file=sys.stderr)
         os.environ["DEBIAN_FRONTEND"] = "noninteractive"

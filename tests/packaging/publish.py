@@ -3,11 +3,14 @@
 publish.py publish COUNT    makes stream BOX where it is missing, publishes COUNT messages, prints the last sequence
 publish.py max_payload      prints what INFO says of it
 publish.py count            prints how many messages the stream holds
+
+It talks to port 4222 (LEAFD_PORT: another), as user "box" with that password where one is asked for.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 
@@ -16,10 +19,11 @@ class Client:
     """One connection to the server on this machine."""
 
     def __init__(self) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", 4222), 10)
+        self.socket = socket.create_connection(("127.0.0.1", int(os.environ.get("LEAFD_PORT", "4222"))), 60)
         self.file = self.socket.makefile("rwb")
         self.info = dict(json.loads(self.file.readline().removeprefix(b"INFO ")))
-        self.file.write(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB reply 1\r\n')
+        said = {"verbose": False, "headers": True, "no_responders": True, "user": "box", "pass": "box"}
+        self.file.write(b"CONNECT %s\r\nSUB reply 1\r\n" % json.dumps(said).encode())
 
     def request(self, subject: str, body: bytes) -> dict[str, object]:
         self.file.write(f"PUB {subject} reply {len(body)}\r\n".encode() + body + b"\r\n")

@@ -1,0 +1,178 @@
+"""What takes too long for tests/run: python -m tests.packaging.tour [STEP ...], as root; without a name every step.
+
+    packages    all six packages, built twice, the second time from nothing in a copy of the sources at another place:
+                the same bytes; their sizes
+    linters     lintian and rpmlint; what they may find, and why, is in LEFT
+    c-tests     the C tests, compiled for each ARM and run with qemu
+    debian12    a clean Debian 12: installed with apt, upgraded while a stream is in use, removed, purged
+    debian13    the same with Debian 13
+
+Each step prints what it saw and one line at its end; the status is 0 when all went well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.packaging import arm, machine
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CLIENT = Path(__file__).with_name("publish.py")
+DEB_BYTES_MAX = 12_000_000
+INSTALLED_KB_MAX = 60_000
+LINTERS = {"lintian": "lintian", "rpmlint": "rpmlint"}
+# What rpmlint finds and we leave: the words of each and the reason. (lintian's are in packaging/deb/lintian-overrides.)
+LEFT = {
+    "no-signature": "whoever distributes the package signs it",
+    "no-packager-tag": "the same",
+    "no-url-tag": "there is no page",
+    "no-changelogname-tag": "the history of the sources tells what changed",
+    "invalid-license": "leafd's licence is not an SPDX name; each library's is in the file",
+    "files-duplicate": "each Python library brings its own licence and marks",
+    "manpage-not-compressed": "gzip, as on the distributions; bz2 is Mandriva's",
+    "no-manual-page-for-binary": "leafd.1.gz is there; rpmlint looks for .bz2",
+    "running with root privileges": "about lintian's own run",
+}
+
+
+def build(sources: Path, directory: Path, *arguments: str) -> list[Path]:
+    said = machine.sh(sys.executable, sources / "packaging" / "build", *arguments, directory, seconds=3600)
+    return [Path(line) for line in said.splitlines()]
+
+
+def packages(directory: Path) -> None:
+    first = build(ROOT, directory / "first", "--all")
+    with tempfile.TemporaryDirectory(prefix="another-place-") as place:
+        copy = Path(place) / "leafd"
+        machine.sh("git", "clone", "--quiet", ROOT, copy)
+        second = build(copy, directory / "second", "--all")
+    for one, other in zip(first, second, strict=True):
+        same = one.read_bytes() == other.read_bytes()
+        print(f"{one.name}: {one.stat().st_size:,} bytes, {'the same twice' if same else 'DIFFERS'}")
+        assert same
+        if one.suffix == ".deb":
+            size = int(machine.sh("dpkg-deb", "--field", one, "Installed-Size"))
+            assert one.stat().st_size <= DEB_BYTES_MAX
+            assert size <= INSTALLED_KB_MAX
+
+
+def linters(directory: Path) -> None:
+    machine.bring_tools(LINTERS)
+    unexplained = []
+    for package in build(ROOT, directory / "linted", "--kind", "deb", "--kind", "rpm"):
+        command = ["lintian", "--allow-root"] if package.suffix == ".deb" else ["rpmlint"]
+        done = subprocess.run([*command, str(package)], capture_output=True, text=True)
+        for line in (done.stdout + done.stderr).splitlines():
+            if re.search(r"\b[EW]: ", line) and "badness" not in line:
+                reasons = [reason for words, reason in LEFT.items() if words in line]
+                print(f"{line[:120]}   <- {reasons[0] if reasons else 'NO REASON'}")
+                unexplained += [] if reasons else [line]
+    assert [] == unexplained
+
+
+def c_tests(directory: Path) -> None:
+    """Their build takes the compiler and libraries with which the packages' code was made."""
+    machine.bring_tools(arm.TOOLS)
+    for architecture, qemu in arm.QEMU.items():
+        build(ROOT, directory / "unused", "--arch", architecture)
+        work = ROOT / "build" / "package" / architecture
+        wrapper = directory / f"{architecture}.ini"
+        wrapper.write_text(f"[binaries]\nexe_wrapper = ['{qemu}', '-L', '{work / 'sysroot'}']\n")
+        folder = directory / f"c-tests-{architecture}"
+        cross = ("--cross-file", work / "cross.ini", "--cross-file", wrapper)
+        machine.sh("meson", "setup", folder, *cross, "-Dwerror=false")
+        machine.sh("ninja", "-C", folder, seconds=3600)
+        command = [
+            "meson",
+            "test",
+            "-C",
+            str(folder),
+            "--no-rebuild",
+            "--timeout-multiplier",
+            "40",
+            "--print-errorlogs",
+        ]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        print(architecture, *[line for line in done.stdout.splitlines() if re.match(r"(Ok|Fail|Timeout):", line)])
+        assert done.returncode == 0, done.stdout[-8000:]
+
+
+def newer(package: Path, directory: Path) -> Path:
+    """The same package with a higher version."""
+    folder = directory / "newer"
+    machine.sh("dpkg-deb", "--raw-extract", package, folder)
+    control = folder / "DEBIAN" / "control"
+    control.write_text(re.sub(r"^Version: .*", r"\g<0>.1", control.read_text(), flags=re.MULTILINE))
+    made = directory / "newer.deb"
+    machine.sh("dpkg-deb", "--root-owner-group", "--build", folder, made)
+    return made
+
+
+def count(running: machine.Machine) -> int:
+    return int(machine.sh(*running.network, sys.executable, CLIENT, "count", seconds=60))
+
+
+def debian(release: str, directory: Path) -> None:
+    machine.bring_tools()
+    package = build(ROOT, directory / "deb")[0]
+    root = directory / release
+    machine.sh("mmdebstrap", "--quiet", "--variant=minbase", release, root)
+    inside = ("chroot", root, "env", "DEBIAN_FRONTEND=noninteractive")
+    for path, name in ((package, "leafd.deb"), (newer(package, directory), "newer.deb")):
+        shutil.copy(path, root / "tmp" / name)
+    shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    machine.sh(*inside, "apt-get", "install", "-q", "-y", "--no-install-recommends", "/tmp/leafd.deb")
+    installed = int(machine.sh("du", "-sk", root / "usr/lib/leafd").split()[0])
+    print(f"{release}: installed with its dependencies; {installed:,} KB with byte code")
+    assert installed <= INSTALLED_KB_MAX
+
+    changed = root / "etc/leafd/leafd.conf"
+    changed.write_text(changed.read_text() + "\nmax_payload: 12345\n")
+    with machine.bare(root) as running:
+        assert 200 == int(machine.sh(*running.network, sys.executable, CLIENT, "publish", "200"))
+        machine.sh(*inside, "apt-get", "install", "-q", "-y", "/tmp/newer.deb")
+        assert 200 == count(running), "the daemon that runs goes on while its files are replaced"
+    with machine.bare(root) as running:
+        assert 200 == count(running), "the newer one has the stream"
+    assert "max_payload: 12345" in changed.read_text()
+    print(f"{release}: upgraded while a stream was in use; 200 of 200 messages and the changed configuration are there")
+
+    machine.sh(*inside, "apt-get", "remove", "-q", "-y", "leafd")
+    assert (False, True) == ((root / "usr/lib/leafd").exists(), changed.exists())
+    machine.sh(*inside, "apt-get", "purge", "-q", "-y", "leafd")
+    assert (False, True) == (changed.exists(), (root / "var/lib/leafd/jetstream/data.mdb").exists())
+    print(f"{release}: removed, and purged: nothing is left but the streams")
+
+
+STEPS: dict[str, Callable[[Path], None]] = {
+    "packages": packages,
+    "linters": linters,
+    "c-tests": c_tests,
+    "debian12": lambda directory: debian("bookworm", directory),
+    "debian13": lambda directory: debian("trixie", directory),
+}
+
+
+def main() -> int:
+    assert os.geteuid() == 0, "this makes Debian systems in directories: run it as root"
+    wrong = 0
+    for name in sys.argv[1:] or STEPS:
+        with tempfile.TemporaryDirectory(prefix="leafd-tour-") as directory:
+            try:
+                STEPS[name](Path(directory))
+                print(f"{name}: well")
+            except AssertionError as error:
+                print(f"{name}: FAILED: {error}")
+                wrong += 1
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
