@@ -197,7 +197,8 @@ void command_connections(plane_t *plane, const plane_command_t *command) {
     uint64_t count = plane->stats.connections;
     connection_row_t *rows = calloc(count + 2 * (uint64_t)plane->accounts.count + 1, sizeof(*rows));
     uint64_t filled = 0;
-    for (const peer_t *peer = plane->all_peers; rows != NULL && peer != NULL && filled < count; peer = peer->next) {
+    for (peer_t *peer = plane->all_peers; rows != NULL && peer != NULL && filled < count; peer = peer->next) {
+        peer_look(plane, peer);
         rows[filled++] = (connection_row_t){.connection = peer->id,
                                             .account = peer->account == NULL ? 0 : peer->account->js.id,
                                             .kind = peer->kind,

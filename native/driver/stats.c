@@ -28,6 +28,8 @@ void stats_tick(plane_t *plane, uint64_t took_ns) {
 
 void stats_publish(plane_t *plane) {
     plane_stats_t stats = plane->stats;
+    stats.in_msgs += stats.link_in_msgs;
+    stats.in_bytes += stats.link_in_bytes;
     stats.events_dropped = plane->exchange.dropped;
     js_stats(&plane->js, &stats);
     stats.memory_exchange = atomic_load_explicit(&plane->exchange.command_bytes, memory_order_relaxed)

@@ -152,7 +152,6 @@ void peer_release(plane_t *plane, peer_t *peer) {
 
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
     peer->last_input_ns = plane->now.mono_ns;
-    peer->last_wall_ns = plane->now.wall_ns;
     if (LEAF_UNLIKELY(plane->throttling) && throttle_waits(plane, peer)) {
         return 0;
     }
@@ -396,10 +395,19 @@ static void peer_ping(plane_t *plane, peer_t *peer) {
     emitted_or_failed(plane, peer, peer->protocol->ping(outq_urgent_place(&peer->conn.out)));
 }
 
+void peer_look(const plane_t *plane, peer_t *peer) {
+    uint64_t active = peer->in_msgs + peer->out_msgs + peer->table.count;
+    if (active != peer->active) {
+        peer->active = active;
+        peer->last_wall_ns = plane->now.wall_ns;
+    }
+}
+
 void peer_chores(plane_t *plane, peer_t *peer) {
     if (peer->state == PEER_DOOMED) {
         return;
     }
+    peer_look(plane, peer);
     pressure_chores(plane, peer);
     if (peer->secure_until_ns != 0) {
         secure_chores(plane, peer);

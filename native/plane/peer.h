@@ -88,7 +88,8 @@ struct peer {
     uint64_t in_bytes; /* payload and header bytes, as the reference counts */
     uint64_t out_bytes;
     int64_t start_wall_ns;
-    int64_t last_wall_ns;
+    int64_t last_wall_ns; /* when `active` was seen to change */
+    uint64_t active;      /* messages either way, and subscriptions */
     int64_t last_input_ns;
     int64_t input_since_ns; /* what conn.rest begins with has waited since then */
     int64_t next_ping_ns;
@@ -178,6 +179,8 @@ void peer_undescribe(peer_t *peer);
 void peer_pong(plane_t *plane, peer_t *peer);   /* a PING came */
 void peer_ponged(plane_t *plane, peer_t *peer); /* a PONG came */
 void peer_chores(plane_t *plane, peer_t *peer); /* pings, deadlines, expiry */
+/* Has it done anything but keep its connection alive? Looked at now and then, so that no message pays for it. */
+void peer_look(const plane_t *plane, peer_t *peer);
 /* slows it down, if the receiver is behind */
 void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver);
 void peer_wait(plane_t *plane, peer_t *peer); /* there is no memory for its input: it is not read for a moment */

@@ -261,9 +261,7 @@ static void verb_message(plane_t *plane, peer_t *peer, account_t *account, const
     uint64_t size = (uint64_t)op->header.size + op->payload.size;
     peer->in_msgs++;
     peer->in_bytes += size;
-    plane->stats.in_msgs++;
-    plane->stats.in_bytes += size;
-    plane->stats.link_in_msgs++;
+    plane->stats.link_in_msgs++; /* stats_publish adds them to the others */
     plane->stats.link_in_bytes += size;
     if (!may_come_in(plane, peer, op->subject)) {
         return;

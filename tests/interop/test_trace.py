@@ -248,3 +248,36 @@ def test_traces(reference: dict[str, tuple[list[str], list[str]]], hub: str, lea
 
     found = asyncio.run(run())
     assert {} == {name: (reference[name], found[name]) for name in CASES if reference[name] != found[name]}
+
+
+SAMPLED = """
+listen: "127.0.0.1:{port}"
+server_name: hub
+accounts { A { users: [{user: a, password: a}], msg_trace: { dest: "outside.trace", sampling: "25%" } } }
+"""
+MANY = 400
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_some_messages_of_outside_traces_are_sampled(kind: str) -> None:
+    """Of 400 messages a quarter, as chance has it; all of them arrive."""
+
+    async def main() -> int:
+        client = await nats.connect(server.url, user="a", password="a")
+        traces, messages = await client.subscribe("outside.trace"), await client.subscribe("plain")
+        for _ in range(MANY):
+            await client.publish("plain", b"", headers={"traceparent": PARENT + "1"})
+        # The last one asks for its trace itself, so it ends the row of traces.
+        await client.publish("plain", b"", headers={"Nats-Trace-Dest": "outside.trace"})
+        for _ in range(MANY + 1):
+            await messages.next_msg(WAIT_S)
+        told = 0
+        while b"Nats-Trace-Dest" not in (await traces.next_msg(WAIT_S)).data:
+            told += 1
+        await client.close()
+        return told
+
+    with servers.running(kind, SAMPLED) as server:
+        told = asyncio.run(main())
+    # Seven standard deviations: 8.7 each.
+    assert 40 < told < 160

@@ -1,5 +1,5 @@
 /* test_plane_listing.c: a connection's subscriptions are listed in slices: each one once, as it is, while the table
- * stands still. */
+ * stands still. Connections, with what those that have gone had carried. */
 #include <inttypes.h>
 
 #include "plane_rig.h"
@@ -94,9 +94,76 @@ static void any_bucket_may_be_asked_for(void) {
     rig_close(plane);
 }
 
+/* The row of a connection, or of those of a kind that have gone (connection 0). */
+static connection_row_t row_of(plane_t *plane, uint64_t connection, uint32_t kind) {
+    rig_run(plane, (plane_command_t){.op = COMMAND_CONNECTIONS, .token = 1}, NULL);
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_DONE, &event));
+    for (uint32_t at = 0; at + sizeof(connection_row_t) <= event.payload_size; at += sizeof(connection_row_t)) {
+        connection_row_t row;
+        memcpy(&row, event.payload + at, sizeof(row));
+        if (row.connection == connection && row.kind == kind) {
+            return row;
+        }
+    }
+    return (connection_row_t){0};
+}
+
+static int64_t active_at(plane_t *plane, const peer_t *peer) {
+    return row_of(plane, peer->id, CONN_CLIENT).last_wall_ns;
+}
+
+static void only_work_is_activity(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane), *b = rig_client(plane);
+    int64_t begin = plane->now.wall_ns;
+    plane->now.wall_ns += NS_PER_SECOND;
+    rig_feed(plane, b, "PING\r\n");
+    CHECK_EQ_I64(begin, active_at(plane, b));
+    rig_feed(plane, b, "SUB foo 1\r\n");
+    CHECK_EQ_I64(begin + NS_PER_SECOND, active_at(plane, b));
+    CHECK_EQ_I64(begin, active_at(plane, a));
+    plane->now.wall_ns += NS_PER_SECOND;
+    rig_feed(plane, a, "PUB foo 1\r\nx\r\n");
+    CHECK_EQ_I64(begin + 2 * NS_PER_SECOND, active_at(plane, a));
+    CHECK_EQ_I64(begin + 2 * NS_PER_SECOND, active_at(plane, b));
+    plane->now.wall_ns += NS_PER_SECOND;
+    CHECK_EQ_I64(begin + 2 * NS_PER_SECOND, active_at(plane, a));
+    rig_close(plane);
+}
+
+static void what_was_carried_stays_counted(void) {
+    plane_t *plane = rig_open(NULL, "");
+    peer_t *a = rig_client(plane), *b = rig_client(plane);
+    peer_t *link = rig_leaf(plane, RIG_FLAGS, "", NULL);
+    rig_feed(plane, b, "SUB foo 1\r\n");
+    rig_feed(plane, a, "PUB foo 2\r\nxy\r\nPUB bar 3\r\nxyz\r\n");
+    rig_feed(plane, link, "LMSG foo 4\r\nxyzw\r\n");
+    CHECK_EQ_U64(0, row_of(plane, 0, CONN_CLIENT).account);
+    peer_doom(plane, a, CLOSE_CLIENT, BYTES_NONE);
+    peer_doom(plane, b, CLOSE_SLOW, BYTES_NONE);
+    peer_doom(plane, link, CLOSE_CLIENT, BYTES_NONE);
+    core_settle(plane);
+    connection_row_t clients = row_of(plane, 0, CONN_CLIENT), links = row_of(plane, 0, CONN_LEAF);
+    CHECK_EQ_U64(RIG_ACCOUNT, clients.account);
+    CHECK_EQ_U64(2, clients.in_msgs);
+    CHECK_EQ_U64(5, clients.in_bytes);
+    CHECK_EQ_U64(2, clients.out_msgs);
+    CHECK_EQ_U64(6, clients.out_bytes);
+    CHECK_EQ_U64(1, clients.slow);
+    CHECK_EQ_U64(RIG_ACCOUNT, links.account);
+    CHECK_EQ_U64(1, links.in_msgs);
+    CHECK_EQ_U64(4, links.in_bytes);
+    CHECK_EQ_U64(0, links.out_msgs);
+    CHECK_EQ_U64(0, links.slow);
+    rig_close(plane);
+}
+
 int main(void) {
     RUN("a subscription is listed with subject, queue group, name, deliveries and limit", shows_what_there_is);
     RUN("many are listed in slices of bounded size, each one once", many_in_slices);
     RUN("a bucket that there is not lists nothing", any_bucket_may_be_asked_for);
+    RUN("messages and subscriptions are activity, pings are none", only_work_is_activity);
+    RUN("what connections that have gone carried stays with their account", what_was_carried_stays_counted);
     return TEST_RESULT();
 }
