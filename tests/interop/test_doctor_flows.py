@@ -28,7 +28,18 @@ http: "127.0.0.1:{http_port}"
 jetstream { store_dir: "{store}", domain: hub }
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 accounts {
-  BOXES { jetstream: enabled, users: [
+  FLEET {
+    jetstream: enabled
+    users: [ { user: fleet, password: pfleet } ]
+    exports: [ { service: "$JS.API.>" }, { stream: "deliver.good.>" }, { service: "$JS.FC.>" } ]
+  }
+  BOXES { jetstream: enabled
+    imports: [
+      { service: { account: FLEET, subject: "$JS.API.>" }, to: "JS.other.>" }
+      { stream: { account: FLEET, subject: "deliver.good.>" } }
+      { service: { account: FLEET, subject: "$JS.FC.>" } }
+    ]
+    users: [
     { user: box, password: p }
     { user: few, password: p, permissions: {
       publish: [ "_leafd_doctor.>", "_INBOX.>" ], subscribe: [ "_leafd_doctor.>", "_INBOX.>" ] } }
@@ -265,6 +276,20 @@ def test_a_missing_export_is_a_fault_for_the_operator(pair: Pair) -> None:
         deleted(pair.leaf, "MX")
     assert "export the service $JS.API.>" in found.operator
     assert "import it to JS.fleet.>" in found.operator
+
+
+def test_an_export_of_what_is_delivered_is_missing_too(pair: Pair) -> None:
+    """The other account's API is shared, and the subject of the messages is not; a mirror whose subject is shared
+    works."""
+    made(pair.hub, "fleet", name="XD", subjects=["xd"], messages=2)
+    made(pair.leaf, name="MXD", mirror={"name": "XD", "external": {"api": "JS.other", "deliver": "deliver.box"}})
+    made(pair.leaf, name="MXG", mirror={"name": "XD", "external": {"api": "JS.other", "deliver": "deliver.good"}})
+    try:
+        found = pair.until(Check.EXPORT, "mirror of XD in MXD", Level.FAULT)
+        pair.until(Check.ORIGIN, "mirror of XD in MXG", Level.WELL, "nothing behind")
+    finally:
+        deleted(pair.leaf, "MXD", "MXG")
+    assert "export the stream deliver.box.>" in found.operator
 
 
 def test_a_stream_in_an_account_without_a_link_is_in_the_wrong_account(pair: Pair) -> None:

@@ -6,7 +6,7 @@ streams do to each other without copying (streams.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import trio
@@ -216,15 +216,56 @@ async def _follows(
     full = _full(pull, origin)
     if full:
         report(fault(Check.LIMITS, pull.about, full, **dict.fromkeys(side, "raise the limit, or discard: old")))
-    elif pull.error:
-        report(fault(Check.LAG, pull.about, f"it is not followed: {quoted(pull.error)}", **side))
-    elif pull.heard_s is None or pull.heard_s > SILENT_S:
-        when = "was never heard" if pull.heard_s is None else f"was last heard {pull.heard_s:.0f} s ago"
-        report(fault(Check.LAG, pull.about, f"its origin is there, and {when}", **side))
-    elif not pull.lag:
+        return
+    if not pull.lag and not _lost(pull):
         report(well(Check.ORIGIN, pull.about, f"followed, nothing behind; the origin has {origin.count('messages'):,}"))
+        return
+    now = await _again(pull, session, subject)
+    if now is not None and _lost(now):
+        other = pull.api and not pull.domain and (now.error or now.heard_s is None)
+        report(_not_delivered(pull) if other else fault(Check.LAG, pull.about, _lost(now), **side))
+    elif now is None:
+        text = _lost(pull) or f"{pull.lag:,} messages behind"
+        report(unproven(Check.LAG, pull.about, f"{text}; it could not be asked again"))
+    elif now.lag < pull.lag or not now.lag:
+        report(
+            well(Check.LAG, pull.about, f"{now.lag:,} messages behind, {max(pull.lag - now.lag, 0):,} less meanwhile")
+        )
     else:
-        await _behind(pull, session, subject, report, side)
+        report(warning(Check.LAG, pull.about, f"{now.lag:,} messages behind, and not catching up", **side))
+
+
+def _lost(pull: Pull) -> str:
+    """Why its origin is not followed, "" when it is."""
+    if pull.error:
+        return f"it is not followed: {quoted(pull.error)}"
+    if pull.heard_s is None:
+        return "its origin is there, and was never heard"
+    return f"its origin is there, and was last heard {pull.heard_s:.0f} s ago" if pull.heard_s > SILENT_S else ""
+
+
+async def _again(pull: Pull, session: Session | None, subject: str) -> Pull | None:
+    """How it is a little later: what has just begun may not have heard of its origin yet."""
+    if session is None:
+        return None
+    await trio.sleep(LOOK_AGAIN_S)
+    reply = await ask(session, subject)
+    later = stream_of(reply.document, "").pulls() if reply.ok else ()
+    return next((one for one in later if (one.origin, one.api) == (pull.origin, pull.api)), None)
+
+
+def _not_delivered(pull: Pull) -> Finding:
+    """The API of the other account answers, and its messages do not come."""
+    deliver = f"{pull.deliver}.>" if pull.deliver else ""
+    text = f"{pull.api} answers, and no message comes: the subject that they are delivered to is not shared"
+    return fault(
+        Check.EXPORT,
+        pull.about,
+        text if deliver else f"{pull.api} answers, and no message comes: it needs a deliver prefix of its own",
+        owner="" if deliver else f"make {pull.stream.name} anew with external {{ deliver }} as the operator names it",
+        operator=f"the account of {pull.origin} has to export the stream {deliver or 'DELIVER.>'} and the service "
+        f"{FLOW_CONTROL}, and this box's account at the hub to import both",
+    )
 
 
 def _full(pull: Pull, origin: Stream) -> str:
@@ -239,23 +280,6 @@ def _full(pull: Pull, origin: Stream) -> str:
         if top and copy.count(held) >= top and waiting > 0:
             return f"{copy.name} is full ({limit} {top:,}, discard: new), and {waiting:,} messages of its origin wait"
     return ""
-
-
-async def _behind(pull: Pull, session: Session | None, subject: str, report: Report, side: Mapping[str, str]) -> None:
-    now: int | None = None
-    if session is not None:
-        await trio.sleep(LOOK_AGAIN_S)
-        reply = await ask(session, subject)
-        later = stream_of(reply.document, "") if reply.ok else None
-        known = [one for one in later.pulls() if (one.origin, one.api) == (pull.origin, pull.api)] if later else []
-        now = known[0].lag if known else None
-    if now is None:
-        report(unproven(Check.LAG, pull.about, f"{pull.lag:,} messages behind; whether it catches up was not seen"))
-    elif now < pull.lag:
-        report(well(Check.LAG, pull.about, f"{now:,} messages behind, and catching up ({pull.lag - now:,} meanwhile)"))
-    else:
-        text = f"{now:,} messages behind, and not catching up"
-        report(warning(Check.LAG, pull.about, text, **side))
 
 
 # ---- the hub's copies of this box's streams
