@@ -17,7 +17,7 @@ store_t *store_new(const store_options_t *options) {
         store->sealing = (sealing_t){.keys = options->keys, .sealer = options->sealer};
     }
     store->lock_fd = -1;
-    store->journal.fd = -1;
+    store->journal.fd = store->journal.direct_fd = -1;
     store->pending_since = INT64_MAX;
     store->directory = strdup(options->directory);
     if (store->directory == NULL) {
