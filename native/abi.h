@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 21
+#define PLANE_ABI 22
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -512,3 +512,32 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
 #define RECORD_CONSUMER 2 /* key = stream id, consumer id (4 + 4 bytes big-endian), value = definition JSON */
 #define RECORD_CONTROL 3  /* key and value as in COMMAND_RECORD_PUT */
 #define RECORD_SOURCE 4   /* key = stream id (4), source key; value = origin sequence (8 bytes big-endian) */
+
+/* ---- a store as files -------------------------------------------------------------------------------------------- */
+
+/* For the commands for people: no plane is needed. Each blocks, for one thread that is any; all may fail with a text in
+ * `reason` (PLANE_REASON_SIZE). `used`: 1: a daemon uses the store, which goes on; 0: the caller has its lock. */
+typedef struct store_look store_look_t;
+/* What the newest checkpoint holds can be read in data.mdb until the look is closed. keys: NULL = none; with the wrong
+ * ones it fails. */
+store_look_t *plane_look_open(const char *directory, const plane_keys_t *keys, uint32_t used, store_facts_t *facts,
+                              char *reason, int32_t *status);
+/* The newest checkpoint in place of that. */
+int32_t plane_look_again(store_look_t *look, store_facts_t *facts, char *reason);
+void plane_look_close(store_look_t *look);
+/* The two pages that a copy of data.mdb begins with; its others are the file's own. */
+const uint8_t *plane_look_page(const store_look_t *look, uint32_t number);
+/* Definitions and states: for each 4 bytes kind, key and value size (big-endian, 12 in all), key, value. The value of a
+ * LOOK_STATE is a stored_stream_t. Returns the size of all, of which as much as fits is in `out`; negative: a
+ * status. */
+int64_t plane_look_records(store_look_t *look, uint8_t *out, uint64_t room, char *reason);
+#define LOOK_STATE 200
+/* Reads every page and entry. findings: a line for each damage, as many as find room. */
+int32_t plane_look_audit(store_look_t *look, store_audit_t *audit, char *findings, uint32_t room, char *reason);
+/* Makes data.mdb in the empty directory `to` of what can be read. all: 0: only of the records that a start depends
+ * on. */
+int32_t plane_look_rescue(store_look_t *look, const char *to, uint32_t all, store_audit_t *audit, char *findings,
+                          uint32_t room, char *reason);
+/* Opens the store in directory and closes it: what its journal has comes into data.mdb. findings: the alarms. */
+int32_t plane_store_settle(const char *directory, const plane_keys_t *keys, char *findings, uint32_t room,
+                           char *reason);

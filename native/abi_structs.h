@@ -317,3 +317,39 @@ typedef struct histogram_counts {
     uint64_t counts[HISTOGRAM_SPANS];
     uint64_t sum_ns;
 } histogram_counts_t;
+
+/* A store that is looked at as files (plane_look_open). */
+typedef struct store_facts {
+    uint64_t commit;    /* LMDB's number of it */
+    uint64_t pages;     /* of data.mdb that it counts */
+    uint64_t position;  /* LMDB has everything of the journal before it */
+    uint64_t number;    /* of the batch before that position */
+    uint64_t id_high;   /* the store's */
+    uint64_t id_low;    /* likewise */
+    uint32_t page_size; /* of LMDB */
+    uint32_t format;
+    uint32_t sealed; /* 1: encrypted */
+    uint32_t opened; /* 1: and the key was given */
+    uint32_t closed; /* 1: in order, so that LMDB has all there is */
+    uint32_t noted;  /* 0: the records that say all this are damaged */
+} store_facts_t;
+
+/* A stream's row of plane_look_records. */
+typedef struct stored_stream {
+    uint64_t first_seq;
+    uint64_t last_seq;
+    uint64_t messages;
+    uint64_t bytes;
+    uint64_t subjects;
+    int64_t last_ts;
+} stored_stream_t;
+
+/* What a look at all of a store has found; grows while it goes on. */
+typedef struct store_audit {
+    uint64_t done; /* bytes of data.mdb */
+    uint64_t entries;
+    uint64_t messages;
+    uint64_t damaged_pages;
+    uint64_t damaged_entries;
+    uint64_t told; /* lines of findings; what found no room is counted above alone */
+} store_audit_t;

@@ -16,6 +16,13 @@ static bytes_t record_name(void) {
     return BYTES_LITERAL(SEALING_RECORD);
 }
 
+/* env: NULL where somebody else has the entries. */
+static void seal_with(env_t *env, const sealer_t *sealer) {
+    if (env != NULL) {
+        env_seal(env, sealer);
+    }
+}
+
 static status_t refuse(char *why, size_t why_size, status_t status, const char *text) {
     snprintf(why, why_size, "%s", text);
     return status;
@@ -30,7 +37,7 @@ static void take_effect(sealing_t *sealing, env_t *env) {
         }
         sealing->sealer = &sealing->both;
     }
-    env_seal(env, sealing->sealer);
+    seal_with(env, sealing->sealer);
 }
 
 static status_t put_record(const sealing_t *sealing, env_t *env, sealing_state_t state) {
@@ -134,7 +141,7 @@ static status_t resume_whole(sealing_t *sealing, env_t *env, const uint8_t *reco
     sealing->older_kind = record[2];
     sealing->change = true;
     sealing->sealer = cipher_sealer(found); /* until sealing_change */
-    env_seal(env, sealing->sealer);
+    seal_with(env, sealing->sealer);
     return status;
 }
 
@@ -244,7 +251,7 @@ static status_t resume_without_record(sealing_t *sealing, env_t *env, const uint
         take_effect(sealing, env);
         if (sealing->change) {
             sealing->sealer = cipher_sealer(sealing->older); /* until sealing_change */
-            env_seal(env, sealing->sealer);
+            seal_with(env, sealing->sealer);
         }
     }
     for (uint32_t i = 0; i < made.count; i++) {
@@ -253,17 +260,9 @@ static status_t resume_without_record(sealing_t *sealing, env_t *env, const uint
     return status;
 }
 
-static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id, bool accepted, char *why,
-                              size_t why_size) {
-    bytes_t value = BYTES_NONE;
+static status_t resume_recorded(sealing_t *sealing, env_t *env, bytes_t value, const uint8_t *id, char *why,
+                                size_t why_size) {
     uint8_t record[SEALING_RECORD_SIZE - VALUE_CRC_SIZE];
-    status_t status = env_write_get(env, DB_META, record_name(), &value);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-        return refuse(why, why_size, status, "cannot be read");
-    }
-    if (status == STATUS_NOT_FOUND || value.size != SEALING_RECORD_SIZE || !value_sound(record_name(), value)) {
-        return resume_without_record(sealing, env, id, accepted, why, why_size);
-    }
     memcpy(record, value.at + VALUE_CRC_SIZE, sizeof record);
     if (record[0] != RECORD_VERSION) {
         return refuse(why, why_size, STATUS_VERSION,
@@ -271,6 +270,29 @@ static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id,
     }
     return record[1] == SEALING_DONE ? resume_whole(sealing, env, record, id, why, why_size)
                                      : resume_change(sealing, env, record, id, why, why_size);
+}
+
+static bool record_sound(bytes_t value) {
+    return value.size == SEALING_RECORD_SIZE && value_sound(record_name(), value);
+}
+
+status_t sealing_look(sealing_t *sealing, bytes_t record, const uint8_t id[CIPHER_SALT_SIZE], char *why,
+                      size_t why_size) {
+    return record_sound(record)
+               ? resume_recorded(sealing, NULL, record, id, why, why_size)
+               : refuse(why, why_size, STATUS_CORRUPT, "is encrypted, and the record that tells its key is damaged");
+}
+
+static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id, bool accepted, char *why,
+                              size_t why_size) {
+    bytes_t value = BYTES_NONE;
+    status_t status = env_write_get(env, DB_META, record_name(), &value);
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        return refuse(why, why_size, status, "cannot be read");
+    }
+    return status == STATUS_OK && record_sound(value)
+               ? resume_recorded(sealing, env, value, id, why, why_size)
+               : resume_without_record(sealing, env, id, accepted, why, why_size);
 }
 
 status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed, bool accepted,

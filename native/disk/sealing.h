@@ -53,6 +53,10 @@ LEAF_MUST_USE status_t sealing_begin(sealing_t *sealing, env_t *env, const uint8
  * unless the loss of the others is accepted. */
 LEAF_MUST_USE status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed,
                                       bool accepted, char *why, size_t why_size);
+/* What opens the entries of a store that nobody starts, from META's record as it was read elsewhere. Writes nothing.
+ * Where the record is not sound: STATUS_CORRUPT. */
+LEAF_MUST_USE status_t sealing_look(sealing_t *sealing, bytes_t record, const uint8_t id[CIPHER_SALT_SIZE], char *why,
+                                    size_t why_size);
 /* The journal has nothing any more that LMDB has not: from here on the new key seals. In a write transaction. */
 LEAF_MUST_USE status_t sealing_change(sealing_t *sealing, env_t *env);
 /* Before anybody reads; transactions of their own. The record that the entries told, if they had to; what has a text in

@@ -408,6 +408,10 @@ static status_t rebuild_take(void *context, const batch_op_t *op, uint64_t posit
     return rebuild_raw(rebuild, op);
 }
 
+status_t rebuild_op(rebuild_t *rebuild, const batch_op_t *op) {
+    return rebuild_take(rebuild, op, 0);
+}
+
 status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, uint32_t size) {
     return batch_each(batch, size, 0, rebuild_take, rebuild);
 }

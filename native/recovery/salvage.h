@@ -1,5 +1,6 @@
-/* salvage.h: between salvage.c, which finds out what a damaged journal still proves, and rebuild.c, which brings it
- * into LMDB. Nobody outside native/recovery includes this. */
+/* salvage.h: between salvage.c, which finds out what a damaged journal still proves, rescue.c, which finds out what a
+ * damaged data.mdb still holds, and rebuild.c, which brings it into LMDB. Nobody outside native/recovery includes
+ * this. */
 #ifndef LEAFD_RECOVERY_SALVAGE_H
 #define LEAFD_RECOVERY_SALVAGE_H
 
@@ -20,6 +21,8 @@ LEAF_MUST_USE status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, u
 /* A damaged batch: the ops in [BATCH_HEADER_SIZE, end) whose own checksum holds. whole: its structure is sound up to
  * the end. */
 LEAF_MUST_USE status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, bool whole);
+/* One entry that is sound in itself, in the write transaction; STATUS_CORRUPT: it is none that can be. */
+LEAF_MUST_USE status_t rebuild_op(rebuild_t *rebuild, const batch_op_t *op);
 /* Writes the streams' states, and raises the alarms of what they lost. */
 LEAF_MUST_USE status_t rebuild_end(rebuild_t *rebuild);
 

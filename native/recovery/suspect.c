@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "disk/pages.h"
+#include "recovery/pages.h"
 
 #define LOOK_ALWAYS (UINT64_C(32) << 20) /* bytes that are read in some milliseconds */
 

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "disk/pages.h"
+#include "recovery/pages.h"
 #include "store_rig.h"
 
 #define MESSAGES 3000

@@ -12,7 +12,7 @@
  * Every page is reached once; free pages are not reached at all. What the entries say is not looked at: they have
  * checksums.
  */
-#include "disk/pages.h"
+#include "recovery/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +35,7 @@
 #define PAGE_MAX 65536u
 #define DEPTH_MAX 32
 #define META_BEGIN_MAX (HEAD + META_SIZE)
+#define NAME_MAX_SIZE 64 /* of a database */
 
 enum {
     BRANCH = 0x01,
@@ -63,9 +64,15 @@ typedef struct pages {
     uint8_t *levels;  /* a page for each level: of the free list, of main, of a database within main */
     const char *wrong;
     size_t where;
+    const pages_visit_t *visit; /* NULL: the first damage ends the walk .. */
+    bool lenient;               /* .. but that of one of the first two pages */
+    bool visiting;              /* in a database that is wanted */
+    char name[NAME_MAX_SIZE];
+    uint8_t *large; /* the last large value */
+    size_t large_size;
 } pages_t;
 
-static uint16_t page_load16(const uint8_t *at) {
+static uint16_t load_u16(const uint8_t *at) {
     uint16_t value;
     memcpy(&value, at, sizeof value);
     return value;
@@ -78,7 +85,7 @@ static size_t load_word(const uint8_t *at) {
 }
 
 static unsigned page_kind(const uint8_t *page) {
-    return page_load16(page + WORD + 2) & ~(unsigned)PASSING;
+    return load_u16(page + WORD + 2) & ~(unsigned)PASSING;
 }
 
 static status_t pages_wrong(pages_t *pages, size_t page, const char *what) {
@@ -87,8 +94,19 @@ static status_t pages_wrong(pages_t *pages, size_t page, const char *what) {
     return STATUS_CORRUPT;
 }
 
+/* Damage that somebody hears of is gone around. */
+static status_t pages_pass(pages_t *pages, status_t status) {
+    if (status != STATUS_CORRUPT || (pages->visit == NULL && !pages->lenient)) {
+        return status;
+    }
+    if (pages->visit != NULL) {
+        pages->visit->damaged(pages->visit->context, pages->where, pages->wrong);
+    }
+    return STATUS_OK;
+}
+
 static db_t db_read(const uint8_t *at) {
-    return (db_t){.depth = page_load16(at + 6), .root = load_word(at + 8 + 4 * WORD)};
+    return (db_t){.depth = load_u16(at + 6), .root = load_word(at + 8 + 4 * WORD)};
 }
 
 static status_t read_at(pages_t *pages, uint8_t *to, size_t size, uint64_t offset) {
@@ -110,20 +128,17 @@ static status_t read_at(pages_t *pages, uint8_t *to, size_t size, uint64_t offse
 
 /* ---- the two metas ----------------------------------------------------------------------------------------------- */
 
-static bool meta_read(pages_t *pages, size_t number, uint32_t page_size) {
-    uint8_t page[META_BEGIN_MAX];
+static bool meta_take(pages_t *pages, const uint8_t *page, size_t number, uint32_t page_size) {
     const uint8_t *meta = page + HEAD;
     const uint8_t *tail = meta + 8 + 2 * WORD + 2 * DB_SIZE;
-    uint64_t offset = (uint64_t)number * page_size;
-    if (read_at(pages, page, sizeof page, offset) != STATUS_OK || (page_kind(page) & META) == 0
-        || load_u32(meta) != MAGIC) {
+    if ((page_kind(page) & META) == 0 || load_u32(meta) != MAGIC) {
         return false;
     }
     uint32_t size = load_u32(meta + 8 + 2 * WORD);
     if (size < 512 || size > PAGE_MAX || (size & (size - 1)) != 0 || (number > 0 && size != page_size)) {
         return false;
     }
-    if (number == 0 || load_word(tail + WORD) > pages->commit) {
+    if (pages->size == 0 || load_word(tail + WORD) > pages->commit) {
         pages->free_list = db_read(meta + 8 + 2 * WORD);
         pages->main = db_read(meta + 8 + 2 * WORD + DB_SIZE);
         pages->last = load_word(tail);
@@ -133,12 +148,23 @@ static bool meta_read(pages_t *pages, size_t number, uint32_t page_size) {
     return true;
 }
 
+static bool meta_read(pages_t *pages, size_t number, uint32_t page_size) {
+    uint8_t page[META_BEGIN_MAX];
+    return read_at(pages, page, sizeof page, (uint64_t)number * page_size) == STATUS_OK
+           && meta_take(pages, page, number, page_size);
+}
+
 static status_t metas_read(pages_t *pages) {
+    status_t status = STATUS_OK;
     if (!meta_read(pages, 0, 0)) {
-        return pages_wrong(pages, 0, "the first page is none of LMDB's");
+        status = pages_pass(pages, pages_wrong(pages, 0, "the first page is none of LMDB's"));
     }
-    if (!meta_read(pages, 1, pages->size)) {
-        return pages_wrong(pages, 1, "the second page is none of LMDB's");
+    if (status == STATUS_OK && !meta_read(pages, 1, pages->size > 0 ? pages->size : (uint32_t)sysconf(_SC_PAGESIZE))) {
+        status = pages_wrong(pages, 1, "the second page is none of LMDB's");
+        status = pages->size > 0 ? pages_pass(pages, status) : status;
+    }
+    if (status != STATUS_OK) {
+        return status;
     }
     return pages->last < UINT32_MAX ? STATUS_OK : pages_wrong(pages, 0, "the number of the last page cannot be");
 }
@@ -160,6 +186,9 @@ static status_t pages_reach(pages_t *pages, size_t number, size_t count) {
         }
         pages->reached[page / 8] |= bit;
     }
+    if (pages->visit != NULL && pages->visit->done != NULL) {
+        *pages->visit->done += (uint64_t)count * pages->size;
+    }
     return STATUS_OK;
 }
 
@@ -180,12 +209,12 @@ static status_t big_check(pages_t *pages, size_t number, uint32_t data_size) {
 }
 
 static uint32_t node_count(const uint8_t *page) {
-    return (uint32_t)(page_load16(page + WORD + 4) - HEAD) / 2;
+    return (uint32_t)(load_u16(page + WORD + 4) - HEAD) / 2;
 }
 
 static status_t header_check(pages_t *pages, const uint8_t *page, size_t number, bool leaf) {
-    uint16_t lower = page_load16(page + WORD + 4);
-    uint16_t upper = page_load16(page + WORD + 6);
+    uint16_t lower = load_u16(page + WORD + 4);
+    uint16_t upper = load_u16(page + WORD + 6);
     bool sound = load_word(page) == number && page_kind(page) == (leaf ? LEAF : BRANCH) && lower >= HEAD
                  && lower <= upper && upper <= pages->size && lower % 2 == 0 && (leaf || node_count(page) > 0);
     return sound ? STATUS_OK : pages_wrong(pages, number, "its head is damaged");
@@ -193,39 +222,93 @@ static status_t header_check(pages_t *pages, const uint8_t *page, size_t number,
 
 /* The node, or NULL when it does not lie within its page. */
 static const uint8_t *node_at(const pages_t *pages, const uint8_t *page, uint32_t index, bool leaf) {
-    uint32_t at = page_load16(page + HEAD + 2 * index);
-    if (at < page_load16(page + WORD + 6) || at + NODE_HEAD > pages->size || at % 2 != 0) {
+    uint32_t at = load_u16(page + HEAD + 2 * index);
+    if (at < load_u16(page + WORD + 6) || at + NODE_HEAD > pages->size || at % 2 != 0) {
         return NULL;
     }
     const uint8_t *node = page + at;
-    uint64_t end = at + NODE_HEAD + (uint64_t)page_load16(node + 6);
+    uint64_t end = at + NODE_HEAD + (uint64_t)load_u16(node + 6);
     if (leaf) {
-        bool big = (page_load16(node + 4) & BIG) != 0;
-        end += big ? WORD : page_load16(node) | (uint64_t)page_load16(node + 2) << 16;
+        bool big = (load_u16(node + 4) & BIG) != 0;
+        end += big ? WORD : load_u16(node) | (uint64_t)load_u16(node + 2) << 16;
     }
     return end <= pages->size ? node : NULL;
 }
 
 static size_t child_of(const uint8_t *node) {
-    uint64_t number = page_load16(node) | (uint64_t)page_load16(node + 2) << 16
-                      | (WORD > 4 ? (uint64_t)page_load16(node + 4) << 32 : 0);
+    uint64_t number =
+        load_u16(node) | (uint64_t)load_u16(node + 2) << 16 | (WORD > 4 ? (uint64_t)load_u16(node + 4) << 32 : 0);
     return (size_t)number;
 }
 
 static status_t tree_check(pages_t *pages, db_t db, unsigned base, bool named);
 
+static bytes_t node_key(const uint8_t *node) {
+    return bytes_of(node + NODE_HEAD, load_u16(node + 6));
+}
+
+static uint32_t node_size(const uint8_t *node) {
+    return load_u16(node) | (uint32_t)load_u16(node + 2) << 16;
+}
+
+static status_t visit_large(pages_t *pages, const uint8_t *node, size_t number) {
+    uint32_t size = node_size(node);
+    if (size > pages->large_size) {
+        uint8_t *at = realloc(pages->large, size);
+        if (at == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        pages->large = at;
+        pages->large_size = size;
+    }
+    status_t status = read_at(pages, pages->large, size, (uint64_t)number * pages->size + HEAD);
+    return status == STATUS_OK
+               ? pages->visit->entry(pages->visit->context, pages->name, node_key(node), bytes_of(pages->large, size))
+               : status;
+}
+
+/* A database that is named in the main one. */
+static status_t database_check(pages_t *pages, const uint8_t *node, size_t number, unsigned base) {
+    bytes_t name = node_key(node);
+    if (load_u16(node + 4) != SUB || node_size(node) != DB_SIZE) {
+        return pages_wrong(pages, number, "the list of databases is damaged");
+    }
+    if (pages->visit != NULL) {
+        size_t size = name.size < NAME_MAX_SIZE ? name.size : NAME_MAX_SIZE - 1;
+        memcpy(pages->name, name.at, size);
+        pages->name[size] = 0;
+        if (pages->visit->wanted != NULL && !pages->visit->wanted(pages->visit->context, pages->name)) {
+            return STATUS_OK;
+        }
+    }
+    pages->visiting = pages->visit != NULL;
+    status_t status = tree_check(pages, db_read(node + NODE_HEAD + name.size), base + DEPTH_MAX, false);
+    pages->visiting = false;
+    return status;
+}
+
 static status_t leaf_check(pages_t *pages, const uint8_t *node, size_t number, unsigned base, bool named) {
-    const uint8_t *data = node + NODE_HEAD + page_load16(node + 6);
-    uint32_t size = page_load16(node) | (uint32_t)page_load16(node + 2) << 16;
-    uint16_t flags = page_load16(node + 4);
+    const uint8_t *data = node + NODE_HEAD + load_u16(node + 6);
+    uint16_t flags = load_u16(node + 4);
     if ((flags & BIG) != 0) {
-        return big_check(pages, load_word(data), size);
+        status_t status = big_check(pages, load_word(data), node_size(node));
+        return status == STATUS_OK && pages->visiting ? visit_large(pages, node, load_word(data)) : status;
     }
-    if (!named) {
-        return flags == 0 ? STATUS_OK : pages_wrong(pages, number, "an entry has flags that it cannot have");
+    if (named) {
+        return database_check(pages, node, number, base);
     }
-    return flags == SUB && size == DB_SIZE ? tree_check(pages, db_read(data), base + DEPTH_MAX, false)
-                                           : pages_wrong(pages, number, "the list of databases is damaged");
+    if (flags != 0) {
+        return pages_wrong(pages, number, "an entry has flags that it cannot have");
+    }
+    return pages->visiting ? pages->visit->entry(pages->visit->context, pages->name, node_key(node),
+                                                 bytes_of(data, node_size(node)))
+                           : STATUS_OK;
+}
+
+static status_t page_enter(pages_t *pages, uint8_t *page, size_t number, bool leaf) {
+    status_t status = pages_reach(pages, number, 1);
+    status = status == STATUS_OK ? read_at(pages, page, pages->size, (uint64_t)number * pages->size) : status;
+    return status == STATUS_OK ? header_check(pages, page, number, leaf) : status;
 }
 
 /* A page is read into its level's place; `at` are the nodes that are next. */
@@ -236,22 +319,21 @@ static status_t tree_check(pages_t *pages, db_t db, unsigned base, bool named) {
         return STATUS_OK;
     }
     if (db.depth == 0 || db.depth > DEPTH_MAX) {
-        return pages_wrong(pages, db.root, "the depth of its tree cannot be");
+        return pages_pass(pages, pages_wrong(pages, db.root, "the depth of its tree cannot be"));
     }
     for (unsigned level = 0;;) {
         uint8_t *page = pages->levels + (size_t)(base + level) * pages->size;
         bool leaf = level + 1u == db.depth;
-        status_t status = STATUS_OK;
+        bool lost = false;
         if (next[level] == 0) {
-            status = pages_reach(pages, number[level], 1);
-            status =
-                status == STATUS_OK ? read_at(pages, page, pages->size, (uint64_t)number[level] * pages->size) : status;
-            status = status == STATUS_OK ? header_check(pages, page, number[level], leaf) : status;
+            status_t status = page_enter(pages, page, number[level], leaf);
+            lost = status == STATUS_CORRUPT;
+            status = pages_pass(pages, status);
+            if (status != STATUS_OK) {
+                return status;
+            }
         }
-        if (status != STATUS_OK) {
-            return status;
-        }
-        if (next[level] == node_count(page)) {
+        if (lost || next[level] == node_count(page)) {
             if (level == 0) {
                 return STATUS_OK;
             }
@@ -259,16 +341,17 @@ static status_t tree_check(pages_t *pages, db_t db, unsigned base, bool named) {
             continue;
         }
         const uint8_t *node = node_at(pages, page, next[level]++, leaf);
+        status_t status = STATUS_OK;
         if (node == NULL) {
-            return pages_wrong(pages, number[level], "an entry does not lie within it");
-        }
-        if (leaf) {
+            status = pages_wrong(pages, number[level], "an entry does not lie within it");
+        } else if (leaf) {
             status = leaf_check(pages, node, number[level], base, named);
         } else {
             level++;
             next[level] = 0;
             number[level] = child_of(node);
         }
+        status = pages_pass(pages, status);
         if (status != STATUS_OK) {
             return status;
         }
@@ -293,6 +376,7 @@ static void pages_close(pages_t *pages) {
     }
     free(pages->reached);
     free(pages->levels);
+    free(pages->large);
 }
 
 bool pages_cut_short(const char *path) {
@@ -313,17 +397,70 @@ static status_t trees_check(pages_t *pages) {
     return status == STATUS_OK ? tree_check(pages, pages->main, 0, true) : status;
 }
 
+static void say_why(const pages_t *pages, status_t status, char *reason, size_t reason_size) {
+    if (status == STATUS_CORRUPT) {
+        snprintf(reason, reason_size, "page %zu: %s", pages->where, pages->wrong);
+    } else if (status != STATUS_OK) {
+        snprintf(reason, reason_size, "it cannot be opened: %s", strerror(errno));
+    }
+}
+
 status_t pages_check(const char *path, char *reason, size_t reason_size) {
     pages_t pages;
     status_t status = pages_open(&pages, path) ? metas_read(&pages) : STATUS_IO;
     if (status == STATUS_OK) {
         status = trees_check(&pages);
     }
-    if (status == STATUS_CORRUPT) {
-        snprintf(reason, reason_size, "page %zu: %s", pages.where, pages.wrong);
-    } else if (status != STATUS_OK) {
-        snprintf(reason, reason_size, "it cannot be opened: %s", strerror(errno));
+    say_why(&pages, status, reason, reason_size);
+    pages_close(&pages);
+    return status;
+}
+
+status_t pages_each(const char *path, const pages_visit_t *visit, char *reason, size_t reason_size) {
+    pages_t pages;
+    status_t status = STATUS_IO;
+    if (pages_open(&pages, path)) {
+        pages.visit = visit;
+        status = STATUS_OK;
+        if (visit->commit == NULL) {
+            status = metas_read(&pages);
+        } else if (!meta_take(&pages, visit->commit->page, 0, 0)) {
+            status = pages_wrong(&pages, 0, "it is none of LMDB's");
+        }
     }
+    if (status == STATUS_OK) {
+        status = trees_check(&pages);
+    }
+    say_why(&pages, status, reason, reason_size);
+    pages_close(&pages);
+    return status;
+}
+
+/* LMDB takes the newer one of its first two pages. */
+status_t pages_commit_read(const char *path, pages_commit_t *commit, char *reason, size_t reason_size) {
+    const size_t number_at = HEAD + 8 + 2 * WORD + 2 * DB_SIZE + WORD;
+    pages_t pages;
+    bool there = pages_open(&pages, path);
+    pages.lenient = true;
+    status_t status = there ? metas_read(&pages) : STATUS_IO;
+    commit->page_size = 0;
+    if (status == STATUS_OK) {
+        commit->number = pages.commit;
+        commit->last = pages.last;
+        commit->page_size = pages.size;
+        status = read_at(&pages, commit->page, pages.size, (uint64_t)(pages.commit % 2) * pages.size);
+    }
+    if (status == STATUS_OK && load_word(commit->page + number_at) != pages.commit) {
+        status = pages_wrong(&pages, 0, "it changes while it is read"); /* the next commit but one was made */
+    }
+    if (status == STATUS_OK) {
+        size_t other = 1 - (size_t)(pages.commit % 2);
+        size_t before = pages.commit > 0 ? pages.commit - 1 : 0;
+        memcpy(commit->other, commit->page, pages.size);
+        memcpy(commit->other, &other, WORD);
+        memcpy(commit->other + number_at, &before, WORD);
+    }
+    say_why(&pages, status, reason, reason_size);
     pages_close(&pages);
     return status;
 }

@@ -1,0 +1,165 @@
+/* audit.c: plane_look_audit of abi.h: all of a store's data.mdb is read, and what is damaged is named.
+ *
+ *     pages       their structure (pages.c), and that keys stand in their order: LMDB's search depends on it
+ *     entries     the checksum, over key and value; with a sealer, that the value opens
+ *     counters    of a store that was closed in order: what a stream's state says is there
+ *
+ * What does not live here: the journal. How a start would take it is found out by a start of a copy (plane_look_rescue,
+ * plane_store_settle).
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "recovery/look.h"
+
+#define COUNTED_MIN 64
+#define DATABASE_MAX 64
+
+typedef struct counted {
+    uint32_t stream;
+    bool stated;
+    uint64_t messages;
+    uint64_t bytes;
+    uint64_t said_messages;
+    uint64_t said_bytes;
+} counted_t;
+
+typedef struct auditing {
+    store_look_t *look;
+    store_audit_t *audit;
+    findings_t findings;
+    counted_t *streams;
+    uint64_t count;
+    uint64_t capacity;
+    char database[DATABASE_MAX]; /* of the last entry */
+    uint8_t last_key[KEY_MAX + 1];
+    uint32_t last_size;
+    bool disorder; /* told of this database */
+} auditing_t;
+
+static counted_t *counted_of(auditing_t *auditing, uint32_t stream) {
+    for (uint64_t i = auditing->count; i > 0; i--) { /* the last one is mostly it */
+        if (auditing->streams[i - 1].stream == stream) {
+            return &auditing->streams[i - 1];
+        }
+    }
+    if (array_reserve(&auditing->streams, &auditing->capacity, auditing->count + 1, COUNTED_MIN, sizeof(counted_t))
+        != STATUS_OK) {
+        return NULL;
+    }
+    auditing->streams[auditing->count] = (counted_t){.stream = stream};
+    return &auditing->streams[auditing->count++];
+}
+
+static void audit_page(void *context, size_t page, const char *what) {
+    auditing_t *auditing = context;
+    auditing->audit->damaged_pages++;
+    findings_say(&auditing->findings, "data.mdb, page %zu: %s", page, what);
+    auditing->audit->told = auditing->findings.told;
+}
+
+static void audit_order(auditing_t *auditing, const char *database, bytes_t key) {
+    bool same = strcmp(auditing->database, database) == 0;
+    if (same && !auditing->disorder && bytes_compare(bytes_of(auditing->last_key, auditing->last_size), key) >= 0) {
+        auditing->disorder = true;
+        auditing->audit->damaged_pages++;
+        findings_say(&auditing->findings, "data.mdb, database \"%s\": its keys do not stand in their order", database);
+    }
+    if (!same) {
+        snprintf(auditing->database, sizeof auditing->database, "%s", database);
+        auditing->disorder = false;
+    }
+    auditing->last_size = key.size < sizeof auditing->last_key ? key.size : (uint32_t)sizeof auditing->last_key;
+    memcpy(auditing->last_key, key.at, auditing->last_size);
+}
+
+static status_t count_message(auditing_t *auditing, const look_entry_t *entry, const message_record_t *message) {
+    counted_t *counted = counted_of(auditing, load_be32(entry->key.at));
+    if (counted == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    if ((message->flags & MESSAGE_GONE) == 0) {
+        static const store_stream_t plain; /* on disk: as its configuration counts */
+        auditing->audit->messages++;
+        counted->messages++;
+        counted->bytes += stream_message_bytes(&plain, message);
+    }
+    return STATUS_OK;
+}
+
+static status_t count_state(auditing_t *auditing, const look_entry_t *entry) {
+    counted_t *counted = counted_of(auditing, load_be32(entry->key.at + 1));
+    store_stream_t *stream = calloc(1, sizeof *stream);
+    status_t status = counted != NULL && stream != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    if (status == STATUS_OK && stream_state_read(stream, bytes_after(entry->value, VALUE_CRC_SIZE)) == STATUS_OK) {
+        counted->stated = true;
+        counted->said_messages = stream->messages;
+        counted->said_bytes = stream->bytes;
+    }
+    free(stream);
+    return status;
+}
+
+static status_t audit_entry(void *context, const char *database, bytes_t key, bytes_t value) {
+    auditing_t *auditing = context;
+    store_look_t *look = auditing->look;
+    auditing->audit->entries++;
+    audit_order(auditing, database, key);
+    if (look_blind(look) && look_database(database) != DB_META) {
+        return STATUS_OK;
+    }
+    look_entry_t entry = look_open_entry(look, database, key, value);
+    message_record_t message;
+    bool shaped =
+        entry.db != DB_MESSAGES || (entry.key.size == MESSAGE_KEY_SIZE && message_read(entry.value, &message));
+    if (!entry.sound || !shaped) {
+        char what[128];
+        look_describe(&entry, what, sizeof what);
+        auditing->audit->damaged_entries++;
+        findings_say(&auditing->findings, "%s: its checksum does not hold", what);
+        auditing->audit->told = auditing->findings.told;
+        return STATUS_OK;
+    }
+    if (entry.db == DB_MESSAGES) {
+        return count_message(auditing, &entry, &message);
+    }
+    return entry.db == DB_RECORDS && entry.key.size == 5 && entry.key.at[0] == RECORD_STATE
+               ? count_state(auditing, &entry)
+               : STATUS_OK;
+}
+
+/* Batches may be applied in several commits: only a store that was closed has to agree with itself. */
+static void audit_counters(auditing_t *auditing) {
+    for (uint64_t i = 0; i < auditing->count; i++) {
+        const counted_t *counted = &auditing->streams[i];
+        if (counted->stated && (counted->messages != counted->said_messages || counted->bytes != counted->said_bytes)) {
+            auditing->audit->damaged_entries++;
+            findings_say(
+                &auditing->findings,
+                "stream %u is to have %" PRIu64 " messages of %" PRIu64 " bytes, and has %" PRIu64 " of %" PRIu64,
+                counted->stream, counted->said_messages, counted->said_bytes, counted->messages, counted->bytes);
+        }
+    }
+    auditing->audit->told = auditing->findings.told;
+}
+
+int32_t plane_look_audit(store_look_t *look, store_audit_t *audit, char *findings, uint32_t room, char *reason) {
+    auditing_t auditing = {.look = look, .audit = audit, .findings = {.at = findings, .room = room}};
+    const pages_visit_t visit = {.context = &auditing,
+                                 .commit = look->hold != NULL ? &look->commit : NULL,
+                                 .entry = audit_entry,
+                                 .damaged = audit_page,
+                                 .done = &audit->done};
+    store_facts_t facts;
+    *audit = (store_audit_t){0};
+    findings[0] = 0;
+    status_t status = pages_each(look->lmdb, &visit, reason, PLANE_REASON_SIZE);
+    look_facts(look, &facts);
+    if (status == STATUS_OK && facts.closed != 0 && !look_blind(look)) {
+        audit_counters(&auditing);
+    }
+    free(auditing.streams);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* look.h: a store as files, which nobody opens: what the commands for people (the end of abi.h) share. A look changes
+ * nothing in the store. Nobody outside native/recovery includes this.
+ */
+#ifndef LEAFD_RECOVERY_LOOK_H
+#define LEAFD_RECOVERY_LOOK_H
+
+#include "disk/entry.h"
+#include "disk/hold.h"
+#include "disk/sealing.h"
+#include "recovery/pages.h"
+#include "recovery/recover.h"
+
+#define LOOK_META_MAX 80 /* of a record of META */
+
+typedef struct look_meta {
+    uint8_t value[LOOK_META_MAX];
+    uint32_t size; /* 0: it is not there, or damaged */
+} look_meta_t;
+
+struct store_look {
+    char lmdb[STORE_PATH_MAX];
+    hold_t *hold; /* NULL: nobody uses the store */
+    sealing_t sealing;
+    pages_commit_t commit;
+    look_meta_t format;
+    look_meta_t applied;
+    look_meta_t journal;
+    look_meta_t key;
+    unsealed_t unsealed;
+};
+
+typedef struct look_entry {
+    store_db_t db;
+    bytes_t key; /* in plain, where it could be opened */
+    bytes_t value;
+    bool sound;
+} look_entry_t;
+
+/* Which of the store's databases is that? DB_COUNT: none. */
+store_db_t look_database(const char *name);
+/* An entry as it lies in data.mdb, in plain, until the next one. */
+look_entry_t look_open_entry(store_look_t *look, const char *database, bytes_t key, bytes_t value);
+/* No key was given for what is sealed: only pages can be looked at. */
+bool look_blind(const store_look_t *look);
+
+void look_facts(const store_look_t *look, store_facts_t *facts);
+
+/* Lines for the caller, as many as find room. */
+typedef struct findings {
+    char *at;
+    uint32_t room;
+    uint32_t size;
+    uint64_t told;
+} findings_t;
+void findings_say(findings_t *findings, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* What an entry is, for a line about it. */
+void look_describe(const look_entry_t *entry, char *to, size_t size);
+
+#endif
