@@ -80,6 +80,7 @@ PYTHON_RANKS = {
     "native_transports": 1,
     "native_types": 2,
     "native_packing": 3,
+    "native_store": 4,
     "native_commands": 4,
     "native_plane": 5,
     "auth": 3,
@@ -94,7 +95,11 @@ PYTHON_RANKS = {
 # Rooms that stand apart, and all that they may know of leafd.
 PYTHON_APART: dict[str, set[str]] = {
     "spark": set(),
-    "cli": {"errors", "config", "records", "quoting", "auth", "status", "doctor"},
+    # (Of the C side only what looks at a store as files.)
+    "cli": {
+        *("errors", "config", "records", "quoting", "auth", "status", "doctor"),
+        *("native", "native_packing", "native_store", "native_types"),
+    },
     # (Of links/ the addresses alone, which are functions of text.)
     "doctor": {"errors", "config", "records", "quoting", "auth", "certificates", "links", "status"},
 }

@@ -13,10 +13,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leafd.config.flags import HELP, Flags, parse_flags
 from leafd.errors import EXIT_FAILURE, LeafdError, UsageError, exit_code
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from leafd.cli.store import Place
 
 EXIT_OK: Final = 0
 PROGRAM: Final = "leafd"
@@ -31,7 +36,7 @@ def main() -> int:
         if os.environ.get(COMPLETING) or (words and words[0] in COMMANDS and words[0] != "run"):
             from leafd.cli.app import Hands, main as command
 
-            return command(words, Hands(_run, lambda file: _checked(Flags(config=str(file)))))
+            return command(words, Hands(_run, lambda file: _checked(Flags(config=str(file))), _place))
         return _run(words[1:] if words[:1] == ["run"] else words)
     except LeafdError as error:
         _complain(error)
@@ -80,6 +85,23 @@ def _checked(flags: Flags) -> tuple[str, ...]:
     from leafd.daemon.operator import check
 
     return (*loaded.warnings, *check(loaded))
+
+
+def _place(config: Path | None) -> Place:
+    """Where a configuration's daemon keeps its streams; without one, the installed daemon's. Raises LeafdError."""
+    from leafd.cli import CONFIGURATION
+    from leafd.cli.store import Place
+    from leafd.config.load import load
+    from leafd.daemon.store import store_directory, store_keys
+
+    if config is None and not os.access(CONFIGURATION, os.R_OK):
+        raise UsageError(
+            f"{CONFIGURATION} cannot be read: name the store (--store DIR), or its configuration (-c FILE)"
+        )
+    server = load(Flags(config=str(config or CONFIGURATION))).server
+    directory, _ = store_directory(server)
+    resolver = server.resolver.dir if server.resolver is not None else ""
+    return Place(directory, store_keys(server), type(directory)(resolver) if resolver else None)
 
 
 def version() -> str:

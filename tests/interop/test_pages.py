@@ -139,7 +139,12 @@ def test_the_guide_s_commands_work_as_they_stand(site: Site) -> None:
     """Each on the box that README's start has made; those of a machine as a whole are left to tests/packaging."""
     for line in commands((ROOT / "packaging/doc/guide.md").read_text()):
         program, *words = shlex.split(line)
-        if program == "leafd":
+        if program == "leafd" and words[0] == "store":
+            words = [one.replace("/var/backups", str(site.directory)) for one in words]
+            done = leafd(*words, "-c", str(site.box.directory / "server.conf"))
+            refused = words[1] == "restore"  # the box runs here; the guide stops it first
+            assert ((1, True) if refused else (0, False)) == (done.returncode, "has this store open" in done.stderr)
+        elif program == "leafd":
             file = str(site.box.directory / "server.conf")
             done = leafd(*words, *([file] if words == ["check"] else ["-c", file]))
             assert done.returncode in (0, 3), f"{line}: {done.stdout}{done.stderr}"

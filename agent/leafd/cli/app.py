@@ -22,11 +22,13 @@ import typer
 
 from leafd import cli
 from leafd.cli import COMMANDS
+from leafd.cli.store_words import store
 from leafd.errors import EXIT_FAILURE, UsageError
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.cli.pages import Monitor
+    from leafd.cli.store import Place
 
 EXIT_USAGE: Final = 2
 EXIT_ATTENTION: Final = 3
@@ -53,12 +55,15 @@ app = typer.Typer(
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What __main__ hands over. Both raise LeafdError."""
+    """What __main__ hands over. All raise LeafdError."""
 
     run: Callable[[Sequence[str]], int]
     """Serves, by these flags, until the end; the exit code."""
     check: Callable[[Path], Sequence[str]]
     """Reads a configuration as the daemon would; its warnings."""
+    place: Callable[[Path | None], Place]
+    """Where the daemon of a configuration (None: of the installed one) has its store, and what that is encrypted
+    with."""
 
 
 def main(words: Sequence[str], hands: Hands) -> int:
@@ -208,5 +213,7 @@ def _completion(shell: Annotated[str, typer.Argument(help="bash, zsh or fish")] 
 
     typer.echo(script(shell))
 
+
+app.add_typer(store, name="store")
 
 assert {one.name for one in app.registered_commands} | {one.name for one in app.registered_groups} == set(COMMANDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -34,6 +35,14 @@ def ago(seconds: float | None) -> str:
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 1 else "now"
+
+
+def when(ts: int) -> str:
+    """Nanoseconds since 1970, in UTC to the second."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(ts // 1_000_000_000))
+    except (OverflowError, ValueError, OSError):
+        return "-"
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -82,7 +82,8 @@ SIGNALS: Final = ("stop", "quit", "term", "reload", "reopen", "ldm")
 HELP: Final = """
 Usage: leafd [options]                  serve
        leafd run [options]              the same, spelt out
-       leafd <command> [options]        check, status, links, streams, consumers, init, completion (each has --help)
+       leafd <command> [options]        check, status, doctor, links, streams, consumers, store, init,
+                                        completion (each has --help)
 
 Server options:
     -a, --addr, --net <host>         Address for clients (default: 0.0.0.0)

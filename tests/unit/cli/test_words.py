@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from leafd.cli import COMMANDS, COMPLETING
 from leafd.cli.app import Hands, main
+from leafd.cli.store import Place
 
 OLD = 'port: 4222\nmax_payload: 1MB\njetstream { domain: a, store_dir: "/tmp/a" }\nauthorization { token: hidden }\n'
 
 
 def check(*words: object) -> int:
     """`leafd check` of files that have no warnings."""
-    return main(("check", *map(str, words)), Hands(lambda _: 0, lambda _: ()))
+    return main(("check", *map(str, words)), Hands(lambda _: 0, lambda _: (), lambda _: Place(Path())))
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def test_run_is_the_explicit_form_of_serving_with_all_its_flags() -> None:
         heard.extend(flags)
         return 7
 
-    assert main(("run", "-p", "4222", "-js", "--help"), Hands(run, lambda _: ())) == 7
+    assert main(("run", "-p", "4222", "-js", "--help"), Hands(run, lambda _: (), lambda _: Place(Path()))) == 7
     assert heard == ["-p", "4222", "-js", "--help"]
 
 

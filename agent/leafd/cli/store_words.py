@@ -1,0 +1,229 @@
+"""`leafd store ...`: words, options and tables of the commands about a store on the disk.
+
+What does not live here: what they do (store.py, backup.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from leafd.cli.backup import Backup
+    from leafd.cli.store import Checked, Place, Saved, Stat
+
+EXIT_ATTENTION: Final = 3
+_SHOWN_MAX: Final = 50
+
+store = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Looks after the streams on the disk: what is there, whether it is sound, a copy of it.",
+)
+Store = Annotated[
+    Path | None, typer.Option("--store", metavar="DIR", help="The store_dir, in place of the configuration's.")
+]
+Configuration = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="The daemon's configuration: where the store is, and its key."),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
+Jwt = Annotated[Path | None, typer.Option("--jwt", metavar="DIR", help="The directory of accounts' JWTs, likewise.")]
+
+
+def _place(context: typer.Context, directory: Path | None, config: Path | None, *, new: bool = False) -> Place:
+    from leafd.cli.store import JETSTREAM, Place, within
+
+    place: Place | None = context.obj.place(config) if config is not None or directory is None else None
+    if directory is None:
+        assert place is not None
+        return place
+    found = directory / JETSTREAM if new else within(directory)
+    return Place(found) if place is None else Place(found, place.keys, place.jwt)
+
+
+def _end(*, well: bool) -> None:
+    if not well:
+        raise typer.Exit(EXIT_ATTENTION)
+
+
+@store.command("stat")
+def _stat(context: typer.Context, directory: Store = None, config: Configuration = None, json: Json = False) -> None:
+    """What the store holds, as of its last checkpoint; a daemon may use it meanwhile."""
+    from leafd.cli.store import stat
+    from leafd.cli.tables import as_json
+
+    found = stat(_place(context, directory, config))
+    if json:
+        as_json(found)
+    else:
+        _show_stat(found)
+
+
+def _show_stat(found: Stat) -> None:
+    from leafd.cli.tables import say, show, size, when
+
+    state = f"process {found.used_by} has it open, so of the last seconds not all is shown" * bool(found.used_by)
+    state = state or "nobody has it open"
+    if not found.used_by and not found.closed:
+        state += "; it was not closed in order, the next start takes up what its journal has"
+    encrypted = "no" if not found.encrypted else "yes" if found.readable else "yes; its key (-c FILE) tells the streams"
+    show(
+        "",
+        ("", ""),
+        [
+            ("store", found.directory),
+            ("id, format", f"{found.id}, {found.format}"),
+            ("encrypted", encrypted),
+            ("in use", state),
+            (
+                "on the disk",
+                f"data.mdb {size(found.data_bytes)}, journal {size(found.journal_bytes)}; "
+                f"{size(found.free_bytes)} free there",
+            ),
+        ],
+    )
+    if found.streams:
+        say("")
+        show(
+            "",
+            (*("stream", "account", ">messages", ">size", ">first", ">last"), *("newest", ">subjects", ">consumers")),
+            [
+                (
+                    *(one.name, one.account, one.messages, size(one.bytes), one.first, one.last),
+                    *(when(one.last_ts) if one.messages else "", one.subjects, one.consumers),
+                )
+                for one in found.streams
+            ],
+        )
+
+
+@store.command("check")
+def _check(context: typer.Context, directory: Store = None, config: Configuration = None, json: Json = False) -> None:
+    """Reads all of a store that nobody has open, and names what is damaged; changes nothing."""
+    from leafd.cli.progress import bar
+    from leafd.cli.store import LMDB, check
+    from leafd.cli.tables import as_json
+
+    place = _place(context, directory, config)
+    with bar(shown=not json) as tell:
+        found = check(place, lambda done: tell("reading", done, _size(place.directory / LMDB)))
+    if json:
+        as_json(found)
+    else:
+        _show_checked(found)
+    _end(well=not found.damage)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _show_checked(found: Checked) -> None:
+    from leafd.cli.tables import say
+
+    _list(found.damage, found.untold)
+    if found.damage:
+        say(f"{found.directory}: damaged; what can be read of it: leafd store salvage NEW-DIRECTORY")
+    elif found.encrypted and not found.readable:
+        say(f"{found.directory}: its structure is sound; it is encrypted: with its key (-c FILE) more is read")
+    else:
+        say(f"{found.directory}: sound: {found.messages:,} messages, {found.entries:,} entries")
+
+
+def _list(lines: Sequence[str], untold: int) -> None:
+    from leafd.cli.tables import say
+
+    for line in lines[:_SHOWN_MAX]:
+        say(f"! {line}")
+    if more := untold + max(len(lines) - _SHOWN_MAX, 0):
+        say(f"! and {more:,} more (--json lists up to 256 kB of them)")
+
+
+@store.command("salvage")
+def _salvage(
+    context: typer.Context,
+    to: Annotated[Path, typer.Argument(help="The new store_dir: not there yet, or empty.")],
+    directory: Store = None,
+    config: Configuration = None,
+    json: Json = False,
+) -> None:
+    """Makes a new store of what can be read of a damaged one, and says what is lost. The damaged one stays as it is."""
+    from leafd.cli.progress import bar
+    from leafd.cli.store import JETSTREAM, LMDB, salvage
+    from leafd.cli.tables import as_json
+
+    place = _place(context, directory, config)
+    with bar(shown=not json) as tell:
+        total = _size(place.directory / LMDB)
+        saved = salvage(place, to / JETSTREAM, lambda done: tell("reading", done, total))
+    if json:
+        as_json(saved)
+    else:
+        _show_saved(saved)
+    _end(well=not saved.lost)
+
+
+def _show_saved(saved: Saved) -> None:
+    from leafd.cli.tables import say
+
+    _list(saved.lost, saved.untold)
+    say(f"{saved.directory}: {saved.messages:,} messages and {saved.entries - saved.messages:,} other entries saved")
+    say("nothing is lost" if not saved.lost else "what is lost, or was put right, stands above")
+
+
+@store.command("backup")
+def _backup(
+    context: typer.Context,
+    to: Annotated[Path, typer.Argument(help="The backup's directory: not there yet, or empty.")],
+    directory: Store = None,
+    config: Configuration = None,
+    jwt: Jwt = None,
+    json: Json = False,
+) -> None:
+    """Copies the store into a directory, also while the daemon runs, and checks the copy. The encrypted stays so."""
+    from leafd.cli.backup import backup
+    from leafd.cli.progress import bar
+    from leafd.cli.store import Place
+
+    place = _place(context, directory, config)
+    with bar(shown=not json) as tell:
+        made = backup(Place(place.directory, place.keys, jwt or place.jwt), to, tell)
+    _show_backup(made, "backed up to", json=json)
+    _end(well=made.check is None or not made.check.damage)
+
+
+@store.command("restore")
+def _restore(
+    context: typer.Context,
+    source: Annotated[Path, typer.Argument(metavar="BACKUP", help="The backup's directory.")],
+    directory: Store = None,
+    config: Configuration = None,
+    jwt: Jwt = None,
+    json: Json = False,
+) -> None:
+    """Puts a backup where no store is: byte for byte what it was, or nothing at all."""
+    from leafd.cli.backup import restore
+    from leafd.cli.progress import bar
+    from leafd.cli.store import Place
+
+    place = _place(context, directory, config, new=True)
+    with bar(shown=not json) as tell:
+        made = restore(source, Place(place.directory, place.keys, jwt or place.jwt), tell)
+    _show_backup(made, "restored to", json=json)
+
+
+def _show_backup(made: Backup, what: str, *, json: bool) -> None:
+    from leafd.cli.tables import as_json, say, size
+
+    if json:
+        as_json(made)
+        return
+    if made.check is not None:
+        _list(made.check.damage, made.check.untold)
+        if made.check.damage:
+            say("the store is damaged, and so is its copy: leafd store check, when the daemon is stopped")
+    say(f"{what} {made.directory}: {size(made.bytes)} in {made.files} files" + (", encrypted" * made.encrypted))
