@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
+import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import nats
 import pytest
+from leafd.monitor.page.feed import READERS_MAX
 from nats.js.api import ExternalStream, StreamConfig, StreamSource
 
 from tests import servers
@@ -179,6 +182,20 @@ def test_names_of_the_wire_are_text(browser: Browser) -> None:
         plain = visit(f"http://127.0.0.1:{server.ports['web_port']}/status")[1]
         assert "<th scope=row>Streams / consumers<td>3 / 0" in plain
         assert "<script>window" not in plain
+
+
+def test_readers_who_never_read_take_some_seats_and_no_more() -> None:
+    """Of forty that ask for events and read none, twelve are served, and reports are answered meanwhile."""
+    with servers.running("leafd", HUB.replace("server_name", 'http: "127.0.0.1:{web_port}"\nserver_name')) as server:
+        port, answers = server.ports["web_port"], []
+        with contextlib.ExitStack() as readers:
+            for _ in range(40):
+                reader = readers.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+                reader.settimeout(60)
+                reader.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+                answers.append(reader.recv(12).decode())
+            assert visit(f"http://127.0.0.1:{port}/varz")[0] == 200
+        assert answers == ["HTTP/1.1 200"] * READERS_MAX + ["HTTP/1.1 503"] * (40 - READERS_MAX)
 
 
 def test_beyond_loopback_it_is_for_users_of_the_system_account(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from leafd.monitor.page import feed as feeds
 from leafd.monitor.page.feed import LIFE_S, READERS_MAX, SEND_S, Feed
 from leafd.monitor.page.history import COLUMNS, LOOKS_MAX, PERIOD_S, SAMPLES, History, Levels
 from leafd.monitor.page.routes import EVENTS, GUARDS, HOME, PAGE, PATHS, Page, credentials, escaped
-from leafd.monitor.page.view import View, changes, whole
+from leafd.monitor.page.view import View, _Rates, changes, whole
 from leafd.status import Copy
 
 HOSTILE = "<script>alert('x')</script>\"&\n%%NAME%%"
@@ -331,6 +331,16 @@ def test_changes_make_of_what_was_seen_what_there_is(seed: int) -> None:
             shown[kind] = rows | news.get(kind, {})
         assert shown == whole(now, history)
         before = now
+
+
+def test_the_time_to_catch_up_follows_from_how_fast_the_distance_shrinks() -> None:
+    """What a link tells when it is back is a rise and no speed; from then on it is the mean of the latest."""
+    before, falls = None, []
+    for second, behind in ((0, 0), (2, 900), (4, 700), (6, 300), (8, 300), (10, 0)):
+        made = View(float(second), 0, {}, {}, {})
+        falls.append(_Rates(made, before).fall("copy", behind))
+        before = made
+    assert falls == [0, 0, 100, 150, 75, 0]
 
 
 # ---- who may see it
