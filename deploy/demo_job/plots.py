@@ -17,7 +17,7 @@ from .story import Record
 WIDTH = 920
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 12, 28
 CELL, GAP = 13, 3
-QUIET_SAMPLES = 10  # of a chart's end, behind the last row
+QUIET_SECONDS = 3.0  # of a chart's end, behind the last row
 HEAT = (
     (10.0, (38, 84, 148)),
     (32.0, (108, 166, 214)),
@@ -65,7 +65,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", more: str = "") 
 
 def svg(height: int, label: str, *parts: str) -> str:
     head = f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{html.escape(label)}">'
-    return f"{head}{''.join(parts)}</svg>"
+    return f'<div class="chart">{head}{"".join(parts)}</svg></div>'
 
 
 def name_of(station: str) -> str:
@@ -93,13 +93,14 @@ def outages(frame: Frame, record: Record, station: str) -> str:
 
 
 def eventful(record: Record) -> int:
-    """How many samples there are until nothing moves any more, and a few after that."""
+    """How many samples there are until nothing moves any more, and those of a moment after that."""
     last = 1
     for station in STATIONS:
         rows, waiting = record.acknowledged[station], record.backlog[station]
         moved = [n for n in range(1, len(rows)) if rows[n] != rows[n - 1] or waiting[n]]
         last = max([last, *moved])
-    return min(last + QUIET_SAMPLES, len(record.times))
+    last = min(last, len(record.times) - 1)
+    return sum(time <= record.times[last] + QUIET_SECONDS for time in record.times)
 
 
 def story(record: Record) -> str:

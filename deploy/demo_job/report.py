@@ -23,7 +23,8 @@ h1{font-size:1.6rem;margin:0}h2{font-size:1.15rem;margin:2.4rem 0 .3rem}p{margin
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 td,th{text-align:left;padding:.35rem .9rem .35rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 th{font-weight:600;color:var(--soft)}.ok{color:var(--ok);font-weight:600}.bad{color:var(--bad);font-weight:600}
-svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font:12px system-ui,sans-serif}
+.chart{overflow-x:auto}svg{width:100%;min-width:640px;height:auto;display:block}
+svg text{fill:var(--soft);font:12px system-ui,sans-serif}
 .EWR{--own:var(--ewr)}.JFK{--own:var(--jfk)}.LGA{--own:var(--lga)}
 .grid{stroke:var(--line)}.shade{fill:var(--shade);opacity:.14}svg .name{font-weight:600;fill:var(--own,var(--ink))}
 .line{fill:none;stroke:var(--own);stroke-width:1.6}.line.hub{stroke:var(--ink);stroke-dasharray:4 3}

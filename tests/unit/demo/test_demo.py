@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from demo_job import checks, observations
+from demo_job import checks, observations, plots
 from demo_job.checks import Arrived
 from demo_job.computing import Computing
 from demo_job.nodes import Link, Node, free_port
@@ -255,3 +255,11 @@ def test_a_publisher_that_nobody_answers_can_be_given_up() -> None:
         server.close()
 
     asyncio.run(scenario())
+
+
+def test_the_chart_of_the_run_ends_soon_after_its_last_row() -> None:
+    """A minute in which Spark computes and nothing moves would leave little room for what did."""
+    record = Record(times=[0.0, 5.0, 10.0, 11.0, 70.0])
+    for station in STATIONS:
+        record.acknowledged[station], record.backlog[station] = [0, 5, 9, 9, 9], [0, 3, 0, 0, 0]
+    assert 4 == plots.eventful(record)
