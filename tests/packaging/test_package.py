@@ -99,6 +99,7 @@ def test_package_holds_the_daemon_and_nothing_of_the_hub(package: Path) -> None:
         "usr/share/zsh/vendor-completions/_leafd",
         "usr/share/fish/vendor_completions.d/leafd.fish",
         "usr/share/doc/leafd/reference.conf",
+        "usr/share/doc/leafd/monitoring/leafd.rules.yml",
     ):
         assert wanted in paths
     inside = {
