@@ -60,7 +60,6 @@ static status_t commit_some(rescue_t *rescue, uint32_t size) {
 static status_t rescue_entry(void *context, const char *database, bytes_t key, bytes_t value) {
     rescue_t *rescue = context;
     look_entry_t entry = look_open_entry(rescue->look, database, key, value);
-    rescue->audit->entries++;
     if (!entry.sound) {
         char what[128];
         look_describe(&entry, what, sizeof what);
@@ -69,6 +68,7 @@ static status_t rescue_entry(void *context, const char *database, bytes_t key, b
         rescue->audit->told = rescue->findings.told;
         return STATUS_OK;
     }
+    rescue->audit->entries++;
     rescue->audit->messages += entry.db == DB_MESSAGES;
     const batch_op_t op = {.kind = OP_PUT, .db = (uint8_t)entry.db, .key = entry.key, .value = entry.value};
     status_t status = rebuild_op(rescue->rebuild, &op);

@@ -89,7 +89,7 @@ def _found(url: str | None, config: Path | None, ca: Path | None) -> Monitor:
     return find(url, config, ca)
 
 
-@app.command("run", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@app.command("run", options_metavar="", context_settings={"ignore_unknown_options": True, "help_option_names": []})
 def _run(
     context: typer.Context, flags: Annotated[list[str] | None, typer.Argument(metavar="[OPTIONS]")] = None
 ) -> None:

@@ -146,7 +146,7 @@ def _list(lines: Sequence[str], untold: int) -> None:
 @store.command("salvage")
 def _salvage(
     context: typer.Context,
-    to: Annotated[Path, typer.Argument(help="The new store_dir: not there yet, or empty.")],
+    to: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The new store_dir: not there yet, or empty.")],
     directory: Store = None,
     config: Configuration = None,
     json: Json = False,
@@ -178,7 +178,7 @@ def _show_saved(saved: Saved) -> None:
 @store.command("backup")
 def _backup(
     context: typer.Context,
-    to: Annotated[Path, typer.Argument(help="The backup's directory: not there yet, or empty.")],
+    to: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="The backup: not there yet, or empty.")],
     directory: Store = None,
     config: Configuration = None,
     jwt: Jwt = None,

@@ -58,6 +58,7 @@ def test_each_command_has_its_options(tree: Path) -> None:
     """In leafd(1), with the options that start the server and the exit codes."""
     text = page(tree, "man1/leafd.1")
     assert [] == [name for name in COMMANDS if f".SS leafd {name} " not in text]
+    assert {"stat", "check", "salvage", "backup", "restore"} == set(re.findall(r"(?m)^\.SS leafd store (\w+) ", text))
     assert all(head in text for head in (".SH OPTIONS", ".SH EXIT STATUS", ".SH FILES"))
 
 
