@@ -308,6 +308,18 @@ def test_watchdog_is_fed_and_bites(clean: machine.Machine) -> None:
     machine.wait_for("an active service", lambda: clean.show("ActiveState") == "active", 30)
 
 
+def test_the_packaged_socket_starts_the_service(clean: machine.Machine) -> None:
+    """With leafd.socket the first client starts leafd, with the packaged configuration, and is served."""
+    if not clean.booted:
+        pytest.skip("systemd does not boot here, and it is what opens the port")
+    clean.run("systemctl", "stop", "leafd.service")
+    clean.run("systemctl", "start", "leafd.socket")
+    assert "inactive" == clean.show("ActiveState")
+    assert client(clean, "max_payload") > 0
+    machine.wait_for("an active service", lambda: clean.show("ActiveState") == "active", 60)
+    clean.run("systemctl", "stop", "leafd.socket")
+
+
 def test_acknowledged_messages_survive_kill_9(clean: machine.Machine) -> None:
     """What was acknowledged is there after kill -9, and systemd starts the daemon again."""
     before = client(clean, "publish", "50")

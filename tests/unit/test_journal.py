@@ -9,10 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from leafd import native_types as t
 from leafd.daemon import journal
 from leafd.daemon.log import Log
+from leafd.daemon.server import Server
 
 from tests.servers import free_port
 
@@ -146,6 +150,26 @@ def test_other_outputs_are_as_they_were(
     Log().warning("to a pipe", event="x")
     said = capsys.readouterr().err
     assert said.startswith("[") and said.endswith("[WRN] to a pipe\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "event", "stream"),
+    [
+        (t.AlarmCode.CORRUPT, "store_corrupt", "S"),
+        (t.AlarmCode.DISK_FULL, "store_disk_full", "S"),
+        (t.AlarmCode.SLOW, "slow_consumer", None),
+        (t.AlarmCode.COMMAND, "command_failed", None),
+    ],
+)
+def test_an_alarm_names_a_stream_only_where_it_is_about_one(
+    log: Log, journald: socket.socket, code: int, event: str, stream: str | None
+) -> None:
+    """A connection and a command have numbers, too, and streams that happen to have the same are left alone."""
+    jetstream = SimpleNamespace(named=lambda number: {"stream": "S", "account": "A"}, alarm=lambda event: None)
+    server: Any = SimpleNamespace(log=log, jetstream=jetstream)
+    Server._tell_alarm(server, t.Alarm(code, 1, 0, "text"))
+    found = entry(journald)
+    assert (event, stream) == (found["LEAFD_EVENT"], found.get("LEAFD_STREAM"))
 
 
 def test_a_wrong_configuration_is_an_error_in_the_journal(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 CLIENT_LISTENER: Final = 1
 LEAF_LISTENER: Final = 2
 WEB_LISTENER: Final = 3
+_NO_STORE: Final[dict[int, str]] = {t.AlarmCode.SLOW: "slow_consumer", t.AlarmCode.COMMAND: "command_failed"}
 
 
 class Server:
@@ -358,11 +359,7 @@ class Server:
             case t.Advisory() if self.jetstream is not None:
                 self.jetstream.advisory(event)
             case t.Alarm():
-                say = self.log.info if event.code == t.AlarmCode.KEY else self.log.warning
-                named = self.jetstream.named(event.stream) if self.jetstream is not None else {}
-                say(event.text, event=f"store_{t.AlarmCode(event.code).name.lower()}", **named)
-                if self.jetstream is not None:
-                    self.jetstream.alarm(event)
+                self._tell_alarm(event)
             case t.MessageTrace():
                 self._tell_trace(event)
             case t.Latency() if self.latencies is not None:
@@ -371,6 +368,16 @@ class Server:
                 self._tell_far(event)
             case t.Trace():
                 self.log.trace(traced(event))
+
+    def _tell_alarm(self, event: t.Alarm) -> None:
+        say = self.log.info if event.code == t.AlarmCode.KEY else self.log.warning
+        if event.code in _NO_STORE:  # whose number is no stream's
+            say(event.text, event=_NO_STORE[event.code])
+            return
+        named = self.jetstream.named(event.stream) if self.jetstream is not None else {}
+        say(event.text, event=f"store_{t.AlarmCode(event.code).name.lower()}", **named)
+        if self.jetstream is not None:
+            self.jetstream.alarm(event)
 
     def _tell_trace(self, event: t.MessageTrace) -> None:
         from leafd.monitor.traces import Traces
