@@ -70,7 +70,7 @@ def test_numbers_are_those_of_the_reports(server: servers.Server) -> None:
     """Server, stream and consumer, with the labels that tell them apart."""
     found, varz = samples(server), json.loads(page(server, "/varz"))
     ((labels, value),) = found["gnatsd_varz_max_payload"]
-    assert (labels, value) == ({"server_id": varz["server_id"]}, varz["max_payload"])
+    assert (labels, value) == ({"server_id": "box"}, varz["max_payload"])
     expected: dict[str, Any] = {
         "jetstream_stream_total_messages": 3,
         "jetstream_stream_first_seq": 1,
@@ -89,6 +89,29 @@ def test_numbers_are_those_of_the_reports(server: servers.Server) -> None:
     ((labels, _),) = found["jetstream_consumer_num_pending"]
     assert (labels["account"], labels["stream_name"], labels["consumer_name"]) == ("$G", 'S"q', "C")
     assert (labels["server_name"], labels["domain"]) == ("box", "box")
+
+
+def test_how_long_a_consumer_has_rested_is_told(server: servers.Server) -> None:
+    """Since its last delivery and its last acknowledgement, once there was one."""
+
+    async def rested() -> None:
+        client = await nats.connect(server.url)
+        stream = client.jetstream()
+        await stream.add_stream(name="R", subjects=["r.>"])
+        await stream.add_consumer("R", durable_name="C", ack_policy="explicit")
+        assert "jetstream_consumer_last_delivery_seconds" not in samples(server)
+        await stream.publish("r.1", b"")
+        began = time.monotonic()
+        await (await (await stream.pull_subscribe("r.1", durable="C", stream="R")).fetch(1))[0].ack_sync(timeout=10)
+        found = samples(server)
+        for name in ("jetstream_consumer_last_delivery_seconds", "jetstream_consumer_last_ack_seconds"):
+            ((labels, seconds),) = found[name]
+            assert labels["stream_name"] == "R"
+            assert 0 <= seconds <= time.monotonic() - began
+        await stream.delete_stream("R")
+        await client.close()
+
+    asyncio.run(rested())
 
 
 def test_a_hub_that_does_not_answer_is_seen(server: servers.Server) -> None:

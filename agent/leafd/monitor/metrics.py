@@ -65,6 +65,7 @@ _CONSUMER: Final = {
     "num_redelivered": "Messages that were delivered again and are not acknowledged",
     "num_waiting": "Pull requests that wait",
 }
+_LAST: Final = (("delivered", "last_delivery", "delivery"), ("ack_floor", "last_ack", "acknowledgement"))
 _DISK: Final = {
     "sync": "How long syncs of the journal took: an acknowledgement waits for one",
     "commit": "How long checkpoints of the store took: commits of LMDB",
@@ -140,11 +141,14 @@ class Reports:
 def families(reports: Reports) -> Iterable[Family]:
     """All metrics."""
     varz = reports.varz
-    found, server = _Families(), {"server_id": varz["server_id"]}
+    # The name stays when the server is started again, and with it each series; its id does not.
+    found, server = _Families(), {"server_id": varz["server_name"]}
     for name, text in _VARZ.items():
         found.gauge(f"gnatsd_varz_{name}", text, server, varz[name])
     found.gauge("gnatsd_varz_version", "Version", {**server, "value": varz["version"]}, 1)
-    found.gauge("gnatsd_varz_start", "Start, as milliseconds since 1970", server, parse_time(varz["start"]) // 10**6)
+    started_ns = parse_time(varz["start"])
+    found.gauge("gnatsd_varz_start", "Start, as milliseconds since 1970", server, started_ns // 10**6)
+    found.gauge("process_start_time_seconds", "Start, as seconds since 1970", {}, started_ns / SECOND)
     _accounts(found, server, reports.accstatz)
     _links(found, server, varz, reports.leafz)
     _jetstream(found, {**server, "server_name": varz["server_name"], "domain": _domain(varz)}, reports.jsz)
@@ -232,6 +236,11 @@ def _consumer(found: _Families, labels: Labels, consumer: Report) -> None:
         for kind in ("consumer_seq", "stream_seq"):
             text = f"{kind} of the consumer's {place}"
             found.gauge(f"jetstream_consumer_{place}_{kind}", text, labels, (consumer.get(place) or {}).get(kind, 0))
+    for place, name, text in _LAST:
+        at = (consumer.get(place) or {}).get("last_active")
+        if at and consumer.get("ts"):
+            ago_s = max(parse_time(consumer["ts"]) - parse_time(at), 0) / SECOND
+            found.gauge(f"jetstream_consumer_{name}_seconds", f"Seconds since the last {text}", labels, ago_s)
 
 
 def _store(found: _Families, varz: Report, disk: Mapping[str, t.Histogram]) -> None:
