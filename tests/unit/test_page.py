@@ -230,7 +230,7 @@ def test_the_first_event_is_everything_and_the_next_ones_what_changed(made: Made
 
     on_faked_time(main)
     assert got["one"] == got["two"]
-    assert [text.partition(b"\n")[0] for text in got["one"][:3]] == [b"retry: 3000", b"event: whole", b"event: change"]
+    assert [text.partition(b"\n")[0] for text in got["one"][:3]] == [b"retry: 1000", b"event: whole", b"event: change"]
     assert b'"streams":{"A":[2]}' in got["one"][2]
     assert made.times == len(got["one"]) - 1
 

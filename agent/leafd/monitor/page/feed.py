@@ -33,7 +33,7 @@ SEND_S: Final = 10.0
 KEEPALIVE_S: Final = 15.0
 LIFE_S: Final = 600.0
 """Then the browser comes again, and is asked anew who it is."""
-RETRY_MS: Final = 3000
+RETRY_MS: Final = 1000
 _ROW: Final = 2 * ITEM_WEIGHT
 
 Send = Callable[[bytes], Awaitable[None]]

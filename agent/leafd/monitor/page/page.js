@@ -3,7 +3,7 @@
 
 const ROWS_SHOWN = 30;
 const AGAIN_MS = 10000;
-const PATIENCE_MS = 5000;
+const PATIENCE_MS = 3000;
 const HOUR_MS = 3600000;
 const SPAN_MIN_MS = 300000;
 const GAP_MS = 30000;
