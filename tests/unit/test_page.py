@@ -81,11 +81,11 @@ def test_the_history_takes_the_same_memory_after_hours() -> None:
 
     trio.run(main)
     assert history.size_bytes == 31_680
-    kept = history.since(0)
+    kept = history.since(0, history.taken)
     assert set(kept) == set(COLUMNS)
     assert kept["disk"] == list(range(1040, 1040 + SAMPLES))
-    assert history.since(history.taken - 2)["disk"] == [1000 + SAMPLES + 38, 1000 + SAMPLES + 39]
-    assert history.since(history.taken)["disk"] == []
+    assert history.since(history.taken - 2, history.taken)["disk"] == [1000 + SAMPLES + 38, 1000 + SAMPLES + 39]
+    assert history.since(history.taken, history.taken)["disk"] == []
 
 
 def test_rates_are_what_was_counted_in_the_time_that_passed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_rates_are_what_was_counted_in_the_time_that_passed(monkeypatch: pytest.
         await history.sample()
 
     trio.run(main)
-    assert history.since(0)["in_msgs"] == [0, 100]
+    assert history.since(0, history.taken)["in_msgs"] == [0, 100]
 
 
 def test_a_clock_that_is_set_moves_the_whole_hour(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_a_clock_that_is_set_moves_the_whole_hour(monkeypatch: pytest.MonkeyPatc
         await history.sample()
 
     trio.run(main)
-    assert history.since(0)["time"] == [1_789_999_990_000, 1_790_000_000_000]
+    assert history.since(0, history.taken)["time"] == [1_789_999_990_000, 1_790_000_000_000]
 
 
 def test_a_sample_looks_at_few_streams_and_the_sum_is_that_of_all() -> None:
@@ -341,6 +341,27 @@ def test_the_time_to_catch_up_follows_from_how_fast_the_distance_shrinks() -> No
         falls.append(_Rates(made, before).fall("copy", behind))
         before = made
     assert falls == [0, 0, 100, 150, 75, 0]
+
+
+def test_no_sample_is_sent_twice() -> None:
+    """What was sampled since a view comes with the next one, also to who has just come."""
+    facts = facts_with()
+    history, sent = History(facts), list[float]()
+
+    async def main() -> None:
+        before = View(0.0, 0, {}, {}, {})
+        for number in range(1, 4):
+            facts.counted.disk_bytes = number
+            await history.sample()
+            if number == 1:
+                sent.extend(whole(before, history)["history"]["disk"])
+                continue
+            now = View(0.0, history.taken, {}, {}, {})
+            sent.extend(changes(before, now, history)["history"]["disk"])
+            before = now
+
+    trio.run(main)
+    assert sent == [1, 2, 3]
 
 
 # ---- who may see it

@@ -130,11 +130,11 @@ class History:
             self._columns[name][at] = value
         self.taken += 1
 
-    def since(self, taken: int) -> dict[str, list[float]]:
-        """By column the samples after so many, at most all that are kept, the oldest first. Times are Unix milliseconds
-        by the clock of today: setting it (a box boots in 1970, then NTP arrives) does not tear the hour apart."""
+    def since(self, taken: int, until: int) -> dict[str, list[float]]:
+        """By column the samples after so many up to so many, of those that are kept, the oldest first. Times are Unix
+        milliseconds by the clock of today: setting it (a box boots in 1970, then NTP arrives) tears nothing apart."""
         first = max(taken, self.taken - SAMPLES, 0)
-        places = [number % SAMPLES for number in range(first, self.taken)]
+        places = [number % SAMPLES for number in range(first, min(until, self.taken))]
         found: dict[str, list[float]] = {
             name: [int(column[place]) if column[place] >= 100 else round(column[place], 2) for place in places]
             for name, column in self._columns.items()

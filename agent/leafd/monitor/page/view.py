@@ -270,7 +270,7 @@ def whole(seen: View, history: History) -> dict[str, Any]:
         "whole": True,
         "streams": seen.streams,
         "consumers": seen.consumers,
-        "history": history.since(0),
+        "history": history.since(0, seen.taken),
     }
 
 
@@ -287,7 +287,7 @@ def changes(before: View, now: View, history: History) -> dict[str, Any]:
     if gone:
         found["gone"] = gone
     if now.taken > before.taken:
-        found["history"] = history.since(before.taken)
+        found["history"] = history.since(before.taken, now.taken)
     return found
 
 
