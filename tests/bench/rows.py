@@ -221,11 +221,13 @@ tls {{ cert_file: "{folder}/server.pem", key_file: "{folder}/server.key" }}
 
 
 @contextlib.contextmanager
-def secure(variant: Variant, measure: Callable[[Process, Path], Figures]) -> Iterator[Callable[[], Figures]]:
-    """A new server with TLS (a certificate with a P-256 key) for each measurement."""
+def secure(
+    variant: Variant, measure: Callable[[Process, Path], Figures], key: str = "ec"
+) -> Iterator[Callable[[], Figures]]:
+    """A new server with TLS (a certificate with a P-256 key, or with another one) for each measurement."""
     with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
         authority = Authority(Path(folder))
-        authority.issue("server")
+        authority.issue("server", key=key)
         configuration = SECURE.format(folder=folder)
         with fresh_each_time(variant, lambda process: measure(process, authority.certificate), configuration) as once:
             yield once
@@ -268,10 +270,14 @@ def idle_connections(
     return opened
 
 
-def handshakes(scenario: str) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
+def handshakes(
+    scenario: str, key: str = "ec"
+) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
+    """Four at a time: one alone shows how long each side waits for the other, not what the server can do."""
+
     def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
-        count = 300 if quick else 3_000
-        return secure(variant, lambda process, ca: load(process, scenario, count, tls=ca))
+        count = 400 if quick else 4_000
+        return secure(variant, lambda process, ca: load(process, scenario, count, tls=ca, connections=4), key)
 
     return opened
 
@@ -437,14 +443,21 @@ ROWS = (
     ),
     Row(
         "tls-handshake",
-        "TLS handshakes with login, one after the other",
+        "TLS handshakes with login, P-256 key, 4 at a time",
         (LEAFD, DEFAULT),
         SECURE_GOALS,
         handshakes("handshake"),
     ),
     Row(
+        "tls-handshake-rsa",
+        "TLS handshakes with login, RSA-2048 key, 4 at a time",
+        (LEAFD, DEFAULT),
+        SECURE_GOALS,
+        handshakes("handshake", "rsa"),
+    ),
+    Row(
         "tls-resumed",
-        "TLS handshakes with login, sessions taken up again",
+        "TLS handshakes with login, sessions taken up again, 4 at a time",
         (LEAFD, DEFAULT),
         SECURE_GOALS,
         handshakes("resumed"),

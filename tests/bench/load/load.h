@@ -42,7 +42,7 @@ result_t run_push(const options_t *options);
 result_t run_pull(const options_t *options);
 /* Logs in `messages` connections, says so, and holds them until the end of stdin. */
 result_t run_idle(const options_t *options);
-/* Connects, shakes hands, logs in, one connection after the other; the second one takes up the session before. */
+/* Connects, shakes hands, logs in, `connections` at a time; the second one takes up the session before. */
 result_t run_handshake(const options_t *options);
 result_t run_resumed(const options_t *options);
 

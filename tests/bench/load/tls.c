@@ -93,20 +93,47 @@ static void *shake(const options_t *options, void *again) {
     return session;
 }
 
+typedef struct shaker {
+    pthread_t thread;
+    const options_t *options;
+    uint64_t count;
+    bool resumed;
+} shaker_t;
+
+static void *shake_often(void *argument) {
+    const shaker_t *shaker = argument;
+    void *session = shake(shaker->options, NULL);
+    for (uint64_t i = 0; i < shaker->count; i++) {
+        void *next = shake(shaker->options, shaker->resumed ? session : NULL);
+        tls_forget(session);
+        session = next;
+    }
+    tls_forget(session);
+    return NULL;
+}
+
+/* So many at a time as there are connections: one alone measures how long its steps wait for one another. */
 static result_t shake_all(const options_t *options, bool resumed) {
     if (client_authority == NULL) {
         die("handshakes need --tls");
     }
-    void *session = shake(options, NULL);
-    double started = seconds_now();
-    for (uint64_t i = 0; i < options->messages; i++) {
-        void *next = shake(options, resumed ? session : NULL);
-        tls_forget(session);
-        session = next;
+    shaker_t *shakers = calloc(options->connections, sizeof *shakers);
+    if (shakers == NULL) {
+        die("no memory");
     }
-    double ended = seconds_now();
-    tls_forget(session);
-    return (result_t){.messages = options->messages, .seconds = ended - started};
+    uint64_t each = options->messages / options->connections;
+    double started = seconds_now();
+    for (uint32_t i = 0; i < options->connections; i++) {
+        shakers[i] = (shaker_t){.options = options, .count = each, .resumed = resumed};
+        if (pthread_create(&shakers[i].thread, NULL, shake_often, &shakers[i]) != 0) {
+            die("no thread");
+        }
+    }
+    for (uint32_t i = 0; i < options->connections; i++) {
+        pthread_join(shakers[i].thread, NULL);
+    }
+    free(shakers);
+    return (result_t){.messages = each * options->connections, .seconds = seconds_now() - started};
 }
 
 result_t run_idle(const options_t *options) {
