@@ -190,6 +190,22 @@ def test_check_says_where_each_mistake_is_and_what_to_change(tmp_path: Path) -> 
     assert (done.returncode, "warning: " in done.stdout) == (3, True)
 
 
+def test_check_says_what_a_changed_file_would_do_to_the_daemon_that_runs(pair: Pair, tmp_path: Path) -> None:
+    """As it runs, nothing; a key that is live; one that takes a restart. No secret is asked for or shown."""
+    text = (pair.leaf.directory / "server.conf").read_text()
+    file = tmp_path / "new.conf"
+    for more, keys in (("", []), ("max_payload: 2MB\n", ["max_payload"])):
+        file.write_text(text + more)
+        done = leafd("check", file, "--running", "--json")
+        assert done.returncode == 0, done
+        assert [one["key"] for one in json.loads(done.stdout)["changes"]] == keys
+    file.write_text(text.replace("domain:", "sync_interval: 3s, domain:").replace('"box-1"', '"box-2"', 1))
+    done = leafd("check", file, "--running", "--json")
+    changes = {one["key"]: one["takes"] for one in json.loads(done.stdout)["changes"]}
+    assert (done.returncode, changes.get("server_name")) == (3, "restart"), changes
+    assert "is refused" in leafd("check", file, "--running").stdout.replace("\n", " ")
+
+
 def test_init_overwrites_nothing_and_keeps_the_key_to_itself(tmp_path: Path) -> None:
     """The seed's file is its owner's alone, and a second init needs --force."""
     words = ("init", "leaf", "--name", "b", "--hub", "hub.example.org", "--dir", tmp_path, "--store", tmp_path / "js")

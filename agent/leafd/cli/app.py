@@ -105,6 +105,12 @@ def _check(
         Path | None,
         typer.Option(metavar="OLD", help="The file that a daemon runs with: what would a reload change?"),
     ] = None,
+    running: Annotated[
+        bool,
+        typer.Option("--running", help="The same, of the daemon that answers at this configuration's monitoring port."),
+    ] = False,
+    url: Url = None,
+    ca: Authority = None,
     json: Json = False,
 ) -> None:
     """Checks a configuration: each mistake with its file, line, column and what to change."""
@@ -114,7 +120,8 @@ def _check(
 
     borrow(unit_of(file))
     warnings: Sequence[str] = context.obj.check(file)
-    _end(well=show_check(file, against, warnings, as_json=json))
+    monitor = _found(url, file, ca) if running or url else None
+    _end(well=show_check(file, monitor or against, warnings, as_json=json))
 
 
 @app.command("status")

@@ -37,7 +37,13 @@ Jwt = Annotated[Path | None, typer.Option("--jwt", metavar="DIR", help="The dire
 def _place(context: typer.Context, directory: Path | None, config: Path | None, *, new: bool = False) -> Place:
     from leafd.cli.store import JETSTREAM, Place, within
 
-    place: Place | None = context.obj.place(config) if config is not None or directory is None else None
+    place: Place | None = None
+    if config is not None or directory is None:
+        from leafd.cli.pages import unit_of
+        from leafd.config.credentials import borrow
+
+        borrow(unit_of(config))  # the key may be a credential of the unit's
+        place = context.obj.place(config)
     if directory is None:
         assert place is not None
         return place

@@ -15,8 +15,9 @@ from leafd.cli import tables
 from leafd.cli.pages import Monitor
 from leafd.cli.tables import ago, say, show, size
 from leafd.config.bind import load_file
-from leafd.config.differences import differences, spelt
+from leafd.config.differences import changed_settings, differences, spelt
 from leafd.config.schema.section import Takes
+from leafd.errors import LeafdError
 from leafd.records import dataclass
 from leafd.status import STREAMS_PAGE, Link, Status, consumers, copies, links, status, streams
 
@@ -48,7 +49,7 @@ class Checked:
     changes: tuple[Change, ...] | None
 
 
-def show_check(file: Path, against: Path | None, warnings: Sequence[str], *, as_json: bool) -> bool:
+def show_check(file: Path, against: Path | Monitor | None, warnings: Sequence[str], *, as_json: bool) -> bool:
     """Its warnings, and what it would change in a daemon that runs with the other. Not well: either has something that
     needs attention. Raises LeafdError."""
     changes = None if against is None else _changes(against, file)
@@ -64,15 +65,24 @@ def show_check(file: Path, against: Path | None, warnings: Sequence[str], *, as_
     return not warnings and not refused
 
 
-def _changes(old: Path, new: Path) -> tuple[Change, ...]:
+def _changes(old: Path | Monitor, new: Path) -> tuple[Change, ...]:
     loaded = load_file(new)
-    _, found = differences(load_file(old).server, loaded.server)
+    if isinstance(old, Monitor):
+        running = old.page("/varz").get("leafd", {}).get("settings")
+        if not isinstance(running, dict):
+            raise LeafdError(f"{old.url}: this server does not tell what it runs with: compare files (--against OLD)")
+        found = changed_settings(running, loaded.server)
+    else:
+        _, found = differences(load_file(old).server, loaded.server)
     return tuple(
         Change(spelt(one.path), loaded.place(*one.path), str(one.takes), one.before, one.after) for one in found
     )
 
 
-def _show_changes(changes: Sequence[Change], against: Path | None, *, refused: bool) -> None:
+def _show_changes(changes: Sequence[Change], old: Path | Monitor | None, *, refused: bool) -> None:
+    against = f"the daemon at {old.url}" if isinstance(old, Monitor) else str(old)
+    if isinstance(old, Monitor):
+        say("(blocks that a reload takes up as a whole, as accounts and remotes, are not compared)")
     if not changes:
         say(f"nothing differs from {against}")
         return

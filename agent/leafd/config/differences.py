@@ -1,18 +1,25 @@
 """Two configurations compared field by field: what a reload of the one to the other takes up at once, what waits for a
 restart, and what makes it refuse the whole.
 
+A daemon tells what it runs with as settings(), which hold no secret and of a block that a reload takes up as a whole
+only that it is there; changed_settings() compares with these.
+
 Pure. What does not live here: who takes what up in which order (daemon/takeover.py).
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
+from leafd.config.bind import inner_models
 from leafd.config.schema.leafnodes import LeafNodes
-from leafd.config.schema.section import Path, Section, Support, Takes, hints, repeated
+from leafd.config.schema.section import Path, Section, Support, Takes, hints, repeated, shown
 from leafd.config.schema.server import ServerConfig
 from leafd.records import dataclass
 
+_TEXT_MAX: Final = 200
+"""What is longer is a JWT, or of no use in a table."""
 _Block = TypeVar("_Block", bound=Section)
 
 
@@ -31,6 +38,43 @@ def differences(old: ServerConfig, new: ServerConfig) -> tuple[ServerConfig, lis
     """The old configuration with what of the new one takes effect at once, and all fields that differ."""
     found: list[Difference] = []
     return _compared(old, new, (), found), found
+
+
+def settings(config: Section, before: str = "") -> dict[str, str]:
+    """What is not the default, by the key as people write it."""
+    found: dict[str, str] = {}
+    known = hints(type(config))
+    for name, one in config.options.items():
+        value, key = getattr(config, name), f"{before}{name}"
+        if one.support != Support.FULL or value == one.default:
+            continue
+        inside = isinstance(value, Section) and one.takes != Takes.LIVE
+        if not inside or name != "leafnodes":  # none is one without a listener
+            found[key] = _told(value, known[name])
+        if inside:
+            found |= settings(value, f"{key}.")
+    return found
+
+
+def changed_settings(running: Mapping[str, str], new: ServerConfig) -> list[Difference]:
+    """Where a daemon with these settings differs from the configuration, as far as they tell."""
+    there = settings(new)
+    return [
+        Difference(tuple(key.split(".")), _takes(key), running.get(key, "-"), there.get(key, "-"))
+        for key in dict.fromkeys((*there, *running))
+        if running.get(key) != there.get(key)
+    ]
+
+
+def _takes(key: str) -> Takes:
+    """When a change of that key takes effect; of one that is not known here, at a restart."""
+    model: type[Section] = ServerConfig
+    for step in key.split("."):
+        one = model.options.get(step)
+        if one is None or one.takes != Takes.RESTART:
+            return one.takes if one is not None else Takes.RESTART
+        model = inner_models(hints(model)[step])[0] or model
+    return Takes.RESTART
 
 
 def spelt(path: Path) -> str:
@@ -61,7 +105,11 @@ def _compared(old: _Block, new: _Block, path: Path, found: list[Difference]) -> 
 
 
 def _told(value: object, annotation: object) -> str:
-    """Short, and no secret: of a block or a list only that it is there."""
+    """Short, and no secret: of a block or a list of blocks only that it is there."""
     if value is None or value in ("", (), {}):
         return "-"
-    return "(...)" if isinstance(value, dict | tuple | Section) else repeated(value, annotation)
+    if isinstance(value, tuple) and all(isinstance(one, str | int) for one in value):
+        text = shown(":".join(map(str, value)))
+        return text if len(text) <= _TEXT_MAX else "(...)"
+    text = "" if isinstance(value, dict | tuple | Section) else repeated(value, annotation)
+    return text if 0 < len(text) <= _TEXT_MAX else "(...)"

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.auth.verdict import WEB_TYPE, Called
+from leafd.config.differences import settings
 from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls
 from leafd.config.schema.websocket import WebSocket
 from leafd.monitor import subscriptions
@@ -235,6 +236,7 @@ def _own(facts: Facts) -> dict[str, Any]:
         }
         for one in facts.leafs.remotes
     ]
+    found["settings"] = settings(facts.config)
     return found | ({"expiring_certificates": list(dict.fromkeys(expiring))} if expiring else {})
 
 
