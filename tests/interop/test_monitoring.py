@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -69,9 +70,10 @@ def fetch() -> None:
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             pytest.skip(f"promtool is not on the path, and cannot be taken out of Debian's prometheus: {error}")
         KEPT.parent.mkdir(exist_ok=True)
-        # Renamed into its place: other runs may look for it at the same time.
-        shutil.copy2(Path(folder) / "usr" / "bin" / "promtool", KEPT.with_suffix(".new"))
-        KEPT.with_suffix(".new").rename(KEPT)
+        # Renamed into its place: other runs may look for it, or put theirs there, at the same time.
+        new = KEPT.with_suffix(f".{os.getpid()}")
+        shutil.copy2(Path(folder) / "usr" / "bin" / "promtool", new)
+        new.rename(KEPT)
 
 
 @pytest.fixture(scope="module")
