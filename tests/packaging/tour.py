@@ -128,6 +128,7 @@ def debian(release: str, directory: Path) -> None:
     for path, name in ((package, "leafd.deb"), (newer(package, directory), "newer.deb")):
         shutil.copy(path, root / "tmp" / name)
     shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
+    machine.sh(*inside, "apt-get", "update", "-q")
     machine.sh(*inside, "apt-get", "install", "-q", "-y", "--no-install-recommends", "/tmp/leafd.deb")
     installed = int(machine.sh("du", "-sk", root / "usr/lib/leafd").split()[0])
     print(f"{release}: installed with its dependencies; {installed:,} KB with byte code")
