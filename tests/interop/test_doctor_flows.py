@@ -68,6 +68,8 @@ accounts { ACCOUNTS }
 no_auth_user: box
 """
 PATIENCE_S = 60.0
+SLOW = (Check.DISK_SPEED, Check.WATCHDOG)
+"""What is found on a machine that many tests share."""
 
 
 @dataclass
@@ -218,7 +220,7 @@ def test_flows_that_work_are_proven_and_nothing_else_is_said(pair: Pair) -> None
         pair.until(Check.ORIGIN, "mirror of C in M", Level.WELL, "nothing behind")
         pair.until(Check.ORIGIN, "source of T in ALL at the hub", Level.WELL, "nothing behind")
         end = time.monotonic() + PATIENCE_S
-        while wrong := [one for one in pair.findings() if one.level != Level.WELL]:
+        while wrong := [one for one in pair.findings() if one.level != Level.WELL and one.check not in SLOW]:
             assert time.monotonic() < end, wrong
     finally:
         deleted(pair.hub, "C", "ALL")
