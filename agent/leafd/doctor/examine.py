@@ -104,10 +104,14 @@ class _Examination:
         """One more."""
         self.findings.append(finding)
 
+    def configured(self) -> list[LeafRemote]:
+        """The remotes of the configuration."""
+        leafnodes = self.case.server.leafnodes if self.case.server is not None else None
+        return [one for one in (leafnodes.remotes if leafnodes is not None else ()) if not one.disabled]
+
     def remotes(self) -> list[tuple[LeafRemote, str]]:
         """Every address of a hub."""
-        leafnodes = self.case.server.leafnodes if self.case.server is not None else None
-        return hubs.places(leafnodes.remotes if leafnodes is not None else ())[:HUBS_MAX]
+        return hubs.places(self.configured())[:HUBS_MAX]
 
     def address(self) -> tuple[str, int]:
         """Where the daemon serves clients."""
@@ -126,15 +130,9 @@ class _Examination:
                 first.start_soon(self.step, "systemd", partial(machine.service, self.case.unit, self.report))
             for remote, url in self.remotes():
                 first.start_soon(self.step, "the way to the hub", partial(self.reach, remote, url))
-            self.look_at_files()
+            first.start_soon(self.step, "what expires", self.look_at_files)
         self.judge_ways()
-        self.streams = streams_here(self.jsz)
-        if self.varz:
-            places = ["{}:{}".format(*split_url(url)[:2]) for _, url in self.remotes()]
-            links.judge(self.varz, dict.fromkeys(places), self.report)
-            machine.memory(self.varz, self.report)
-        if self.jetstream:
-            machine.room(self.varz, self.jsz, self.report)
+        await self.step("what the daemon says", self.look_at_pages)
         async with trio.open_nursery() as then:
             store = str(self.jetstream.get("store_dir") or "")
             if store and self.case.here:
@@ -202,14 +200,26 @@ class _Examination:
             self.report(replace(one, level=Level.WARNING) if grave else one)
         self.on_the_way.clear()
 
-    def look_at_files(self) -> None:
+    async def look_at_files(self) -> None:
         """What the configuration names, and expires."""
-        if self.case.server is not None:
-            machine.certificates(self.case.server, self.report)
-        for remote in dict.fromkeys(id(one) for one, _ in self.remotes()):
-            machine.credentials(next(one for one, _ in self.remotes() if id(one) == remote), self.report)
+        if self.case.server is None:
+            return
+        machine.certificates(self.case.server, self.report)
+        for remote in self.configured():
+            machine.credentials(remote, self.report)
 
     # ---- then
+
+    async def look_at_pages(self) -> None:
+        """What the daemon tells of itself."""
+        if self.varz:
+            places = ["{}:{}".format(*split_url(url)[:2]) for _, url in self.remotes()]
+            links.judge(self.varz, dict.fromkeys(places), self.report)
+            machine.memory(self.varz, self.report)
+        if self.jetstream:
+            machine.room(self.varz, self.jsz, self.report)
+        self.streams = streams_here(self.jsz)
+        self.report_all(streams.limits(self.streams, here=True))
 
     async def client(self, account: str) -> Session | None:
         """A client of the daemon in an account; None: there is no way in."""
@@ -237,17 +247,18 @@ class _Examination:
         async with trio.open_nursery() as nursery:
             for hub in self.hubs:
                 nursery.start_soon(self.step, f"the link to {hub.place}", partial(self.look_at_hub, hub))
-        self.report_all(streams.limits(self.streams, here=True))
-        configured = self.case.server.leafnodes.remotes if self.case.server and self.case.server.leafnodes else ()
         leaves = status.links(self.varz, self.pages.get(LEAFZ, {}))
         sides = copies.Sides(
             own=self.own,
             streams=self.streams,
             hubs=self.hubs,
-            linked=frozenset(one.account for one in configured if not one.disabled),
+            linked=frozenset(one.account for one in self.configured()),
             down=links.down(self.varz),
             leaves=frozenset(one.account for one in leaves if one.role == "leaf"),
         )
+        more = len(copies.all_pulls(self.streams)) - copies.PULLS_MAX
+        if more > 0:
+            self.report(unproven(Check.ORIGIN, "this box", f"{more} more mirrors and sources were not looked at"))
         async with trio.open_nursery() as nursery:
             for pull in copies.all_pulls(self.streams)[: copies.PULLS_MAX]:
                 client = await self.client(pull.stream.account)

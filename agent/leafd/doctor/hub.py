@@ -381,5 +381,5 @@ async def _certificate_shown(host: str, port: int, name: str, tls: Tls | None) -
 
 
 def places(remotes: Iterable[LeafRemote]) -> list[tuple[LeafRemote, str]]:
-    """Each address of each remote that is not switched off."""
-    return [(remote, url) for remote in remotes if not remote.disabled for url in remote.urls]
+    """Each address of each remote."""
+    return [(remote, url) for remote in remotes for url in remote.urls]
