@@ -41,6 +41,12 @@ LEFT = {
     "running with root privileges": "about lintian's own run",
 }
 
+# C tests that say nothing here, and why.
+NOT_WITH_QEMU = {
+    "test_cipher": "qemu does not hand on how memory is marked (not dumped, locked)",
+    "test_store_crash": "it wants a thousand messages stored before each kill, for which qemu may be too slow",
+}
+
 
 def build(sources: Path, directory: Path, *arguments: str) -> list[Path]:
     said = machine.sh(sys.executable, sources / "packaging" / "build", *arguments, directory, seconds=3600)
@@ -89,16 +95,9 @@ def c_tests(directory: Path) -> None:
         cross = ("--cross-file", work / "cross.ini", "--cross-file", wrapper)
         machine.sh("meson", "setup", folder, *cross, "-Dwerror=false")
         machine.sh("ninja", "-C", folder, seconds=3600)
-        command = [
-            "meson",
-            "test",
-            "-C",
-            str(folder),
-            "--no-rebuild",
-            "--timeout-multiplier",
-            "40",
-            "--print-errorlogs",
-        ]
+        command = ["meson", "test", "-C", str(folder), "--no-rebuild"]
+        listed = [line.split(":")[-1].strip() for line in machine.sh(*command, "--list").splitlines()]
+        command += ["--timeout-multiplier", "40", *(name for name in listed if name not in NOT_WITH_QEMU)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         print(architecture, *[line for line in done.stdout.splitlines() if re.match(r"(Ok|Fail|Timeout):", line)])
         assert done.returncode == 0, done.stdout[-8000:]
