@@ -246,7 +246,7 @@ typedef struct listing {
     uint64_t size;
 } listing_t;
 
-static void list_bytes(listing_t *listing, const void *at, uint64_t size) {
+static void list_bytes(listing_t *listing, const void *at, uint32_t size) {
     if (listing->size + size <= listing->room) {
         memcpy(listing->out + listing->size, at, size);
     }

@@ -69,7 +69,7 @@ void rebuild_hole(rebuild_t *rebuild) {
 
 static uint8_t *rebuild_scratch(rebuild_t *rebuild, uint64_t size) {
     if (size > rebuild->scratch_size) {
-        uint8_t *at = realloc(rebuild->scratch, size);
+        uint8_t *at = realloc(rebuild->scratch, (size_t)size);
         if (at == NULL) {
             return NULL;
         }
