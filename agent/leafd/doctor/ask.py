@@ -103,9 +103,13 @@ def held_back(hub: Hub, *, up: tuple[str, ...] = (), down: tuple[str, ...] = ())
 
 
 def _allowed(rights: object, subject: str) -> bool:
-    if not isinstance(rights, dict):
-        return True
-    allow, deny = rights.get("allow") or (), rights.get("deny") or ()
-    if any(isinstance(one, str) and is_subset(subject, one) for one in deny):
+    allow = rights_of(rights, "allow")
+    if any(is_subset(subject, one) for one in rights_of(rights, "deny")):
         return False
-    return not allow or any(isinstance(one, str) and is_subset(subject, one) for one in allow)
+    return not allow or any(is_subset(subject, one) for one in allow)
+
+
+def rights_of(rights: object, name: str) -> list[str]:
+    """The subjects that a hub's INFO allows or denies."""
+    found = rights.get(name) if isinstance(rights, dict) else None
+    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []

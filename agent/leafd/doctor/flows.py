@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from leafd.config.schema.sharing import collide
-from leafd.doctor.ask import INBOX, NO_JETSTREAM, Fate, Reply, ask, held_back
+from leafd.doctor.ask import INBOX, NO_JETSTREAM, Fate, Reply, ask, held_back, rights_of
 from leafd.doctor.findings import Check, Finding, fault, unproven, warning, well
 from leafd.doctor.hub import Hub
 from leafd.doctor.wire import End, Session, token
@@ -208,11 +208,9 @@ async def probes(hub: Hub, client: Session, taken: Sequence[str], report: Report
 
 def _subject(hub: Hub, way: str, word: str, taken: Sequence[str]) -> str:
     """A subject that the hub lets through and no stream captures, "" when there is none."""
-    rights = hub.info.get(way)
-    allowed = (rights.get("allow") or ()) if isinstance(rights, dict) else ()
     candidates = [f"{PREFIX}.{word}"]
-    for one in allowed:
-        if isinstance(one, str) and not one.startswith("$"):
+    for one in rights_of(hub.info.get(way), "allow"):
+        if not one.startswith("$"):
             base = one.replace("*", PREFIX)
             candidates.append(f"{base[:-1]}{PREFIX}.{word}" if base.endswith(">") else base)
     for one in candidates:
