@@ -124,9 +124,9 @@ def make(
     beside = kind == "rpm"
     module = toolchain.compile_module(declaration, architecture, bin_directory, beside)
     put_python(declaration, architecture, bin_directory, tree)
+    prune(tree / SITE)
     put_papers(declaration, architecture, tree, beside)
     put_code(architecture, tree, module, beside)
-    prune(tree / SITE)
     shutil.copytree(pages or documents(tree / SITE), tree, dirs_exist_ok=True)
     put_files(declaration, architecture, tree)
     for old, new in declaration.moved_in_rpm.items() if kind == "rpm" else ():
