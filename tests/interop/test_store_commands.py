@@ -227,6 +227,9 @@ def test_a_flipped_bit_is_named_with_the_message_and_a_salvage_loses_that_messag
 ) -> None:
     """check: 3 and the stream's number and sequence; salvage: all others, counted anew, and a store that is sound."""
     assert command("check", "--store", copy)[0] == 0
+    # (stat alone would not count what only the log has.)
+    assert command("salvage", tmp_path / "whole", "--store", copy)[0] == 0
+    before = {one["name"]: one["messages"] for one in command("stat", "--store", tmp_path / "whole")[1]["streams"]}
     data = copy / "jetstream" / "data.mdb"
     whole = data.read_bytes()
     for place in re.finditer(b"x" * 890, whole):  # one that is no left-over in a free page
@@ -238,7 +241,6 @@ def test_a_flipped_bit_is_named_with_the_message_and_a_salvage_loses_that_messag
             break
     assert (code, len(found["damage"])) == (3, 1), found
     assert "checksum does not hold" in found["damage"][0]
-    before = {one["name"]: one["messages"] for one in command("stat", "--store", copy)[1]["streams"]}
     kept = data.read_bytes()
     code, saved = command("salvage", tmp_path / "new", "--store", copy)
     assert (code, len(saved["lost"]), data.read_bytes() == kept) == (3, 1, True), saved
