@@ -2,8 +2,8 @@
 
     spark.read.format("nats").option("servers", "nats://hub:4222").option("stream", "TELEMETRY").load()
 
-What lives here: Spark's interface and nothing else. Options are `options`, offsets `ranges`, reading `fetch`,
-publishing `publish`.
+What lives here: Spark's interface for reading and nothing else. Options are `options`, offsets `ranges`, reading
+`fetch`, writing `sink`.
 
 Spark keeps the offsets, in its checkpoint; nothing is acknowledged to the broker, and no consumer is
 left on it. So a batch that is run again reads the same rows again, whichever executor it lands on, and
@@ -15,11 +15,9 @@ are the frozen options and ranges.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -28,7 +26,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     InputPartition,
-    WriterCommitMessage,
 )
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -42,12 +39,9 @@ from pyspark.sql.types import StructType
 from .batches import COLUMNS
 from .fetch import LOSS_ADVICE, RangeReader, sequence_at, size_admitted, stream_state, with_connection
 from .options import EARLIEST, LATEST, Options, parse_options
-from .publish import RowReader, Window
 from .ranges import DataLoss, Offset, Range, StreamState, admit, lost_before, resume, split
+from .sink import NatsStreamWriter, NatsWriter
 from .wire import Connection
-
-QUERY_ID_PROPERTY = "sql.streaming.queryId"
-BATCH_ID_PROPERTY = "streaming.sql.batchId"
 
 
 def register(spark: SparkSession) -> None:
@@ -200,65 +194,3 @@ class NatsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, partition)
-
-
-# --- writing -----------------------------------------------------------------
-
-
-class Published(WriterCommitMessage):
-    """What one task published."""
-
-    def __init__(self, stored: int, duplicates: int) -> None:
-        self.stored = stored
-        self.duplicates = duplicates
-
-
-def _publish(options: Options, names: list[str], id_prefix: str, batches: Iterator[Any]) -> Published:
-    window = Window(options)
-    try:
-        for message in RowReader(options, names, id_prefix).messages(batches):
-            window.publish(message)
-        window.drain()
-    finally:
-        window.close()
-    return Published(window.stored, window.duplicates)
-
-
-def _task() -> tuple[int, Mapping[str, str | None]]:
-    """The partition's number, and the query and batch it belongs to."""
-    context = TaskContext.get()
-    if context is None:
-        raise RuntimeError("publishing happens in a Spark task")
-    properties = {name: context.getLocalProperty(name) for name in (QUERY_ID_PROPERTY, BATCH_ID_PROPERTY)}
-    return context.partitionId(), properties
-
-
-class NatsWriter(DataSourceArrowWriter):
-    def __init__(self, options: Options, schema: StructType) -> None:
-        self._options = options
-        self._names = schema.fieldNames()
-        # Made once a write, on the driver: a task that is run again publishes under the same ids.
-        self._write_id = uuid.uuid4().hex
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        partition, _ = _task()
-        return _publish(self._options, self._names, f"{self._write_id}-{partition}", iterator)
-
-
-class NatsStreamWriter(DataSourceStreamArrowWriter):
-    def __init__(self, options: Options, schema: StructType) -> None:
-        self._options = options
-        self._names = schema.fieldNames()
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        partition, properties = _task()
-        query, batch = properties[QUERY_ID_PROPERTY], properties[BATCH_ID_PROPERTY]
-        if query is None or batch is None:
-            raise RuntimeError("Spark did not say which query and batch this task belongs to")
-        return _publish(self._options, self._names, f"{query}-{batch}-{partition}", iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Every message was acknowledged before its task ended: there is nothing left to do."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was published stays; the batch's next run publishes it under the same ids."""

@@ -37,7 +37,8 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 
-from leafd.spark.source import QUERY_ID_PROPERTY, register
+from leafd.spark.sink import QUERY_ID_PROPERTY
+from leafd.spark.source import register
 
 OBSERVATION = (
     "origin string, time_hour timestamp, temp double, dewp double, humid double, wind_dir double, "
