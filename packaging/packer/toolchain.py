@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import venv
+from collections.abc import Iterable
 from pathlib import Path
 
 from packer.command import fail, run
@@ -65,17 +66,26 @@ def debian_mirror() -> list[str]:
     return done.stdout.split()[:1]
 
 
+def unpack_debian(place: Path, architecture: str, release: str, packages: Iterable[str]) -> None:
+    """Puts a Debian for that kind of machine there, whole or not at all: these packages and what they need, unpacked
+    and not configured, since no program of it runs for that."""
+    making = place.with_suffix(".making")
+    shutil.rmtree(making, ignore_errors=True)
+    making.parent.mkdir(parents=True, exist_ok=True)
+    run(
+        *("mmdebstrap", "--quiet", "--variant=extract", f"--arch={architecture}", f"--include={','.join(packages)}"),
+        *(release, str(making), *debian_mirror()),
+    )
+    making.rename(place)
+
+
 def sysroot(declaration: Declaration, architecture: Architecture) -> Path:
     """Headers and libraries of that kind of machine."""
     place = WORK / architecture.deb / "sysroot"
     stamp = place.with_suffix(".made")
     if not stamp.exists():
         shutil.rmtree(place, ignore_errors=True)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        run(
-            *("mmdebstrap", "--quiet", "--variant=extract", f"--arch={architecture.deb}"),
-            *(f"--include={','.join(DEVELOPMENT)}", declaration.sysroot, str(place), *debian_mirror()),
-        )
+        unpack_debian(place, architecture.deb, declaration.sysroot, DEVELOPMENT)
         stay_inside(place)
         as_this_python(place, architecture)
         stamp.touch()

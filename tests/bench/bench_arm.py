@@ -51,20 +51,7 @@ def run(*command: str | Path, cwd: Path | None = None) -> None:
 def debian() -> Path:
     place = KEPT / "root"
     if not place.exists():
-        making = KEPT / "making"
-        shutil.rmtree(making, ignore_errors=True)
-        KEPT.mkdir(parents=True, exist_ok=True)
-        mirror = toolchain.debian_mirror()
-        run(
-            "mmdebstrap",
-            "--variant=extract",
-            "--arch=arm64",
-            f"--include={','.join(PACKAGES)}",
-            "bookworm",
-            making,
-            *mirror,
-        )
-        making.rename(place)
+        toolchain.unpack_debian(place, "arm64", "bookworm", PACKAGES)
     return place
 
 

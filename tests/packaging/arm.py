@@ -20,6 +20,10 @@ from pathlib import Path
 from tests.packaging import machine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "packaging"))
+
+from packer import toolchain  # noqa: E402  (the path comes first)
+
 CACHE = ROOT / "build" / "boxes"
 USER = 998  # any that is not root: a Debian that was only unpacked has no users yet
 START_SECONDS_MAX = 300
@@ -63,20 +67,10 @@ class Box:
 
 
 def debian(architecture: str) -> Path:
-    """The Debian, unpacked and not configured (no program of it runs for that). It is kept for the next run."""
+    """The Debian, kept for the next run."""
     place = CACHE / architecture
     if not place.exists():
-        making = place.with_suffix(".making")
-        shutil.rmtree(making, ignore_errors=True)
-        CACHE.mkdir(parents=True, exist_ok=True)
-        # From where this machine has its own Debian; without one mmdebstrap takes its own place.
-        mirrors = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"]
-        mirror = subprocess.run(mirrors, capture_output=True, text=True).stdout.split()[:1]
-        machine.sh(
-            *("mmdebstrap", "--variant=extract", f"--arch={architecture}"),
-            *(f"--include={','.join(DEPENDS[architecture])}", machine.RELEASE, str(making), *mirror),
-        )
-        making.rename(place)
+        toolchain.unpack_debian(place, architecture, machine.RELEASE, DEPENDS[architecture])
     return place
 
 
