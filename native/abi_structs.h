@@ -351,5 +351,4 @@ typedef struct store_audit {
     uint64_t messages;
     uint64_t damaged_pages;
     uint64_t damaged_entries;
-    uint64_t told; /* lines of findings; what found no room is counted above alone */
 } store_audit_t;

@@ -57,7 +57,6 @@ static void audit_page(void *context, size_t page, const char *what) {
     auditing_t *auditing = context;
     auditing->audit->damaged_pages++;
     findings_say(&auditing->findings, "data.mdb, page %zu: %s", page, what);
-    auditing->audit->told = auditing->findings.told;
 }
 
 static void audit_order(auditing_t *auditing, const char *database, bytes_t key) {
@@ -119,7 +118,6 @@ static status_t audit_entry(void *context, const char *database, bytes_t key, by
         look_describe(&entry, what, sizeof what);
         auditing->audit->damaged_entries++;
         findings_say(&auditing->findings, "%s: its checksum does not hold", what);
-        auditing->audit->told = auditing->findings.told;
         return STATUS_OK;
     }
     if (entry.db == DB_MESSAGES) {
@@ -142,7 +140,6 @@ static void audit_counters(auditing_t *auditing) {
                 counted->stream, counted->said_messages, counted->said_bytes, counted->messages, counted->bytes);
         }
     }
-    auditing->audit->told = auditing->findings.told;
 }
 
 int32_t plane_look_audit(store_look_t *look, store_audit_t *audit, char *findings, uint32_t room, char *reason) {

@@ -50,7 +50,6 @@ typedef struct findings {
     char *at;
     uint32_t room;
     uint32_t size;
-    uint64_t told;
 } findings_t;
 void findings_say(findings_t *findings, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* What an entry is, for a line about it. */
