@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 22
+#define PLANE_ABI 23
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -538,6 +538,7 @@ int32_t plane_look_audit(store_look_t *look, store_audit_t *audit, char *finding
  * on. */
 int32_t plane_look_rescue(store_look_t *look, const char *to, uint32_t all, store_audit_t *audit, char *findings,
                           uint32_t room, char *reason);
-/* Opens the store in directory and closes it: what its journal has comes into data.mdb. findings: the alarms. */
-int32_t plane_store_settle(const char *directory, const plane_keys_t *keys, char *findings, uint32_t room,
-                           char *reason);
+/* Opens the store in directory and closes it: what its journal has comes into data.mdb. lossy: plane_look_rescue made
+ * it without some messages, so what the journal says of streams is counted anew. findings: the alarms. */
+int32_t plane_store_settle(const char *directory, const plane_keys_t *keys, uint32_t lossy, char *findings,
+                           uint32_t room, char *reason);

@@ -163,15 +163,16 @@ def stream_state(value: bytes) -> StreamState:
     return StreamState(**layout("stored_stream_t").unpack(value))
 
 
-def settle(directory: Path, keys: StoreKeys | None) -> tuple[str, ...]:
+def settle(directory: Path, keys: StoreKeys | None, *, lossy: bool) -> tuple[str, ...]:
     """Opens the store as a daemon would and closes it: the journal's messages are in data.mdb then. What it had to say.
-    Raises PlaneError."""
+    lossy: a rescue() without some messages made it, so what the journal has counted does not hold. Raises
+    PlaneError."""
     reason, findings = ffi.new("char[]", lib.PLANE_REASON_SIZE), ffi.new("char[]", _FINDINGS_SIZE)
     held = PackedKeys(keys) if keys is not None else None
     given = held.cell if held is not None else ffi.NULL
     try:
-        settled = lambda: lib.plane_store_settle(bytes(directory), given, findings, _FINDINGS_SIZE, reason)  # noqa: E731
-        _check(_aside(settled, lambda: None), reason)
+        rest = (findings, _FINDINGS_SIZE, reason)
+        _check(_aside(lambda: lib.plane_store_settle(bytes(directory), given, lossy, *rest), lambda: None), reason)
     finally:
         if held is not None:
             held.cleanse()

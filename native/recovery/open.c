@@ -180,7 +180,9 @@ static status_t replay_batch(opening_t *opening, uint32_t size) {
         opening->writing = status == STATUS_OK;
     }
     if (status == STATUS_OK && !opening->no_room) {
-        status = keeper_apply(store->env, batches_at(&store->batches, opening->position), size);
+        const uint8_t *batch = batches_at(&store->batches, opening->position);
+        status = opening->rebuild != NULL ? rebuild_batch(opening->rebuild, batch, size)
+                                          : keeper_apply(store->env, batch, size);
     }
     return replay_room(opening, status);
 }
@@ -189,6 +191,10 @@ static status_t replay_batch(opening_t *opening, uint32_t size) {
 static status_t replay_tail(opening_t *opening) {
     store_t *store = opening->store;
     status_t status = STATUS_OK;
+    if (store->options.lossy) {
+        opening->rebuild = rebuild_new(store);
+        status = opening->rebuild != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    }
     while (status == STATUS_OK) {
         batch_header_t header;
         status = journal_read(&store->journal, &store->batches, opening->position, opening->number + 1, opening->chain,
@@ -202,6 +208,12 @@ static status_t replay_tail(opening_t *opening) {
         opening->chain = header.crc;
         store->replayed++;
     }
+    if (status == STATUS_NOT_FOUND && opening->rebuild != NULL && opening->writing) {
+        status_t ended = rebuild_end(opening->rebuild);
+        status = ended == STATUS_OK ? status : ended;
+    }
+    rebuild_free(opening->rebuild);
+    opening->rebuild = NULL;
     return status == STATUS_NOT_FOUND ? salvage_tail(opening) : status;
 }
 

@@ -1,4 +1,4 @@
-/* rebuild.c: what a salvaged journal says, brought into LMDB when a batch before it is lost.
+/* rebuild.c: what a journal says, brought into LMDB when a batch before it, or a part of LMDB, is lost.
  *
  * A batch's effects are absolute and count on those before it: heads and counters would speak of messages that are
  * lost. So behind a hole only messages and removals are taken from the batches, and what is derived from them is

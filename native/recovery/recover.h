@@ -47,6 +47,7 @@ typedef struct opening {
     /* the note as it was before replay; all that LMDB has, when it had no room for the rest (no_room) */
     keeper_mark_t checkpoint;
     bool no_room;
+    struct rebuild *rebuild; /* NULL: batches are applied as they are; else replay counts anew (options.lossy) */
 } opening_t;
 
 #define STORE_PATH_MAX 4096

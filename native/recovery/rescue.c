@@ -36,7 +36,6 @@ static void lose_page(void *context, size_t page, const char *what) {
     rescue_t *rescue = context;
     rescue->audit->damaged_pages++;
     findings_say(&rescue->findings, "data.mdb, page %zu: %s: what it held is lost", page, what);
-    rescue->audit->told = rescue->findings.told;
 }
 
 static bool is_needed(void *context, const char *database) {
@@ -65,7 +64,6 @@ static status_t rescue_entry(void *context, const char *database, bytes_t key, b
         look_describe(&entry, what, sizeof what);
         rescue->audit->damaged_entries++;
         findings_say(&rescue->findings, "%s: it is damaged, and lost", what);
-        rescue->audit->told = rescue->findings.told;
         return STATUS_OK;
     }
     rescue->audit->entries++;
@@ -130,8 +128,8 @@ int32_t plane_look_rescue(store_look_t *look, const char *to, uint32_t all, stor
     return status;
 }
 
-int32_t plane_store_settle(const char *directory, const plane_keys_t *keys, char *findings, uint32_t room,
-                           char *reason) {
+int32_t plane_store_settle(const char *directory, const plane_keys_t *keys, uint32_t lossy, char *findings,
+                           uint32_t room, char *reason) {
     findings_t told = {.at = findings, .room = room};
     store_options_t options = options_for(directory, keys, 0);
     char path[STORE_PATH_MAX];
@@ -142,6 +140,7 @@ int32_t plane_store_settle(const char *directory, const plane_keys_t *keys, char
     if (length > 0 && (size_t)length < sizeof path && stat(path, &file) == 0) {
         options = options_for(directory, keys, (uint64_t)file.st_size);
     }
+    options.lossy = lossy != 0;
     status_t status = store_open(&options, &store, reason, PLANE_REASON_SIZE);
     if (status == STATUS_OK) {
         store_alarm_t alarm;

@@ -48,6 +48,7 @@ typedef struct store_options {
     uint64_t heads_max;          /* memory of the cache of subject heads, 0 = no bound */
     uint64_t changed_max;        /* memory of LMDB's pages that a checkpoint changes, 0 = no bound */
     int64_t sync_interval_ns;    /* 0 = durable before acknowledged */
+    bool lossy;                  /* data.mdb has lost messages: replay counts anew what the journal says of streams */
     bool memory;                 /* environment on tmpfs, no journal, no sync, emptied at open */
     const plane_keys_t *keys;    /* NULL = not encrypted; only store_open looks. A memory store is not */
     histogram_t *took;           /* HISTOGRAMS of how long the disk took, which the threads add to; NULL = none */

@@ -9,6 +9,7 @@
 
 #define MESSAGES 400
 #define STREAMS 2
+#define LOGGED 30 /* messages of each that no checkpoint has */
 #define PAGE 4096
 #define ROOM (1 << 20)
 
@@ -169,21 +170,43 @@ static void rescue(void) {
     rig_remove_directory(rig.directory);
     snprintf(rig.directory, sizeof rig.directory, "%s", to);
     rig_write_at(&rig, "accept-loss", "", 0, 0);
-    status = plane_store_settle(to, NULL, findings, ROOM, reason);
+    status = plane_store_settle(to, NULL, 1, findings, ROOM, reason);
     if (status != STATUS_OK) {
         FAIL("%s", reason);
     }
 }
 
-static void test_pages(void) {
+/* What comes after the last checkpoint, and is in the journal alone: messages, and the removal of two that LMDB has. */
+static uint64_t log_more(void) {
+    for (uint32_t id = 1; id <= STREAMS; id++) {
+        for (int i = 1; i <= LOGGED; i++) {
+            CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, streams[id - 1], "look.1", "logged").verdict);
+        }
+        CHECK_EQ_I64(STATUS_OK, store_delete(streams[id - 1], 20));
+        CHECK_EQ_I64(STATUS_OK, store_delete(streams[id - 1], 21));
+    }
+    rig_sync(&rig);
+    return STREAMS * (LOGGED - 2);
+}
+
+/* One page in `step` is destroyed in turn. logged: power fails while the journal has what LMDB has not. */
+static void destroy_pages(bool logged, size_t step) {
     static uint8_t file[8 << 20];
     static uint8_t journal[2 << 20];
     static const uint8_t zeros[PAGE];
     begin();
-    close_store();
+    uint64_t all = STREAMS * (MESSAGES - 2);
+    if (logged) {
+        all += log_more();
+    } else {
+        close_store();
+    }
     size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
     size_t journal_size = rig_read_at(&rig, "journal", journal, sizeof journal, 0);
     uint64_t whole = 0;
+    if (logged) {
+        close_store();
+    }
     for (size_t page = 1; page < size / PAGE; page++) {
         rig_remove_directory(rig.directory);
         CHECK_EQ_I64(0, mkdir(rig.directory, 0700));
@@ -195,14 +218,14 @@ static void test_pages(void) {
         plane_look_close(look);
         bool damaged = audit.damaged_pages + audit.damaged_entries > 0;
         CHECK_EQ_I64(damaged, findings[0] != 0);
-        if (page % 5 != 1) {
+        if (page % step != 1) {
             continue;
         }
         rescue();
         rig_start(&rig);
         uint64_t count = agrees(1) + agrees(2);
-        CHECK(damaged || count == STREAMS * (MESSAGES - 2));
-        whole += count == STREAMS * (MESSAGES - 2);
+        CHECK(damaged || count == all);
+        whole += count == all;
         close_store();
         look = look_at(0);
         CHECK_EQ_I64(STATUS_OK, plane_look_audit(look, &audit, findings, ROOM, reason));
@@ -215,11 +238,20 @@ static void test_pages(void) {
     rig_close(&rig);
 }
 
+static void test_pages(void) {
+    destroy_pages(false, 5);
+}
+
+static void test_logged_pages(void) {
+    destroy_pages(true, 5);
+}
+
 int main(void) {
     RUN("a sound store has no finding, and its messages are counted", test_sound);
     RUN("what a held commit says does not change while the store goes on, and a look at the newest one is new",
         test_held);
     RUN("wherever a page is destroyed, the damage is named, and the rest comes into a store that agrees with itself",
         test_pages);
+    RUN("so it is when the journal has messages and removals that no checkpoint has", test_logged_pages);
     return TEST_RESULT();
 }

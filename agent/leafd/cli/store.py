@@ -262,7 +262,7 @@ def _rehearsed(place: Place, look: Look, facts: Facts) -> Sequence[str]:
         try:
             look.rescue(scratch, lambda _: None, all=False)
             copy_journal(place.directory, scratch)
-            return [line.replace(name, str(place.directory)) for line in settle(scratch, place.keys)]
+            return [line.replace(name, str(place.directory)) for line in settle(scratch, place.keys, lossy=False)]
         except PlaneError as error:
             return [f"a start would be refused: {error}".replace(name, str(place.directory))]
         except OSError as error:
@@ -309,7 +309,7 @@ def salvage(place: Place, to: Path, watch: Watch) -> Saved:
                 audit = look.rescue(partial, watch, all=True)
                 copy_journal(place.directory, partial)
                 (partial / ACCEPT).touch(mode=0o600)
-                alarms = settle(partial, place.keys)
+                alarms = settle(partial, place.keys, lossy=True)
                 (partial / ACCEPT).unlink(missing_ok=True)
             except (PlaneError, OSError) as error:
                 raise StoreError(f"{to}: the new store could not be made: {_why(error)}") from error
