@@ -88,8 +88,9 @@ PYTHON_RANKS = {
     "jetstream": 5,
     "links": 5,
     "monitor": 5,
-    "daemon": 6,
-    "__main__": 7,
+    "declared": 6,
+    "daemon": 7,
+    "__main__": 8,
     "__init__": 0,
 }
 # Rooms that stand apart, and all that they may know of leafd.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leafd.config.lexer import Where
-from leafd.config.schema.section import Invalid, Option, Section, Support, hints, kind
+from leafd.config.schema.section import AS_WRITTEN, Invalid, Option, Section, Support, hints, kind
 from leafd.config.schema.server import ServerConfig
 from leafd.config.tree import Document, Node, parse_file, parse_text, plain
 from leafd.errors import ConfigError
@@ -32,6 +32,8 @@ class Loaded:
     files: tuple[str, ...] = ()
     places: Mapping[tuple[str | int, ...], Where] = field(default_factory=dict)
     """Where each field was set."""
+    constants: frozenset[tuple[str | int, ...]] = frozenset()
+    """Where in maps that another room reads a key served as a variable: it may mean nothing beside that."""
 
     def place(self, *path: str | int) -> str:
         """Where a field was set, or as much of its path as was; the file, where nothing of it was."""
@@ -59,7 +61,7 @@ def bind(document: Document, file: str) -> Loaded:
         server = ServerConfig(**values)
     except Invalid as error:
         raise ConfigError("\n".join(_describe(error, binder.places, file))) from error
-    return Loaded(server, tuple(binder.warnings), tuple(document.files), binder.places)
+    return Loaded(server, tuple(binder.warnings), tuple(document.files), binder.places, frozenset(binder.constants))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ class _Binder:
         self.errors: list[str] = []
         self.warnings = warnings
         self.places: dict[tuple[str | int, ...], Where] = {}
+        self.constants: set[tuple[str | int, ...]] = set()
 
     def section(self, model: type[Section], members: dict[str, Node], path: tuple[str | int, ...]) -> dict[str, Any]:
         known, annotations = model.spellings, hints(model)
@@ -170,6 +173,9 @@ class _Binder:
             self.warnings.append(f"{node.where}: {key} is ignored: {known.why}")
 
     def _value(self, annotation: object, node: Node, path: tuple[str | int, ...], key: str) -> Any:
+        if AS_WRITTEN in getattr(annotation, "__metadata__", ()):
+            self._note(node, path)
+            return plain(node)
         model, held = inner_models(annotation)
         value = node.value
         if model is not None and held == "one" and isinstance(value, dict):
@@ -185,6 +191,17 @@ class _Binder:
                 made[name] = self._element(model, element, (*path, name), name)
             return made
         return plain(value)
+
+    def _note(self, node: Node, path: tuple[str | int, ...]) -> None:
+        """The places of all that is in a part that stays as it is written."""
+        members = node.value.items() if isinstance(node.value, dict) else ()
+        elements = enumerate(node.value) if isinstance(node.value, list) else ()
+        for step, inner in (*members, *elements):
+            here = (*path, step)
+            self.places[here] = inner.where
+            if inner.used_as_variable:
+                self.constants.add(here)
+            self._note(inner, here)
 
     def _element(self, model: type[Section], element: Node, path: tuple[str | int, ...], key: str) -> Any:
         self.places[path] = element.where

@@ -15,7 +15,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
@@ -25,11 +25,15 @@ from leafd.config.flags import Flags
 from leafd.config.load import load
 from leafd.config.schema.section import Takes
 from leafd.config.schema.server import ServerConfig
+from leafd.daemon import declarations
 from leafd.daemon.server import Server
 from leafd.daemon.takeover import Plan, plan, take_over
 from leafd.errors import ConfigError, LeafdError
 from leafd.quoting import printable
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.declared.assets import Declared
 
 LINES_MAX: Final = 20
 LINE_MAX: Final = 500
@@ -74,6 +78,7 @@ class Reloads:
             try:
                 read = partial(read_aside, self._server, self._flags)
                 found = await trio.to_thread.run_sync(read, limiter=_reader, abandon_on_cancel=True)
+                await declarations.judge(self._server, found.declared)
             except LeafdError as error:
                 for line in str(error).splitlines():
                     log.error(f"Failed to reload server configuration: {line}", event="reload_refused")
@@ -91,6 +96,7 @@ class Reloads:
         await take_over(self._server, found.plan)
         if self._server.book is not None:
             await self._server.book.reconfigured()
+        await declarations.bring_about(self._server, found.declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,7 @@ class Found:
 
     plan: Plan
     warnings: tuple[str, ...]
+    declared: Declared | None = None
 
 
 def read_aside(server: Server, flags: Flags) -> Found:
@@ -123,7 +130,8 @@ def _read(server: Server, flags: Flags) -> Found:
         config, later = merged(server.config, loaded)
         coming = plan(server, config, lambda number: loaded.place("leafnodes", "remotes", number))
         operated = coming.compiled.operated
-        return Found(coming, (*loaded.warnings, *later, *(operated.warnings if operated is not None else ())))
+        warnings = (*loaded.warnings, *later, *(operated.warnings if operated is not None else ()))
+        return Found(coming, warnings, declarations.declared_by(loaded, coming.compiled.graph))
 
 
 @contextmanager

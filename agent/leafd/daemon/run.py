@@ -18,9 +18,10 @@ from pathlib import Path
 import trio
 
 from leafd.auth.passwords import is_hash
+from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
-from leafd.config.schema.server import ServerConfig
 from leafd.daemon import early
+from leafd.daemon.declarations import declared_by
 from leafd.daemon.expiry import Expiry
 from leafd.daemon.garbage import short_collections
 from leafd.daemon.gauge import Gauge
@@ -36,12 +37,13 @@ WARNINGS_KEPT = 20
 """For the status page."""
 
 
-def serve(config: ServerConfig, flags: Flags, log: Log, sockets: Sockets) -> None:
+def serve(loaded: Loaded, flags: Flags, log: Log, sockets: Sockets) -> None:
     """Serves until a signal ends it. Raises LeafdError, alone or in groups."""
     if sockets.monitor is not None:
         log.keep(WARNINGS_KEPT)
-    server = Server(config, log, sockets)
+    server = Server(loaded.server, log, sockets)
     try:
+        server.declared = declared_by(loaded, server.compiled.graph)
         early.judge()
         server.read_records()
         early.judge()

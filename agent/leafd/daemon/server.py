@@ -24,7 +24,7 @@ from leafd import native_types as t
 from leafd.accounts.graph import Numbers
 from leafd.auth.nkeys import PREFIX_SERVER, new_seed, new_server_id, sign
 from leafd.config.schema.server import ServerConfig
-from leafd.daemon import early, memory
+from leafd.daemon import declarations, early, memory
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.clients import Clients
 from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from leafd.daemon.callouts import Callouts
     from leafd.daemon.client import Client
     from leafd.daemon.web import Webs
+    from leafd.declared.assets import Declared
     from leafd.jetstream.service import JetStream
     from leafd.monitor.latency import Latencies
 
@@ -109,6 +110,7 @@ class Server:
         self._tell_of_operators()
         self.callouts: Callouts | None = None
         self.on_reload: list[Callable[[], Awaitable[None]]] = []
+        self.declared: Declared | None = None
         self.changing = trio.Lock()
         """Held by whoever changes accounts: a reload, or an account's new JWT."""
         self.book = self._make_book() if self.compiled.operated is not None else None
@@ -252,6 +254,7 @@ class Server:
             await nursery.start(self.jetstream.run)
             await self.jetstream.load()
             nursery.start_soon(self.replicas.run)
+            await declarations.bring_about(self, self.declared, starting=True)
         if self.compiled.has_tls:
             await self.handshakes.put(await trio.to_thread.run_sync(self.handshakes.make, self.compiled))
         if self.sockets.web is not None:

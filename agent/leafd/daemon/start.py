@@ -49,7 +49,7 @@ def start(loaded: Loaded, flags: Flags) -> int:
         from leafd.daemon.run import serve
 
         early.judge()
-        serve(config, flags, log, sockets)
+        serve(loaded, flags, log, sockets)
     except* early.Unwanted:
         log.info("Initiating Shutdown...", event="stopping")
     except* LeafdError as group:

@@ -115,6 +115,11 @@ class JetStream:
         self.catalogue.add_account(account)
         return account
 
+    @property
+    def settings(self) -> Settings:
+        """Those of today."""
+        return self._context.settings
+
     def set_settings(self, settings: Settings) -> None:
         """Takes over settings that a reload changed."""
         self._context.settings = settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from leafd.config.schema.base import Number, Text
+from leafd.config.schema.declared import CONSUMERS, KV, OBJECTS, STREAMS, AsWritten
 from leafd.config.schema.jetstream import AccountJetStream, switch
 from leafd.config.schema.mappings import Mappings
 from leafd.config.schema.permissions import Permissions, User, is_subject
@@ -80,4 +81,8 @@ class ConfiguredAccount(Section):
         aliases=("trace_dest",),
         takes=Takes.LIVE,
     )
+    streams: AsWritten = STREAMS
+    consumers: AsWritten = CONSUMERS
+    kv: AsWritten = KV
+    objects: AsWritten = OBJECTS
     nkey: Any = later("it has a meaning only in operator mode", refuse=False)

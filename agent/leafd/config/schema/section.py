@@ -79,6 +79,10 @@ class Reader:
     secret: bool = False
 
 
+AS_WRITTEN: Final = Reader(lambda value: value)
+"""In Annotated: another room reads this map. It stays as it is written, and each key in it has its place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong: the keys and indexes that lead to it from the block that was read, and what it is."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 from leafd.config.schema.accounts import ConfiguredAccount
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
+from leafd.config.schema.declared import CONSUMERS, KINDS, KV, OBJECTS, STREAMS, AsWritten
 from leafd.config.schema.jetstream import JetStream, switch
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mappings import Mappings
@@ -223,6 +224,10 @@ class ServerConfig(Section):
     jetstream: Annotated[JetStream | None, Reader(switch)] = option(
         None, "Serve streams and consumers: enabled, disabled, or a block."
     )
+    streams: AsWritten = STREAMS
+    consumers: AsWritten = CONSUMERS
+    kv: AsWritten = KV
+    objects: AsWritten = OBJECTS
     store_dir: Text = option(
         "", "The directory of the streams, when the jetstream block names none.", aliases=("storedir",)
     )
@@ -392,6 +397,11 @@ class ServerConfig(Section):
             {name: account.exports for name, account in self.accounts.items()},
             {name: account.imports for name, account in self.accounts.items()},
         )
+
+    @property
+    def declares(self) -> bool:
+        """Whether it has streams, consumers or buckets of some account."""
+        return any(getattr(block, name) for block in (self, *self.accounts.values()) for name in KINDS)
 
     def _check_callout(self) -> None:
         callout = self.authorization.auth_callout if self.authorization else None

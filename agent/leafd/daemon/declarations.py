@@ -1,0 +1,57 @@
+"""The streams, consumers and buckets that the configuration declares, in a daemon's life: read with it, judged before a
+reload takes over anything, brought about at the start before anybody may connect, and after each reload.
+
+At a start nothing of this keeps the daemon from serving: what would lose data, or is refused for another reason, stays
+as it is and is logged. A reload is refused as a whole when what is new in the file is. What does not live here: all
+else (leafd/declared, which is loaded for configurations that declare something).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leafd.config.bind import Loaded
+from leafd.errors import ConfigError
+
+if TYPE_CHECKING:
+    from leafd.accounts.graph import Graph
+    from leafd.daemon.server import Server
+    from leafd.declared.assets import Declared
+
+
+def declared_by(loaded: Loaded, graph: Graph) -> Declared | None:
+    """What a configuration declares, if anything. Raises ConfigError."""
+    if not loaded.server.declares:
+        return None
+    from leafd.declared.read import read
+
+    return read(loaded, graph)
+
+
+async def judge(server: Server, declared: Declared | None) -> None:
+    """Raises ConfigError where it asks for something new that would lose data or cannot be. What was declared before is
+    no reason to refuse a reload: clients could see to it that there is one."""
+    if declared is None or server.jetstream is None:
+        return
+    from leafd.declared.bring import Bringer
+
+    new = declared.since(server.declared)
+    refused = [
+        f"{one.asset.place}: {one.asset.shown}: {one.refused}"
+        for one in await Bringer(server.jetstream, server.log).planned(declared)
+        if one.refused and one.asset.key in new
+    ]
+    if refused:
+        raise ConfigError("\n".join(refused))
+
+
+async def bring_about(server: Server, declared: Declared | None, *, starting: bool = False) -> None:
+    """From here on the server has what is declared."""
+    before, server.declared = server.declared, declared
+    if declared is None or server.jetstream is None:
+        return
+    from leafd.declared.bring import Bringer
+
+    new = declared.since(None if starting else before)
+    with server.guard.around("bringing about what is declared"):
+        await Bringer(server.jetstream, server.log).bring_about(declared, new)

@@ -1,0 +1,78 @@
+"""What is declared, as requests of the JetStream API would say it, with where it is written.
+
+What does not live here: how it is read (read.py), what is to be done about it (plan.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from leafd.jetstream.models.consumer import ConsumerConfig
+from leafd.jetstream.models.stream import StreamConfig
+from leafd.records import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredStream:
+    """A stream, or a bucket's stream. config: as a client would send it; None: it is to be removed. shown: what the
+    file calls it."""
+
+    account: str
+    name: str
+    config: StreamConfig | None
+    may_lose: bool
+    shown: str
+    place: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from all others."""
+        return self.account, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredConsumer:
+    """A durable consumer of a stream, declared or not."""
+
+    account: str
+    stream: str
+    name: str
+    config: ConsumerConfig | None
+    may_lose: bool
+    place: str = ""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells it from all others."""
+        return self.account, self.stream, self.name
+
+    @property
+    def shown(self) -> str:
+        """What the file calls it."""
+        return f'consumer "{self.name}" of stream "{self.stream}"'
+
+
+Asset = DeclaredStream | DeclaredConsumer
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """All that a configuration declares, in the order of the file."""
+
+    streams: tuple[DeclaredStream, ...] = ()
+    consumers: tuple[DeclaredConsumer, ...] = ()
+
+    @property
+    def assets(self) -> tuple[Asset, ...]:
+        """Streams before consumers."""
+        return (*self.streams, *self.consumers)
+
+    @property
+    def accounts(self) -> tuple[str, ...]:
+        """The accounts that something is declared for."""
+        return tuple(dict.fromkeys(one.account for one in self.assets))
+
+    def since(self, before: Declared | None) -> frozenset[tuple[str, ...]]:
+        """The keys of those that were declared before in other words, wherever these stood, or not at all."""
+        known = {one.key: replace(one, place="") for one in before.assets} if before is not None else {}
+        return frozenset(one.key for one in self.assets if known.get(one.key) != replace(one, place=""))

@@ -1,0 +1,162 @@
+"""Brings about what is declared, through the JetStream API, in a server that runs.
+
+    planned()        what it would do now; a reload asks before it takes over anything
+    bring_about()    does it, as far as nothing would be lost; says what it did and what it left
+
+Removals come first, then streams (one may wait for another to give up a subject), then consumers. What cannot be done
+stays as it is and is logged; it never ends a start. What does not live here: deciding (plan.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Set
+from typing import Any, Final, Protocol
+
+from leafd.declared.assets import Asset, Declared, DeclaredStream
+from leafd.declared.plan import Action, Present, PresentStream, Step, plan
+from leafd.gojson import dump, written
+from leafd.gotime import parse_time
+from leafd.jetstream.catalogue import JetStreamAccount, Stream
+from leafd.jetstream.registry import API
+from leafd.jetstream.service import JetStream
+
+Key = tuple[str, ...]
+_DELETED: Final = (Action.REMOVE, Action.REPLACE)
+_MADE: Final = (Action.CREATE, Action.UPDATE, Action.REPLACE)
+
+
+class Log(Protocol):
+    """Where it is told what was done."""
+
+    def info(self, text: str, **about: str) -> None: ...
+    def warning(self, text: str, **about: str) -> None: ...
+    def error(self, text: str, **about: str) -> None: ...
+
+
+class Bringer:
+    """One server's."""
+
+    def __init__(self, jetstream: JetStream, log: Log) -> None:
+        self._jetstream = jetstream
+        self._log = log
+
+    async def planned(self, declared: Declared) -> tuple[Step, ...]:
+        """The steps that it would take now. Accounts that are not known yet have nothing."""
+        accounts = self._jetstream.catalogue.by_name
+        names = {(one.account, one.name) for one in declared.streams}
+        names |= {(one.account, one.stream) for one in declared.consumers}
+        found = {name: await self._present(accounts[name], names) for name in declared.accounts if name in accounts}
+        return plan(declared, lambda account: found.get(account, Present()))
+
+    async def _present(self, account: JetStreamAccount, names: set[tuple[str, str]]) -> Present:
+        streams = {}
+        for name, stream in list(account.streams.items()):
+            looked_at = (account.name, name) in names
+            state = await self._state(account, name) if looked_at else {}
+            streams[name] = _present_stream(stream, state, consumers=looked_at)
+        return Present(streams, self._jetstream.settings, account.limits)
+
+    async def _state(self, account: JetStreamAccount, stream: str) -> dict[str, Any]:
+        return dict((await self._jetstream.look(account.name, f"STREAM.INFO.{stream}")).get("state", {}))
+
+    async def bring_about(self, declared: Declared, new: Set[Key]) -> None:
+        """new: what was not declared in the same words before. What else differs was changed by somebody else."""
+        steps = []
+        for step in await self.planned(declared):
+            if step.refused:
+                self._left(step.asset, step.refused)
+            elif step.action is not Action.NOTHING:
+                steps.append(step)
+        for step in reversed(steps):  # consumers before their streams
+            if step.action in _DELETED:
+                await self._do(step, self._delete, new, silent=step.action is Action.REPLACE)
+        streams = [one for one in steps if one.action in _MADE and isinstance(one.asset, DeclaredStream)]
+        await self._make_all(streams, new)
+        for step in steps:
+            if step.action in _MADE and not isinstance(step.asset, DeclaredStream):
+                await self._do(step, self._make, new)
+
+    async def _make_all(self, steps: Iterable[Step], new: Set[Key]) -> None:
+        """Streams: what is refused is tried once more after others have changed."""
+        left = list(steps)
+        while left:
+            refused = [(step, error) for step in left if (error := await self._make(step))]
+            for step in left:
+                if all(step is not one for one, _ in refused):
+                    self._tell(step, new)
+            if len(refused) == len(left):
+                for step, error in refused:
+                    self._left(step.asset, error)
+                return
+            left = [step for step, _ in refused]
+
+    async def _do(
+        self, step: Step, work: Callable[[Step], Awaitable[str]], new: Set[Key], *, silent: bool = False
+    ) -> None:
+        error = await work(step)
+        if error:
+            self._left(step.asset, error)
+        elif not silent:
+            self._tell(step, new)
+
+    # ---- requests
+
+    async def _delete(self, step: Step) -> str:
+        """Why it was refused, or nothing."""
+        asset = step.asset
+        if isinstance(asset, DeclaredStream):
+            return await self._ask(asset.account, f"STREAM.DELETE.{asset.name}")
+        return await self._ask(asset.account, f"CONSUMER.DELETE.{asset.stream}.{asset.name}")
+
+    async def _make(self, step: Step) -> str:
+        asset = step.asset
+        assert asset.config is not None
+        config = written(asset.config)
+        if isinstance(asset, DeclaredStream):
+            verb = "UPDATE" if step.action is Action.UPDATE else "CREATE"
+            return await self._ask(asset.account, f"STREAM.{verb}.{asset.name}", config)
+        body = {"stream_name": asset.stream, "config": config, "action": ""}
+        return await self._ask(asset.account, f"CONSUMER.CREATE.{asset.stream}.{asset.name}", body)
+
+    async def _ask(self, account: str, request: str, body: dict[str, Any] | None = None) -> str:
+        known = self._jetstream.catalogue.by_name.get(account)
+        if known is None:
+            return "its account is not served"
+        payload = dump(body) if body is not None else b""
+        answered = await self._jetstream.answer(known, f"{API}{request}", b"", payload)
+        error = answered.members.get("error") if answered is not None else {"description": "no answer"}
+        return str(error["description"]) if error else ""
+
+    # ---- what is told
+
+    def _left(self, asset: Asset, reason: str) -> None:
+        self._log.error(
+            f"{asset.place}: {asset.shown} of account {asset.account} is not as declared: {reason}",
+            event="declared_refused",
+            account=asset.account,
+        )
+
+    def _tell(self, step: Step, new: Set[Key]) -> None:
+        asset, changes = step.asset, ", ".join(f"{one.key} {one.before}, now {one.after}" for one in step.changes)
+        if step.action is Action.UPDATE and asset.key not in new:
+            self._log.warning(
+                f"{asset.place}: {asset.shown} of account {asset.account} was changed and is as declared again: "
+                f"{changes}",
+                event="declared_restored",
+                account=asset.account,
+            )
+            return
+        done = {Action.CREATE: "created", Action.UPDATE: "updated", Action.REMOVE: "removed"}
+        text = f"{asset.shown} of account {asset.account} {done.get(step.action, 'made anew')}, as declared"
+        self._log.info(f"{text}: {changes}" if changes else text)
+
+
+def _present_stream(stream: Stream, state: dict[str, Any], *, consumers: bool) -> PresentStream:
+    return PresentStream(
+        stream.config,
+        state.get("messages", 0),
+        state.get("bytes", 0),
+        state.get("num_subjects", 0),
+        parse_time(state["first_ts"]) if "first_ts" in state else 0,
+        {name: one.config for name, one in stream.consumers.items()} if consumers else {},
+    )

@@ -1,0 +1,264 @@
+"""What it takes to bring about what is declared: one step for each stream and consumer, with what it would lose.
+
+    plan(declared, account name -> Present)  -->  steps: create, update, replace, remove, nothing
+
+Pure: what is there comes in as Present. A step is refused when it would lose messages or a consumer's position and its
+block does not say allow_data_loss, or when the API would not take it. What does not live here: doing it (bring.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import field, fields, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from leafd.declared.assets import Asset, Declared, DeclaredConsumer, DeclaredStream
+from leafd.gojson import DURATION, Struct, written
+from leafd.gotime import format_duration, now_ns
+from leafd.jetstream import consumer_rules, errors
+from leafd.jetstream.catalogue import JetStreamLimits, Settings
+from leafd.jetstream.consumer_rules import ConsumerContext
+from leafd.jetstream.errors import ApiError
+from leafd.jetstream.models.consumer import ConsumerConfig
+from leafd.jetstream.models.stream import INTEREST, LIMITS, StreamConfig
+from leafd.jetstream.stream_rules import StreamContext, check_update, checked, refuse_unsupported
+from leafd.jetstream.subjects import subset
+from leafd.jetstream.versioning import comparable, static_consumer, static_stream
+from leafd.records import dataclass
+
+_TEXT_MAX: Final = 80
+
+
+class Action(StrEnum):
+    """What is to be done about a stream or consumer."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    REPLACE = "replace"
+    """Removed and made anew: the change is one that no update can make."""
+    REMOVE = "remove"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A key of a configuration with its two values, as they may be shown."""
+
+    key: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to be done about one of them. loss: what that would lose. error: why the API would refuse it."""
+
+    asset: Asset
+    action: Action
+    changes: tuple[Change, ...] = ()
+    loss: str = ""
+    error: str = ""
+
+    @property
+    def refused(self) -> str:
+        """Why it is not done, or nothing."""
+        if self.error:
+            return self.error
+        if self.loss and not self.asset.may_lose:
+            return f"{self.loss}; allow_data_loss: true in its block would allow that"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class PresentStream:
+    """A stream that is there, with the counters that tell what a change would lose."""
+
+    config: StreamConfig
+    messages: int = 0
+    bytes: int = 0
+    subjects: int = 0
+    first_ts: int = 0
+    consumers: dict[str, ConsumerConfig] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """An account's JetStream as it is."""
+
+    streams: dict[str, PresentStream] = field(default_factory=dict)
+    settings: Settings = Settings("")
+    limits: JetStreamLimits = JetStreamLimits()
+
+
+def plan(declared: Declared, present: Callable[[str], Present]) -> tuple[Step, ...]:
+    """The steps for all that is declared, in the order of the file."""
+    steps: list[Step] = []
+    for account in declared.accounts:
+        steps += _Planning(account, declared, present(account)).steps()
+    return tuple(steps)
+
+
+class _Planning:
+    """One account."""
+
+    def __init__(self, account: str, declared: Declared, present: Present) -> None:
+        self._streams = [one for one in declared.streams if one.account == account]
+        self._consumers = [one for one in declared.consumers if one.account == account]
+        self._present = present
+        self._wanted = {one.name: one.config for one in self._streams if one.config is not None}
+        self._subjects = tuple(subject for one in self._wanted.values() for subject in one.subjects)
+        self._rules = StreamContext(self._look_up, present.settings, present.limits)
+
+    def _look_up(self, name: str) -> StreamConfig | None:
+        there = self._present.streams.get(name)
+        return there.config if there is not None else self._wanted.get(name)
+
+    def steps(self) -> Iterator[Step]:
+        """Streams, then consumers."""
+        replaced = set()
+        for stream in self._streams:
+            step = self._stream(stream, self._present.streams.get(stream.name))
+            if step.action in (Action.REPLACE, Action.REMOVE) and not step.refused:
+                replaced.add(stream.name)
+            yield step
+        for consumer in self._consumers:
+            yield self._consumer(consumer, None if consumer.stream in replaced else consumer.stream)
+
+    # ---- streams
+
+    def _stream(self, stream: DeclaredStream, there: PresentStream | None) -> Step:
+        if stream.config is None:
+            return _removal(stream, there)
+        try:
+            if stream.config.num_replicas > 1:
+                raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+            config = checked(static_stream(stream.config), self._rules, pedantic=False)
+            refuse_unsupported(config)
+        except ApiError as error:
+            return Step(stream, Action.UPDATE if there else Action.CREATE, error=error.description)
+        if there is None:
+            return Step(stream, Action.CREATE)
+        config = replace(config, metadata=comparable(config.metadata, there.config.metadata))
+        changes = changed(there.config, config)
+        if not changes:
+            return Step(stream, Action.NOTHING)
+        try:
+            config = check_update(there.config, config)
+        except ApiError as error:
+            loss = _whole(there)
+            if loss:
+                loss = f"{error.description}; made anew, it would lose {loss}"
+            return Step(stream, Action.REPLACE, changes, loss)
+        return Step(stream, Action.UPDATE, changes, "; ".join(self._losses(there, config)))
+
+    def _losses(self, there: PresentStream, new: StreamConfig) -> Iterator[str]:
+        """What an update would lose."""
+        old = there.config
+        for subject in old.subjects:
+            if not any(subset(subject, one) for one in (*new.subjects, *self._subjects)):
+                yield f"messages to {subject} would not be stored any more"
+        if not there.messages:
+            return
+        if old.retention == LIMITS and new.retention == INTEREST:
+            yield "retention interest removes what no consumer waits for"
+        if _lowered(old.max_msgs, new.max_msgs) and new.max_msgs < there.messages:
+            yield f"max_msgs evicts {there.messages - new.max_msgs} of {there.messages} messages"
+        if _lowered(old.max_bytes, new.max_bytes) and new.max_bytes < there.bytes:
+            yield f"max_bytes evicts messages: it has {there.bytes} bytes"
+        if _lowered(old.max_age, new.max_age) and there.first_ts + new.max_age < now_ns():
+            yield "max_age removes messages that are older"
+        # So many has the subject with the most of them, at most.
+        most = there.messages - max(there.subjects - 1, 0)
+        if _lowered(old.max_msgs_per_subject, new.max_msgs_per_subject) and new.max_msgs_per_subject < most:
+            yield "max_msgs_per_subject may evict messages"
+
+    # ---- consumers
+
+    def _consumer(self, consumer: DeclaredConsumer, kept: str | None) -> Step:
+        """kept: the stream, if it has the consumers that it has now."""
+        stream = self._present.streams.get(kept) if kept is not None else None
+        there = stream.consumers.get(consumer.name) if stream is not None else None
+        if consumer.config is None:
+            if stream is None or there is None:
+                return Step(consumer, Action.NOTHING)
+            held = stream.config.retention == INTEREST and stream.messages > 0
+            loss = "messages that only this consumer waits for are removed" if held else ""
+            return Step(consumer, Action.REMOVE, loss=loss)
+        action = Action.CREATE if there is None else Action.UPDATE
+        owner = self._owner(consumer.stream)
+        if owner is None:
+            return Step(consumer, action, error=f'there is no stream "{consumer.stream}", and none is declared')
+        try:
+            config = self._filled_in(consumer.config, owner, there)
+        except ApiError as error:
+            return Step(consumer, action, error=error.description)
+        if there is None:
+            return Step(consumer, action)
+        config = replace(config, metadata=comparable(config.metadata, there.metadata))
+        changes = changed(there, config)
+        if not changes:
+            return Step(consumer, Action.NOTHING)
+        try:
+            consumer_rules.check_update(there, config, bound=False)
+        except ApiError as error:
+            loss = f"{error.description}; made anew, it would lose its position"
+            return Step(consumer, Action.REPLACE, changes, loss)
+        return Step(consumer, action, changes)
+
+    def _owner(self, name: str) -> StreamConfig | None:
+        """The stream as it will be."""
+        wanted = self._wanted.get(name)
+        try:
+            return checked(wanted, self._rules, pedantic=False) if wanted is not None else self._look_up(name)
+        except ApiError:
+            return wanted
+
+    def _filled_in(self, config: ConsumerConfig, owner: StreamConfig, there: ConsumerConfig | None) -> ConsumerConfig:
+        if config.num_replicas > 1:
+            raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+        if there is not None:  # pausing is no part of a declaration
+            config = replace(config, pause_until=there.pause_until)
+        context = ConsumerContext(owner, self._present.settings, self._present.limits)
+        config = consumer_rules.with_defaults(static_consumer(config), context, pedantic=False)
+        consumer_rules.check(config, context)
+        return config
+
+
+def _removal(stream: DeclaredStream, there: PresentStream | None) -> Step:
+    if there is None:
+        return Step(stream, Action.NOTHING)
+    return Step(stream, Action.REMOVE, loss=f"it has {there.messages} messages" if there.messages else "")
+
+
+def _whole(there: PresentStream) -> str:
+    """What goes with a stream that is made anew."""
+    parts = [f"{there.messages} messages"] if there.messages else []
+    parts += [f"the positions of {len(there.consumers)} consumers"] if there.consumers else []
+    return " and ".join(parts)
+
+
+def _lowered(before: int, after: int) -> bool:
+    """Whether a limit of that kind became smaller; what is not positive is none."""
+    return after > 0 and (before <= 0 or after < before)
+
+
+def changed(before: Struct, after: Struct) -> tuple[Change, ...]:
+    """The keys whose values differ."""
+    one, other = written(before), written(after)
+    durations = {each.metadata["name"] for each in fields(before) if each.metadata["kind"] is DURATION}
+    return tuple(
+        Change(key, _told(one.get(key), key in durations), _told(other.get(key), key in durations))
+        for key in dict.fromkeys((*one, *other))
+        if one.get(key) != other.get(key)
+    )
+
+
+def _told(value: Any, duration: bool) -> str:
+    if value is None:
+        return "-"
+    if duration and isinstance(value, int):
+        return format_duration(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _TEXT_MAX else text[: _TEXT_MAX - 3] + "..."
