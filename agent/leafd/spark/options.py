@@ -45,6 +45,8 @@ class Options:
     timeout: float  # of one answer, in seconds
     retry: float  # for how long to dial anew without having got on, in seconds
     message_id_column: str
+    dead_letter_subject: str  # where rows go that cannot be published; empty: they end the task
+    write_id: str  # names a batch write, so that the same write made again publishes nothing twice
     in_flight: int  # publishes that may await their acknowledgement
 
     def subject_of(self, endpoint: str) -> str:
@@ -128,7 +130,7 @@ def parse_options(given: Mapping[str, str], *, writing: bool = False) -> Options
     """Options as the user gave them, checked; a ValueError says what is wrong and what is wanted."""
     reader = _Reader(given)
     servers = reader.text("servers") or reader.text("url") or "nats://127.0.0.1:4222"
-    reader.text("url")
+    reader.text("url"), reader.text("idColumn")
     stream = reader.parsed("stream", "", _name, "the name of a stream")
     if not stream and not writing:
         raise ValueError("option stream is missing: which stream is to be read?")
@@ -154,7 +156,9 @@ def parse_options(given: Mapping[str, str], *, writing: bool = False) -> Options
         include_headers=reader.parsed("includeHeaders", True, _truth, "true or false"),
         timeout=reader.parsed("timeoutSeconds", 10.0, _seconds, "a positive number"),
         retry=reader.parsed("retrySeconds", 60.0, _seconds, "a positive number"),
-        message_id_column=reader.text("messageIdColumn"),
+        message_id_column=reader.text("messageIdColumn") or reader.text("idColumn"),
+        dead_letter_subject=reader.text("deadLetterSubject"),
+        write_id=reader.text("writeId"),
         in_flight=reader.parsed("maxInFlight", 4096, _positive, "a positive number"),
     )
     if unknown := reader.unknown():

@@ -1,52 +1,128 @@
-"""Publishing rows to a JetStream stream: many in flight, each acknowledged before the task ends.
+"""Publishing to JetStream streams: many messages in flight, each acknowledged before the task ends.
 
-What lives here: the window of publishes that await their acknowledgement, sending them again with the same
-`Nats-Msg-Id` after a broken connection, and where subject, headers and payload come from in a row. What
-doesn't: who calls it (`source`).
+What lives here: the window of publishes that await their acknowledgement, how it slides on as acknowledgements come,
+sending again what a broken connection left unanswered, and which answers are final. What doesn't: how rows become
+messages and what their ids are (`outgoing`), who calls it (`sink`).
 
-A message id is either a column's value or made of query, batch, partition and row. Either way a retry
-of a send, a task or a whole batch repeats the ids, and the stream drops what it has already, within its
-duplicate window. The made-up ids need rows that come in the same order again; where a query cannot promise
-that (a shuffle without a sort), name a column.
+A message that is sent again carries the same `Nats-Msg-Id`, so the stream drops what it has already, within its
+duplicate window. Replies go to one inbox for as long as the window lives, whatever connections it has meanwhile: an
+acknowledgement that arrives late is as true as any other.
 """
 
 from __future__ import annotations
 
 import json
+import random
+import re
+import time
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
 
-from .fetch import Patience, dial
+from .fetch import ApiError, Patience, api, dial
 from .options import Options
-from .wire import Connection, NoResponders, WireError, frame_publish
+from .wire import Connection, Intake, Message, NoResponders, Refused, WireError, frame_publish
 
-# A window's acknowledgements have to fit into the kernel's receive buffer: they are read only when the
-# window is full, and a server that cannot send them might stop reading.
+# Bytes of messages that may await their acknowledgement, and bytes handed to the socket at a time: one send has to
+# end within the timeout also where the line is slow.
 WINDOW_BYTES = 4 << 20
+SEND_BYTES = 128 << 10
+# Messages given one by one are sent when so many have come together, or when somebody waits for them.
+GATHERED_MAX = 256
+SUBSCRIPTION = 2  # of the window's inbox; a connection's own is 1
+
+Result = TypeVar("Result")
+
+MESSAGE_TOO_LARGE = 10054  # JetStream's error for a message over the stream's max_msg_size
 
 
 class PublishError(Exception):
-    """The stream refused a message."""
+    """The stream refused a message, and would refuse it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
+    """One message."""
+
     subject: str
     headers: bytes
     payload: bytes
+    place: str = ""  # where it comes from, for people
+    had: Callable[[dict[str, Any]], None] | None = None  # hears the answer if the stream had the message already
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.subject}" if self.place else self.subject
+
+
+class Source(Protocol):
+    """What a chunk was made of: asked for a row only when that row is in trouble."""
+
+    def outgoing(self, row: int) -> Outgoing: ...
+
+    def duplicate(self, row: int, answer: dict[str, Any]) -> None:
+        """The stream had the message already."""
+
+    def too_large(self, row: int, reason: str) -> Outgoing | None:
+        """What to publish in place of a message that the stream does not take for its size; None: that is an error."""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Framed messages, numbered one after the other; message n ends where message n + 1 begins."""
+
+    first: int
+    frames: memoryview
+    bounds: list[int]
+    source: Source
+    sent: int = 0  # messages that were handed to a socket at least once
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.bounds) - 1
+
+    def slice(self, start: int, stop: int) -> memoryview:
+        return self.frames[self.bounds[start] : self.bounds[stop]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The source of messages that were given one by one."""
+
+    messages: list[Outgoing]
+
+    def outgoing(self, row: int) -> Outgoing:
+        return self.messages[row]
+
+    def duplicate(self, row: int, answer: dict[str, Any]) -> None:
+        had = self.messages[row].had
+        if had is not None:
+            had(answer)
+
+    def too_large(self, row: int, reason: str) -> Outgoing | None:
+        return None
+
+
+def header_line(name: str, value: str) -> str:
+    """One line of a header block, without its end."""
+    if not name or set(name) & set(":\r\n") or "\r" in value or "\n" in value:
+        raise ValueError(f"header {name!r} holds a character that headers cannot hold")
+    return f"{name}: {value}"
 
 
 def header_block(message_id: str, fields: Iterable[tuple[str, str]]) -> bytes:
-    lines = ["NATS/1.0"]
-    for name, value in fields:
-        if ":" in name or "\r" in name or "\n" in name or "\r" in value or "\n" in value:
-            raise ValueError(f"header {name!r} holds a character that headers cannot hold")
-        if name.lower() != "nats-msg-id":
-            lines.append(f"{name}: {value}")
-    lines.append(f"Nats-Msg-Id: {message_id}")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+    lines = [header_line(name, value) for name, value in fields if name.lower() != "nats-msg-id"]
+    return "\r\n".join(["NATS/1.0", *lines, header_line("Nats-Msg-Id", message_id), "", ""]).encode()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the streams said."""
+
+    stored: int = 0
+    duplicates: int = 0
+    streams: set[str] = field(default_factory=set)  # that acknowledged the first message of a connection, or duplicates
 
 
 class Window:
@@ -54,109 +130,247 @@ class Window:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._waiting: dict[int, Outgoing] = {}
-        self._unsent: deque[Outgoing] = deque()
-        self._bytes = 0
+        self.inbox = f"_INBOX.{random.getrandbits(96):024x}"
+        self._acknowledgement = re.compile(
+            rb"MSG %b\.(\d+) %d \d+\r\n\{[^\r]*\}\r\n" % (re.escape(self.inbox.encode()), SUBSCRIPTION)
+        )
+        self._chunks: deque[Chunk] = deque()
+        self._gathered: list[Outgoing] = []
+        self._in_flight: set[int] = set()
+        self._again: deque[int] = deque()  # numbers that a lost connection left unanswered
+        self._next = 1
         self._connection: Connection | None = None
         self._patience = Patience(options.retry)
-        self.stored = 0
-        self.duplicates = 0
+        self._progress = time.monotonic()
+        self.tally = Tally()
+
+    @property
+    def stored(self) -> int:
+        return self.tally.stored
+
+    @property
+    def duplicates(self) -> int:
+        return self.tally.duplicates
+
+    # -- messages in ------------------------------------------------------
 
     def publish(self, message: Outgoing) -> None:
-        self._unsent.append(message)
-        self._bytes += len(message.payload) + len(message.headers)
-        if len(self._unsent) >= self._options.in_flight or self._bytes >= WINDOW_BYTES:
-            self.drain()
+        """One message; it may leave with later ones."""
+        self._gathered.append(message)
+        if len(self._gathered) >= min(GATHERED_MAX, self._options.in_flight):
+            self._push_gathered()
+
+    def push(self, chunk: Chunk) -> None:
+        """Many messages, framed with the numbers that `reserve` gave last; returns when all are sent."""
+        self._add(chunk)
+
+    def reserve(self, count: int) -> int:
+        """The first of so many numbers in a row, which make `inbox.<number>` reply subjects."""
+        self._push_gathered()  # chunks are pushed in the order of their numbers
+        first = self._next
+        self._next += count
+        return first
 
     def drain(self) -> None:
-        """Send what is unsent and wait until every message is acknowledged."""
-        while self._unsent or self._waiting:
-            try:
-                self._exchange()
-            except (WireError, NoResponders, OSError) as error:
-                self.close()
-                # What was not acknowledged may be stored or not: its id makes asking again harmless.
-                self._unsent = deque([*self._waiting.values(), *self._unsent])
-                self._waiting.clear()
-                self._patience.wait(error)
-        self._bytes = 0
+        """Wait until every message is acknowledged."""
+        while True:
+            self._push_gathered()
+            self._persist(lambda: bool(self._in_flight or self._again))
+            if not self._gathered:  # what was refused for its size may have had something to say instead
+                self._chunks.clear()
+                return
+
+    def max_payload(self) -> int:
+        """The largest message that the server takes, headers included."""
+        return self._retried(lambda connection: int(connection.info.get("max_payload", 1 << 20)))
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _exchange(self) -> None:
-        if self._connection is None:
-            self._connection = dial(self._options)
-        connection = self._connection
-        out = bytearray()
-        while self._unsent:
-            message = self._unsent[0]
-            number = connection.next_reply_number()
-            out += frame_publish(message.subject, f"{connection.inbox}.{number}", message.headers, message.payload)
-            self._waiting[number] = self._unsent.popleft()
-        connection.send(out)
-        while self._waiting:
-            reply = connection.next_message()
-            number = int(reply.subject.rpartition(".")[2])
-            if number not in self._waiting:
-                continue
-            if reply.status == 503:
-                raise NoResponders(self._waiting[number].subject)
-            if reply.status:
-                raise WireError(f"a publish was answered with {reply.headers[:80]!r}")
-            self._acknowledged(number, json.loads(reply.payload))
+    def _push_gathered(self) -> None:
+        if not self._gathered:
+            return
+        messages, self._gathered = self._gathered, []
+        first = self.reserve(len(messages))
+        frames, bounds = bytearray(), [0]
+        for number, message in enumerate(messages, first):
+            frames += frame_publish(message.subject, f"{self.inbox}.{number}", message.headers, message.payload)
+            bounds.append(len(frames))
+        self._add(Chunk(first, memoryview(frames), bounds, _Given(messages)))
 
-    def _acknowledged(self, number: int, answer: dict[str, Any]) -> None:
-        message = self._waiting[number]
-        if "error" in answer:
-            text = f"{message.subject}: {answer['error'].get('description')} ({answer['error'].get('err_code')})"
-            # 5xx is the server's trouble and may pass; the rest will be the same next time.
-            if int(answer["error"].get("code", 0)) >= 500:
-                raise WireError(text)
-            raise PublishError(text)
-        del self._waiting[number]
-        if answer.get("duplicate"):
-            self.duplicates += 1
+    def _add(self, chunk: Chunk) -> None:
+        oldest = min(self._in_flight | set(self._again), default=chunk.first)
+        while self._chunks and self._chunks[0].end <= oldest:
+            self._chunks.popleft()
+        self._chunks.append(chunk)
+        self._persist(lambda: chunk.first + chunk.sent < chunk.end)
+
+    # -- the exchange -----------------------------------------------------
+
+    def _persist(self, goes_on: Callable[[], bool]) -> None:
+        """Send and receive until that is no longer so, over as many connections as it takes."""
+        while goes_on():
+            self._retried(self._step)
+
+    def _retried(self, work: Callable[[Connection], Result]) -> Result:
+        while True:
+            try:
+                if self._connection is None:
+                    self._connection = self._dial()
+                return work(self._connection)
+            except (WireError, NoResponders, OSError) as error:
+                self.close()
+                # What was not acknowledged may be stored or not: its id makes asking again harmless.
+                self._again = deque(sorted(self._in_flight.union(self._again)))
+                self._in_flight.clear()
+                self._patience.wait(error)
+
+    def _dial(self) -> Connection:
+        connection = dial(self._options)
+        connection.send(b"SUB %b.* %d\r\n" % (self.inbox.encode(), SUBSCRIPTION))
+        self._progress = time.monotonic()
+        return connection
+
+    def _step(self, connection: Connection) -> None:
+        """Fill the window if a good part of it is free, or else take what acknowledgements there are."""
+        unsent = next((chunk for chunk in self._chunks if chunk.first + chunk.sent < chunk.end), None)
+        if self._again:
+            self._send_again(connection)
+        elif unsent is not None and self._send_on(connection, unsent):
+            return
         else:
-            self.stored += 1
+            self._receive(connection)
+
+    def _send_again(self, connection: Connection) -> None:
+        numbers: list[int] = []
+        frames = bytearray()
+        room = self._options.in_flight - len(self._in_flight)
+        while self._again and len(numbers) < room and len(frames) < SEND_BYTES:
+            number = self._again[0]
+            chunk = self._chunk_of(number)
+            frames += chunk.slice(number - chunk.first, number - chunk.first + 1)
+            numbers.append(self._again.popleft())
+        if not numbers:
+            self._receive(connection)
+            return
+        self._in_flight.update(numbers)
+        connection.send(frames)
+
+    def _send_on(self, connection: Connection, chunk: Chunk) -> bool:
+        """Send the next messages of a chunk; False if the window has no room worth a send."""
+        bytes_each = max(1, len(chunk.frames) // (len(chunk.bounds) - 1))
+        most = max(1, min(self._options.in_flight, WINDOW_BYTES // bytes_each))
+        room = most - len(self._in_flight)
+        if room <= 0 or room < min(most // 4, chunk.end - chunk.first - chunk.sent):
+            return False
+        limit = chunk.bounds[chunk.sent] + SEND_BYTES
+        last = min(chunk.sent + room, len(chunk.bounds) - 1)
+        stop = max(chunk.sent + 1, bisect_right(chunk.bounds, limit, chunk.sent, last + 1) - 1)
+        start, chunk.sent = chunk.sent, stop
+        # Noted before it is sent: a send that fails half-way has sent an unknown number of them.
+        self._in_flight.update(range(chunk.first + start, chunk.first + stop))
+        connection.send(chunk.slice(start, stop))
+        return True
+
+    def _chunk_of(self, number: int) -> Chunk:
+        place = bisect_right(self._chunks, number, key=lambda chunk: chunk.first)
+        return self._chunks[place - 1]
+
+    # -- acknowledgements -------------------------------------------------
+
+    def _receive(self, connection: Connection) -> None:
+        intake = connection.intake
+        if intake.start == intake.end:
+            intake.receive()
+        if not self._take_plain(intake):
+            self._judge(connection.next_message())
+        if not self._in_flight:
+            return
+        if time.monotonic() - self._progress > self._options.timeout:
+            raise WireError(f"no acknowledgement within {self._options.timeout:g} s")
+
+    def _take_plain(self, intake: Intake) -> bool:
+        """All that has come, if it is nothing but acknowledgements of messages that are newly stored.
+
+        That is so nearly always, and then no object is made of an acknowledgement but its number.
+        """
+        buffer, start = intake.buffer, intake.start
+        end = buffer.rfind(b"}\r\n", start, intake.end) + 3
+        numbers = self._acknowledgement.findall(buffer, start, end) if end > start else []
+        # Each has two line ends. More would be a line of another kind between them.
+        if not numbers or 2 * len(numbers) != buffer.count(b"\r\n", start, end):
+            return False
+        if buffer.find(b'"duplicate"', start, end) >= 0 or buffer.find(b'"error"', start, end) >= 0:
+            return False
+        if not self.tally.streams:
+            return False  # whose name is of interest once
+        intake.start = end
+        awaited = len(self._in_flight)
+        self._in_flight.difference_update(map(int, numbers))
+        self.tally.stored += awaited - len(self._in_flight)
+        self._got_on()
+        return True
+
+    def _got_on(self) -> None:
+        self._progress = time.monotonic()
         self._patience.renew()
 
+    def _judge(self, message: Message) -> None:
+        inbox, _, text = message.subject.rpartition(".")
+        if inbox != self.inbox or int(text) not in self._in_flight:
+            return
+        number = int(text)
+        if message.status == 503:
+            self._nobody(self._outgoing(number))
+        if message.status:
+            raise WireError(f"a publish was answered with {message.headers[:80]!r}")
+        answer = json.loads(message.payload)
+        if "error" in answer:
+            self._refused(number, answer["error"])
+            return
+        self._in_flight.remove(number)
+        self.tally.streams.add(str(answer.get("stream", "")))
+        if answer.get("duplicate"):
+            self.tally.duplicates += 1
+            chunk = self._chunk_of(number)
+            chunk.source.duplicate(number - chunk.first, answer)
+        else:
+            self.tally.stored += 1
+        self._got_on()
 
-class RowReader:
-    """Turns record batches into messages, by the columns they have."""
+    def _outgoing(self, number: int) -> Outgoing:
+        chunk = self._chunk_of(number)
+        return chunk.source.outgoing(number - chunk.first)
 
-    def __init__(self, options: Options, names: list[str], id_prefix: str) -> None:
-        self._options = options
-        self._id_prefix = id_prefix
-        if "data" not in names:
-            raise ValueError(f"rows to publish need a column data (string or binary); there are {', '.join(names)}")
-        if "subject" not in names and not options.subject:
-            raise ValueError("rows to publish need a column subject, or the option subject")
-        if options.message_id_column and options.message_id_column not in names:
-            raise ValueError(f"option messageIdColumn names {options.message_id_column}, which is no column")
-        self._names = names
+    def _refused(self, number: int, error: dict[str, Any]) -> None:
+        code, description = int(error.get("err_code", 0)), str(error.get("description"))
+        chunk = self._chunk_of(number)
+        if code == MESSAGE_TOO_LARGE:
+            instead = chunk.source.too_large(number - chunk.first, description)
+            if instead is not None:
+                self._in_flight.remove(number)
+                self._gathered.append(instead)  # it leaves with the next push, or when the window is drained
+                return
+        text = f"{self._outgoing(number)}: {description} ({code})"
+        # 5xx is the server's trouble and may pass; the rest will be the same next time.
+        if int(error.get("code", 0)) >= 500:
+            raise WireError(text)
+        raise PublishError(text)
 
-    def messages(self, batches: Iterable[Any]) -> Iterator[Outgoing]:
-        row = 0
-        for batch in batches:
-            columns = {name: batch.column(name).to_pylist() for name in self._wanted()}
-            for index in range(batch.num_rows):
-                yield self._message({name: values[index] for name, values in columns.items()}, row)
-                row += 1
-
-    def _wanted(self) -> list[str]:
-        return [name for name in ("data", "subject", "headers", self._options.message_id_column) if name in self._names]
-
-    def _message(self, row: dict[str, Any], number: int) -> Outgoing:
-        data = row["data"]
-        if data is None:
-            raise ValueError("a row without data cannot be published")
-        subject = row.get("subject") or self._options.subject
-        if not subject or set(subject) & set(" \t\r\n"):
-            raise ValueError(f"{subject!r} is not a subject")
-        column = self._options.message_id_column
-        message_id = str(row[column]) if column else f"{self._id_prefix}-{number}"
-        headers = header_block(message_id, row.get("headers") or ())
-        return Outgoing(subject, headers, data.encode() if isinstance(data, str) else data)
+    def _nobody(self, message: Outgoing) -> None:
+        """Nobody took a message. Is there no stream for it, or is the stream's leader away for a moment?"""
+        options = self._options
+        try:
+            with dial(options) as connection:
+                found = api(connection, options, "STREAM.NAMES", {"subject": message.subject})
+        except (ApiError, WireError, NoResponders, OSError) as error:
+            if not isinstance(error, Refused):
+                raise NoResponders(
+                    f"{message}: no stream takes the subject, and asking which would: {error}"
+                ) from error
+            found = {"streams": ["?"]}  # we may not ask
+        if not found.get("streams"):
+            raise PublishError(f"{message}: no stream takes the subject, says {options.api}; is the domain right?")
+        raise NoResponders(f"{message}: the stream {found['streams'][0]} does not answer")

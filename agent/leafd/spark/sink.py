@@ -1,43 +1,56 @@
 """Writing a DataFrame to JetStream: Spark's interface for batch and streaming sinks.
 
-What lives here: Spark's writers, and what they know of the task, the query and the batch they write for. What
-doesn't: the publishes themselves (`publish`), and the data source that hands the writers out (`source`).
+What lives here: Spark's writers, what they know of the task, the query and the batch they write for, and the end of a
+batch on the driver. What doesn't: rows and ids (`outgoing`), the publishes themselves (`publish`), and the data source
+that hands the writers out (`source`).
+
+A batch ends on the driver, when all its tasks have ended: equal rows of different tasks are told apart there, since no
+task sees another's rows (`outgoing` has the reasoning). Only then Spark notes the batch as done; if the driver
+dies before, the batch runs again and publishes the same ids.
 """
 
 from __future__ import annotations
 
+import base64
+import logging
 import uuid
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from .fetch import ApiError, api, with_connection
 from .options import Options
-from .publish import RowReader, Window
+from .outgoing import Content, Missing, Report, RowWriter, content_id, header_lines, missing
+from .publish import PublishError, Window
+from .wire import NoResponders, WireError
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
+
+log = logging.getLogger("leafd.spark")
 
 
 class Published(WriterCommitMessage):
     """What one task published."""
 
-    def __init__(self, stored: int, duplicates: int) -> None:
+    def __init__(self, stored: int, duplicates: int, streams: set[str], report: Report) -> None:
         self.stored = stored
         self.duplicates = duplicates
+        self.streams = streams
+        self.report = report
 
 
-def _publish(options: Options, names: list[str], id_prefix: str, batches: Iterator[Any]) -> Published:
+def _publish(options: Options, names: list[str], scope: str, partition: int, batches: Iterator[Any]) -> Published:
     window = Window(options)
     try:
-        for message in RowReader(options, names, id_prefix).messages(batches):
-            window.publish(message)
-        window.drain()
+        report = RowWriter(options, names, scope, partition, window).write(batches)
     finally:
         window.close()
-    return Published(window.stored, window.duplicates)
+    return Published(window.stored, window.duplicates, window.tally.streams, report)
 
 
 def _task() -> tuple[int, Mapping[str, str | None]]:
@@ -49,16 +62,81 @@ def _task() -> tuple[int, Mapping[str, str | None]]:
     return context.partitionId(), properties
 
 
+def _scope(name: str) -> str:
+    """What the ids of a write begin with: short, and without a character that a header cannot hold."""
+    return blake2b(name.encode(), digest_size=8).hexdigest()
+
+
+# --- the end of a batch, on the driver ---------------------------------------
+
+
+def finish(options: Options, tasks: list[Published]) -> None:
+    """Publish the copies that no task could."""
+    lacking = missing([task.report for task in tasks])
+    if lacking:
+        window = Window(options)
+        try:
+            for each in lacking:
+                content = _content(options, each, tasks)
+                for count in range(each.first, each.first + each.count):
+                    message_id = content_id(tasks[0].report.scope, each.digest, count)
+                    window.publish(content.with_id(message_id, "a row that several tasks have"))
+            window.drain()
+        finally:
+            window.close()
+
+
+def _content(options: Options, wanted: Missing, tasks: list[Published]) -> Content:
+    for task in tasks:
+        content = task.report.handed.get(wanted.digest)
+        if content is not None:
+            return content
+    for task in tasks:
+        place = task.report.places.get(wanted.digest)
+        if place is not None:
+            content = _stored(options, *place)
+            if content is not None and content.digest() == wanted.digest:
+                return content
+    raise PublishError(
+        f"{wanted.count} equal rows of several tasks were not published, since the first of them cannot be read back "
+        "from the stream: name a column that holds ids (option messageIdColumn)"
+    )
+
+
+def _stored(options: Options, stream: str, sequence: int) -> Content | None:
+    """A message of the stream as the row that it was published from."""
+    try:
+        answer = with_connection(
+            options, lambda connection: api(connection, options, f"STREAM.MSG.GET.{stream}", {"seq": sequence})
+        )
+    except (ApiError, WireError, NoResponders):
+        return None
+    message = answer["message"]
+    block = base64.b64decode(message.get("hdrs", "")).decode(errors="replace")
+    fields = [line.partition(":")[::2] for line in block.split("\r\n")[1:] if ":" in line]
+    lines = header_lines((name, value.strip()) for name, value in fields)
+    return Content(str(message["subject"]), lines, base64.b64decode(message.get("data", "")))
+
+
+# --- Spark's interface -------------------------------------------------------
+
+
 class NatsWriter(DataSourceArrowWriter):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._names = schema.fieldNames()
         # Made once a write, on the driver: a task that is run again publishes under the same ids.
-        self._write_id = uuid.uuid4().hex
+        self._scope = _scope(options.write_id or uuid.uuid4().hex)
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         partition, _ = _task()
-        return _publish(self._options, self._names, f"{self._write_id}-{partition}", iterator)
+        return _publish(self._options, self._names, self._scope, partition, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        finish(self._options, [each for each in messages if isinstance(each, Published)])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """What was published stays; a write with the same writeId publishes it under the same ids."""
 
 
 class NatsStreamWriter(DataSourceStreamArrowWriter):
@@ -71,10 +149,10 @@ class NatsStreamWriter(DataSourceStreamArrowWriter):
         query, batch = properties[QUERY_ID_PROPERTY], properties[BATCH_ID_PROPERTY]
         if query is None or batch is None:
             raise RuntimeError("Spark did not say which query and batch this task belongs to")
-        return _publish(self._options, self._names, f"{query}-{batch}-{partition}", iterator)
+        return _publish(self._options, self._names, f"{_scope(query)}-{batch}", partition, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Every message was acknowledged before its task ended: there is nothing left to do."""
+        finish(self._options, [each for each in messages if isinstance(each, Published)])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """What was published stays; the batch's next run publishes it under the same ids."""

@@ -250,9 +250,14 @@ class Connection:
         # One wildcard subscription serves requests and batches alike.
         self.send(b"SUB %b.* 1\r\n" % self.inbox.encode())
 
+    @property
+    def intake(self) -> Intake:
+        """What came and was not consumed, for who finds messages in it without this class."""
+        return self._intake
+
     # -- bytes out --------------------------------------------------------
 
-    def send(self, data: bytes | bytearray) -> None:
+    def send(self, data: bytes | bytearray | memoryview) -> None:
         try:
             self._intake.socket.sendall(data)
         except TimeoutError:
@@ -278,7 +283,8 @@ class Connection:
         if verb == b"PING":
             self.send(b"PONG\r\n")
         elif verb == b"-ERR":
-            raise WireError(f"the server said {line.decode(errors='replace')}")
+            kind = Refused if b"Permissions Violation" in line else WireError
+            raise kind(f"the server said {line.decode(errors='replace')}")
         elif verb not in (b"PONG", b"INFO", b"+OK"):
             raise WireError(f"not a protocol line: {line[:80]!r}")
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-import pyarrow as pa
 import pytest
-from leafd.spark.publish import Outgoing, PublishError, RowReader, Window, header_block
-from leafd.spark.wire import NoResponders
+from leafd.spark.publish import Outgoing, PublishError, Window, header_block
 
 from tests import servers
 
@@ -88,50 +86,33 @@ def test_a_refused_message_ends_the_task(hub: Hub) -> None:
     window.close()
 
 
+@pytest.mark.usefixtures("stream")
 def test_a_subject_that_no_stream_takes(hub: Hub) -> None:
-    """Nobody stores it: an error after the time for retries."""
-    window = Window(hub.options(retrySeconds="0.2"))
-    window.publish(Outgoing("nowhere", header_block("a", ()), b""))
-    with pytest.raises(NoResponders):
+    """Nobody stores it, and the server's API says that nobody would: an error at once, which names row and subject."""
+    window = Window(hub.options(retrySeconds="600"))
+    window.publish(Outgoing("nowhere", header_block("a", ()), b"", "row 7 of partition 2"))
+    with pytest.raises(PublishError, match="row 7 of partition 2: nowhere: no stream takes the subject"):
         window.drain()
     window.close()
 
 
-def test_rows_become_messages(hub: Hub) -> None:
-    """Subject, headers, id and payload come from their columns; the id is made up where no column holds one."""
-    batch = pa.record_batch(
-        {
-            "subject": ["a", None],
-            "data": ["text", "more"],
-            "headers": pa.array([[("K", "v"), ("nats-msg-id", "theirs")], None], pa.map_(pa.string(), pa.string())),
-            "key": [7, 8],
-        }
-    )
-    options = hub.options(subject="default")
-    made_up = list(RowReader(options, batch.schema.names, "q-1-0").messages([batch, batch]))
-    assert [
-        ("a", b"NATS/1.0\r\nK: v\r\nNats-Msg-Id: q-1-0-0\r\n\r\n", b"text"),
-        ("default", b"NATS/1.0\r\nNats-Msg-Id: q-1-0-1\r\n\r\n", b"more"),
-        ("a", b"NATS/1.0\r\nK: v\r\nNats-Msg-Id: q-1-0-2\r\n\r\n", b"text"),
-        ("default", b"NATS/1.0\r\nNats-Msg-Id: q-1-0-3\r\n\r\n", b"more"),
-    ] == [(message.subject, message.headers, message.payload) for message in made_up]
-    keyed = list(RowReader(hub.options(subject="d", messageIdColumn="key"), batch.schema.names, "q").messages([batch]))
-    assert b"NATS/1.0\r\nNats-Msg-Id: 8\r\n\r\n" == keyed[1].headers
+@pytest.mark.usefixtures("stream")
+def test_a_header_cannot_smuggle_in_another(hub: Hub) -> None:
+    """A line end in a name or a value is refused, wherever it comes from."""
+    for name, value in (("A", "b\r\nC: d"), ("A\r\nB", "c"), ("A:B", "c"), ("", "c")):
+        with pytest.raises(ValueError, match="cannot hold"):
+            header_block("id", [(name, value)])
 
 
-def test_rows_that_cannot_be_published(hub: Hub) -> None:
-    """What is missing is said by name, before or when the row comes; a header cannot smuggle in another one."""
-    options = hub.options()
-    with pytest.raises(ValueError, match="need a column data"):
-        RowReader(options, ["value"], "p")
-    with pytest.raises(ValueError, match="column subject, or the option"):
-        RowReader(options, ["data"], "p")
-    with pytest.raises(ValueError, match="names key"):
-        RowReader(hub.options(subject="s", messageIdColumn="key"), ["data"], "p")
-    reader = RowReader(options, ["data", "subject"], "p")
-    for wrong in ({"data": ["x"], "subject": ["two words"]}, {"data": [None], "subject": ["s"]}):
-        columns = {"data": pa.array(wrong["data"], pa.string()), "subject": pa.array(wrong["subject"], pa.string())}
-        with pytest.raises(ValueError, match=r"not a subject|without data"):
-            list(reader.messages([pa.record_batch(columns)]))
-    with pytest.raises(ValueError, match="cannot hold"):
-        header_block("id", [("A", "b\r\nC: d")])
+@pytest.mark.usefixtures("stream")
+def test_the_window_is_refilled_before_it_is_empty(hub: Hub) -> None:
+    """A thousand messages through a window of sixteen: never more in flight than that, and every one is stored."""
+    window = Window(hub.options(maxInFlight="16"))
+    most = 0
+    for number in range(1000):
+        window.publish(outgoing(number))
+        most = max(most, len(window._in_flight))
+    window.drain()
+    window.close()
+    assert 0 < most <= 16
+    assert 1000 == stored(hub) == window.stored
