@@ -121,6 +121,26 @@ status_t tls_output_push(tls_t *tls, int fd) {
     return status == STATUS_OK ? STATUS_OK : STATUS_CLOSED;
 }
 
+/* It leaves with what is sent next, or when the socket is found to take something: tls_wanted asks for that. */
+status_t tls_output_hold(tls_t *tls) {
+    buffer_t *out = &tls->desk->out;
+    status_t status = buffer_append(&tls->output, out->at, out->size);
+    out->size = 0;
+    return status;
+}
+
+/* To where the next records go, before them. */
+static status_t prepend_held(tls_t *tls) {
+    buffer_t *output = &tls->output;
+    status_t status = tls->held ? buffer_append(&tls->desk->out, output->at, output->size) : STATUS_OK;
+    if (tls->held && status == STATUS_OK) {
+        buffer_consume(output, output->size);
+        buffer_trim(output, 0);
+    }
+    tls->held = false;
+    return status;
+}
+
 /* ---- open connections -------------------------------------------------------------------------------------------- */
 
 static status_t open_receive(tls_t *tls, int fd, uint8_t *to, size_t room, size_t *got) {
@@ -143,7 +163,7 @@ static status_t open_receive(tls_t *tls, int fd, uint8_t *to, size_t room, size_
         }
     }
     status_t kept = tls_input_end(tls);
-    status_t pushed = tls_output_push(tls, fd);
+    status_t pushed = tls->held && tls->desk->out.size == 0 ? STATUS_OK : tls_output_push(tls, fd);
     tls->broken = tls->broken || kept != STATUS_OK || pushed != STATUS_OK;
     *got = total;
     if (total != 0) {
@@ -187,7 +207,7 @@ static size_t next_text(tls_desk_t *desk, text_left_t *left, const uint8_t **at)
 
 static status_t open_send(tls_t *tls, int fd, const struct iovec *iov, int count, size_t *taken) {
     tls_desk_t *desk = tls->desk;
-    if (tls->output.size != 0 && tls_output_push(tls, fd) != STATUS_OK) {
+    if (prepend_held(tls) != STATUS_OK || (tls->output.size != 0 && tls_output_push(tls, fd) != STATUS_OK)) {
         return STATUS_CLOSED;
     }
     text_left_t left = {.piece = iov, .count = count};
@@ -273,9 +293,9 @@ static uint32_t tls_wanted(const void *state) {
 
 static void tls_close(void *state, int fd) {
     tls_t *tls = state;
-    if (tls->stage == STAGE_OPEN && !tls->broken && tls->output.size == 0) {
+    if (tls->stage == STAGE_OPEN && !tls->broken && (tls->output.size == 0 || tls->held)) {
         tls_input_begin(tls, -1, 0);
-        if (SSL_shutdown(tls->ssl) >= 0) {
+        if (prepend_held(tls) == STATUS_OK && SSL_shutdown(tls->ssl) >= 0) {
             status_t status = tls_output_push(tls, fd);
             (void)status; /* it is closed anyway */
         }

@@ -79,6 +79,7 @@ struct tls {
     bool broken; /* its session must say nothing any more */
     bool throttled;
     bool said;        /* `before` */
+    bool held;        /* what is in `output` may wait for the end of this turn */
     uint32_t awaited; /* the socket reports only so many bytes; 0: any number */
     size_t before_sent;
     bytes_t before; /* own copies */
@@ -103,6 +104,7 @@ status_t tls_advance(tls_t *tls, int fd);
 void tls_input_begin(tls_t *tls, int fd, size_t room);
 status_t tls_input_end(tls_t *tls);
 status_t tls_output_push(tls_t *tls, int fd);
+status_t tls_output_hold(tls_t *tls);
 void tls_list_leave(tls_t *tls);
 /* tls_context.c */
 SSL *tls_context_session(tls_context_t *context, const tls_t *tls);

@@ -279,7 +279,10 @@ static status_t shake(tls_t *tls, int fd) {
         tls_explain(tls, error);
         tls_context_forget(tls->context, tls->name);
     }
-    status_t kept = tls_input_end(tls), pushed = tls_output_push(tls, fd); /* an alert goes out, too */
+    /* Text that came with the handshake's end is answered in this turn: the ticket leaves with the answer. */
+    tls->held = result == 1 && desk->in_left != 0;
+    status_t pushed = tls->held ? tls_output_hold(tls) : tls_output_push(tls, fd); /* an alert goes out, too */
+    status_t kept = tls_input_end(tls);
     if (tls->wire_in != heard) {
         tls->heard_ns = desk->now_ns;
         list_join(tls, &desk->shaking);

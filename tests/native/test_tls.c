@@ -1,7 +1,9 @@
 /* test_tls.c: TLS over socket pairs: what passes, what a handshake may cost, what is said when it fails. */
 
 #include "tls_rig.h"
+#include "net/loop.h"
 #include "test.h"
+#include <sys/ioctl.h>
 
 #define ROOM (256u * 1024u)
 #define LONG_TEXT 300000u
@@ -148,6 +150,36 @@ static void text_passes_both_ways(void) {
     }
     free(text);
     stop(&ends);
+}
+
+static int arrived(const end_t *end) {
+    int size = 0;
+    CHECK(ioctl(end->fd, FIONREAD, &size) == 0);
+    return size;
+}
+
+/* The ticket leaves with the answer to what came with the handshake's end; without an answer it leaves all the same. */
+static void a_ticket_leaves_with_the_first_answer(void) {
+    static const char ping[] = "PING", pong[] = "PONG";
+    for (uint32_t answered = 0; answered < 2; answered++) {
+        ends_t ends;
+        start(&ends, false);
+        for (uint32_t i = 0; i < 100 && tls_outcome(ends.client.tls) != TLS_OPEN; i++) turn(&ends, 0);
+        CHECK(tls_outcome(ends.server.tls) == TLS_GOING);
+        CHECK_EQ_U64(sizeof ping, send_text(&ends.client, ping, sizeof ping));
+        receive(&ends.server);
+        CHECK_BYTES(ping, sizeof ping, ends.server.at, ends.server.size);
+        CHECK_EQ_I64(0, arrived(&ends.client));
+        CHECK(transport_tls.wanted(ends.server.tls) == LOOP_WRITE);
+        size_t answer = answered != 0 ? sizeof pong : 0;
+        CHECK_EQ_U64(answer, send_text(&ends.server, pong, answer));
+        CHECK(arrived(&ends.client) > (int)answer);
+        CHECK(transport_tls.wanted(ends.server.tls) == 0);
+        receive(&ends.client);
+        CHECK_BYTES(pong, (uint32_t)answer, ends.client.at, ends.client.size);
+        pass(&ends, &ends.client, &ends.server, (const uint8_t *)ping, sizeof ping, 0);
+        stop(&ends);
+    }
 }
 
 static void bytes_may_come_one_by_one(void) {
@@ -440,6 +472,7 @@ int main(void) {
     if (tls_desk_open(&desk) != STATUS_OK) return 1;
     tls_rig_certificate(&pem, 300);
     RUN("text of any size passes both ways", text_passes_both_ways);
+    RUN("a ticket leaves with the first answer, or without one", a_ticket_leaves_with_the_first_answer);
     RUN("bytes may come one by one, of the handshake too", bytes_may_come_one_by_one);
     RUN("a reader with little room loses nothing", little_room_loses_nothing);
     RUN("the end of a connection is seen behind its last byte", the_end_is_seen_behind_the_last_byte);

@@ -313,8 +313,8 @@ class Clients:
         self._plane.secure(client.connection, how, before=frame(info), behind=said_behind)
 
     def _secured(self, client: Client, event: t.Secured) -> None:
-        if not event.flags & t.SecuredFlag.PLAIN:
-            client.tls = event if self.call_out is not None else replace(event, chain=b"")
+        if not event.flags & int(t.SecuredFlag.PLAIN):
+            client.tls = event if self.call_out is not None or not event.chain else replace(event, chain=b"")
             client.certificate = shown_by(event)
             self._log.debug(f"{client.log_name} - TLS handshake complete: {event.cipher}")
         self._deadlines.add(client.connection, self._terms.of(client).timeout_s)
