@@ -2,7 +2,7 @@
  * the transport's five functions.
  *
  * Read: one recv into the thread's buffer, all its records are opened. Written: the queue's text is cut into records of
- * 16 KB, which leave with one send for each four of them; what the socket does not take is kept in `output`, and until
+ * 16 KB, which leave with one send for each eight of them; what the socket does not take is kept in `output`, and until
  * it is gone nothing more is sealed. So an idle connection has no buffers. OpenSSL sees a BIO over both.
  *
  * What does not live here: the handshake and before (tls_shake.c).

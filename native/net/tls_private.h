@@ -66,8 +66,8 @@ struct tls_desk {
     int64_t spent_ns;
 };
 
-#define TLS_IN_SIZE (64u * 1024u)
-#define TLS_OUT_MANY (4u * TLS_RECORD_MAX) /* so much is written to the socket at once */
+#define TLS_IN_SIZE (128u * 1024u)
+#define TLS_OUT_MANY (8u * TLS_RECORD_MAX) /* so much is written to the socket at once */
 #define TLS_OUT_MAX (256u * 1024u)         /* that a peer may leave unread, as its own doing (updates of keys) */
 
 struct tls {
