@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from leafd.config.flags import HELP, Flags, parse_flags
@@ -21,7 +22,12 @@ from leafd.errors import EXIT_FAILURE, LeafdError, UsageError, exit_code
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from leafd.cli.pages import Monitor
     from leafd.cli.store import Place
+    from leafd.cli.views import Intended
+    from leafd.config.bind import Loaded
+    from leafd.config.schema.server import ServerConfig
+    from leafd.declared.plan import PresentStream
 
 EXIT_OK: Final = 0
 PROGRAM: Final = "leafd"
@@ -36,7 +42,7 @@ def main() -> int:
         if os.environ.get(COMPLETING) or (words and words[0] in COMMANDS and words[0] != "run"):
             from leafd.cli.app import Hands, main as command
 
-            return command(words, Hands(_run, lambda file: _checked(Flags(config=str(file))), _place))
+            return command(words, Hands(_run, lambda file: _checked(Flags(config=str(file)))[1], _place, _planned))
         return _run(words[1:] if words[:1] == ["run"] else words)
     except LeafdError as error:
         _complain(error)
@@ -62,10 +68,10 @@ def _run(words: Sequence[str]) -> int:
     if flags.check and flags.config is None:
         raise UsageError("must specify [-c, --config] option to check configuration file syntax")
     if flags.check:
-        for warning in _checked(flags):
+        loaded, warnings = _checked(flags)
+        for warning in warnings:
             print(f"{PROGRAM}: {warning}", file=sys.stderr)
-        print(f"{PROGRAM}: configuration file {flags.config} is valid")
-        return EXIT_OK
+        return _rehearsed(loaded, flags)
     from leafd.daemon.early import hold
 
     hold()
@@ -75,30 +81,93 @@ def _run(words: Sequence[str]) -> int:
     return start(load(flags), flags)
 
 
-def _checked(flags: Flags) -> tuple[str, ...]:
-    """The warnings of a configuration that can be used. Raises ConfigError."""
+def _checked(flags: Flags) -> tuple[Loaded, tuple[str, ...]]:
+    """A configuration that can be used, and its warnings. Raises ConfigError."""
     from leafd.config.load import load
 
     loaded = load(flags)
     if not loaded.server.operated:
-        return loaded.warnings
+        return loaded, loaded.warnings
     from leafd.daemon.operator import check
 
-    return (*loaded.warnings, *check(loaded))
+    return loaded, (*loaded.warnings, *check(loaded))
+
+
+def _rehearsed(loaded: Loaded, flags: Flags) -> int:
+    """What a configuration that can be used declares of JetStream; it fails where a reload would be refused for it."""
+    from pathlib import Path
+
+    intended = _intended(loaded, Path(flags.config or ""), None)
+    for one in intended:
+        print(f"{PROGRAM}: {one.line}", file=sys.stderr if one.refused else sys.stdout)
+    if any(one.refused for one in intended):
+        return EXIT_FAILURE
+    print(f"{PROGRAM}: configuration file {flags.config} is valid")
+    return EXIT_OK
+
+
+def _planned(file: Path, monitor: Monitor | None) -> tuple[Intended, ...]:
+    """What a configuration declares of JetStream, against what that daemon has, or the store. Raises LeafdError."""
+    from leafd.config.load import load
+
+    return _intended(load(Flags(config=str(file))), file, monitor)
+
+
+def _intended(loaded: Loaded, file: Path, monitor: Monitor | None) -> tuple[Intended, ...]:
+    if not loaded.server.declares:
+        return ()
+    from leafd.cli.views import Intended
+    from leafd.daemon.declarations import rehearsed
+
+    return tuple(
+        Intended(
+            one.action,
+            one.asset.shown,
+            one.asset.account,
+            one.asset.place,
+            ", ".join(f"{change.key} {change.before}, now {change.after}" for change in one.changes),
+            one.refused,
+        )
+        for one in rehearsed(loaded, lambda: _found(loaded, file, monitor))
+    )
+
+
+def _found(loaded: Loaded, file: Path, monitor: Monitor | None) -> dict[str, dict[str, PresentStream]]:
+    """The streams of that daemon; without one, of whoever has the store open, and of the store itself where nobody has
+    or tells. None, where there is no store yet. Raises LeafdError."""
+    from leafd.cli.pages import find
+    from leafd.cli.store import JOURNAL, LMDB, locked, look_at
+    from leafd.declared.found import REPORT, of_records, of_report
+
+    if monitor is not None:
+        return of_report(monitor.page(REPORT))
+    place = _place_of(loaded.server)
+    if not any((place.directory / name).exists() for name in (LMDB, JOURNAL)):
+        return {}
+    with locked(place.directory) as holder:
+        if holder:  # what is stored is some seconds behind, and without memory streams
+            with suppress(LeafdError):
+                return of_report(find(None, file, None).page(REPORT))
+        with look_at(place, holder) as look:
+            return of_records(look.records())
 
 
 def _place(config: Path | None) -> Place:
     """Where a configuration's daemon keeps its streams; without one, the installed daemon's. Raises LeafdError."""
     from leafd.cli import CONFIGURATION
-    from leafd.cli.store import Place
     from leafd.config.load import load
-    from leafd.daemon.store import store_directory, store_keys
 
     if config is None and not os.access(CONFIGURATION, os.R_OK):
         raise UsageError(
             f"{CONFIGURATION} cannot be read: name the store (--store DIR), or its configuration (-c FILE)"
         )
-    server = load(Flags(config=str(config or CONFIGURATION))).server
+    return _place_of(load(Flags(config=str(config or CONFIGURATION))).server)
+
+
+def _place_of(server: ServerConfig) -> Place:
+    from leafd.cli.store import Place
+    from leafd.daemon.store import store_directory, store_keys
+
     directory, _ = store_directory(server)
     resolver = server.resolver.dir if server.resolver is not None else ""
     return Place(directory, store_keys(server), type(directory)(resolver) if resolver else None)

@@ -20,6 +20,8 @@ from leafd.records import dataclass
 
 Watch = Callable[[int], None]
 """Hears, now and then, how many bytes are done."""
+STATE: Final = int(lib.LOOK_STATE)
+"""The kind of a stream's state among the records, beside those of native_types.Record."""
 _FINDINGS_SIZE: Final = 1 << 18
 _LOOK_S: Final = 0.1
 _ROOM: Final = 1 << 20

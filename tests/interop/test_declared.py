@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
+import subprocess
+import sys
 import time
 from typing import Any, Final
 
@@ -224,3 +227,40 @@ def test_one_file_serves_both_servers(place: str) -> None:
                 file.write_text("")
             server.start()
             assert ('stream "S" of account' in server.log) == (kind == LEAFD)
+
+
+def checked(*words: object) -> tuple[int, str]:
+    """Exit status and output of leafd with these words."""
+    done = subprocess.run([sys.executable, "-m", "leafd", *map(str, words)], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_plan_is_shown_beforehand() -> None:
+    """-t and check say what would be created, updated, left and refused, of a running daemon and of a store at
+    rest, and fail where a reload would."""
+    text = HEAD + 'http: "127.0.0.1:{monitor_port}"\nstreams { S { subjects: [s] } }\nconsumers { S { c { } } }\n'
+    with running(LEAFD, text) as server:
+        file = server.directory / "server.conf"
+        asyncio.run(published(server, "s", 5))
+        before = file.read_text()
+        new = before.replace("[s]", "[s, t], max_msgs: 9") + "kv { B { } }\n"
+        lines = (
+            'stream "S" of account $G: update: subjects ["s"], now ["s", "t"], max_msgs -1, now 9',
+            'bucket "B" of account $G: create',
+            'consumer "c" of stream "S" of account $G: nothing to do',
+        )
+        refused = new.replace("max_msgs: 9", "max_msgs: 2")
+        told = 'server.conf:4:11: stream "S" of account $G: refused: max_msgs evicts 3 of 5 messages'
+        for ways in ((("-t", "-c", file), ("check", file), ("check", file, "--running")), (("-t", "-c", file),)):
+            for words in ways:
+                file.write_text(new)
+                status, said = checked(*words)
+                assert (status, [one for one in lines if one not in said]) == (0, []), said
+                file.write_text(refused)
+                status, said = checked(*words)
+                assert (status != 0, told in said) == (True, True), said
+            server.stop()
+        file.write_text(before)
+        assert ["nothing to do"] * 2 == re.findall(
+            "nothing to do|create|update|remove|refused", checked("-t", "-c", file)[1]
+        )

@@ -29,6 +29,7 @@ from leafd.records import dataclass
 if TYPE_CHECKING:
     from leafd.cli.pages import Monitor
     from leafd.cli.store import Place
+    from leafd.cli.views import Intended
 
 EXIT_USAGE: Final = 2
 EXIT_ATTENTION: Final = 3
@@ -64,6 +65,8 @@ class Hands:
     place: Callable[[Path | None], Place]
     """Where the daemon of a configuration (None: of the installed one) has its store, and what that is encrypted
     with."""
+    plan: Callable[[Path, Monitor | None], Sequence[Intended]] = lambda _file, _monitor: ()
+    """What a configuration declares of JetStream, against what its store has, or the daemon that answers there."""
 
 
 def main(words: Sequence[str], hands: Hands) -> int:
@@ -121,7 +124,8 @@ def _check(
     borrow(unit_of(file))
     warnings: Sequence[str] = context.obj.check(file)
     monitor = _found(url, file, ca) if running or url else None
-    _end(well=show_check(file, monitor or against, warnings, as_json=json))
+    declared = context.obj.plan(file, monitor)
+    _end(well=show_check(file, monitor or against, warnings, declared, as_json=json))
 
 
 @app.command("status")

@@ -26,6 +26,7 @@ _EFFECT: Final = {
     Takes.LATER: "waits for the next restart",
     Takes.RESTART: "takes a restart: a reload is refused",
 }
+_DONE: Final = {"nothing": "nothing to do", "replace": "remove and make anew"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +42,59 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Intended:
+    """What is to be done about a stream, consumer or bucket that the configuration declares. refused: why it is not."""
+
+    action: str
+    what: str
+    account: str
+    place: str
+    changes: str
+    refused: str
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        if self.refused:
+            return f"{self.place}: {self.what} of account {self.account}: refused: {self.refused}"
+        details = f": {self.changes}" if self.changes else ""
+        return f"{self.place}: {self.what} of account {self.account}: {_DONE.get(self.action, self.action)}{details}"
+
+
+@dataclass(frozen=True, slots=True)
 class Checked:
-    """A configuration that can be used."""
+    """A configuration that can be used. declared: None, if it declares nothing."""
 
     file: str
     warnings: tuple[str, ...]
     changes: tuple[Change, ...] | None
+    declared: tuple[Intended, ...] | None
 
 
-def show_check(file: Path, against: Path | Monitor | None, warnings: Sequence[str], *, as_json: bool) -> bool:
-    """Its warnings, and what it would change in a daemon that runs with the other. Not well: either has something that
-    needs attention. Raises LeafdError."""
+def show_check(
+    file: Path,
+    against: Path | Monitor | None,
+    warnings: Sequence[str],
+    declared: Sequence[Intended],
+    *,
+    as_json: bool,
+) -> bool:
+    """Its warnings, what it would change in a daemon that runs with the other, and what of it is declared of JetStream.
+    Not well: one of them has something that needs attention. Raises LeafdError."""
+    left = any(one.refused for one in declared)
     changes = None if against is None else _changes(against, file)
     refused = any(one.takes == Takes.RESTART for one in changes or ())
     if as_json:
-        tables.as_json(Checked(str(file), tuple(warnings), changes))
-        return not warnings and not refused
+        tables.as_json(Checked(str(file), tuple(warnings), changes, tuple(declared) or None))
+        return not warnings and not refused and not left
     for line in warnings:
         say(f"warning: {line}")
     say(f"{file}: valid" + (f", {len(warnings)} warnings" if warnings else ""))
     if changes is not None:
         _show_changes(changes, against, refused=refused)
-    return not warnings and not refused
+    for one in declared:
+        say(one.line)
+    return not warnings and not refused and not left
 
 
 def _changes(old: Path | Monitor, new: Path) -> tuple[Change, ...]:

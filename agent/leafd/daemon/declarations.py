@@ -2,21 +2,24 @@
 reload takes over anything, brought about at the start before anybody may connect, and after each reload.
 
 At a start nothing of this keeps the daemon from serving: what would lose data, or is refused for another reason, stays
-as it is and is logged. A reload is refused as a whole when what is new in the file is. What does not live here: all
-else (leafd/declared, which is loaded for configurations that declare something).
+as it is and is logged. A reload is refused as a whole when what is new in the file is. `leafd -t` and `leafd check`
+rehearse it. What does not live here: all else (leafd/declared, which is loaded for configurations that declare
+something).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from leafd.accounts.graph import Graph, Numbers, compile_graph
 from leafd.config.bind import Loaded
 from leafd.errors import ConfigError
 
 if TYPE_CHECKING:
-    from leafd.accounts.graph import Graph
     from leafd.daemon.server import Server
     from leafd.declared.assets import Declared
+    from leafd.declared.plan import PresentStream, Step
 
 
 def declared_by(loaded: Loaded, graph: Graph) -> Declared | None:
@@ -55,3 +58,24 @@ async def bring_about(server: Server, declared: Declared | None, *, starting: bo
     new = declared.since(None if starting else before)
     with server.guard.around("bringing about what is declared"):
         await Bringer(server.jetstream, server.log).bring_about(declared, new)
+
+
+def rehearsed(loaded: Loaded, streams: Callable[[], Mapping[str, dict[str, PresentStream]]]) -> tuple[Step, ...]:
+    """The steps that a daemon would take which has these streams. Raises ConfigError."""
+    graph = compile_graph(loaded.server, Numbers())
+    declared = declared_by(loaded, graph)
+    if declared is None:
+        return ()
+    from leafd.daemon.compiled import jetstream_settings
+    from leafd.daemon.tenants import share_limits
+    from leafd.declared.plan import Present, plan
+    from leafd.native_types import Limits
+
+    settings, found = jetstream_settings(loaded.server, Limits(), "", ""), streams()
+
+    def present(name: str) -> Present:
+        share = graph.by_name[name].jetstream
+        assert share is not None  # or it would declare nothing
+        return Present(found.get(name, {}), settings, share_limits(share))
+
+    return plan(declared, present)

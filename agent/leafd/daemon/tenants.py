@@ -92,7 +92,7 @@ class Tenants:
         if self._jetstream is None:
             return
         share = account.jetstream
-        limits = _share_limits(share, account.tiers) if share is not None else None
+        limits = share_limits(share, account.tiers) if share is not None else None
         self._jetstream.add_account(account.id, account.name, limits, enabled=share is not None, system=account.system)
         self._answer(account.id, self._wanted(account, self._jetstream))
 
@@ -153,7 +153,8 @@ class Tenants:
         self._plane.account(account.id, account.name, "", int(t.AccountFlag.REMOVED))
 
 
-def _share_limits(share: AccountJetStream, tiers: tuple[tuple[str, AccountJetStream], ...] = ()) -> JetStreamLimits:
+def share_limits(share: AccountJetStream, tiers: tuple[tuple[str, AccountJetStream], ...] = ()) -> JetStreamLimits:
+    """An account's limits as JetStream takes them."""
     from leafd.jetstream.catalogue import JetStreamLimits
 
     return JetStreamLimits(
@@ -165,5 +166,5 @@ def _share_limits(share: AccountJetStream, tiers: tuple[tuple[str, AccountJetStr
         memory_max_stream_bytes=share.mem_max_stream_bytes,
         store_max_stream_bytes=share.disk_max_stream_bytes,
         max_bytes_required=share.max_bytes_required,
-        tiers=tuple((name, _share_limits(one)) for name, one in tiers),
+        tiers=tuple((name, share_limits(one)) for name, one in tiers),
     )

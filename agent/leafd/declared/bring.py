@@ -157,6 +157,6 @@ def _present_stream(stream: Stream, state: dict[str, Any], *, consumers: bool) -
         state.get("messages", 0),
         state.get("bytes", 0),
         state.get("num_subjects", 0),
-        parse_time(state["first_ts"]) if "first_ts" in state else 0,
+        parse_time(state["first_ts"]) if "first_ts" in state else None,
         {name: one.config for name, one in stream.consumers.items()} if consumers else {},
     )

@@ -73,13 +73,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class PresentStream:
-    """A stream that is there, with the counters that tell what a change would lose."""
+    """A stream that is there, with the counters that tell what a change would lose. first_ts: None where it is not
+    known."""
 
     config: StreamConfig
     messages: int = 0
     bytes: int = 0
     subjects: int = 0
-    first_ts: int = 0
+    first_ts: int | None = None
     consumers: dict[str, ConsumerConfig] = field(default_factory=dict)
 
 
@@ -167,8 +168,8 @@ class _Planning:
             yield f"max_msgs evicts {there.messages - new.max_msgs} of {there.messages} messages"
         if _lowered(old.max_bytes, new.max_bytes) and new.max_bytes < there.bytes:
             yield f"max_bytes evicts messages: it has {there.bytes} bytes"
-        if _lowered(old.max_age, new.max_age) and there.first_ts + new.max_age < now_ns():
-            yield "max_age removes messages that are older"
+        if _lowered(old.max_age, new.max_age) and (there.first_ts is None or there.first_ts + new.max_age < now_ns()):
+            yield f"max_age {'may remove' if there.first_ts is None else 'removes'} messages that are older"
         # So many has the subject with the most of them, at most.
         most = there.messages - max(there.subjects - 1, 0)
         if _lowered(old.max_msgs_per_subject, new.max_msgs_per_subject) and new.max_msgs_per_subject < most:

@@ -75,7 +75,7 @@ class _Reading:
         if not given:
             return
         share = self._graph.by_name.get(name)
-        if share is None or share.jetstream is None:
+        if share is None or share.jetstream is None or self._loaded.server.operated:
             self._wrong((*path, next(iter(given))), self._no_jetstream(name))
         for stream, config in self._named(given, "streams", path):
             self._stream(name, stream, config, (*path, "streams", stream))
