@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from .batches import Rows, rows_of_direct, rows_of_messages
+from .losses import Missing, rule_that_removed
 from .options import Options
-from .ranges import DataLoss, Range, StreamState
+from .ranges import Range, StreamState
 from .wire import Connection, NoResponders, Refused, WireError
 
 CLIENT_NAME = "spark-nats"
@@ -170,6 +171,8 @@ class RangeReader:
         if options.subject:
             config["filter_subject"] = options.subject
             endpoint += f".{options.subject}"
+        elif options.subjects:
+            config["filter_subjects"] = list(options.subjects)
         api(connection, options, endpoint, {"stream_name": options.stream, "config": config})
         delivered = 0
         pending = 1
@@ -218,22 +221,18 @@ class RangeReader:
         if self.position <= self._wanted.last:
             self._jumps.append(Range(self.position, self._wanted.last))
         self.position = self._wanted.last + 1
-        if not self._jumps or not self._options.fail_on_data_loss:
+        if not self._jumps:
             return
         # What the stream's beginning has moved past went while we read (planning saw to it that the range began
         # within the stream). Gaps behind it are deleted messages, or those of other subjects.
-        first = stream_state(connection, self._options).first
+        state = stream_state(connection, self._options)
+        stream = self._options.stream
         for jump in self._jumps:
-            if jump.first < first:
-                gone = f"{jump.first} to {min(jump.last, first - 1)}"
-                stream = self._options.stream
-                raise DataLoss(f"messages {gone} of stream {stream} vanished before they were read; {LOSS_ADVICE}")
-
-
-LOSS_ADVICE = (
-    "the stream's limits remove them faster than they are read, or it was purged. "
-    "Set failOnDataLoss to false to read on without them"
-)
+            if jump.first < state.first:
+                gone = Range(jump.first, min(jump.last, state.first - 1))
+                what = f"messages {gone.first} to {gone.last} of stream {stream} vanished before they were read"
+                rule = rule_that_removed(gone, state)
+                Missing(stream, what, rule, len(gone)).settle(self._options.fail_on_data_loss)
 
 
 class _AckSubject:

@@ -1,43 +1,283 @@
-"""The data source's options: names, defaults, bounds, and what each is for.
+"""The data source's options: names, defaults, where each is of use, and what it is for.
 
-Parsed once, on the driver; executors get the frozen result by pickle. Option names are case-insensitive,
-as everywhere in Spark, and follow the names of Spark's Kafka source where the meaning is the same.
-Everything here is pure.
+One table, OPTIONS, which the parser and the page of options (`option_page`) are made of. Parsed once, on the driver;
+executors get the frozen result by pickle. Option names are case-insensitive, as everywhere in Spark, and are those
+of Spark's Kafka source where the meaning is the same. How a value is read is `option_values`. Everything here is pure.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
+from . import option_values as values
+from .option_values import EARLIEST, LATEST, Place, Places, Times
 from .wire import Address, Login, parse_servers
 
-EARLIEST = "earliest"
-LATEST = "latest"
+__all__ = ["BATCH", "EARLIEST", "LATEST", "OPTIONS", "STREAM", "WRITE", "Options", "Place", "parse_options"]
 
-Place = str | int  # a word such as LATEST, or a sequence
-Value = TypeVar("Value")
+# The uses of the data source.
+BATCH = "batch"
+STREAM = "streaming"
+WRITE = "write"
+READ = frozenset({BATCH, STREAM})
+ALL = frozenset({BATCH, STREAM, WRITE})
+
+POSITIVE = "a positive number"
+TIME = "a time with its zone, such as 2026-01-31T00:00:00Z, or milliseconds since 1970"
+UNKNOWN_PARALLELISM = 200  # as Spark's own spark.sql.shuffle.partitions
+ROWS_MIN = 10_000
+ROWS_MIN_UNKNOWN = 50_000  # where the number of cores is not known: pieces worth a task of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    name: str
+    meaning: str
+    parse: Callable[[str], Any] = str
+    wanted: str = ""  # what a value must be
+    default: Any = ""
+    shown: str = ""  # the default in words, where the value says little
+    uses: frozenset[str] = READ
+    aliases: tuple[str, ...] = ()
+    group: str = ""
+
+
+def _positive(name: str, default: int, meaning: str, **more: Any) -> Option:
+    return Option(name, meaning, values.positive, POSITIVE, default, **more)
+
+
+_CONNECTION = (
+    Option(
+        "servers",
+        "Where to connect, with commas between several: `nats://host:4222`, `tls://host`. A name and a password may "
+        "stand before the host.",
+        default="nats://127.0.0.1:4222",
+        uses=ALL,
+        aliases=("url",),
+    ),
+    Option("user", "The name of a user.", uses=ALL),
+    Option("password", "The user's password.", uses=ALL),
+    Option("token", "A token, where the server wants one.", uses=ALL),
+    Option(
+        "domain", "The JetStream domain that the streams are in.", values.name, "a JetStream domain's name", uses=ALL
+    ),
+    Option("apiPrefix", "The prefix of the JetStream API, where an account imports it under another one.", uses=ALL),
+    Option(
+        "timeoutSeconds",
+        "How long to wait for one answer.",
+        values.seconds,
+        POSITIVE,
+        10.0,
+        uses=ALL,
+    ),
+    Option(
+        "retrySeconds",
+        "How long to dial anew without having got on. What no retry can mend (a missing permission, a wrong password, "
+        "a domain that is not there) ends the query at once.",
+        values.seconds,
+        POSITIVE,
+        60.0,
+        uses=ALL,
+    ),
+)
+_WHICH = (
+    Option(
+        "stream",
+        "The stream to read, or several with commas between them.",
+        values.names,
+        "names of streams with commas between them",
+        (),
+        uses=ALL,
+    ),
+    Option(
+        "streamPattern",
+        "A regular expression (Python's) that the whole name of a stream must match. Streams that appear later are "
+        "found and read from their beginning.",
+        values.pattern,
+        "a regular expression",
+    ),
+    Option(
+        "subject",
+        "When reading: only messages of this subject, which may have wildcards. When writing: the subject of rows "
+        "that have none.",
+        values.subject_filter,
+        "one subject such as s.3 or s.* (several: option subjects)",
+        uses=ALL,
+    ),
+    Option(
+        "subjects",
+        "Only messages of these subjects, with commas between them; they must not overlap.",
+        values.subject_filters,
+        "subjects with commas between them",
+        (),
+    ),
+)
+_WHERE = (
+    Option(
+        "startingOffsets",
+        "Where a query without a checkpoint begins: `earliest`, `latest`, a sequence, or JSON with one for each "
+        'stream, `{"A": 101, "B": "earliest"}` (-2 is earliest, -1 latest). A query with a checkpoint goes on there.',
+        values.places(EARLIEST, LATEST),
+        "earliest, latest or a sequence, or JSON with one for each stream",
+        EARLIEST,
+        aliases=("startingSequence",),
+    ),
+    Option(
+        "startingTimestamp",
+        "Begin at the first message stored at or after this time; wins over the options below.",
+        values.time_of,
+        TIME,
+        aliases=("startingTime",),
+    ),
+    Option(
+        "startingOffsetsByTimestamp",
+        'The same for each stream, as JSON: `{"A": "2026-01-31T00:00:00Z"}`; wins over startingOffsets.',
+        values.times_by_stream,
+        "JSON with a time for each stream",
+        {},
+        shown="",
+    ),
+    Option(
+        "endingOffsets",
+        "Where a batch read ends: `latest`, or the last sequence to read, or JSON with one for each stream.",
+        values.places(LATEST),
+        "latest or a sequence, or JSON with one for each stream",
+        LATEST,
+        uses=frozenset({BATCH}),
+        aliases=("endingSequence",),
+    ),
+    Option(
+        "endingTimestamp",
+        "Read what was stored before this time; wins over the options below.",
+        values.time_of,
+        TIME,
+        uses=frozenset({BATCH}),
+        aliases=("endingTime",),
+    ),
+    Option(
+        "endingOffsetsByTimestamp",
+        "The same for each stream, as JSON; wins over endingOffsets.",
+        values.times_by_stream,
+        "JSON with a time for each stream",
+        {},
+        shown="",
+        uses=frozenset({BATCH}),
+    ),
+    Option(
+        "failOnDataLoss",
+        "Whether the query ends when messages were purged or deleted before it read them, or a stream was deleted, "
+        "made anew or restored from an older copy. Without it the query reads on with what is there. What a stream's "
+        "own limits removed is never an error, but a line in the log with a count.",
+        values.truth,
+        "true or false",
+        True,
+    ),
+    Option("includeHeaders", "Whether the column of headers is filled.", values.truth, "true or false", True),
+)
+_TRIGGERS = frozenset({STREAM})
+_HOW_MUCH = (
+    _positive(
+        "maxOffsetsPerTrigger",
+        0,
+        "At most so many sequences a batch, over all streams in proportion to what each holds.",
+        shown="no limit",
+        uses=_TRIGGERS,
+        aliases=("maxMessagesPerTrigger",),
+    ),
+    _positive(
+        "minOffsetsPerTrigger",
+        0,
+        "No batch before so many sequences are there, or maxTriggerDelay has passed since the last one.",
+        shown="1",
+        uses=_TRIGGERS,
+    ),
+    Option(
+        "maxTriggerDelay",
+        "How long minOffsetsPerTrigger may hold a batch back.",
+        values.duration,
+        "a time span such as 15m or 30s",
+        900.0,
+        shown="15m",
+        uses=_TRIGGERS,
+    ),
+    _positive(
+        "maxBytesPerTrigger",
+        0,
+        "At most so many bytes of payload a batch; one message always fits.",
+        shown="no limit",
+        uses=_TRIGGERS,
+    ),
+    _positive(
+        "parallelism",
+        0,
+        "At most so many tasks a batch.",
+        shown="the session's default parallelism where leafd.spark.source.register was called, otherwise a task for "
+        f"each {ROWS_MIN_UNKNOWN:,} messages and at most {UNKNOWN_PARALLELISM}",
+        aliases=("numPartitions",),
+    ),
+    _positive("minPartitions", 0, "At least so many tasks a batch, however small.", shown="none"),
+    _positive("maxRecordsPerPartition", 0, "At most so many sequences a task.", shown="no limit"),
+    _positive("minPartitionMessages", 0, "No smaller pieces than this, unless minPartitions asks.", shown="10,000"),
+    _positive("fetchMessages", 16_384, "How many messages a task asks for at a time."),
+    _positive("fetchBytes", 8 << 20, "How many bytes a task asks for at a time."),
+)
+_WRITES = frozenset({WRITE})
+_WRITING = (
+    Option(
+        "messageIdColumn",
+        "The column whose values become the messages' ids. Without it a message's id comes from its content.",
+        uses=_WRITES,
+        aliases=("idColumn",),
+    ),
+    Option(
+        "deadLetterSubject",
+        "Where rows go that cannot be published, such as one above the server's max_payload. Without it they end the "
+        "task.",
+        uses=_WRITES,
+    ),
+    Option(
+        "writeId",
+        "Names a batch write, so that the same write made again publishes nothing twice.",
+        uses=_WRITES,
+    ),
+    _positive("maxInFlight", 4096, "How many messages may await their acknowledgement.", uses=_WRITES),
+)
+GROUPS: dict[str, tuple[Option, ...]] = {
+    "Connection": _CONNECTION,
+    "Which messages": _WHICH,
+    "From where to where": _WHERE,
+    "How much at a time": _HOW_MUCH,
+    "Writing": _WRITING,
+}
+OPTIONS = tuple(option for group in GROUPS.values() for option in group)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a query wants of which stream."""
+    """What a query wants of which streams."""
 
     addresses: tuple[Address, ...]
     login: Login
     api: str  # prefix of the JetStream API, without a dot at its end
-    stream: str
+    streams: tuple[str, ...]  # none: those of the pattern
+    stream_pattern: str
+    stream: str  # the first, or the one that a task reads; empty if there is none
     subject: str  # filter when reading, default target when writing; empty is none
-    starting: Place  # EARLIEST, LATEST or a sequence
-    starting_time: str  # RFC 3339; wins over `starting`
-    ending: Place  # LATEST or a sequence, which is still read
+    subjects: tuple[str, ...]  # all filters; none: every message
+    starting: Places
+    starting_time: Times  # wins over `starting`
+    ending: Places  # a sequence is still read
+    ending_time: Times  # messages from then on are not read; wins over `ending`
     max_messages: int  # a trigger; 0 is no limit
+    min_messages: int
+    max_trigger_delay: float  # seconds
     max_bytes: int  # a trigger; 0 is no limit
     partitions: int
     partition_rows_min: int  # do not split a range into pieces smaller than this
+    partitions_min: int
+    partition_rows_max: int
     fetch_messages: int
     fetch_bytes: int
     fail_on_data_loss: bool
@@ -53,114 +293,112 @@ class Options:
         return f"{self.api}.{endpoint}"
 
 
-class _Reader:
-    """Reads a case-insensitive mapping and remembers what nobody asked for."""
+@dataclass
+class _Given:
+    """The options as they were given, checked against the table when they are asked for."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self._given = {name.lower(): value for name, value in given.items()}
-        self._asked: set[str] = set()
+    use: str
+    texts: dict[str, str] = field(default_factory=dict)
 
-    def text(self, name: str, default: str = "") -> str:
-        self._asked.add(name.lower())
-        return self._given.get(name.lower(), default)
-
-    def parsed(self, name: str, default: Value, parse: Callable[[str], Value], wanted: str) -> Value:
-        text = self.text(name)
-        if text == "":
-            return default
-        try:
-            return parse(text)
-        except ValueError:
-            raise ValueError(f"option {name} is {text!r}, but must be {wanted}") from None
-
-    def unknown(self) -> list[str]:
-        # Spark adds options of its own, all of which it names so.
-        ours = ("path", "header", "checkpointlocation")
-        return sorted(n for n in self._given if n not in self._asked and n not in ours and not n.startswith("spark."))
+    def __getitem__(self, name: str) -> Any:
+        option = _NAMED[name.lower()]
+        for spelling in (option.name, *option.aliases):
+            text = self.texts.get(spelling.lower(), "")
+            if text == "":
+                continue
+            try:
+                return option.parse(text)
+            except ValueError:
+                raise ValueError(f"option {spelling} is {text!r}, but must be {option.wanted}") from None
+        return option.default
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value <= 0:
-        raise ValueError
-    return value
+_NAMED = {spelling.lower(): option for option in OPTIONS for spelling in (option.name, *option.aliases)}
+# Spark adds options of its own, all of which it names so.
+_SPARKS = ("path", "header", "checkpointlocation")
 
 
-def _seconds(text: str) -> float:
-    value = float(text)
-    if value <= 0:
-        raise ValueError
-    return value
+def _given(given: Mapping[str, str], use: str) -> _Given:
+    """Every option is one of ours, of use here, and given under one name."""
+    texts = {name.lower(): value for name, value in given.items()}
+    ours = {name: _NAMED.get(name) for name in texts if name not in _SPARKS and not name.startswith("spark.")}
+    if unknown := sorted(name for name, option in ours.items() if option is None):
+        raise ValueError(f"no such option: {', '.join(unknown)}")
+    seen: dict[str, str] = {}
+    for spelling, option in ours.items():
+        assert option is not None
+        if use not in option.uses and texts[spelling] != "":
+            uses = " and ".join(sorted(option.uses))
+            raise ValueError(f"option {option.name} is of no use here ({use}): it is for {uses}")
+        if seen.setdefault(option.name, spelling) != spelling:
+            raise ValueError(f"options {seen[option.name]} and {spelling} mean the same: give one of them")
+    return _Given(use, texts)
 
 
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError
-    return text.lower() == "true"
-
-
-def _sequence(*words: str) -> Callable[[str], Place]:
-    def parse(text: str) -> Place:
-        return text.lower() if text.lower() in words else _positive(text)
-
-    return parse
-
-
-def _time(text: str) -> str:
-    if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError
-    return text
-
-
-def _name(text: str) -> str:
-    if not text or set(text) & set(" .*>/\\\t\r\n"):
-        raise ValueError
-    return text
-
-
-def _api_prefix(reader: _Reader) -> str:
-    domain = reader.parsed("domain", "", _name, "a JetStream domain's name")
-    prefix = reader.text("apiPrefix").rstrip(".")
+def _api_prefix(given: _Given) -> str:
+    domain = str(given["domain"])
+    prefix = str(given["apiPrefix"]).rstrip(".")
     if domain and prefix:
         raise ValueError("options domain and apiPrefix exclude each other")
     return prefix or (f"$JS.{domain}.API" if domain else "$JS.API")
 
 
-def parse_options(given: Mapping[str, str], *, writing: bool = False) -> Options:
-    """Options as the user gave them, checked; a ValueError says what is wrong and what is wanted."""
-    reader = _Reader(given)
-    servers = reader.text("servers") or reader.text("url") or "nats://127.0.0.1:4222"
-    reader.text("url"), reader.text("idColumn")
-    stream = reader.parsed("stream", "", _name, "the name of a stream")
-    if not stream and not writing:
+def _check(given: _Given) -> None:
+    """What two options say together."""
+    if given["stream"] and given["streamPattern"]:
+        raise ValueError("options stream and streamPattern exclude each other")
+    if given.use != WRITE and not given["stream"] and not given["streamPattern"]:
         raise ValueError("option stream is missing: which stream is to be read?")
-    start_words, end_words = _sequence(EARLIEST, LATEST), _sequence(LATEST)
-    starting: Place = EARLIEST
-    ending: Place = LATEST
-    options = Options(
-        addresses=parse_servers(servers),
-        login=Login(reader.text("user"), reader.text("password"), reader.text("token")),
-        api=_api_prefix(reader),
-        stream=stream,
-        subject=reader.text("subject"),
-        starting=reader.parsed("startingSequence", starting, start_words, "earliest, latest or a sequence"),
-        starting_time=reader.parsed("startingTime", "", _time, "a time such as 2026-01-31T00:00:00Z"),
-        ending=reader.parsed("endingSequence", ending, end_words, "latest or a sequence"),
-        max_messages=reader.parsed("maxMessagesPerTrigger", 0, _positive, "a positive number"),
-        max_bytes=reader.parsed("maxBytesPerTrigger", 0, _positive, "a positive number"),
-        partitions=reader.parsed("numPartitions", os.cpu_count() or 1, _positive, "a positive number"),
-        partition_rows_min=reader.parsed("minPartitionMessages", 10_000, _positive, "a positive number"),
-        fetch_messages=reader.parsed("fetchMessages", 16_384, _positive, "a positive number"),
-        fetch_bytes=reader.parsed("fetchBytes", 8 << 20, _positive, "a positive number"),
-        fail_on_data_loss=reader.parsed("failOnDataLoss", True, _truth, "true or false"),
-        include_headers=reader.parsed("includeHeaders", True, _truth, "true or false"),
-        timeout=reader.parsed("timeoutSeconds", 10.0, _seconds, "a positive number"),
-        retry=reader.parsed("retrySeconds", 60.0, _seconds, "a positive number"),
-        message_id_column=reader.text("messageIdColumn") or reader.text("idColumn"),
-        dead_letter_subject=reader.text("deadLetterSubject"),
-        write_id=reader.text("writeId"),
-        in_flight=reader.parsed("maxInFlight", 4096, _positive, "a positive number"),
+    if given["subject"] and given["subjects"]:
+        raise ValueError("options subject and subjects exclude each other")
+    for name in ("startingOffsets", "startingOffsetsByTimestamp", "endingOffsets", "endingOffsetsByTimestamp"):
+        named = given[name]
+        if isinstance(named, Mapping) and given["stream"] and (strange := sorted(set(named) - set(given["stream"]))):
+            raise ValueError(f"option {name} names {', '.join(strange)}, which option stream does not")
+    if 0 < given["maxOffsetsPerTrigger"] < given["minOffsetsPerTrigger"]:
+        raise ValueError("option minOffsetsPerTrigger is above maxOffsetsPerTrigger")
+
+
+def parse_options(
+    options: Mapping[str, str], *, writing: bool = False, streaming: bool = False, parallelism: int = 0
+) -> Options:
+    """Options as the user gave them, checked; a ValueError says what is wrong and what is wanted.
+
+    `parallelism` is the session's default, 0 if it is not known.
+    """
+    given = _given(options, WRITE if writing else STREAM if streaming else BATCH)
+    _check(given)
+    subjects: tuple[str, ...] = given["subjects"] or ((given["subject"],) if given["subject"] else ())
+    tasks = given["parallelism"] or parallelism
+    return Options(
+        addresses=parse_servers(given["servers"]),
+        login=Login(given["user"], given["password"], given["token"]),
+        api=_api_prefix(given),
+        streams=given["stream"],
+        stream_pattern=given["streamPattern"],
+        stream=next(iter(given["stream"]), ""),
+        subject=subjects[0] if len(subjects) == 1 else "",
+        subjects=subjects,
+        starting=given["startingOffsets"],
+        starting_time=given["startingTimestamp"] or given["startingOffsetsByTimestamp"],
+        ending=given["endingOffsets"],
+        ending_time=given["endingTimestamp"] or given["endingOffsetsByTimestamp"],
+        max_messages=given["maxOffsetsPerTrigger"],
+        min_messages=given["minOffsetsPerTrigger"],
+        max_trigger_delay=given["maxTriggerDelay"],
+        max_bytes=given["maxBytesPerTrigger"],
+        partitions=tasks or UNKNOWN_PARALLELISM,
+        partition_rows_min=given["minPartitionMessages"] or (ROWS_MIN if tasks else ROWS_MIN_UNKNOWN),
+        partitions_min=given["minPartitions"],
+        partition_rows_max=given["maxRecordsPerPartition"],
+        fetch_messages=given["fetchMessages"],
+        fetch_bytes=given["fetchBytes"],
+        fail_on_data_loss=given["failOnDataLoss"],
+        include_headers=given["includeHeaders"],
+        timeout=given["timeoutSeconds"],
+        retry=given["retrySeconds"],
+        message_id_column=given["messageIdColumn"],
+        dead_letter_subject=given["deadLetterSubject"],
+        write_id=given["writeId"],
+        in_flight=given["maxInFlight"],
     )
-    if unknown := reader.unknown():
-        raise ValueError(f"no such option: {', '.join(unknown)}")
-    return options

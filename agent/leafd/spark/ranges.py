@@ -1,6 +1,7 @@
-"""Offsets and ranges: which sequences a batch reads, and how they are dealt out to tasks.
+"""Streams' states, offsets within them, and ranges: which sequences a batch reads, and how they are dealt out to tasks.
 
-Pure: streams' states go in, offsets and ranges come out; `source` asks the server and Spark calls it.
+Pure: the answers of STREAM.INFO go in, offsets and ranges come out. What has been lost is `losses`, a query's offset
+over several streams `offsets`; `planner` asks the server.
 
 An offset names the next sequence to read, and the incarnation of the stream by its creation time: a stream
 that was deleted and made anew counts from 1 again, and reading on at the old offset would skip its messages
@@ -10,12 +11,43 @@ sequences holds at most n rows, which is what a limit promises.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 
 class DataLoss(Exception):
     """Messages that should have been read are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What of a stream's configuration removes messages by itself; 0 is no limit."""
+
+    retention: str = "limits"
+    discard_old: bool = True
+    max_age: float = 0  # seconds
+    max_messages: int = 0
+    max_bytes: int = 0
+    max_per_subject: int = 0
+    rollup: bool = False
+    own_ages: bool = False  # messages may carry a time to live
+
+    @staticmethod
+    def of(config: Mapping[str, Any]) -> Rules:
+        """From a stream's configuration; what its server does not know is missing in it."""
+        per_subject = max(0, int(config.get("max_msgs_per_subject", 0)))
+        return Rules(
+            retention=str(config.get("retention", "limits")),
+            discard_old=config.get("discard", "old") == "old",
+            max_age=int(config.get("max_age", 0)) / 1e9,
+            max_messages=max(0, int(config.get("max_msgs", 0))),
+            max_bytes=max(0, int(config.get("max_bytes", 0))),
+            max_per_subject=0 if config.get("discard_new_per_subject") else per_subject,
+            rollup=bool(config.get("allow_rollup_hdrs", False)),
+            own_ages=bool(config.get("allow_msg_ttl", False)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,69 +60,86 @@ class StreamState:
     messages: int
     bytes: int
     allows_direct: bool
+    rules: Rules = Rules()
+    first_time: str = ""  # when the first and the last message were stored; of an empty stream nothing of use
+    last_time: str = ""
+    asked: str = ""  # the server's clock when it answered
 
     @staticmethod
-    def of(info: dict[str, Any]) -> StreamState:
+    def of(info: Mapping[str, Any]) -> StreamState:
         """From the answer of STREAM.INFO."""
-        state = info["state"]
+        state, config = info["state"], info["config"]
         last = int(state["last_seq"])
         # A stream that never had a message says first 0, last 0.
         first = int(state["first_seq"]) or last + 1
-        direct = bool(info["config"].get("allow_direct", False))
-        return StreamState(str(info["created"]), first, last, int(state["messages"]), int(state["bytes"]), direct)
+        return StreamState(
+            created=str(info["created"]),
+            first=first,
+            last=last,
+            messages=int(state["messages"]),
+            bytes=int(state["bytes"]),
+            allows_direct=bool(config.get("allow_direct", False)),
+            rules=Rules.of(config),
+            first_time=str(state.get("first_ts", "")),
+            last_time=str(state.get("last_ts", "")),
+            asked=str(info.get("ts", "")),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
+    """Where reading stands in one stream."""
+
     created: str
     next: int
+    stored: str = ""  # a time that all messages from `next` on were stored at or after; empty: not known
 
     def as_json(self) -> dict[str, Any]:
         """What Spark keeps in its checkpoint."""
-        return {"created": self.created, "next": self.next}
+        found: dict[str, Any] = {"created": self.created, "next": self.next}
+        return found | ({"stored": self.stored} if self.stored else {})
 
     @staticmethod
-    def of(data: dict[str, Any]) -> Offset:
-        return Offset(str(data["created"]), int(data["next"]))
+    def of(data: Mapping[str, Any]) -> Offset:
+        return Offset(str(data["created"]), int(data["next"]), str(data.get("stored", "")))
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The sequences first..last, both included."""
+    """The sequences first..last, both included; none if last is before first."""
 
     first: int
     last: int
 
     def __len__(self) -> int:
-        return self.last - self.first + 1
+        return max(0, self.last - self.first + 1)
 
 
-def lost_before(offset: Offset, state: StreamState) -> str:
-    """Why reading on at this offset would miss messages; empty if it doesn't."""
-    if offset.created != state.created:
-        return f"the stream was made anew at {state.created}; the offset is of the one made at {offset.created}"
-    if offset.next < state.first:
-        return f"messages {offset.next} to {state.first - 1} are gone: the stream now begins at {state.first}"
-    if offset.next > state.last + 1:
-        read = offset.next - 1
-        return f"the stream ends at {state.last}, but was read to {read}: was it restored from an older copy?"
-    return ""
+def seconds_of(time: str) -> float | None:
+    """A server's time as seconds since 1970; None if it is none."""
+    try:
+        return datetime.fromisoformat(time).astimezone(UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
-def resume(offset: Offset, state: StreamState) -> Offset:
-    """Where reading goes on after a loss that is to be tolerated; the same offset where there is none."""
-    return Offset(state.created, state.first) if lost_before(offset, state) else offset
+def end_of(state: StreamState, offset: Offset) -> Offset:
+    """An offset of this stream at a sequence, with the best that is known of when what follows was stored."""
+    if offset.next == state.last + 1 and state.messages:
+        return Offset(state.created, offset.next, state.last_time)
+    return Offset(state.created, offset.next, offset.stored)
 
 
-def admit(start: Offset, state: StreamState, target: Offset | None, max_messages: int) -> Offset:
-    """The end of the next batch: all there is, up to Trigger.AvailableNow's target, at most max_messages (0: any)."""
-    end = state.last + 1
-    if target is not None and target.created == state.created:
-        end = min(end, target.next)
-    if max_messages:
-        # Sequences before the stream's first hold no messages and must not use up the limit.
-        end = min(end, max(start.next, state.first) + max_messages)
-    return Offset(start.created, max(end, start.next))
+def shares(wanted: Mapping[str, int], limit: int) -> dict[str, int]:
+    """A limit dealt out in proportion to what each wants, so that nobody waits for ever behind a larger one."""
+    total = sum(wanted.values())
+    if total <= limit:
+        return dict(wanted)
+    found = {name: count * limit // total for name, count in wanted.items()}
+    rest = limit - sum(found.values())
+    for name in sorted(wanted, key=lambda name: wanted[name] * limit % total, reverse=True)[:rest]:
+        found[name] += 1
+    return found
 
 
 def split(whole: Range, partitions: int, rows_min: int) -> list[Range]:
@@ -101,3 +150,29 @@ def split(whole: Range, partitions: int, rows_min: int) -> list[Range]:
     pieces = max(1, min(partitions, size // rows_min))
     bounds = [whole.first + size * piece // pieces for piece in range(pieces + 1)]
     return [Range(first, after - 1) for first, after in zip(bounds, bounds[1:], strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Dealing:
+    """How many tasks share a batch; 0 is not asked for."""
+
+    parallelism: int  # at most so many tasks, if that keeps to the others
+    rows_min: int  # no smaller pieces, unless `partitions_min` wants them
+    partitions_min: int = 0
+    rows_max: int = 0  # no larger pieces
+
+
+def deal(wholes: Mapping[str, Range], dealing: Dealing) -> list[tuple[str, Range]]:
+    """The ranges of several streams in pieces of about one size, at most a piece more a stream than asked for."""
+    total = sum(len(whole) for whole in wholes.values())
+    if not total:
+        return []
+    size = max(dealing.rows_min, -(-total // dealing.parallelism))
+    if dealing.partitions_min:
+        size = min(size, max(1, total // dealing.partitions_min))
+    if dealing.rows_max:
+        size = min(size, dealing.rows_max)
+    found = []
+    for name, whole in wholes.items():
+        found += [(name, piece) for piece in split(whole, -(-len(whole) // size), 1)]
+    return found

@@ -2,54 +2,70 @@
 
     spark.read.format("nats").option("servers", "nats://hub:4222").option("stream", "TELEMETRY").load()
 
-What lives here: Spark's interface for reading and nothing else. Options are `options`, offsets `ranges`, reading
-`fetch`, writing `sink`.
+What lives here: Spark's interface for reading and nothing else. Options are `options`, what a query reads next
+`planner`, reading `fetch`, writing `sink`.
 
 Spark keeps the offsets, in its checkpoint; nothing is acknowledged to the broker, and no consumer is
 left on it. So a batch that is run again reads the same rows again, whichever executor it lands on, and
 dropping a checkpoint is all it takes to start over.
 
-PySpark starts a Python process for the planner and others for the tasks; what is pickled between them
-are the frozen options and ranges.
+PySpark starts a Python process for the planner of each streaming query, which lives as long as the query, and others
+for the tasks; what is pickled between them are the frozen options and ranges.
+
+Limits of a batch came to Python's data sources with Spark 4.2. On 4.0 and 4.1 a streaming query takes all there is,
+and an option that would limit it is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import pyspark
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamReader,
-    InputPartition,
-)
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from .batches import COLUMNS
-from .fetch import LOSS_ADVICE, RangeReader, sequence_at, size_admitted, stream_state, with_connection
-from .options import EARLIEST, LATEST, Options, parse_options
-from .ranges import DataLoss, Offset, Range, StreamState, admit, lost_before, resume, split
-from .sink import NatsStreamWriter, NatsWriter
-from .wire import Connection
+from .fetch import RangeReader
+from .offsets import Offsets
+from .options import Options, parse_options
+from .planner import Piece, Planner
+from .ranges import Range
+
+if TYPE_CHECKING:
+    from .sink import NatsStreamWriter, NatsWriter
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_LIMITS = True
+except ImportError:
+    HAS_LIMITS = False
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `nats` known to a session."""
-    spark.dataSource.register(NatsDataSource)
+    """Make the format `nats` known to a session, and the session's default parallelism to the format.
+
+    Spark finds the format by itself where the module pyspark_nats is installed; then it does not know the parallelism.
+    """
+    try:
+        parallelism = int(spark.sparkContext.defaultParallelism)
+    except Exception:  # a session of Spark Connect has no context, and says so in errors of several kinds
+        parallelism = 0
+    spark.dataSource.register(type("NatsDataSource", (NatsDataSource,), {"parallelism": parallelism}))
 
 
 class NatsDataSource(DataSource):
+    parallelism = 0  # the session's default; 0 if it is not known
+
     @classmethod
     def name(cls) -> str:
         return "nats"
@@ -58,53 +74,43 @@ class NatsDataSource(DataSource):
         return COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return NatsReader(parse_options(self.options))
+        return NatsReader(parse_options(self.options, parallelism=self.parallelism))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return NatsStreamReader(parse_options(self.options))
+        options = parse_options(self.options, streaming=True, parallelism=self.parallelism)
+        return NatsStreamReader(options) if HAS_LIMITS else UnlimitedStreamReader(options)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+    def writer(self, schema: StructType, overwrite: bool) -> NatsWriter:
+        from .sink import NatsWriter
+
         if overwrite:
             raise ValueError("a stream cannot be overwritten; write with mode append")
         return NatsWriter(parse_options(self.options, writing=True), schema)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NatsStreamWriter:
+        from .sink import NatsStreamWriter
+
         return NatsStreamWriter(parse_options(self.options, writing=True), schema)
 
 
-class RangePartition(InputPartition):
+class PiecePartition(InputPartition):
     """One task's share."""
 
-    def __init__(self, wanted: Range, allows_direct: bool) -> None:
+    def __init__(self, stream: str, wanted: Range, allows_direct: bool) -> None:
         super().__init__(None)
+        self.stream = stream
         self.wanted = wanted
         self.allows_direct = allows_direct
 
 
+def _partitions(pieces: list[Piece]) -> list[InputPartition]:
+    return [PiecePartition(*piece) for piece in pieces]
+
+
 def _read(options: Options, partition: InputPartition) -> Iterator[Any]:
-    if isinstance(partition, RangePartition):  # Spark makes a plain one when there are none
-        yield from RangeReader(options, partition.wanted, partition.allows_direct).batches()
-
-
-def _partitions(options: Options, whole: Range, allows_direct: bool) -> list[InputPartition]:
-    pieces = split(whole, options.partitions, options.partition_rows_min)
-    return [RangePartition(piece, allows_direct) for piece in pieces]
-
-
-def _begin(connection: Connection, options: Options, state: StreamState) -> Offset:
-    """Where reading begins without a checkpoint."""
-    if options.starting_time:
-        found = sequence_at(connection, options, options.starting_time)
-        return Offset(state.created, found if found is not None else state.last + 1)
-    if options.starting == EARLIEST:
-        return Offset(state.created, state.first)
-    if options.starting == LATEST:
-        return Offset(state.created, state.last + 1)
-    # A given sequence before the stream's first is a wish for everything from there on that still exists.
-    return Offset(state.created, max(int(options.starting), state.first))
-
-
-# --- batch -------------------------------------------------------------------
+    if isinstance(partition, PiecePartition):  # Spark makes a plain one when there are none
+        named = replace(options, stream=partition.stream)
+        yield from RangeReader(named, partition.wanted, partition.allows_direct).batches()
 
 
 class NatsReader(DataSourceReader):
@@ -112,85 +118,91 @@ class NatsReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        def plan(connection: Connection) -> list[InputPartition]:
-            state = stream_state(connection, self._options)
-            start = _begin(connection, self._options, state)
-            last = state.last if self._options.ending == LATEST else min(int(self._options.ending), state.last)
-            return _partitions(self._options, Range(start.next, last), state.allows_direct)
-
-        return with_connection(self._options, plan)
+        planner = Planner(self._options)
+        try:
+            return _partitions(planner.whole())
+        finally:
+            planner.close()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, partition)
 
 
-# --- streaming ---------------------------------------------------------------
+class _Streaming(DataSourceStreamReader):
+    """What a streaming query asks, whatever Spark's version.
 
+    Spark pickles a second one of these for the tasks, which plans nothing and therefore has no connection.
+    """
 
-class NatsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._target: Offset | None = None
+        self._planner = Planner(options)
 
-    def _state(self) -> StreamState:
-        return with_connection(self._options, lambda connection: stream_state(connection, self._options))
+    def __getstate__(self) -> Options:
+        return self._options
+
+    def __setstate__(self, options: Options) -> None:
+        self.__init__(options)  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, Any]:
-        def begin(connection: Connection) -> Offset:
-            return _begin(connection, self._options, stream_state(connection, self._options))
-
-        return with_connection(self._options, begin).as_json()
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        # Spark passes one limit on. Where both options are given, latestOffset applies the other one too.
-        if self._options.max_messages:
-            return ReadMaxRows(self._options.max_messages)
-        if self._options.max_bytes:
-            return ReadMaxBytes(self._options.max_bytes)
-        return ReadAllAvailable()
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        state = self._state()
-        self._target = Offset(state.created, state.last + 1)
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        state = self._state()
-        begin = self._on_from(Offset.of(start), state)
-        rows, size = self._limits(limit)
-        end = admit(begin, state, self._target, rows)
-        if size and end.next > begin.next and state.bytes > size:
-            wanted = Range(begin.next, end.next - 1)
-            end = Offset(end.created, size_admitted(self._options, wanted, state.allows_direct, size))
-        return end.as_json()
-
-    def _limits(self, limit: ReadLimit) -> tuple[int, int]:
-        """Rows and bytes that this batch may have; 0 is any."""
-        if isinstance(limit, ReadMaxRows):
-            return limit.max_rows, self._options.max_bytes
-        if isinstance(limit, ReadMaxBytes):
-            return self._options.max_messages, limit.max_bytes
-        return 0, 0
-
-    def _on_from(self, offset: Offset, state: StreamState) -> Offset:
-        lost = lost_before(offset, state)
-        if lost and self._options.fail_on_data_loss:
-            raise DataLoss(f"stream {self._options.stream}: {lost}; {LOSS_ADVICE}")
-        return resume(offset, state)
-
-    def reportLatestOffset(self) -> dict[str, Any] | None:
-        state = self._state()
-        return Offset(state.created, state.last + 1).as_json()
+        return self._planner.begin().as_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        begin, after = Offset.of(start), Offset.of(end)
-        if begin == after:
+        if start == end:
             return []
-        state = self._state()
-        # Also when a batch is run again after a restart: its rows may be gone by now.
-        begin = self._on_from(begin, state)
-        if begin.created != after.created:
-            raise DataLoss(f"stream {self._options.stream} was made anew between planning and reading")
-        return _partitions(self._options, Range(begin.next, after.next - 1), state.allows_direct)
+        return _partitions(self._planner.pieces(Offsets.of(start), Offsets.of(end)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, partition)
+
+    def stop(self) -> None:
+        self._planner.close()
+
+
+if HAS_LIMITS:
+
+    class NatsStreamReader(_Streaming, SupportsTriggerAvailableNow):
+        def getDefaultReadLimit(self) -> ReadLimit:
+            # Spark passes one limit on. Where both options are given, latestOffset applies the other one too.
+            if self._options.max_messages:
+                return ReadMaxRows(self._options.max_messages)
+            if self._options.max_bytes:
+                return ReadMaxBytes(self._options.max_bytes)
+            return ReadAllAvailable()
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            self._planner.aim()
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            rows, size = self._limits(limit)
+            end = self._planner.latest(Offsets.of(start), rows, size, at_least=self._options.min_messages)
+            return start if end is None else end.as_json()
+
+        def _limits(self, limit: ReadLimit) -> tuple[int, int]:
+            """Rows and bytes that this batch may have; 0 is any."""
+            if isinstance(limit, ReadMaxRows):
+                return limit.max_rows, self._options.max_bytes
+            if isinstance(limit, ReadMaxBytes):
+                return self._options.max_messages, limit.max_bytes
+            return 0, 0
+
+        def reportLatestOffset(self) -> dict[str, Any] | None:
+            return self._planner.report()
+
+
+class UnlimitedStreamReader(_Streaming):
+    """For Spark 4.0 and 4.1, which ask for the latest offset without saying where the query stands."""
+
+    def __init__(self, options: Options) -> None:
+        limits = {
+            "maxOffsetsPerTrigger": options.max_messages,
+            "minOffsetsPerTrigger": options.min_messages,
+            "maxBytesPerTrigger": options.max_bytes,
+        }
+        if given := [name for name, value in limits.items() if value]:
+            version = pyspark.__version__
+            raise ValueError(f"option {', '.join(given)} needs Spark 4.2 or later; this is {version}")
+        super().__init__(options)
+
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # as 4.0 and 4.1 have it
+        return self._planner.ends().as_json()

@@ -8,20 +8,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from leafd.spark.fetch import api, dial
-from leafd.spark.options import Options, parse_options
+from leafd.spark.options import OPTIONS, WRITE, Options, parse_options
 from leafd.spark.publish import Outgoing, Window, header_block
 
 from tests import servers
 
-CONFIGURATION = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}" }\n'
+CONFIGURATION = 'listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{monitor_port}\njetstream { store_dir: "{store}" }\n'
 
 
 @dataclass
 class Hub:
     server: servers.Server
 
-    def options(self, stream: str = "S", **more: str) -> Options:
-        return parse_options({"servers": self.server.url, "stream": stream, "retrySeconds": "10"} | more)
+    def options(self, stream: str = "S", *, streaming: bool = False, **more: str) -> Options:
+        given = {"servers": self.server.url, "stream": stream, "retrySeconds": "10"} | more
+        sinks = [option for option in OPTIONS if option.uses == {WRITE}]
+        if any(name in more for option in sinks for name in (option.name, *option.aliases)):
+            return parse_options(given, writing=True)
+        return parse_options(given, streaming=streaming)
 
     def call(self, endpoint: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         options = self.options()

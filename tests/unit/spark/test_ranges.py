@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from hypothesis import given, strategies as st
-from leafd.spark.ranges import Offset, Range, StreamState, admit, lost_before, resume, split
+from leafd.spark.ranges import Dealing, Offset, Range, StreamState, deal, shares, split
 
 MADE = "2026-11-21T05:59:01.264723709Z"
 
@@ -14,52 +14,15 @@ def state(first: int = 1, last: int = 100) -> StreamState:
     return StreamState(created=MADE, first=first, last=last, messages=last - first + 1, bytes=0, allows_direct=True)
 
 
-def test_a_batch_ends_with_the_stream() -> None:
-    """Without a limit a batch takes all there is."""
-    assert Offset(MADE, 101) == admit(Offset(MADE, 1), state(), None, 0)
-
-
-def test_a_limit_of_rows_holds() -> None:
-    """A batch covers at most as many sequences as rows are allowed."""
-    assert Offset(MADE, 41) == admit(Offset(MADE, 11), state(), None, 30)
-    assert Offset(MADE, 101) == admit(Offset(MADE, 91), state(), None, 30)
-
-
-def test_a_limit_is_not_used_up_by_what_is_gone() -> None:
-    """Sequences before the stream's first message do not count as rows."""
-    assert Offset(MADE, 60) == admit(Offset(MADE, 1), state(first=50), None, 10)
-
-
-def test_available_now_ends_where_it_was_prepared() -> None:
-    """What came after the target waits for the next run, and at the target the query is done."""
-    target = Offset(MADE, 51)
-    assert target == admit(Offset(MADE, 1), state(), target, 0)
-    assert target == admit(target, state(last=5000), target, 0)
-
-
-def test_an_offset_never_goes_back() -> None:
-    """A target or a stream's end before the start leaves the start as it is."""
-    assert Offset(MADE, 80) == admit(Offset(MADE, 80), state(), Offset(MADE, 51), 0)
-    assert Offset(MADE, 101) == admit(Offset(MADE, 101), state(), None, 5)
-
-
 @given(
-    first=st.integers(1, 50),
-    length=st.integers(0, 200),
-    start=st.integers(1, 250),
-    limit=st.integers(1, 20),
+    wanted=st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 10**9), min_size=1),
+    limit=st.integers(1, 10**6),
 )
-def test_steps_of_any_limit_reach_the_end(first: int, length: int, start: int, limit: int) -> None:
-    """Batch after batch, every query with a limit comes to the stream's end and stays there."""
-    stream = state(first, first + length - 1)
-    offset = Offset(MADE, start)
-    for _ in range(300):
-        after = admit(offset, stream, None, limit)
-        assert after.next >= offset.next
-        if after == offset:
-            break
-        offset = after
-    assert offset.next == max(start, stream.last + 1)
+def test_a_limit_is_shared_out_whole_and_never_exceeded(wanted: dict[str, int], limit: int) -> None:
+    """Streams get in proportion to what they hold, nobody more than that, and together the limit or all there is."""
+    found = shares(wanted, limit)
+    assert min(limit, sum(wanted.values())) == sum(found.values())
+    assert all(0 <= found[name] <= wanted[name] for name in wanted)
 
 
 @given(first=st.integers(1, 10**12), size=st.integers(0, 10**6), parts=st.integers(1, 64), least=st.integers(1, 10**5))
@@ -75,20 +38,25 @@ def test_a_range_is_dealt_out_whole(first: int, size: int, parts: int, least: in
         assert len(pieces) == 1 or min(len(piece) for piece in pieces) >= least
 
 
-def test_losses_are_noticed() -> None:
-    """Expired messages, a stream made anew and a stream set back each have a reason; reading on has none."""
-    assert "" == lost_before(Offset(MADE, 50), state(first=50))
-    assert "" == lost_before(Offset(MADE, 101), state())
-    assert "50 to 59 are gone" in lost_before(Offset(MADE, 50), state(first=60))
-    assert "made anew" in lost_before(Offset("earlier", 50), state())
-    assert "restored" in lost_before(Offset(MADE, 150), state())
-
-
-def test_reading_goes_on_at_the_first_message_left() -> None:
-    """After a loss that is tolerated nothing that is there is skipped."""
-    assert Offset(MADE, 60) == resume(Offset(MADE, 50), state(first=60))
-    assert Offset(MADE, 1) == resume(Offset("earlier", 50), state())
-    assert Offset(MADE, 50) == resume(Offset(MADE, 50), state())
+@given(
+    sizes=st.dictionaries(st.sampled_from("abcd"), st.integers(0, 10**5), min_size=1),
+    parallelism=st.integers(1, 50),
+    least=st.integers(1, 10**4),
+    minimum=st.integers(0, 50),
+    most=st.sampled_from([0, 100, 5000]),
+)
+def test_streams_are_dealt_out_whole(
+    sizes: dict[str, int], parallelism: int, least: int, minimum: int, most: int
+) -> None:
+    """Every sequence is in one piece; no piece is above the largest size, and there are as many as wanted."""
+    wholes = {name: Range(7, 6 + size) for name, size in sizes.items()}
+    pieces = deal(wholes, Dealing(parallelism, least, minimum, most))
+    total = sum(sizes.values())
+    assert total == sum(len(piece) for _, piece in pieces)
+    assert all(0 < len(piece) <= (most or total) for _, piece in pieces)
+    assert len(pieces) >= min(minimum, total)
+    if not minimum and not most:
+        assert len(pieces) <= parallelism + len(sizes)
 
 
 def test_an_offset_survives_the_checkpoint() -> None:

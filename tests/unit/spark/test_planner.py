@@ -1,0 +1,235 @@
+"""The planner against real servers: it always gets on where it is told to, and stops where rows were lost."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from leafd.spark.ranges import DataLoss
+from leafd.spark.source import NatsReader, NatsStreamReader
+from leafd.spark.wire import Refused
+
+from tests import servers
+
+from .hub import Hub, running
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(params=servers.KINDS)
+def hub(request: pytest.FixtureRequest) -> Iterator[Hub]:
+    with running(request.param) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    """Every reader of a test is stopped, as Spark does with a query's."""
+    yield
+    while READERS:
+        READERS.pop().stop()
+
+
+READERS: list[NatsStreamReader] = []
+
+
+def stream_reader(hub: Hub, **more: str) -> NatsStreamReader:
+    reader = NatsStreamReader(hub.options(streaming=True, **more))
+    READERS.append(reader)
+    return reader
+
+
+def recreate(hub: Hub, first: int, last: int) -> None:
+    hub.call("STREAM.DELETE.S")
+    hub.create()
+    hub.fill(first, last)
+
+
+def latest(reader: NatsStreamReader, start: Json) -> Json:
+    """The end of the next batch, asked for again and again as Spark does until there is something new."""
+    deadline = time.monotonic() + 10
+    while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) == start:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return end
+
+
+def rows(reader: Any, partitions: Any) -> list[int]:
+    return [n for part in partitions for batch in reader.read(part) for n in batch.column("sequence").to_pylist()]
+
+
+def test_a_logged_batch_of_a_stream_made_anew_is_passed_over(hub: Hub) -> None:
+    """With failOnDataLoss=false a batch whose stream was deleted has no rows, and the next one is of the new stream."""
+    hub.create()
+    hub.fill(1, 10)
+    reader = stream_reader(hub, failOnDataLoss="false")
+    start = reader.initialOffset()
+    end = latest(reader, start)
+    recreate(hub, 1, 4)
+
+    again = stream_reader(hub, failOnDataLoss="false")
+    assert [] == again.partitions(start, end)
+    after = latest(again, end)
+    assert [1, 2, 3, 4] == rows(again, again.partitions(end, after))
+    with pytest.raises(DataLoss, match="made anew"):
+        stream_reader(hub).partitions(start, end)
+
+
+def test_a_purge_beyond_the_batchs_end_leaves_nothing_to_read(hub: Hub) -> None:
+    """With failOnDataLoss=false a batch that was purged whole has no rows, and the next one begins behind the purge."""
+    hub.create()
+    hub.fill(1, 10)
+    reader = stream_reader(hub, failOnDataLoss="false")
+    start = reader.initialOffset()
+    end = latest(reader, start)
+    hub.fill(11, 30)
+    hub.call("STREAM.PURGE.S", {"seq": 21})
+
+    again = stream_reader(hub, failOnDataLoss="false")
+    assert [] == again.partitions(start, end)
+    after = latest(again, end)
+    assert list(range(21, 31)) == rows(again, again.partitions(end, after))
+
+
+def test_a_start_beyond_the_end_reads_nothing(hub: Hub) -> None:
+    """A batch read that begins behind the stream's last message is empty."""
+    hub.create()
+    hub.fill(1, 10)
+    reader = NatsReader(hub.options(startingSequence="50"))
+    assert [] == rows(reader, reader.partitions())
+
+
+def test_a_stream_restored_from_an_older_copy_is_read_on(hub: Hub) -> None:
+    """With failOnDataLoss=false an offset behind the stream's end goes back to it, and reads what comes then once."""
+    hub.create()
+    hub.fill(1, 10)
+    reader = stream_reader(hub, failOnDataLoss="false")
+    start = json.loads(json.dumps(reader.initialOffset()).replace('"next": 1', '"next": 50'))
+    end = latest(reader, start)
+    assert [] == reader.partitions(start, end)
+    hub.fill(11, 12)
+    again = stream_reader(hub, failOnDataLoss="false")
+    assert [11, 12] == rows(again, again.partitions(end, latest(again, end)))
+    with pytest.raises(DataLoss, match="restored"):
+        latest(stream_reader(hub), start)
+
+
+def test_a_checkpoint_of_the_first_version_is_read_on(hub: Hub) -> None:
+    """An offset without a stream's name, as the first version wrote it, is the one stream's that the query reads."""
+    hub.create()
+    hub.fill(1, 10)
+    created = hub.call("STREAM.INFO.S")["created"]
+    start = {"created": created, "next": 4}
+    reader = stream_reader(hub)
+    end = latest(reader, start)
+    assert list(range(4, 11)) == rows(reader, reader.partitions(start, end))
+
+
+@pytest.mark.parametrize("config", [{"max_msgs": 50}, {"max_bytes": 4000}, {"max_msgs_per_subject": 5}], ids=str)
+def test_a_streams_own_limits_raise_no_alarm(hub: Hub, config: Json) -> None:
+    """A head that moved on by the stream's limits is read over, with a subject filter too, though loss is an error."""
+    hub.create(**config)
+    hub.fill(1, 10)
+    reader = stream_reader(hub, subject="s.1")
+    start = latest(reader, reader.initialOffset())
+    hub.fill(11, 200)
+    first = hub.call("STREAM.INFO.S")["state"]["first_seq"]
+    assert first > 11
+
+    end = latest(reader, start)
+    assert [n for n in range(first, 201) if n % 3 == 1] == rows(reader, reader.partitions(start, end))
+
+
+def test_a_first_checkpoint_of_the_first_version() -> None:
+    """What the first version left in a checkpoint (its offsets/0, as it was) is understood."""
+    from pathlib import Path
+
+    from leafd.spark.offsets import Offsets
+
+    line = (Path(__file__).parent / "offsets_of_first_version.txt").read_text().splitlines()[2]
+    found = Offsets.of(json.loads(line))
+    made = "2026-11-22T17:49:40.429865578Z"
+    named = found.named({"OTHER": "2020-01-01T00:00:00Z", "S": made})
+    assert {"S": (made, 201)} == {name: (part.created, part.next) for name, part in named.streams.items()}
+
+
+def test_several_streams_are_read_as_one(hub: Hub) -> None:
+    """A limit is shared by the streams in proportion to what they hold, and every message of each comes once."""
+    hub.create("A")
+    hub.create("B")
+    hub.fill(1, 90, "A")
+    hub.fill(1, 30, "B")
+    reader = stream_reader(hub, stream="A,B", maxOffsetsPerTrigger="40")
+    offset = reader.initialOffset()
+    found: list[tuple[str, int]] = []
+    for _ in range(10):
+        end = reader.latestOffset(offset, reader.getDefaultReadLimit())
+        if end == offset:
+            break
+        batch = [
+            (stream, n)
+            for part in reader.partitions(offset, end)
+            for rows in reader.read(part)
+            for stream, n in zip(*(rows.column(c).to_pylist() for c in ("stream", "sequence")), strict=True)
+        ]
+        assert len(batch) <= 40
+        found += batch
+        offset = end
+    assert sorted([("A", n) for n in range(1, 91)] + [("B", n) for n in range(1, 31)]) == sorted(found)
+
+
+def test_streams_of_a_pattern_are_found_as_they_appear(hub: Hub) -> None:
+    """A stream made while the query runs is read from its beginning; one of another name is not."""
+    hub.create("D1")
+    hub.fill(1, 3, "D1")
+    hub.create("OTHER")
+    reader = stream_reader(hub, stream="", streamPattern="D[0-9]+")
+    start = reader.initialOffset()
+    assert ["D1"] == list(start["streams"])
+    end = latest(reader, start)
+    hub.create("D2")
+    hub.fill(1, 2, "D2")
+
+    noted = latest(reader, end)
+    after = latest(reader, noted)
+    parts: list[Any] = [*reader.partitions(end, noted), *reader.partitions(noted, after)]
+    assert [("D2", 1), ("D2", 2)] == [(part.stream, n) for part in parts for n in rows(reader, [part])]
+
+
+def test_an_idle_query_costs_one_connection_and_few_requests(hub: Hub) -> None:
+    """Two seconds of Spark's polling are one connection and at most five requests a second, counted by the server."""
+    hub.create()
+    hub.fill(1, 10)
+    reader = stream_reader(hub)
+    offset = latest(reader, reader.initialOffset())
+    before, began = counts(hub), time.monotonic()
+    asked = 0
+    while time.monotonic() - began < 2:
+        assert offset == reader.latestOffset(offset, reader.getDefaultReadLimit())
+        reader.reportLatestOffset()
+        asked += 1
+        time.sleep(0.01)
+    took, after = time.monotonic() - began, counts(hub)
+    # The counting itself is not among them: it asks the monitoring port.
+    assert 0 == after["total_connections"] - before["total_connections"]
+    assert 1 <= after["in_msgs"] - before["in_msgs"] <= 5 * took
+    assert asked > 2 * (after["in_msgs"] - before["in_msgs"])
+
+
+def counts(hub: Hub) -> dict[str, int]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{hub.server.ports['monitor_port']}/varz", timeout=10) as answer:
+        found = json.load(answer)
+    return {name: int(found[name]) for name in ("total_connections", "in_msgs")}
+
+
+def test_what_no_retry_can_mend_ends_a_query_at_once(hub: Hub) -> None:
+    """A domain that is not there is named without waiting for retrySeconds."""
+    hub.create()
+    began = time.monotonic()
+    with pytest.raises(Refused, match=r"\$JS.elsewhere.API.STREAM.INFO.S.*domain"):
+        stream_reader(hub, domain="elsewhere", retrySeconds="60").initialOffset()
+    assert time.monotonic() - began < 20
