@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,19 +18,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("default")]  # PySpa
 def hub() -> Iterator[Hub]:
     with running() as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    from leafd.spark.jobs.daily import session
-    from leafd.spark.source import register
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    found = session("local[2]")
-    found.sparkContext.setLogLevel("ERROR")
-    register(found)
-    yield found
-    found.stop()
 
 
 @pytest.fixture
@@ -137,28 +122,6 @@ def test_messages_that_vanished_end_the_query(hub: Hub, spark: Any, tmp_path: Pa
         run()
     run(failOnDataLoss="false")
     assert [*range(1, 11), *range(21, 31)] == sorted(seen)
-
-
-@pytest.mark.usefixtures("stream")
-def test_a_streaming_write_that_runs_again_publishes_nothing_twice(hub: Hub, spark: Any, tmp_path: Path) -> None:
-    """Rows published by a batch that is run again after a crash are recognised by their ids."""
-    hub.fill(1, 60)
-    hub.create("OUT")
-
-    def run() -> None:
-        messages = spark.readStream.format("nats").options(**options(hub)).load()
-        rows = messages.selectExpr("concat('out.', sequence) as subject", "data")
-        query = rows.writeStream.format("nats").options(servers=hub.server.url)
-        query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
-
-    run()
-    state = hub.call("STREAM.INFO.OUT")["state"]
-    assert (60, 60) == (state["messages"], state["num_subjects"])
-    # As if the driver had died before it noted the batch as done.
-    for name in ("0", ".0.crc"):
-        (tmp_path / "commits" / name).unlink(missing_ok=True)
-    run()
-    assert 60 == hub.call("STREAM.INFO.OUT")["state"]["messages"]
 
 
 def test_the_daily_job_counts_every_observation_once(hub: Hub, spark: Any, tmp_path: Path) -> None:
