@@ -29,7 +29,7 @@ from .observations import STATIONS
 from .report import write_report
 from .screen import Row, Screen
 from .story import Faults, Plan, Record, Watch
-from .streams import AGGREGATES_PREFIX, create_streams, hub_streams, leaf_streams, read_all
+from .streams import create_streams, hub_streams, leaf_streams, read_all
 from .traffic import Publisher
 
 CUT_STATION, KILLED_STATION = "JFK", "LGA"
@@ -82,7 +82,7 @@ def make_world(directory: Path, given: argparse.Namespace) -> World:
         hub=hub,
         leaves=leaves,
         link=link,
-        computing=Computing(hub.url, "weather.>", directory / "tables", AGGREGATES_PREFIX, directory / "spark.log"),
+        computing=Computing(hub.url, directory / "tables", directory / "spark.log"),
         rows=rows,
         telemetry={station: observations.telemetry(rows, station) for station in STATIONS},
         commands={station: observations.commands(station, given.commands) for station in STATIONS},
@@ -238,8 +238,8 @@ async def check_messages(world: World, screen: Screen) -> None:
 
 async def check_aggregates(world: World) -> None:
     wanted = observations.expected_daily(world.rows)
-    if (world.tables / "daily").is_dir():
-        world.daily = checks.table_aggregates(world.tables / "daily")
+    if (gold := world.tables / "gold" / "observations").is_dir():
+        world.daily = checks.table_aggregates(gold)
     world.checks.append(
         checks.aggregates_equal("daily aggregates in the table equal the CSV file's", wanted, world.daily)
     )

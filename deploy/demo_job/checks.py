@@ -16,6 +16,7 @@ import pyarrow.dataset
 from .observations import Aggregate, Outgoing
 from .story import Record
 
+STATISTICS = ("min", "mean", "max", "sum")
 EXAMPLES_MAX = 3  # of what is wrong, in a check's text
 
 
@@ -92,27 +93,45 @@ def cut_was_felt(record: Record, station: str, rows: int, seconds: float) -> Che
     return Check(f"{station}: rows waited while the link was cut", False, "the link was never cut")
 
 
-def table_aggregates(table: Path) -> dict[tuple[str, str], Aggregate]:
-    """The job's daily table."""
-    rows = pyarrow.dataset.dataset(table, format="parquet", partitioning="hive").to_table().to_pylist()
-    return _by_station_and_day(rows)
+def table_aggregates(gold: Path) -> dict[tuple[str, str], Aggregate]:
+    """The job's days: a row for each station, metric and day, and the number of observations beside them."""
+    days: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in _rows(gold / "health"):
+        days[_day(row)] = {"observations": row["messages"]}
+    for row in _rows(gold / "day"):
+        days[_day(row)].update({f"{row['metric']}_{statistic}": row[statistic] for statistic in STATISTICS})
+    return {key: _aggregate(values) for key, values in days.items()}
+
+
+def _rows(table: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pyarrow.dataset.dataset(table, format="parquet").to_table().to_pylist()
+    if len(rows) != len({(*_day(row), row.get("metric")) for row in rows}):
+        raise ValueError(f"two rows of one day in {table}")
+    return rows
+
+
+def _day(row: dict[str, Any]) -> tuple[str, str]:
+    return str(row["device"]), f"{row['start']:%Y-%m-%d}"
 
 
 def stream_aggregates(messages: Iterable[Any]) -> dict[tuple[str, str], Aggregate]:
-    """The aggregates as the job published them. Spark leaves out of JSON what is null."""
-    return _by_station_and_day([json.loads(message.data) for message in messages])
-
-
-def _by_station_and_day(rows: list[dict[str, Any]]) -> dict[tuple[str, str], Aggregate]:
-    names = [field.name for field in dataclasses.fields(Aggregate)]
+    """The days as the job published them."""
     found: dict[tuple[str, str], Aggregate] = {}
-    for row in rows:
-        key = (str(row["station"]), str(row["day"]))
+    for message in messages:
+        said = json.loads(message.data)
+        values: dict[str, Any] = {"observations": said["messages"]}
+        for metric, statistics in said["metrics"].items():
+            values.update({f"{metric}_{statistic}": statistics[statistic] for statistic in STATISTICS})
+        key = (said["device"], said["start"][:10])
         if key in found:
-            raise ValueError(f"two aggregates of {key}")
-        values: dict[str, Any] = {name: row.get(name) for name in names}
-        found[key] = Aggregate(**values)
+            raise ValueError(f"two messages of {key}")
+        found[key] = _aggregate(values)
     return found
+
+
+def _aggregate(values: dict[str, Any]) -> Aggregate:
+    named: dict[str, Any] = {field.name: values.get(field.name) for field in dataclasses.fields(Aggregate)}
+    return Aggregate(**named)
 
 
 def aggregates_equal(

@@ -22,12 +22,11 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Computing:
     """One session; its runs follow each other."""
 
-    def __init__(self, servers: str, subject: str, tables: Path, publish_prefix: str, log: Path) -> None:
+    def __init__(self, servers: str, tables: Path, log: Path) -> None:
         self.state = "not started"
         self.seconds: list[float] = []  # of each run
         self.rows = 0
-        job = [servers, "TELEMETRY", subject, str(tables), publish_prefix]
-        self.command = [sys.executable, "-m", f"{__package__}.spark_side", *job]
+        self.command = [sys.executable, "-m", f"{__package__}.spark_side", servers, str(tables)]
         self._log = log
         self._fault = ""
         self._process: asyncio.subprocess.Process | None = None

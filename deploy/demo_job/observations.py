@@ -29,7 +29,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A station's day; the fields are those of the job's daily table."""
+    """A station's day; each field but the first is a metric and a statistic of the job's day table."""
 
     observations: int
     temp_min: float | None

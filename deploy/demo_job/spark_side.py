@@ -1,4 +1,4 @@
-"""The Spark job of leafd.spark.jobs.daily in a process of its own, which runs it when it is told, in one session.
+"""The Spark job of weather.toml in a process of its own, which runs it when it is told, in one session.
 
 To make a session takes longer than the job, and a first run, which starts Python workers and has the JVM compile, four
 times as long as a second. So the session is made while the stations still send, the first run takes in what is there by
@@ -11,28 +11,33 @@ input ends the process. What does not live here: when it is told (computing.py),
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from pathlib import Path
 
-from leafd.spark.jobs import daily
+from leafd.spark.jobs.jobfile import read_job
+from leafd.spark.jobs.runner import Runner
+from leafd.spark.jobs.session import session
+
+JOB = Path(__file__).with_name("weather.toml")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="spark_side")
     parser.add_argument("servers")
-    parser.add_argument("stream")
-    parser.add_argument("subject")
     parser.add_argument("tables", type=Path)
-    parser.add_argument("publish_prefix")
     given = parser.parse_args()
-    job = daily.Job(**vars(given))
-    spark = daily.session("local[*]")
+    tables = given.tables.resolve()
+    job = dataclasses.replace(
+        read_job(JOB), connection=(("servers", given.servers),), tables=tables, checkpoint=tables / "_checkpoint"
+    )
+    spark = session("local[*]", job.name)
     spark.sparkContext.setLogLevel("ERROR")
     print("ready", flush=True)
     try:
         for _ in sys.stdin:
             try:
-                print(f"done {daily.run(spark, job)}", flush=True)
+                print(f"done {Runner(spark, job).run()}", flush=True)
             except Exception as error:  # the hub may be killed meanwhile: the next run goes on from the checkpoint
                 print(f"failed {' '.join(str(error).split())[:300]}", flush=True)
     finally:

@@ -75,7 +75,7 @@ def main() -> int:
     kinds = [servers.REFERENCE] if given.reference_only else list(servers.KINDS)
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from leafd.spark.jobs.daily import session
+    from leafd.spark.jobs.session import session
     from leafd.spark.source import register
 
     with contextlib.ExitStack() as stack:

@@ -178,7 +178,7 @@ def test_one_table_of_80_columns_shows_each_leaf_and_what_is_broken(tmp_path: Pa
         leaves = {name: nodes[name] for name in STATIONS}
         publishers = {name: Publisher(name, leaf.url, [SENT[0]] * 9_000, 1.0) for name, leaf in leaves.items()}
         watch = Watch(nodes["hub"], leaves, publishers)
-        computing = Computing("", "", tmp_path, "", tmp_path / "log")
+        computing = Computing("", tmp_path, tmp_path / "log")
         for node in nodes.values():
             node.up = node.name != "LGA"
         publishers["JFK"].acknowledged, watch.at_hub["JFK"], watch.at_leaf["EWR"] = 8_123, 4_000, 57
@@ -218,7 +218,7 @@ def test_the_spark_job_is_well_only_if_its_last_run_and_its_end_are(
     """A first run may fail, since the hub is killed meanwhile; the last one, and the process, may not."""
 
     async def scenario() -> checks.Check:
-        computing = Computing("", "", tmp_path, "", tmp_path / "log")
+        computing = Computing("", tmp_path, tmp_path / "log")
         computing.command = [sys.executable, "-uc", f"import sys; {child}"]
         await computing.start()
         for _ in range(2):

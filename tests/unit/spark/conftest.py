@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    from leafd.spark.jobs.daily import session
+    from leafd.spark.jobs.session import session
     from leafd.spark.source import register
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,45 +121,3 @@ def test_messages_that_vanished_end_the_query(hub: Hub, spark: Any, tmp_path: Pa
         run()
     run(failOnDataLoss="false")
     assert [*range(1, 11), *range(21, 31)] == sorted(seen)
-
-
-def test_the_daily_job_counts_every_observation_once(hub: Hub, spark: Any, tmp_path: Path) -> None:
-    """Late rows correct their day, a row published twice counts once, a broken one is kept aside."""
-    from leafd.spark.jobs.daily import Job, run
-    from leafd.spark.publish import Outgoing, Window, header_block
-
-    hub.create("W", duplicate_window=100_000_000)
-    hub.create("AGG", max_msgs_per_subject=1)
-    job = Job(servers=hub.server.url, stream="W", tables=tmp_path, publish_prefix="agg")
-
-    def publish(name: str, text: str) -> int:
-        window = Window(hub.options("W"))
-        window.publish(Outgoing("w.JFK", header_block(name, ()), text.encode()))
-        window.drain()
-        window.close()
-        return window.stored
-
-    def observation(hour: str, temperature: float) -> str:
-        return f'{{"origin":"JFK","time_hour":"{hour}:00:00Z","temp":{temperature},"precip":null}}'
-
-    def days() -> dict[str, tuple[int, float]]:
-        return {str(r.day): (r.observations, r.temp_mean) for r in spark.read.parquet(job.daily).collect()}
-
-    publish("a", observation("2013-01-01T00", 10.0))
-    publish("b", observation("2013-01-01T23", 20.0))
-    publish("c", observation("2013-01-02T00", 5.0))
-    assert 3 == run(spark, job)
-    assert {"2013-01-01": (2, 15.0), "2013-01-02": (1, 5.0)} == days()
-
-    publish("d", observation("2013-01-01T12", 30.0))  # late
-    publish("e", "not an observation")
-    deadline = time.monotonic() + 10
-    while not publish("c", observation("2013-01-02T00", 5.0)):  # until the stream has forgotten the first one
-        assert time.monotonic() < deadline
-    assert 3 == run(spark, job)
-    assert {"2013-01-01": (3, 20.0), "2013-01-02": (1, 5.0)} == days()
-    assert [b"not an observation"] == [bytes(row.data) for row in spark.read.parquet(job.rejected).collect()]
-
-    assert 0 == run(spark, job)
-    state = hub.call("STREAM.INFO.AGG", {"subjects_filter": ">"})["state"]
-    assert {"agg.JFK.2013-01-01": 1, "agg.JFK.2013-01-02": 1} == state["subjects"]

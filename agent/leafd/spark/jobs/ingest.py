@@ -1,0 +1,274 @@
+"""In Spark's tasks: messages become rows of bronze, silver and dead, in files that are staged aside.
+
+A task writes one file for each table and partition that its messages belong to, and tells the driver about them; the
+driver decides what of it is new (admission.py). A task that runs twice leaves files that nobody hears of.
+
+What does not live here: the verdict on a message (judging.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .job import BOOLEAN, DAY, INTEGER, NUMBER, STRING, Schema
+from .judging import Dead, Judge, Observation, subject_matches
+from .partitions import US_DAY, Layout, partition_of, write_parquet
+
+MESSAGE_ID = "Nats-Msg-Id"
+BRONZE, DEAD, SILVER = "bronze", "dead", "silver"
+REPORT = "kind string, schema string, partition string, tag string, low bigint, high bigint, rows bigint, path string"
+REPORT_ARROW = pa.schema(
+    [
+        (name, pa.int64() if kind == "bigint" else pa.string())
+        for name, kind in (c.split(" ") for c in REPORT.split(", "))
+    ]
+)
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+ARROW_TYPES = {NUMBER: pa.float64(), INTEGER: pa.int64(), STRING: pa.string(), BOOLEAN: pa.bool_()}
+SUBJECTS_MAX = 100_000  # remembered with their schemas
+DEAD_SCHEMA = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("sequence", pa.int64()),
+        ("timestamp", TIMESTAMP),
+        ("subject", pa.string()),
+        ("message_id", pa.string()),
+        ("silver", pa.string()),
+        ("reason", pa.string()),
+        ("data", pa.binary()),
+    ]
+)
+
+
+def silver_schema(schema: Schema) -> Any:
+    """The columns of a silver table."""
+    return pa.schema(
+        [
+            ("device", pa.string()),
+            ("time", TIMESTAMP),
+            *((each.name, ARROW_TYPES[each.type]) for each in schema.fields),
+            ("counter", pa.int64()),
+            ("message_id", pa.string()),
+            ("stream", pa.string()),
+            ("sequence", pa.int64()),
+            ("timestamp", TIMESTAMP),
+            ("origin", pa.string()),
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A file that a task wrote: for which table and partition, and what bounds its rows."""
+
+    kind: str
+    schema: str
+    partition: str
+    tag: str
+    low: int
+    high: int
+    rows: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a task has to know."""
+
+    tables: Path
+    schemas: tuple[Schema, ...]
+
+
+def message_ids(headers: Any) -> list[str | None]:
+    """The publisher's id of each message, from a column of headers: a map, or an array of keys and values."""
+    found: list[str | None] = [None] * len(headers)
+    if pa.types.is_null(headers.type):
+        return found
+    if pa.types.is_map(headers.type):
+        keys, values = headers.keys, headers.items
+    else:
+        keys, values = headers.values.field(0), headers.values.field(1)
+    places = np.flatnonzero(pc.equal(pc.fill_null(keys, ""), MESSAGE_ID).to_numpy(zero_copy_only=False))
+    offsets = headers.offsets.to_numpy()
+    rows = np.searchsorted(offsets, places, side="right") - 1
+    for row, place in zip(rows.tolist(), places.tolist(), strict=True):
+        if 0 <= row < len(found) and place < offsets[-1]:
+            value = values[place].as_py()
+            found[row] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return found
+
+
+def identities(ids: list[str | None], columns: dict[str, list[Any]]) -> tuple[list[str], list[str | None]]:
+    """What tells a message from the device's others, and where it comes from.
+
+    Without an id of the publisher that is its place in the stream of its origin, or else in the stream that was read.
+    """
+    names, origins = [], []
+    count = len(ids)
+    nothing = [None] * count
+    for given, domain, stream, sequence, here, place, stored in zip(
+        ids,
+        columns.get("origin_domain", nothing),
+        columns.get("origin_stream", nothing),
+        columns.get("origin_sequence", nothing),
+        columns["stream"],
+        columns["sequence"],
+        columns["timestamp"],
+        strict=True,
+    ):
+        origin = None if stream is None else f"{domain}/{stream}" if domain else stream
+        origins.append(origin)
+        made_up = f"@{here}:{place}:{stored}" if origin is None else f"@{origin}:{sequence}"
+        names.append(given if given else made_up)
+    return names, origins
+
+
+@dataclass
+class Rows:
+    """Rows of one silver table, column by column."""
+
+    columns: list[list[Any]] = field(default_factory=list)
+
+    def add(self, row: list[Any]) -> None:
+        if not self.columns:
+            self.columns = [[] for _ in row]
+        for column, value in zip(self.columns, row, strict=True):
+            column.append(value)
+
+
+class Sorter:
+    """Takes messages, keeps rows by table and partition, writes them when the task has them all."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._layout = Layout(plan.tables)
+        self._judges = [Judge(schema) for schema in plan.schemas]
+        self._schema_of: dict[str, int] = {}
+        self._bronze: dict[tuple[str, str], list[Any]] = {}
+        self._silver: dict[tuple[int, str], Rows] = {}
+        self._dead: list[list[Any]] = []
+
+    def take(self, batch: Any) -> None:
+        if not batch.num_rows:
+            return
+        table = pa.Table.from_batches([batch])
+        self._keep(table)
+        if not self._plan.schemas:
+            return
+        times = table["timestamp"].cast(pa.int64()).to_pylist()
+        columns = {name: table[name].to_pylist() for name in table.column_names if name not in ("headers", "timestamp")}
+        columns["timestamp"] = times
+        ids: list[str | None] = [None] * batch.num_rows
+        if "headers" in table.column_names:
+            ids = message_ids(batch.column("headers"))
+        names, origins = identities(ids, columns)
+        for row in zip(
+            columns["subject"],
+            times,
+            columns["data"],
+            names,
+            columns["stream"],
+            columns["sequence"],
+            origins,
+            strict=True,
+        ):
+            self._judge(*row)
+
+    def _keep(self, table: Any) -> None:
+        """A message as it came, in the partition of the stream's own time: when it is read again it is found there."""
+        days = table["timestamp"].cast(pa.int64()).to_numpy() // US_DAY
+        streams = pc.unique(table["stream"]).to_pylist()
+        for day in np.unique(days).tolist():
+            for stream in streams:
+                mask = pc.and_(pa.array(days == day), pc.equal(table["stream"], stream))
+                rows = table.filter(mask)
+                if rows.num_rows:
+                    self._bronze.setdefault((stream, partition_of(DAY, day * US_DAY)), []).append(rows)
+
+    def _schema(self, subject: str) -> int:
+        """The place of the schema whose pattern fits a subject; -1: none."""
+        found = self._schema_of.get(subject)
+        if found is None:
+            fits = (i for i, each in enumerate(self._plan.schemas) if subject_matches(each.subject, subject))
+            found = next(fits, -1)
+            if len(self._schema_of) >= SUBJECTS_MAX:
+                self._schema_of.clear()
+            self._schema_of[subject] = found
+        return found
+
+    def _judge(
+        self,
+        subject: str,
+        stored: int,
+        data: bytes,
+        name: str,
+        stream: str,
+        sequence: int,
+        origin: str | None,
+    ) -> None:
+        place = self._schema(subject)
+        table = self._plan.schemas[place].name if place >= 0 else None
+        try:
+            if table is None:
+                raise Dead("no silver table takes this subject")
+            seen: Observation = self._judges[place].judge(subject, stored, data)
+        except Exception as error:
+            # What nobody foresaw is kept with the rest: one message must not stop all those behind it.
+            reason = str(error) if isinstance(error, Dead) else f"cannot be judged: {error!r}"
+            self._dead.append([stream, sequence, stored, subject, name, table, reason, data])
+            return
+        schema = self._plan.schemas[place]
+        rows = self._silver.setdefault((place, partition_of(schema.partition, seen.time)), Rows())
+        rows.add([seen.device, seen.time, *seen.values, seen.counter, name, stream, sequence, stored, origin])
+
+    def finish(self) -> Iterator[Staged]:
+        for (stream, partition), parts in self._bronze.items():
+            yield self._write(BRONZE, "", partition, stream, pa.concat_tables(parts), "sequence")
+        for (place, partition), rows in self._silver.items():
+            schema = self._plan.schemas[place]
+            table = _table(rows.columns, silver_schema(schema))
+            yield self._write(SILVER, schema.name, partition, "t", table, "time")
+        if self._dead:
+            dead = _table([list(column) for column in zip(*self._dead, strict=True)], DEAD_SCHEMA)
+            days = dead["timestamp"].cast(pa.int64()).to_numpy() // US_DAY
+            for day in np.unique(days).tolist():
+                for stream in pc.unique(dead["stream"]).to_pylist():
+                    rows = dead.filter(pc.and_(pa.array(days == day), pc.equal(dead["stream"], stream)))
+                    if rows.num_rows:
+                        yield self._write(DEAD, "", partition_of(DAY, day * US_DAY), stream, rows, "sequence")
+
+    def _write(self, kind: str, schema: str, partition: str, tag: str, table: Any, by: str) -> Staged:
+        bounds = pc.min_max(table[by].cast(pa.int64())).as_py()
+        path = self._layout.aside()
+        write_parquet(table, path)
+        return Staged(kind, schema, partition, tag, bounds["min"], bounds["max"], table.num_rows, str(path))
+
+
+def _table(columns: list[list[Any]], schema: Any) -> Any:
+    """Columns of Python values; times are microseconds."""
+    arrays = []
+    for values, each in zip(columns, schema, strict=True):
+        if pa.types.is_timestamp(each.type):
+            arrays.append(pa.array(values, pa.int64()).cast(each.type))
+        else:
+            arrays.append(pa.array(values, each.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def ingest(plan: Plan, batches: Iterator[Any]) -> Iterator[Any]:
+    """A task: record batches of messages in, one record batch of REPORT out."""
+    sorter = Sorter(plan)
+    for batch in batches:
+        sorter.take(batch)
+    staged = list(sorter.finish())
+    columns = [[getattr(each, name) for each in staged] for name in REPORT_ARROW.names]
+    yield pa.RecordBatch.from_arrays(
+        [pa.array(values, each.type) for values, each in zip(columns, REPORT_ARROW, strict=True)], schema=REPORT_ARROW
+    )

@@ -1,0 +1,79 @@
+"""Notes beside the tables: which windows must be computed anew, and which days of bronze a partition came from.
+
+A note about windows is made before the rows that touch them can be seen, and removed after the windows are in place. So
+a crash in between costs computing them twice, never not at all.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .job import DAY
+from .partitions import US_DAY, Layout, make_directory, partition_of, read_json, sync, write_json
+
+
+@dataclass
+class Touched:
+    """What has to be computed anew of one partition."""
+
+    schema: str
+    partition: str
+    hours: set[int] = field(default_factory=set)  # since 1970
+    whole: bool = False  # all of its hours, also those that have no rows any more
+    notes: list[Path] = field(default_factory=list)
+
+
+def mark_dirty(layout: Layout, schema: str, partition: str, hours: list[int], whole: bool = False) -> None:
+    note = {"silver": schema, "partition": partition, "hours": hours, "whole": whole}
+    write_json(layout.dirty / f"{uuid.uuid4().hex}.json", note)
+
+
+def touched(layout: Layout) -> list[Touched]:
+    """All that is marked, oldest partition first."""
+    found: dict[tuple[str, str], Touched] = {}
+    for path in sorted(layout.dirty.glob("[!_]*.json")) if layout.dirty.is_dir() else []:
+        note = read_json(path)
+        key = (str(note["partition"]), str(note["silver"]))
+        one = found.setdefault(key, Touched(key[1], key[0]))
+        one.hours.update(map(int, note["hours"]))
+        one.whole |= bool(note["whole"])
+        one.notes.append(path)
+    return [found[key] for key in sorted(found)]
+
+
+def settled(one: Touched) -> None:
+    """Its windows are in place."""
+    for path in one.notes:
+        path.unlink(missing_ok=True)
+
+
+def note_sources(layout: Layout, schema: str, partition: str, stored: Any) -> None:
+    """A partition of silver has rows that the stream stored at these times."""
+    days = np.unique(stored.cast(pa.int64()).to_numpy() // US_DAY).tolist()
+    folder = layout.sources(schema, partition)
+    make_directory(folder)
+    new = [path for day in days if not (path := folder / partition_of(DAY, day * US_DAY)).exists()]
+    for path in new:
+        path.touch()
+    if new:
+        sync(folder)
+
+
+def sources_of(layout: Layout, schema: str, partition: str) -> set[str]:
+    """The partitions of bronze that a partition of silver has rows from."""
+    folder = layout.sources(schema, partition)
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def by_schema(units: list[Touched]) -> dict[str, list[Touched]]:
+    found: dict[str, list[Touched]] = defaultdict(list)
+    for one in units:
+        found[one.schema].append(one)
+    return found
