@@ -1,4 +1,4 @@
-"""packaging/doc/spark-jobs.md says what the code does: its tables of keys are those of the code, its examples are jobs."""
+"""spark-jobs.md says what the code does: its tables of keys are those of the code, its examples are jobs."""
 
 from __future__ import annotations
 
