@@ -350,6 +350,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define CLOSE_LIMIT 10
 #define CLOSE_DUPLICATE 11 /* another link of the same server has taken its place: only control says so */
 #define CLOSE_TLS 12       /* the handshake failed: text says why */
+#define CLOSE_KICKED 13    /* an operator's order: only control says so */
 
 /* Events. */
 /* target = connection, code = CONN_*, arg = listener id, arg2 = 1: it had its WELCOME, subject = peer "host:port" */
@@ -358,7 +359,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * (another number: an op that came without CONNECT), arg = 1: it is admitted already, by a KNOW, payload = JSON or
  * text */
 #define EVENT_LINE 2
-#define EVENT_CLOSED 3 /* target = connection, code = CLOSE_*, payload = text */
+#define EVENT_CLOSED 3 /* target = connection, code = CLOSE_*, payload = text, header = carried_t */
 /* target = subscription, account, arg = connection it came from (0 = inside), arg2 = its kind, code = that connection's
  * own account, token = for plane_repay; subject, reply, header, payload */
 #define EVENT_MESSAGE 4

@@ -251,6 +251,17 @@ typedef struct connection_row {
     uint64_t slow;       /* slow consumers among them */
 } connection_row_t;
 
+/* What a connection has carried, at its end. */
+typedef struct carried {
+    uint64_t in_msgs;
+    uint64_t out_msgs;
+    uint64_t in_bytes;
+    uint64_t out_bytes;
+    uint64_t subscriptions; /* that it still had */
+    int64_t rtt_ns;
+    int64_t last_wall_ns;
+} carried_t;
+
 typedef struct subscription_row {
     uint64_t messages;
     uint64_t max; /* 0 = no limit */

@@ -79,6 +79,7 @@ class CloseReason(IntEnum):
     LIMIT = abi.CLOSE_LIMIT
     DUPLICATE = abi.CLOSE_DUPLICATE
     TLS = abi.CLOSE_TLS
+    KICKED = abi.CLOSE_KICKED
 
 
 class SecureFlag(IntFlag):

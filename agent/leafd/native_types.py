@@ -472,11 +472,18 @@ class Secured:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """A connection is gone."""
+    """A connection is gone; what it carried (carried_t)."""
 
     connection: int
     reason: int
     text: str
+    in_msgs: int = 0
+    out_msgs: int = 0
+    in_bytes: int = 0
+    out_bytes: int = 0
+    subscriptions: int = 0
+    rtt_ns: int = 0
+    last_wall_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,25 @@ static void remember(const peer_t *peer) {
     past->slow += peer->close_reason == CLOSE_SLOW;
 }
 
+static event_entry_t *closed_event(peer_t *peer) {
+    const carried_t carried = {.in_msgs = peer->in_msgs,
+                               .out_msgs = peer->out_msgs,
+                               .in_bytes = peer->in_bytes,
+                               .out_bytes = peer->out_bytes,
+                               .subscriptions = peer->subscriptions_at_end,
+                               .rtt_ns = peer->rtt_ns,
+                               .last_wall_ns = peer->last_wall_ns};
+    event_entry_t *entry =
+        event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, bytes_of(&carried, sizeof(carried)), peer->close_text);
+    if (entry == NULL) {
+        entry = peer->farewell;
+        peer->farewell = NULL;
+    }
+    entry->event.target = peer->id;
+    entry->event.code = peer->close_reason;
+    return entry;
+}
+
 static void peer_free(plane_t *plane, peer_t *peer) {
     if (peer->account != NULL) {
         remember(peer);
@@ -80,16 +99,7 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     if (!peer->silent) {
         peer_flush(plane, peer);
     }
-    event_entry_t *entry = peer->close_text.size == 0
-                               ? NULL
-                               : event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, peer->close_text);
-    if (entry == NULL) {
-        entry = peer->farewell;
-        peer->farewell = NULL;
-    }
-    entry->event.target = peer->id;
-    entry->event.code = peer->close_reason;
-    peer_tell(plane, peer, entry);
+    peer_tell(plane, peer, closed_event(peer));
     free(peer->farewell);
     free(peer->introduction);
     web_farewell(peer);

@@ -100,7 +100,8 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(plane, peer->kind);
     peer->queues = peer->protocol->link ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
     /* What control is told at the end is there from the beginning. */
-    peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    const carried_t nothing = {0};
+    peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, bytes_of(&nothing, sizeof(nothing)), BYTES_NONE);
     event_entry_t *entry = event_new(EVENT_OPENED, address, BYTES_NONE, BYTES_NONE, BYTES_NONE);
     if ((peer->protocol->link && peer->queues == NULL) || peer->farewell == NULL || entry == NULL
         || table_put(&plane->peers, peer->id, peer) != STATUS_OK) {
@@ -428,7 +429,9 @@ void peer_chores(plane_t *plane, peer_t *peer) {
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 static void peer_end(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
+    peer_look(plane, peer);
     peer->state = PEER_DOOMED;
+    peer->subscriptions_at_end = peer->table.count - peer->dead_count;
     peer->close_reason = reason;
     peer->close_text = bytes_copy(text);
     peer->next_doomed = plane->doomed;

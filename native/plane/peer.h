@@ -75,6 +75,7 @@ struct peer {
     uint32_t flags; /* VERDICT_* */
     uint32_t max_subscriptions;
     uint32_t dead_count; /* subscriptions in table that wait for the sweep */
+    uint32_t subscriptions_at_end;
     account_t *account;
     permissions_t *permissions; /* NULL: everything is allowed */
     subscription_table_t table;
@@ -115,7 +116,7 @@ struct peer {
     bool unsecured;              /* not read: its SECURE has not come */
     bool yielded;                /* its input was much work: the rest waits for the next turn */
     hearing_t hearing;           /* leafs: what it has been told of interest */
-    event_entry_t *farewell;     /* EVENT_CLOSED without a text */
+    event_entry_t *farewell;     /* EVENT_CLOSED without text and numbers, for want of memory */
     event_entry_t *introduction; /* its second CONNECT, which waits for the end of its subscriptions */
     bytes_t close_text;          /* own copy */
     tls_t *tls;                  /* conn's transport, if it has TLS */

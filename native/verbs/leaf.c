@@ -123,13 +123,18 @@ static bool may_be_asked(plane_t *plane, peer_t *peer, bytes_t subject) {
     return false;
 }
 
+/* Who somebody is, only the server that he is connected to can tell: another one's answer could come first. */
+static bool is_for_own_server(bytes_t subject) {
+    return bytes_equal(subject, BYTES_LITERAL("$SYS.REQ.USER.INFO"));
+}
+
 static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     if (peer->lds.size != 0 && bytes_equal(op->subject, peer->lds)) {
         close_for(plane, peer, CLOSE_LOOP, "Loop detected for leafnode account=\"", account->name,
                   "\". Delaying attempt to reconnect for 30s");
         return;
     }
-    if (!may_be_asked(plane, peer, op->subject)) {
+    if (is_for_own_server(op->subject) || !may_be_asked(plane, peer, op->subject)) {
         return;
     }
     uint32_t weight = op->queue.size == 0 || op->weight == 0 ? 1 : op->weight;

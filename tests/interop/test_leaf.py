@@ -413,3 +413,17 @@ def test_source_acknowledges_to_a_durable_consumer(pair: Pair) -> None:
     pair.hub.kill()
     pair.hub.start()
     asyncio.run(after())
+
+
+def test_users_are_told_by_their_own_server_who_they_are(pair: Pair) -> None:
+    """The other side of the link is not asked: it would answer for the link's user."""
+
+    async def check() -> None:
+        await until_linked(pair)
+        async with connected(pair.hub) as client:
+            for _ in range(20):
+                found = (await api(client, "$SYS.REQ.USER.INFO"))["server"]
+                assert isinstance(found, dict)
+                assert found["name"] == "hub"
+
+    asyncio.run(check())

@@ -46,7 +46,6 @@ NOT_HERE = {
     "/varz.jetstream.config.compress_ok",
     "/varz.jetstream.limits.default_max_consumers",  # streams that set no limit have none
     "/jsz.config.compress_ok", "/jsz.limits.default_max_consumers",
-    "/connz.connections[Leafnode].authorized_user",
 }  # fmt: skip
 """Members that leafd leaves out."""
 MEANT = (

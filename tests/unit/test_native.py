@@ -167,6 +167,7 @@ def test_strings_are_packed_by_their_names() -> None:
 PASTED = ("COMMAND_", "EVENT_", "NEEDS_")  # the tables of command_table.c put these together from the rows' names
 ELSE = {
     "CLOSE_DUPLICATE": "C hands back what control closed for",
+    "CLOSE_KICKED": "likewise",
 }
 
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from leafd.auth import xkeys
+from leafd.auth.connect import claimed_user
 from leafd.auth.jwt import JwtError, read
 from leafd.auth.jwt_claims import Claims, UserClaims
 from leafd.auth.jwt_verdict import rights_of
@@ -34,7 +35,6 @@ AUDIENCE: Final = "nats-authorization-request"
 KEY_HEADER: Final = "Nats-Server-Xkey"
 EVERY_ACCOUNT: Final = "*"
 _JWT_PREFIX: Final = b"eyJ"
-_HIDDEN: Final = "[REDACTED]"
 _SHOWN: Final = 100
 _TLS_1_3: Final = 0x0304
 
@@ -152,12 +152,6 @@ def presented(connect: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
     if person is not None and not any(_text(connect, name) for name in ("nkey", "user", "pass", "auth_token")):
         found |= {"nkey": person.nkey} if person.nkey else {"user": person.name, "pass": person.password}
     return found
-
-
-def claimed_user(connect: Mapping[str, Any]) -> str:
-    """Who it says it is, without what proves it."""
-    named = _text(connect, "nkey") or _text(connect, "user")
-    return named or (_HIDDEN if _text(connect, "auth_token") else "")
 
 
 def asks(callout: Callout, login: Login, verdict: Verdict | Refusal) -> bool:

@@ -6,12 +6,14 @@ not live here: what the fields prove (verdict.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from leafd.gojson import FLAG, INT, TEXT, ListOf, Struct, present, wire
 from leafd.records import dataclass
 
 SIZE_MAX: Final = 64 << 10
+HIDDEN: Final = "[REDACTED]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +78,10 @@ def client_connect(body: bytes) -> dict[str, Any]:
 def leaf_connect(body: bytes) -> dict[str, Any]:
     """The fields that a leaf node sent. Raises JsonError."""
     return present(LeafConnect, body, size_max=SIZE_MAX)
+
+
+def claimed_user(connect: Mapping[str, Any]) -> str:
+    """Who somebody says to be, without what proves it; a seed in the place of its public nkey is not shown."""
+    nkey = connect.get("nkey") or ""
+    named = (HIDDEN if nkey.startswith("S") else nkey) or connect.get("user") or ""
+    return str(named) or (HIDDEN if connect.get("auth_token") else "")

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from leafd import native_types as t
-from leafd.auth.callout import claimed_user
+from leafd.auth.connect import claimed_user
 from leafd.auth.jwt_claims import UserClaims
 from leafd.auth.verdict import CLIENT_TYPE
 from leafd.gojson import dump

@@ -141,8 +141,11 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
         server.book.ask_others, server.book.resolver_changed = claims.ask_others, claims.subscribe
         await nursery.start(claims.run)
         nursery.start_soon(server.book.run)
-    services = Services(server.facts, server.plane, reload=lambda: os.kill(os.getpid(), signal.SIGHUP))
+    services = Services(
+        server.facts, server.plane, lambda: os.kill(os.getpid(), signal.SIGHUP), send_away=server.send_away
+    )
     await nursery.start(services.run)
+    await nursery.start(server.events.run)
     server.on_reload += [services.subscribe, partial(_load_late_modules, server), expiry.look]
     if server.sockets.monitor is not None:
         from leafd.daemon.page_logins import PageLogins

@@ -50,6 +50,8 @@ from leafd.links.leafs import Leafs
 from leafd.links.link import Link
 from leafd.links.origin import hash8
 from leafd.links.replicas import Replicas
+from leafd.monitor.closed import ClosedConnections
+from leafd.monitor.events import Events
 from leafd.monitor.facts import Facts
 from leafd.native_plane import Plane
 
@@ -107,6 +109,7 @@ class Server:
         self.clients.describe, self.leafs.describe = self._describe, self._describe_link
         self.latencies: Latencies | None = None
         self.facts = self._make_facts()
+        self.events = self._make_events()
         self._tell_of_operators()
         self.callouts: Callouts | None = None
         self.on_reload: list[Callable[[], Awaitable[None]]] = []
@@ -223,7 +226,20 @@ class Server:
             monitor=about.monitor,
             leaf=about.leaf,
             guard=self.guard,
+            closed=ClosedConnections(max(self.config.max_closed_clients, 0)),
         )
+
+    def _make_events(self) -> Events:
+        events = Events(self.facts)
+        self.clients.on_admitted.append(events.client_came)
+        self.clients.on_closed.append(events.client_went)
+        self.leafs.on_up.append(lambda link: events.link_came(link.status(), link.opened_ns))
+        self.leafs.on_down.append(
+            lambda link: events.link_went(
+                link.status(), link.closed or t.Closed(link.connection, 0, ""), link.opened_ns
+            )
+        )
+        return events
 
     def read_records(self) -> None:
         """Takes over what is stored; only before start()."""
@@ -457,8 +473,19 @@ class Server:
         if self.sockets.web is not None:
             self.plane.unlisten(WEB_LISTENER)
 
+    def send_away(self, connection: int) -> bool:
+        """Asks one client to connect elsewhere; False: there is none."""
+        client = self.clients.get(connection)
+        if client is None or client.account is None:
+            return False
+        self.plane.send(
+            connection, frame(self._info() | {"client_id": connection, "client_ip": client.host, "ldm": True})
+        )
+        return True
+
     async def lame_duck(self) -> None:
         """Sends the clients away one after the other, over the configured time."""
+        self.events.lame_duck()
         self.unlisten()
         info: dict[str, Any] = self._info() | {"ldm": True}
         self.plane.broadcast(frame(info))
@@ -471,6 +498,7 @@ class Server:
 
     async def stop(self) -> None:
         """Everything that was acknowledged is on disk when this returns."""
+        self.events.shutdown()
         await self.plane.stop()
 
     def close(self) -> None:

@@ -139,20 +139,7 @@ class Leafs:
 
     def links(self) -> list[LinkStatus]:
         """Every link that is up."""
-        return [
-            LinkStatus(
-                link.connection,
-                link.bind.remote_name,
-                link.bind.account_name,
-                link.peer,
-                link.bind.spoke,
-                link.bind.remote_domain,
-                link.machine.compression,
-                link.version,
-            )
-            for link in self._links.values()
-            if link.bind is not None
-        ]
+        return [link.status() for link in self._links.values() if link.bind is not None]
 
     def connected(self, account: int, domain: str) -> bool:
         """Is a link of that account to that remote domain up?"""
@@ -300,6 +287,7 @@ class Leafs:
             if waiting is not None:
                 waiting.append(event)
             return waiting is not None
+        link.closed = event
         link.gone.set()
         self._dialled.pop(event.connection, None)
         if event.reason == t.CloseReason.LOOP:

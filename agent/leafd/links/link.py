@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import field
 from typing import TYPE_CHECKING
 
 import trio
 
 from leafd import native_types as t
+from leafd.auth.connect import claimed_user
 from leafd.links import leaf
 from leafd.records import dataclass
 
@@ -34,6 +36,9 @@ class Link:
     """Over WebSocket."""
     tls: t.Secured | None = None
     """Its handshake, if it has TLS."""
+    opened_ns: int = field(default_factory=time.time_ns)
+    closed: t.Closed | None = None
+    """How it ended."""
     up: trio.Event = field(default_factory=trio.Event)
     gone: trio.Event = field(default_factory=trio.Event)
 
@@ -42,6 +47,28 @@ class Link:
         """Of the server that dialled us, as its CONNECT says; nothing of one that we dialled."""
         accepted = self.machine.accepted if isinstance(self.machine, leaf.Acceptor) else None
         return str(accepted[0].get("version") or "") if accepted is not None else ""
+
+    @property
+    def user(self) -> str:
+        """With whom the server that dialled us has logged in."""
+        accepted = self.machine.accepted if isinstance(self.machine, leaf.Acceptor) else None
+        return claimed_user(accepted[0]) if accepted is not None else ""
+
+    def status(self) -> LinkStatus:
+        """Of a link that is up, or was."""
+        bind = self.bind
+        assert bind is not None
+        return LinkStatus(
+            self.connection,
+            bind.remote_name,
+            bind.account_name,
+            self.peer,
+            bind.spoke,
+            bind.remote_domain,
+            self.machine.compression,
+            self.version,
+            self.user,
+        )
 
     @property
     def log_name(self) -> str:
@@ -63,6 +90,8 @@ class LinkStatus:
     """As it was agreed upon; the level may be another by now."""
     version: str = ""
     """Of the server that dialled us, as it says."""
+    user: str = ""
+    """With whom it has logged in here, without what proves it."""
 
 
 @dataclass(slots=True)

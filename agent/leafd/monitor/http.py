@@ -22,6 +22,7 @@ import h11
 import trio
 
 from leafd.monitor import reports
+from leafd.monitor.connections import connz
 from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import healthz, jsz
@@ -36,6 +37,7 @@ IDLE_S: Final = 30.0
 SEND_S: Final = 10.0
 CROWDED_S: Final = 0.1
 METRICS: Final = "/metrics"
+RAFT: Final = "/raftz"
 ANY_ORIGIN: Final = ("Access-Control-Allow-Origin", "*")
 """As with the reference, for the reports; never for the page."""
 METRICS_ROW: Final = 16 * ITEM_WEIGHT
@@ -54,7 +56,7 @@ LIVE_BUFFER: Final = 64 << 10
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
     "/varz": reports.varz,
-    "/connz": reports.connz,
+    "/connz": connz,
     "/routez": reports.routez,
     "/gatewayz": reports.gatewayz,
     "/leafz": reports.leafz,
@@ -63,6 +65,7 @@ REPORTS: Final[dict[str, Report]] = {
     "/subscriptionsz": reports.subsz,
     "/accountz": reports.accountz,
     "/accstatz": reports.accstatz,
+    "/ipqueuesz": reports.ipqueuesz,
 }
 
 
@@ -301,13 +304,15 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
             return status, "application/json", json.dumps(report, separators=(",", ":")).encode()
         if path == METRICS:
             return await _metrics(facts, accept)
+        if path == RAFT:
+            return 404, "text/plain; charset=utf-8", b"No Raft nodes registered"
         function = REPORTS.get(path)
         if function is None:
             return 404, "text/plain; charset=utf-8", b"404 page not found\n"
         await facts.plane.settled()  # who has logged in by now is in it
         report = await function(facts, options)
     except (ValueError, TypeError) as error:
-        return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()
+        return 400, "text/plain; charset=utf-8", str(error).encode()
     return 200, "application/json", await encode(report, indent=2)
 
 

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.monitor.facts import Facts
-from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts
+from leafd.monitor.options import Options, flag, number, text
+from leafd.monitor.rooms import ConsumerFacts, JetStreamAccountFacts, JetStreamFacts
+from leafd.quoting import quoted
 from leafd.records import dataclass
 from leafd.turns import Pause
 
 API_LEVEL: Final = 5
-Options = Mapping[str, Any]
+ACCOUNTS_MAX: Final = 1024
 _CONSUMER_STATE: Final = (
     "stream_name", "name", "created", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_waiting",
     "num_pending", "push_bound", "paused", "ts",
 )  # fmt: skip
-
-
-def _set(options: Options, *names: str) -> bool:
-    for name in names:
-        value = options.get(name)
-        if isinstance(value, str):
-            if value.lower() not in ("", "0", "false", "f"):
-                return True
-        elif value:
-            return True
-    return False
 
 
 def configuration(facts: Facts) -> dict[str, Any]:
@@ -115,18 +107,29 @@ async def jsz(facts: Facts, options: Options) -> dict[str, Any]:
         "messages": stats.store_messages,
         "bytes": summed["storage"] + summed["memory"],
     }
-    consumers = _set(options, "consumers", "consumer")
-    streams = consumers or _set(options, "streams", "config")
-    wanted = options.get("acc") or options.get("account")
     accounts = [one for one in jetstream.catalogue.by_name.values() if one.enabled]
-    if wanted:
-        accounts = [one for one in accounts if one.name == wanted]
-    if streams or wanted or _set(options, "accounts"):
-        config = _set(options, "config")
-        detail = _Detail(facts.name, jetstream, streams, consumers, config)
-        report["account_details"] = [await _account(detail, one) for one in accounts]
     report["total"] = len(accounts)
+    detail = _Detail.of(facts.name, jetstream, options)
+    named, asked = text(options, "acc", "account"), detail.streams or flag(options, "accounts")
+    offset, limit = number(options, "offset", 0), number(options, "limit", 0) or ACCOUNTS_MAX
+    if named and any(one.name == named for one in accounts):
+        accounts = [one for one in accounts if one.name == named]
+    elif flag(options, "accounts") or (asked and not named):
+        accounts = sorted(accounts, key=attrgetter("name"))[offset : offset + limit]
+    else:
+        return report
+    if accounts:
+        report["account_details"] = [await _account(detail, one) for one in accounts]
     return report
+
+
+async def jsz_account(facts: Facts, options: Options) -> dict[str, Any]:
+    """What one account's JetStream holds."""
+    name = text(options, "acc", "account")
+    account = facts.jetstream.catalogue.by_name.get(name) if facts.jetstream is not None else None
+    if facts.jetstream is None or account is None or not account.enabled:
+        raise ValueError(f"account {quoted(name)} not found")
+    return await _account(_Detail.of(facts.name, facts.jetstream, options), account)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,18 @@ class _Detail:
     jetstream: JetStreamFacts
     streams: bool
     consumers: bool
+    direct: bool
     config: bool
+
+    @classmethod
+    def of(cls, server: str, jetstream: JetStreamFacts, options: Options) -> _Detail:
+        """As the request has it."""
+        consumers = flag(options, "consumers", "consumer")
+        streams, config = flag(options, "streams"), flag(options, "config")
+        direct = flag(options, "direct-consumers", "direct_consumer")
+        for name in ("leader-only", "raft", "stream-leader-only"):  # of clusters
+            flag(options, name)
+        return cls(server, jetstream, streams or consumers, consumers, direct and consumers, config)
 
 
 async def _account(wanted: _Detail, account: JetStreamAccountFacts) -> dict[str, Any]:
@@ -167,15 +181,21 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     for part in ("mirror", "sources"):
         if part in info:
             detail[part] = info[part]
-    if wanted.consumers:
-        detail["consumer_detail"] = []
-        stream = account.streams.get(name)
-        for one in stream.listed() if stream is not None else ():
-            found = await _look(wanted.jetstream, account, f"CONSUMER.INFO.{name}.{one.name}")
-            names = (*_CONSUMER_STATE, "config") if wanted.config else _CONSUMER_STATE
-            if found:
-                detail["consumer_detail"].append({key: found[key] for key in names if key in found})
+    stream = account.streams.get(name)
+    if wanted.consumers and stream is not None:
+        detail["consumer_detail"] = await _consumers(wanted, account, name, stream.listed())
+        hidden = [one for one in stream.consumers.values() if one.hidden] if wanted.direct else []
+        if hidden:
+            detail["direct_consumer_detail"] = await _consumers(wanted, account, name, hidden)
     return detail
+
+
+async def _consumers(
+    wanted: _Detail, account: JetStreamAccountFacts, stream: str, consumers: Iterable[ConsumerFacts]
+) -> list[dict[str, Any]]:
+    names = (*_CONSUMER_STATE, "config") if wanted.config else _CONSUMER_STATE
+    found = [await _look(wanted.jetstream, account, f"CONSUMER.INFO.{stream}.{one.name}") for one in consumers]
+    return [{key: one[key] for key in names if key in one} for one in found if one]
 
 
 def _well(facts: Facts) -> dict[str, Any]:
@@ -188,33 +208,34 @@ def _well(facts: Facts) -> dict[str, Any]:
 
 async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
     """(status code, report): whether this server serves, and whether an account, stream or consumer is there."""
-    details = _set(options, "details")
+    details = flag(options, "details")
     account_name = str(options.get("account") or "")
     stream_name = str(options.get("stream") or "")
     consumer_name = str(options.get("consumer") or "")
     if (stream_name and not account_name) or (consumer_name and not stream_name):
         missing = "account" if stream_name and not account_name else "stream"
         subject = "stream" if missing == "account" else "consumer"
-        return 400, _sick(details, "BAD_REQUEST", f"{missing} must not be empty when checking {subject} health", 400)
-    if _set(options, "js-enabled-only", "js_enabled_only", "js-enabled") and facts.jetstream is None:
+        return 400, _sick(details, "BAD_REQUEST", f'"{missing}" must not be empty when checking {subject} health', 400)
+    if flag(options, "js-enabled-only", "js_enabled_only", "js-enabled") and facts.jetstream is None:
         return 503, _sick(details, "JETSTREAM", "JetStream not enabled", 503)
     if not account_name or facts.jetstream is None:
         return 200, _well(facts)
     account = facts.jetstream.catalogue.by_name.get(account_name)
     if account is None or not account.enabled:
-        text = f"JetStream account '{account_name}' not found"
-        return 404, _sick(details, "ACCOUNT", text, 404, account=account_name)
+        said = f"JetStream account {quoted(account_name)} not found"
+        return 404, _sick(details, "ACCOUNT", said, 404, account=account_name)
     if stream_name and stream_name not in account.streams:
-        text = f"JetStream stream '{account_name} > {stream_name}' not found"
-        return 404, _sick(details, "STREAM", text, 404, account=account_name, stream=stream_name)
+        said = f"JetStream stream {quoted(stream_name)} not found on account {quoted(account_name)}"
+        return 404, _sick(details, "STREAM", said, 404, account=account_name, stream=stream_name)
     if consumer_name and consumer_name not in account.streams[stream_name].consumers:
-        text = f"JetStream consumer '{account_name} > {stream_name} > {consumer_name}' not found"
+        place = f"stream {quoted(stream_name)} on account {quoted(account_name)}"
+        said = f"JetStream consumer {quoted(consumer_name)} not found for {place}"
         names = {"account": account_name, "stream": stream_name, "consumer": consumer_name}
-        return 404, _sick(details, "CONSUMER", text, 404, **names)
+        return 404, _sick(details, "CONSUMER", said, 404, **names)
     return 200, _well(facts)
 
 
 def _sick(details: bool, kind: str, text: str, code: int, **names: str) -> dict[str, Any]:
     if details:
         return {"status": "error", "errors": [{"type": kind, **names, "error": text}]}
-    return {"status": "unavailable" if code == 503 else "error", "error": text}
+    return {"status": "error" if code == 400 else "unavailable", "error": text}

@@ -1,7 +1,8 @@
-"""The reports about the server, its connections, links and accounts: varz, connz, leafz, subsz, accountz, accstatz,
-statsz.
+"""The reports about the server, its links and accounts: varz, leafz, subsz, accountz, accstatz, statsz, and those of
+what there is none of here (routez, gatewayz, raftz, ipqueuesz, expvarz, profilez).
 
-Each is a function of the facts and the request's options, whose names are those of the JSON requests on $SYS.
+Each is a function of the facts and the request's options, whose names are those of the JSON requests on $SYS. What does
+not live here: connz (connections.py), JetStream (jetstream_report.py).
 """
 
 from __future__ import annotations
@@ -10,66 +11,23 @@ import base64
 import json
 import os
 import time
-from collections.abc import Mapping
-from operator import attrgetter
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.auth.verdict import WEB_TYPE, Called
 from leafd.config.differences import settings
+from leafd.config.schema.sharing import is_literal, valid
 from leafd.config.schema.tls import DEFAULT_TIMEOUT, Tls
 from leafd.config.schema.websocket import WebSocket
 from leafd.monitor import subscriptions
 from leafd.monitor.account_report import shared
 from leafd.monitor.facts import FEATURE_FLAGS, Facts, elapsed, memory_bytes, round_trip, stamp
 from leafd.monitor.jetstream_report import configuration, totals
-from leafd.monitor.rooms import ClientFacts, LinkFacts
+from leafd.monitor.options import Options, flag, number, text
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.turns import Pause, aside
 
-Options = Mapping[str, Any]
-CONNECTIONS_MAX: Final = 1024
+SUBSCRIPTIONS_MAX: Final = 1024
 SECOND: Final = 1_000_000_000
-# connz sort key -> attribute of the plane's row.
-_SORT: Final = {
-    "cid": "connection", "start": "start_wall_ns", "subs": "subscriptions", "pending": "pending_bytes",
-    "msgs_to": "out_msgs", "msgs_from": "in_msgs", "bytes_to": "out_bytes", "bytes_from": "in_bytes",
-    "last": "last_wall_ns", "uptime": "start_wall_ns",
-}  # fmt: skip
-_DIGITS_MAX: Final = 20
-_TEXT_MAX: Final = 100
-_NUMBER_MAX: Final = (1 << 63) - 1
-_ASCENDING: Final = ("cid", "start")
-
-
-def flag(options: Options, *names: str) -> bool:
-    """A switch of the request; HTTP sends text."""
-    for name in names:
-        value = options.get(name)
-        if isinstance(value, str):
-            return value.lower() not in ("", "0", "false", "f")
-        if value:
-            return True
-    return False
-
-
-def number(options: Options, name: str, default: int) -> int:
-    """A number of the request, 0 or more. Raises ValueError, which the caller answers with 400."""
-    value = options.get(name)
-    if value is None or value == "":
-        return default
-    if isinstance(value, str):
-        value = value[:_DIGITS_MAX] if value.isascii() and value.isdigit() else value[:_TEXT_MAX]
-    return min(max(int(value), 0), _NUMBER_MAX)
-
-
-def text(options: Options, *names: str) -> str:
-    """A word of the request."""
-    for name in names:
-        value = options.get(name)
-        if isinstance(value, str) and value:
-            return value
-    return ""
 
 
 async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str, Any]:
@@ -263,133 +221,6 @@ def _store(stats: t.Stats) -> dict[str, Any]:
     return {name: getattr(stats, name) for name in names} | {"refusing": stats.refused_storage()}
 
 
-async def connz(facts: Facts, options: Options) -> dict[str, Any]:
-    """Connections of clients, and leaf links, which the reference lists with them."""
-    offset, limit = number(options, "offset", 0), number(options, "limit", CONNECTIONS_MAX) or CONNECTIONS_MAX
-    account, user, wanted = text(options, "acc"), text(options, "user"), number(options, "cid", 0)
-    closed_only = text(options, "state") == "closed" or options.get("state") == 1
-    auth = flag(options, "auth")
-    listed, detail = subscriptions.wanted(options)
-    found, pause = [], Pause()
-    links = {link.connection: link for link in facts.leafs.links()}
-    for row in () if closed_only else await facts.plane.connections():
-        await pause()
-        link = links.get(row.connection)
-        if link is not None and not user and account in ("", link.account) and wanted in (0, row.connection):
-            found.append(row)
-            continue
-        client = facts.clients.get(row.connection)
-        if row.kind != t.ConnKind.CLIENT or client is None or client.account is None:
-            continue
-        if (account and client.account.name != account) or (user and client.user != user):
-            continue
-        if wanted and row.connection != wanted:
-            continue
-        found.append(row)
-    sort = text(options, "sort")
-    found.sort(key=attrgetter(_SORT.get(sort, "connection")), reverse=bool(sort) and sort not in _ASCENDING)
-    shown = []
-    for row in found[offset : offset + limit]:
-        await pause()
-        link, client = links.get(row.connection), facts.clients.get(row.connection)
-        if link is not None:
-            shown.append(_link(row, link, auth))
-        elif client is not None and client.account is not None:
-            shown.append(_connection(row, client, client.account.name, auth))
-    report = facts.head()
-    if listed and not await subscriptions.add(facts.plane, shown, detail=detail):
-        report["subscriptions_cut"] = subscriptions.ROWS_MAX
-    report |= {
-        "num_connections": len(shown),
-        "total": len(found),
-        "offset": offset,
-        "limit": limit,
-        "connections": shown,
-    }
-    return report
-
-
-def _connection(row: t.ConnectionRow, client: ClientFacts, account: str, auth: bool) -> dict[str, Any]:
-    way = "websocket" if client.kind == WEB_TYPE else "nats"
-    found = {"cid": row.connection, "kind": "Client", "type": way} | _figures(row, client.peer, client.opened_ns)
-    found |= _handshake(client.tls, auth)
-    for name in ("name", "lang", "version"):
-        if client.connect.get(name):
-            found[name] = client.connect[name]
-    if auth:
-        found |= {"authorized_user": client.user, "account": account} | _jwt(client)
-        found["name_tag"] = client.account.shown if client.account is not None else account
-    return found
-
-
-def _handshake(tls: t.Secured | None, auth: bool) -> dict[str, Any]:
-    """What TLS was agreed upon, and who showed which certificate."""
-    if tls is None:
-        return {}
-    found: dict[str, Any] = {"tls_version": "1.3" if tls.version >= 0x0304 else "1.2", "tls_cipher_suite": tls.cipher}
-    if not auth or not tls.certificate:
-        return found
-    from hashlib import sha256
-
-    from leafd.certificates import Malformed, name_text, read_certificate
-
-    try:
-        shown = read_certificate(tls.certificate)
-    except Malformed:
-        return found
-    certificate = {
-        "subject": name_text(shown.subject, all_types=True),
-        "spki_sha256": sha256(shown.public_key).hexdigest(),
-        "cert_sha256": sha256(tls.certificate).hexdigest(),
-    }
-    return found | {"tls_peer_certs": [certificate]}
-
-
-def _jwt(client: ClientFacts) -> dict[str, Any]:
-    """What a client's JWT says of it. The JWT itself is shown unless it lets in whoever has it."""
-    proof, found = client.proof, dict[str, Any]()
-    if proof is None or isinstance(proof, Called):
-        return found
-    token = client.connect.get("jwt")
-    if token and not proof.nats.bearer_token:
-        found["jwt"] = token
-    found["issuer_key"] = proof.iss
-    if proof.nats.tags:
-        found["tags"] = list(proof.nats.tags)
-    return found
-
-
-def _link(row: t.ConnectionRow, link: LinkFacts, auth: bool) -> dict[str, Any]:
-    found = {"cid": row.connection, "kind": "Leafnode"} | _figures(row, link.peer, row.start_wall_ns)
-    if link.name and not link.spoke:
-        found["name"] = link.name
-    if link.version:
-        found["version"] = link.version
-    if auth:
-        found |= {"account": link.account, "name_tag": link.account}
-    return found
-
-
-def _figures(row: t.ConnectionRow, peer: str, opened_ns: int) -> dict[str, Any]:
-    host, _, port = peer.rpartition(":")
-    now_ns = time.time_ns()
-    return {
-        "ip": host.strip("[]"),
-        "port": int(port) if port.isdigit() else 0,
-        "start": stamp(row.start_wall_ns or opened_ns),
-        "last_activity": stamp(row.last_wall_ns or opened_ns),
-        "rtt": round_trip(row.rtt_ns),
-        "uptime": elapsed(now_ns - (row.start_wall_ns or opened_ns)),
-        "idle": elapsed(now_ns - (row.last_wall_ns or opened_ns)),
-        "pending_bytes": row.pending_bytes,
-        "in_msgs": row.in_msgs,
-        "out_msgs": row.out_msgs,
-        "in_bytes": row.in_bytes,
-        "out_bytes": row.out_bytes,
-        "subscriptions": row.subscriptions,
-    }
-
-
 async def routez(facts: Facts, options: Options) -> dict[str, Any]:
     """Routes to other servers of a cluster: none."""
     head = facts.head()
@@ -409,7 +240,7 @@ async def gatewayz(facts: Facts, options: Options) -> dict[str, Any]:
 
 async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
     """Leaf links."""
-    account = text(options, "acc", "account")
+    account, listed = text(options, "acc", "account"), flag(options, "subs", "subscriptions")
     rows = {row.connection: row for row in await facts.plane.connections()}
     found, pause = [], Pause()
     for link in facts.leafs.links():
@@ -431,27 +262,57 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
             one |= {
                 name: getattr(row, name) for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes", "subscriptions")
             }
+        if listed:
+            one["subscriptions_list"] = [row.subject for row in await subscriptions.of(facts.plane, link.connection)]
         one["compression"] = COMPRESSION_LEVELS[row.level] if row is not None and row.compressed else link.compression
         found.append(one)
     return facts.head() | {"leafnodes": len(found), "leafs": found}
 
 
 async def subsz(facts: Facts, options: Options) -> dict[str, Any]:
-    """How many subscriptions there are. Their subjects are not listed."""
-    stats = facts.plane.stats()
-    return facts.head() | {
-        "num_subscriptions": stats.subscriptions,
-        "num_cache": 0,
-        "num_inserts": 0,
-        "num_removes": 0,
-        "num_matches": 0,
-        "cache_hit_rate": 0,
-        "max_fanout": 0,
-        "avg_fanout": 0,
+    """How many subscriptions there are; which, if that is asked for."""
+    wanted, account = text(options, "test"), text(options, "acc", "account")
+    if wanted and not (valid(wanted) and is_literal(wanted)):
+        raise ValueError(f"invalid test subject, must be valid publish subject: {wanted[:256]}")
+    offset, limit = number(options, "offset", 0), number(options, "limit", 0) or SUBSCRIPTIONS_MAX
+    report = facts.head() | {
+        **_routing(facts.plane.stats().subscriptions),
         "total": 0,
-        "offset": number(options, "offset", 0),
-        "limit": number(options, "limit", CONNECTIONS_MAX),
+        "offset": offset,
+        "limit": limit,
     }
+    if not flag(options, "subs", "subscriptions"):
+        return report
+    found, whole = await subscriptions.every(facts, account, wanted)
+    report |= {"total": len(found), "subscriptions_list": found[offset : offset + limit]}
+    return report if whole else report | {"subscriptions_cut": subscriptions.ROWS_MAX}
+
+
+def _routing(subscriptions_: int) -> dict[str, Any]:
+    """What the reference tells of its tables of subscriptions and their cache, which is none here."""
+    names = ("num_cache", "num_inserts", "num_removes", "num_matches", "cache_hit_rate", "max_fanout", "avg_fanout")
+    return {"num_subscriptions": subscriptions_} | dict.fromkeys(names, 0)
+
+
+async def raftz(facts: Facts, options: Options) -> dict[str, Any]:
+    """Groups of replicas: none."""
+    return {}
+
+
+async def expvarz(facts: Facts, options: Options) -> dict[str, Any]:
+    """What Go tells of its memory and of the command line: nothing."""
+    return {"memstats": {}, "cmdline": []}
+
+
+async def profilez(facts: Facts, options: Options) -> dict[str, Any]:
+    """A profile in Go's form: none."""
+    return {"profile": None, "error": "leafd has no profiles: perf and py-spy can look into the process"}
+
+
+async def ipqueuesz(facts: Facts, options: Options) -> dict[str, Any]:
+    """Queues inside the server: of requests that wait for the control side."""
+    flag(options, "all")
+    return {}
 
 
 async def accountz(facts: Facts, options: Options) -> dict[str, Any]:
@@ -463,9 +324,9 @@ async def accountz(facts: Facts, options: Options) -> dict[str, Any]:
         report["accounts"] = list(facts.graph.by_name)
         return report
     detail = await account_info(facts, name)
-    if detail is not None:
-        report["account_detail"] = detail
-    return report
+    if detail is None:
+        raise ValueError(f"Account {name[:256]} does not exist")
+    return report | {"account_detail": detail}
 
 
 async def account_info(facts: Facts, name: str) -> dict[str, Any] | None:
@@ -487,6 +348,7 @@ async def account_info(facts: Facts, name: str) -> dict[str, Any] | None:
         **shared(facts, account),
         "name_tag": account.shown,
     }
+    detail["sublist_stats"] = _routing(detail["subscriptions"])
     trusted = facts.accounts.trusted.get(name) if facts.accounts is not None else None
     if facts.accounts is not None and trusted is not None and trusted.token:
         detail |= {
@@ -579,7 +441,14 @@ async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
         "slow_consumers": stats.slow_consumers,
         "active_servers": 1,
     }
+    none = {"routes": 0, "gateways": 0, "leafs": 0}
+    if stats.slow_consumers:
+        report["slow_consumer_stats"] = {"clients": stats.slow_consumers} | none
+    if stats.stale_connections:
+        report["stale_connections"] = stats.stale_connections
+        report["stale_connection_stats"] = {"clients": stats.stale_connections} | none
     if facts.jetstream is not None:
         report["jetstream"] = await totals(facts, facts.jetstream)
+        report["jetstream"]["config"].pop("store_dir", None)
     report["gomaxprocs"] = os.cpu_count() or 1
     return report

@@ -22,9 +22,10 @@ from leafd.auth.verdict import Called
 from leafd.fair import FairQueue
 from leafd.gojson import JsonError, loose
 from leafd.monitor import reports
+from leafd.monitor.connections import connz
 from leafd.monitor.encoding import encode
 from leafd.monitor.facts import Facts, stamp
-from leafd.monitor.jetstream_report import healthz, jsz
+from leafd.monitor.jetstream_report import healthz, jsz, jsz_account
 from leafd.turns import Pause
 
 SERVER: Final = "$SYS.REQ.SERVER."
@@ -35,13 +36,17 @@ AT_WORK_MAX: Final = 4
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
     "VARZ": reports.varz,
-    "CONNZ": reports.connz,
+    "CONNZ": connz,
     "ROUTEZ": reports.routez,
     "GATEWAYZ": reports.gatewayz,
     "LEAFZ": reports.leafz,
     "JSZ": jsz,
     "SUBSZ": reports.subsz,
     "ACCOUNTZ": reports.accountz,
+    "RAFTZ": reports.raftz,
+    "IPQUEUESZ": reports.ipqueuesz,
+    "EXPVARZ": reports.expvarz,
+    "PROFILEZ": reports.profilez,
 }
 
 
@@ -67,10 +72,13 @@ class ServicePlane(Protocol):
 class Services:
     """Owner of the subscriptions below $SYS.REQ."""
 
-    def __init__(self, facts: Facts, plane: ServicePlane, reload: Callable[[], None]) -> None:
+    def __init__(
+        self, facts: Facts, plane: ServicePlane, reload: Callable[[], None], send_away: Callable[[int], bool]
+    ) -> None:
         self._facts = facts
         self._plane = plane
         self._reload = reload
+        self._send_away = send_away
         self._served: set[int] = set()
         self._requests: FairQueue[t.Message] = FairQueue(at_work=AT_WORK_MAX, at_work_each=1)
 
@@ -141,7 +149,7 @@ class Services:
             found = await self._account(message.subject.removeprefix(ACCOUNT).split("."), options)
             return None if found is None else envelope | found
         except Refused as error:
-            return envelope | {"error": {"code": error.code, "description": str(error)}}
+            return envelope | {"data": None, "error": {"code": error.code, "description": str(error)}}
 
     def _is_meant(self, options: Mapping[str, Any]) -> bool:
         facts = self._facts
@@ -190,11 +198,17 @@ class Services:
         if what == "RELOAD":
             self._reload()
             return True
+        connection = options.get("cid")
         if what == "KICK":
-            connection = options.get("cid")
-            if type(connection) is not int or self._facts.clients.get(connection) is None:
+            links = (link.connection for link in self._facts.leafs.links())
+            known = type(connection) is int and self._facts.clients.get(connection) is not None
+            if not isinstance(connection, int) or not (known or connection in links):
                 raise Refused(500, "no such client or leafnode id")
-            self._plane.close_connection(connection, "", t.CloseReason.SHUTDOWN)
+            self._plane.close_connection(connection, "", t.CloseReason.KICKED)
+            return True
+        if what == "LDM":
+            if type(connection) is not int or not self._send_away(connection):
+                raise Refused(500, "no such client id")
             return True
         return False
 
@@ -203,13 +217,22 @@ class Services:
         name, what = (tokens[0], tokens[1]) if len(tokens) == 2 else ("", "")
         if name == "PING":
             return {"data": await reports.accstatz(facts, options)} if what == "STATZ" else None
-        if what == "CONNZ":
-            return {"data": await _report(reports.connz, facts, {**options, "acc": name})}
+        scoped = {"CONNZ": connz, "SUBSZ": reports.subsz, "LEAFZ": reports.leafz, "JSZ": jsz_account}.get(what)
+        if scoped is not None:
+            about = {
+                **options,
+                "acc": name,
+                "account": name,
+                "subscriptions": options.get("subscriptions", what == "SUBSZ"),
+            }
+            return {"data": await _report(scoped, facts, about)}
         account = facts.graph.account(name)
-        if account is None:
-            raise Refused(500, f"Account {name} does not exist")
         if what == "INFO":
+            if account is None:
+                raise Refused(500, f"Account {name} does not exist")
             return {"data": await reports.account_info(facts, name)}
+        if account is None:
+            return None
         if what == "STATZ":
             return {"data": await reports.accstatz(facts, {"accounts": [name], "unused": True})}
         if what == "CONNS":
@@ -219,14 +242,13 @@ class Services:
                 "timestamp": stamp(time.time_ns()),
             }
             return event | reports.account_stat(facts, account.id, name, await facts.plane.connections())
-        scoped = {"SUBSZ": reports.subsz, "LEAFZ": reports.leafz, "JSZ": jsz}.get(what)
-        return {"data": await _report(scoped, facts, {**options, "acc": name, "account": name})} if scoped else None
+        return None
 
     async def _own(self, account: Account, subject: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """An ordinary account sees itself."""
         if subject.endswith(".STATZ"):
             return {"data": await reports.accstatz(self._facts, {"accounts": [account.name], "unused": True})}
-        return {"data": await _report(reports.connz, self._facts, {**options, "acc": account.name, "auth": True})}
+        return {"data": await _report(connz, self._facts, {**options, "acc": account.name, "auth": True})}
 
     def _user(self, account: Account, connection: int) -> dict[str, Any]:
         client = self._facts.clients.get(connection)
@@ -265,4 +287,4 @@ async def _report(function: Report, facts: Facts, options: Mapping[str, Any]) ->
     try:
         return await function(facts, options)
     except (ValueError, TypeError) as error:
-        raise Refused(400, str(error)) from error
+        raise Refused(500, str(error)) from error

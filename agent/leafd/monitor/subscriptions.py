@@ -1,4 +1,4 @@
-"""The subscriptions of connections in connz: subjects alone, or with queue groups, names and counts.
+"""The subscriptions of connections in connz and subsz: subjects alone, or with queue groups, names and counts.
 
 Read from the plane in slices, in pauses, and at most ROWS_MAX in a report. What does not live here: the report around
 them (reports.py).
@@ -10,26 +10,28 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.config.schema.sharing import is_subset
+from leafd.monitor.facts import Facts
+from leafd.monitor.options import flag
 from leafd.monitor.rooms import PlaneFacts
 from leafd.turns import Pause
 
 ROWS_MAX: Final = 16_384
 _TRIES: Final = 3
-_TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
-_FALSE: Final = ("", "0", "f", "F", "FALSE", "false", "False")
 
 
 def wanted(options: Mapping[str, Any]) -> tuple[bool, bool]:
     """(whether they are wanted, whether in detail). Raises ValueError, which the caller answers with 400."""
     word = options.get("subs")
-    if isinstance(word, str):
-        if word.lower() == "detail":
-            return True, True
-        if word not in (*_TRUE, *_FALSE):
-            raise ValueError(f"subs is a switch or detail, not {word[:100]!r}")
-        return word in _TRUE, False
+    if isinstance(word, str) and word.lower() == "detail":
+        return True, True
     detail = options.get("subscriptions_detail") is True
-    return detail or options.get("subscriptions") is True, detail
+    return flag(options, "subs", "subscriptions") or detail, detail
+
+
+async def of(plane: PlaneFacts, connection: int) -> list[t.SubscriptionRow]:
+    """Those of one connection."""
+    return await _of(plane, connection, ROWS_MAX, Pause())
 
 
 async def add(plane: PlaneFacts, connections: Iterable[dict[str, Any]], *, detail: bool) -> bool:
@@ -49,6 +51,27 @@ async def add(plane: PlaneFacts, connections: Iterable[dict[str, Any]], *, detai
         left -= len(rows)
         await pause()
     return True
+
+
+async def every(facts: Facts, account: str, published: str) -> tuple[list[dict[str, Any]], bool]:
+    """Those of all clients and links, of one account where that is given, and of those that hear what is published to a
+    subject where that is given; False: there were too many to list all."""
+    accounts = {one.id: one for one in facts.graph.by_id.values() if account in ("", one.name)}
+    found, pause, left = list[dict[str, Any]](), Pause(), ROWS_MAX
+    for connection in await facts.plane.connections():
+        await pause()
+        owner = accounts.get(connection.account)
+        if owner is None or not connection.subscriptions:
+            continue
+        rows = await _of(facts.plane, connection.connection, left + 1, pause)
+        about = {"account": owner.name, "account_tag": owner.shown}
+        for row in rows[:left]:
+            if not published or is_subset(published, row.subject):
+                found.append(about | _detail(row, {"cid": connection.connection}))
+        left -= len(rows)
+        if left < 0:
+            return found, False
+    return found, True
 
 
 def _detail(row: t.SubscriptionRow, connection: Mapping[str, Any]) -> dict[str, Any]:

@@ -140,6 +140,11 @@ class ServerConfig(Section):
         takes=Takes.LIVE,
         ge=-1,
     )
+    max_closed_clients: Number = option(
+        1000,
+        "How many connections that have ended does connz tell of (state=closed)? They take about 1 KB each.",
+        ge=-1,
+    )
     max_sub_tokens: Any = later(
         "the number of tokens of a subject is bounded by the line's length alone",
         refuse=False,
@@ -278,7 +283,6 @@ class ServerConfig(Section):
     connect_error_reports: Any = later("the first failure and every 100th are logged", refuse=False)
     reconnect_error_reports: Any = later("the first failure and every 100th are logged", refuse=False)
     no_fast_producer_stall: Any = later("fast producers are not stalled", refuse=False)
-    max_closed_clients: Any = later("closed connections are not kept", refuse=False)
 
     def check(self) -> None:
         if " " in self.server_name:

@@ -1,0 +1,265 @@
+"""connz: the connections of clients, and leaf links with them; those that are there, and the latest that have gone.
+
+What does not live here: subscriptions in it (subscriptions.py), which connections that have gone are kept (closed.py).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any, Final
+
+from leafd import native_types as t
+from leafd.auth.connect import claimed_user
+from leafd.auth.policy import GLOBAL_ACCOUNT
+from leafd.auth.verdict import WEB_TYPE, Called
+from leafd.config.schema.sharing import collide
+from leafd.monitor import subscriptions
+from leafd.monitor.closed import Gone
+from leafd.monitor.facts import Facts, elapsed, round_trip, stamp
+from leafd.monitor.options import Options, flag, number, text
+from leafd.monitor.rooms import ClientFacts, LinkFacts
+from leafd.records import dataclass
+from leafd.turns import Pause
+
+CONNECTIONS_MAX: Final = 1024
+_SORT: Final = {
+    "cid": ("connection", False), "start": ("connection", False), "subs": ("subscriptions", True),
+    "pending": ("pending_bytes", True), "msgs_to": ("out_msgs", True), "msgs_from": ("in_msgs", True),
+    "bytes_to": ("out_bytes", True), "bytes_from": ("in_bytes", True), "last": ("last_wall_ns", True),
+    "idle": ("last_wall_ns", False), "uptime": ("start_wall_ns", True), "rtt": ("rtt_ns", True),
+    "stop": ("stop_wall_ns", True), "reason": ("reason", False),
+}  # fmt: skip
+"""By the word of the request: what counts, and whether the largest comes first."""
+_ENDED_ONLY: Final = ("stop", "reason")
+_STATES: Final = {
+    "": (True, False), "open": (True, False), "closed": (False, True), "any": (True, True), "all": (True, True),
+    0: (True, False), 1: (False, True), 2: (True, True),
+}  # fmt: skip
+"""By the word of HTTP, or the number of a JSON request: whether open ones are wanted, and closed ones."""
+_Row = t.ConnectionRow | Gone
+
+
+def shown_user(client: ClientFacts) -> str:
+    """Who a client is, without what proves it; of one that was not let in, who it says it is."""
+    return client.user or claimed_user(client.connect)
+
+
+def told_of(client: ClientFacts, *, auth: bool) -> dict[str, Any]:
+    """What the report shows of a client beside its numbers and its account; auth: of its login, too."""
+    found = _handshake(client.tls, auth)
+    for name in ("name", "lang", "version"):
+        if client.connect.get(name):
+            found[name] = client.connect[name]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the request asks for."""
+
+    account: str
+    user: str
+    connection: int
+    open: bool
+    closed: bool
+    sort: str
+    filter: str
+    mqtt: str
+
+    @classmethod
+    def of(cls, options: Options) -> _Wanted:
+        """Raises ValueError for what cannot be asked."""
+        word = options.get("state", "")
+        state = _STATES.get(word.lower() if isinstance(word, str) else word)
+        if state is None:
+            raise ValueError(f"Error decoding state for {str(word)[:100]}")
+        sort = text(options, "sort")
+        if sort and sort not in _SORT:
+            raise ValueError(f"invalid sorting option: {sort[:100]}")
+        if sort in _ENDED_ONLY and state != (False, True):
+            raise ValueError(f"sort by {sort} only valid on closed connections")
+        account, subject = text(options, "acc"), text(options, "filter_subject")
+        if subject not in ("", ">") and not account:
+            raise ValueError("filter by subject only valid with account filtering")
+        return cls(
+            account,
+            text(options, "user"),
+            number(options, "cid", 0),
+            *state,
+            sort,
+            "" if subject == ">" else subject,
+            text(options, "mqtt_client"),
+        )
+
+    def takes(self, row: _Row, user: str) -> bool:
+        """Whether one of the wanted account is wanted."""
+        if self.connection:
+            return row.connection == self.connection
+        return not self.mqtt and self.user in ("", user)
+
+
+async def connz(facts: Facts, options: Options) -> dict[str, Any]:
+    """The report."""
+    wanted = _Wanted.of(options)
+    offset, limit = number(options, "offset", 0), number(options, "limit", 0) or CONNECTIONS_MAX
+    limit = 1 if wanted.connection else limit
+    auth = flag(options, "auth")
+    listed, detail = subscriptions.wanted(options)
+    links = {link.connection: link for link in facts.leafs.links()}
+    total, found = await _found(facts, wanted, links)
+    key, falling = _SORT[wanted.sort or "cid"]
+    found.sort(key=attrgetter(key), reverse=falling)
+    shown, pause = list[dict[str, Any]](), Pause()
+    for row in found[offset : offset + limit]:
+        await pause()
+        if isinstance(row, Gone):
+            shown.append(_ended(row, auth))
+        elif row.connection in links:
+            shown.append(_link(row, links[row.connection], auth))
+        elif (client := facts.clients.get(row.connection)) is not None and client.account is not None:
+            shown.append(_client(row, client, client.account.name, auth))
+    report = facts.head()
+    if listed and not await subscriptions.add(facts.plane, shown, detail=detail):
+        report["subscriptions_cut"] = subscriptions.ROWS_MAX
+    return report | {
+        "num_connections": len(shown),
+        "total": total,
+        "offset": offset,
+        "limit": limit,
+        "connections": shown,
+    }
+
+
+async def _found(facts: Facts, wanted: _Wanted, links: Mapping[int, LinkFacts]) -> tuple[int, list[_Row]]:
+    """How many connections there are in the account, and those of them that are wanted."""
+    total, found, pause = 0, list[_Row](), Pause()
+    for row in await facts.plane.connections() if wanted.open else ():
+        await pause()
+        link, client = links.get(row.connection), facts.clients.get(row.connection)
+        if link is not None:
+            account, user = link.account, link.user
+        elif row.kind == t.ConnKind.CLIENT and client is not None and client.account is not None:
+            account, user = client.account.name, shown_user(client)
+        else:
+            continue
+        if wanted.account in ("", account):
+            total += 1
+            if wanted.takes(row, user) and await _hears(facts, row, wanted.filter):
+                found.append(row)
+    for ended in facts.closed.rows() if wanted.closed else ():
+        await pause()
+        if wanted.account in ("", ended.account):
+            total += 1
+            if wanted.takes(ended, ended.user):
+                found.append(ended)
+    return total, found
+
+
+async def _hears(facts: Facts, row: t.ConnectionRow, subject: str) -> bool:
+    """Whether it subscribes to what could be published to a subject of that filter."""
+    if not subject:
+        return True
+    rows = await subscriptions.of(facts.plane, row.connection)
+    return any(collide(subject, one.subject) for one in rows)
+
+
+def _account(name: str, shown: str) -> dict[str, Any]:
+    return ({"account": name} if name != GLOBAL_ACCOUNT else {}) | {"name_tag": shown}
+
+
+def _client(row: t.ConnectionRow, client: ClientFacts, account: str, auth: bool) -> dict[str, Any]:
+    way = "websocket" if client.kind == WEB_TYPE else "nats"
+    found = {"cid": row.connection, "kind": "Client", "type": way} | _figures(row, client.peer, client.opened_ns)
+    found |= told_of(client, auth=auth)
+    if auth:
+        user = shown_user(client)
+        found |= {"authorized_user": user} if user else {}
+        found |= _account(account, client.account.shown if client.account is not None else account) | _jwt(client)
+    return found
+
+
+def _link(row: t.ConnectionRow, link: LinkFacts, auth: bool) -> dict[str, Any]:
+    found = {"cid": row.connection, "kind": "Leafnode"} | _figures(row, link.peer, row.start_wall_ns)
+    if link.name and not link.spoke:
+        found["name"] = link.name
+    if link.version:
+        found["version"] = link.version
+    if auth:
+        found |= {"authorized_user": link.user} if link.user else {}
+        found |= _account(link.account, link.account)
+    return found
+
+
+def _ended(row: Gone, auth: bool) -> dict[str, Any]:
+    kind = {"kind": "Leafnode"} if row.link else {"kind": "Client", "type": row.told.get("type", "nats")}
+    found = {"cid": row.connection} | kind | _figures(row, row.peer, row.start_wall_ns)
+    found |= {name: value for name, value in row.told.items() if name != "type"}
+    if auth:
+        found |= {"authorized_user": row.user} if row.user else {}
+        found |= _account(row.account, row.account) if row.account else {}
+    return found
+
+
+def _figures(row: _Row, peer: str, opened_ns: int) -> dict[str, Any]:
+    host, _, port = peer.rpartition(":")
+    start_ns, last_ns = row.start_wall_ns or opened_ns, row.last_wall_ns or opened_ns
+    found: dict[str, Any] = {
+        "ip": host.strip("[]"),
+        "port": int(port) if port.isdigit() else 0,
+        "start": stamp(start_ns),
+        "last_activity": stamp(last_ns),
+    }
+    now_ns = time.time_ns()
+    if isinstance(row, Gone):
+        now_ns = row.stop_wall_ns
+        found |= {"stop": stamp(now_ns), "reason": row.reason}
+    return found | {
+        "rtt": round_trip(row.rtt_ns),
+        "uptime": elapsed(now_ns - start_ns),
+        "idle": elapsed(now_ns - last_ns),
+        "pending_bytes": row.pending_bytes,
+        "in_msgs": row.in_msgs,
+        "out_msgs": row.out_msgs,
+        "in_bytes": row.in_bytes,
+        "out_bytes": row.out_bytes,
+        "subscriptions": row.subscriptions,
+    }
+
+
+def _handshake(tls: t.Secured | None, auth: bool) -> dict[str, Any]:
+    """What TLS was agreed upon, and who showed which certificate."""
+    if tls is None:
+        return {}
+    found: dict[str, Any] = {"tls_version": "1.3" if tls.version >= 0x0304 else "1.2", "tls_cipher_suite": tls.cipher}
+    if not auth or not tls.certificate:
+        return found
+    from hashlib import sha256
+
+    from leafd.certificates import Malformed, name_text, read_certificate
+
+    try:
+        shown = read_certificate(tls.certificate)
+    except Malformed:
+        return found
+    certificate = {
+        "subject": name_text(shown.subject, all_types=True),
+        "spki_sha256": sha256(shown.public_key).hexdigest(),
+        "cert_sha256": sha256(tls.certificate).hexdigest(),
+    }
+    return found | {"tls_peer_certs": [certificate]}
+
+
+def _jwt(client: ClientFacts) -> dict[str, Any]:
+    """What a client's JWT says of it. The JWT itself is shown unless it lets in whoever has it."""
+    proof, found = client.proof, dict[str, Any]()
+    if proof is None or isinstance(proof, Called):
+        return found
+    token = client.connect.get("jwt")
+    if token and not proof.nats.bearer_token:
+        found["jwt"] = token
+    found["issuer_key"] = proof.iss
+    if proof.nats.tags:
+        found["tags"] = list(proof.nats.tags)
+    return found
