@@ -55,14 +55,11 @@ class Content:
     data: bytes
 
     def digest(self) -> bytes:
-        return _digest(b"%b\r\n%b\r\n%b" % (self.subject.encode(), self.lines, self.data))
+        content = b"%b\r\n%b\r\n%b" % (self.subject.encode(), self.lines, self.data)
+        return blake2b(content, digest_size=DIGEST_BYTES).digest()
 
     def with_id(self, message_id: str, place: str, had: Callable[[dict[str, Any]], None] | None = None) -> Outgoing:
         return Outgoing(self.subject, _block(self.lines, message_id), self.data, f"{place} (id {message_id})", had)
-
-
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
 def _block(lines: bytes, message_id: str) -> bytes:
@@ -150,7 +147,7 @@ class RowWriter:
                 self._write_rows(batch.slice(start, CHUNK_ROWS))
         self._window.drain()
         self.report.digests = b"".join(self._counts)
-        if any(count > 1 for count in self._counts.values()):
+        if max(self._counts.values(), default=1) > 1:
             self.report.counts = list(self._counts.values())
         return self.report
 
@@ -176,14 +173,17 @@ class RowWriter:
 
     # -- ids --------------------------------------------------------------
 
-    def count(self, digests: Iterable[bytes]) -> list[int]:
-        """How many equal rows came before each, in this task."""
+    def count(self, digests: list[bytes]) -> list[int]:
+        """How many equal rows came before each, in this task; nothing if none did."""
         counts = self._counts
-        found = []
-        for digest in digests:
-            count = counts.get(digest, 0)
-            counts[digest] = count + 1
-            found.append(count)
+        found: list[int] = []
+        different = dict.fromkeys(digests, 1)
+        if len(different) == len(digests) and counts.keys().isdisjoint(different):
+            counts.update(different)
+        else:
+            for digest in digests:
+                found.append(counts.get(digest, 0))
+                counts[digest] = found[-1] + 1
         if len(counts) > COUNTED_MAX:
             raise ValueError(
                 f"a task can make ids for {COUNTED_MAX} different rows at most: name a column that holds "
@@ -212,7 +212,8 @@ class RowWriter:
         if self._id_column:
             ids = columns.ids
         else:
-            digests = [_digest(content) for content in columns.contents().to_pylist()]
+            contents = columns.contents().to_pylist()
+            digests = [blake2b(content, digest_size=DIGEST_BYTES).digest() for content in contents]
             ids = self._content_ids(digests)
         first = self._window.reserve(count)
         head = pc.binary_length(columns.lines).to_numpy(zero_copy_only=False) + pc.binary_length(ids).to_numpy()
@@ -238,7 +239,7 @@ class RowWriter:
         hexes = pa.FixedSizeBinaryArray.from_buffers(pa.binary(2 * DIGEST_BYTES), len(digests), [None, text])
         counts = self.count(digests)
         suffixes: Any = b""
-        if any(counts):
+        if counts:
             suffixes = pa.array([b".%d" % count if count else b"" for count in counts], pa.binary())
         return _joined(f"{self._scope}-".encode(), hexes.cast(pa.binary()), suffixes)
 
@@ -265,7 +266,7 @@ class RowWriter:
         room = self._max_payload - len(lines.encode()) - len(_block(b"", "")) - self._id_size()
         letter = Content(self._options.dead_letter_subject, lines.encode(), content.data[: max(0, room)])
         digest = letter.digest()
-        (count,) = self.count([digest])
+        count = sum(self.count([digest]))
         return letter.with_id(
             content_id(self._scope, digest, count), self.place(row), lambda answer: self.had(digest, letter, answer)
         )

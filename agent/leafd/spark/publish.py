@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from .fetch import ApiError, Patience, api, dial
 from .options import Options
 from .wire import Connection, Intake, Message, NoResponders, Refused, WireError, frame_publish
@@ -31,6 +33,7 @@ WINDOW_BYTES = 4 << 20
 SEND_BYTES = 128 << 10
 # Messages given one by one are sent when so many have come together, or when somebody waits for them.
 GATHERED_MAX = 256
+LINE_END = 10
 SUBSCRIPTION = 2  # of the window's inbox; a connection's own is 1
 
 Result = TypeVar("Result")
@@ -130,9 +133,10 @@ class Window:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self.inbox = f"_INBOX.{random.getrandbits(96):024x}"
+        # Short, as every message and every acknowledgement carries it.
+        self.inbox = f"_INBOX.{random.getrandbits(64):x}"
         self._acknowledgement = re.compile(
-            rb"MSG %b\.(\d+) %d \d+\r\n\{[^\r]*\}\r\n" % (re.escape(self.inbox.encode()), SUBSCRIPTION)
+            rb"MSG %b\.(\d+) %d \d+\r\n\{" % (re.escape(self.inbox.encode()), SUBSCRIPTION)
         )
         self._chunks: deque[Chunk] = deque()
         self._gathered: list[Outgoing] = []
@@ -299,8 +303,9 @@ class Window:
         buffer, start = intake.buffer, intake.start
         end = buffer.rfind(b"}\r\n", start, intake.end) + 3
         numbers = self._acknowledgement.findall(buffer, start, end) if end > start else []
-        # Each has two line ends. More would be a line of another kind between them.
-        if not numbers or 2 * len(numbers) != buffer.count(b"\r\n", start, end):
+        # Each has two lines. More would be a line of another kind between them; JSON has no line end within.
+        lines = np.count_nonzero(np.frombuffer(buffer, np.uint8, end - start, start) == LINE_END) if numbers else 0
+        if not numbers or 2 * len(numbers) != lines:
             return False
         if buffer.find(b'"duplicate"', start, end) >= 0 or buffer.find(b'"error"', start, end) >= 0:
             return False
