@@ -22,10 +22,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from leafd.spark.fetch import RangeReader, api, dial
+from leafd.spark.fetch import api, dial
 from leafd.spark.options import Options, parse_options
 from leafd.spark.publish import Outgoing, Window
 from leafd.spark.ranges import Range
+from leafd.spark.reader import RangeReader
 
 from tests import servers
 
@@ -60,7 +61,7 @@ def read_in_spark(spark: Any, options: dict[str, str], rows: int) -> float:
 def read_alone(options: Options, rows: int) -> tuple[float, float]:
     """Seconds and CPU seconds of the client without Spark."""
     began, cpu = time.perf_counter(), time.process_time()
-    found = sum(batch.num_rows for batch in RangeReader(options, Range(1, rows), True).batches())
+    found = sum(batch.num_rows for batch in RangeReader(options, Range(1, rows)).batches())
     if found != rows:
         raise SystemExit(f"read {found} rows, not {rows}")
     return time.perf_counter() - began, time.process_time() - cpu

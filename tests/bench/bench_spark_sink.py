@@ -107,7 +107,7 @@ def main() -> int:
 
 def _table(stack: contextlib.ExitStack, rows: int) -> Any:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    from leafd.spark.jobs.daily import session
+    from leafd.spark.jobs.session import session
     from leafd.spark.source import register
 
     spark = session("local[1]")

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import option_values as values
+from .identity import Login
 from .option_values import EARLIEST, LATEST, Place, Places, Times
-from .wire import Address, Login, parse_servers
+from .wire import Address, parse_servers
 
 __all__ = ["BATCH", "EARLIEST", "LATEST", "OPTIONS", "STREAM", "WRITE", "Options", "Place", "parse_options"]
 

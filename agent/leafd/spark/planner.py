@@ -16,12 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from .fetch import ApiError, api, sequence_at, size_admitted
+from .fetch import ApiError, api, sequence_at
 from .losses import Missing, missing, resume
 from .offsets import Offsets
 from .option_values import EARLIEST, LATEST, Place
 from .options import Options
 from .ranges import Dealing, Offset, Range, StreamState, deal, end_of, seconds_of, shares
+from .reader import size_admitted
 from .standing import Standing
 from .wire import Connection
 
@@ -211,7 +212,7 @@ class Planner:
             share = max(1, size * count // total) if total else size
             if count and states[name].bytes > share:
                 whole = Range(begins[name].next, ends[name].next - 1)
-                after = size_admitted(replace(self._options, stream=name), whole, states[name].allows_direct, share)
+                after = size_admitted(replace(self._options, stream=name), whole, share)
                 found[name] = end_of(states[name], replace(begins[name], next=after))
         return found
 

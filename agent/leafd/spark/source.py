@@ -27,12 +27,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from .batches import COLUMNS
-from .fetch import RangeReader
+from .columns import COLUMNS
 from .offsets import Offsets
 from .options import Options, parse_options
 from .planner import Piece, Planner
 from .ranges import Range
+from .reader import RangeReader
 
 if TYPE_CHECKING:
     from .sink import NatsStreamWriter, NatsWriter
@@ -110,7 +110,7 @@ def _partitions(pieces: list[Piece]) -> list[InputPartition]:
 def _read(options: Options, partition: InputPartition) -> Iterator[Any]:
     if isinstance(partition, PiecePartition):  # Spark makes a plain one when there are none
         named = replace(options, stream=partition.stream)
-        yield from RangeReader(named, partition.wanted, partition.allows_direct).batches()
+        yield from RangeReader(named, partition.wanted).batches()
 
 
 class NatsReader(DataSourceReader):

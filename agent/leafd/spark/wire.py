@@ -21,15 +21,17 @@ import socket
 import ssl
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
+
+from .identity import Login, NotIdentified
 
 RECEIVE_BUFFER = 1 << 20  # where the receive buffer starts; it doubles while a batch needs more
 RECEIVE_BUFFER_MAX = 1 << 28
 SOCKET_BUFFER = 4 << 20  # asked of the kernel, so that the server can go on sending while Arrow is built
 LINE_MAX = 4096  # a protocol line longer than a server's max_control_line is not a protocol line
-LINES_KNOWN_MAX = 4096  # remembered message lines; they differ only in their two sizes
 DEFAULT_PORT = 4222
 
 STATUS_LINE = b"NATS/1.0 "  # headers that begin so carry a status; stored headers never do
@@ -43,21 +45,21 @@ class Refused(WireError):
     """The server said -ERR, or its configuration rules us out: dialling anew will not help."""
 
 
+class Denied(Refused):
+    """The user lacks a permission. The connection goes on, what was asked for was not done."""
+
+
 class NoResponders(Exception):
     """Nobody listens on the subject of a request (status 503)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """How to present oneself; what is empty is not sent."""
+class Verdict(IntEnum):
+    """Why a decoder stopped."""
 
-    user: str = ""
-    password: str = ""
-    token: str = ""
-
-    def fields(self) -> dict[str, str]:
-        given = {"user": self.user, "pass": self.password, "auth_token": self.token}
-        return {name: value for name, value in given.items() if value}
+    MORE = 0  # what is left is the beginning of a message
+    FULL = 1  # the next message does not fit any more
+    STATUS = 2  # a message that is no row: the end of a batch, a heartbeat, an answer to something else
+    CONTROL = 3  # a line that is no message
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,78 +109,27 @@ def parse_servers(text: str) -> tuple[Address, ...]:
     return tuple(found)
 
 
-@dataclass(slots=True)
-class Scan:
-    """What one batch's messages are: offsets into the receive buffer, three a message.
+class Decoder(Protocol):
+    """What gathers rows out of received bytes; `decoder` says more."""
 
-    `spans` holds header start, payload start and message end, one after the other, in the order of arrival.
-    """
-
-    spans: list[int] = field(default_factory=list)
-    position: int = 0  # the first byte that was not understood yet
-    status: bytes = b""  # the header block that ended the batch; empty while it goes on
-    control: bytes = b""  # a line that is no message and needs an answer; the scan stops behind it
+    def feed(self, buffer: bytearray, start: int, end: int) -> tuple[int, int]:
+        """Take rows from buffer[start:end]; a Verdict, and the first byte that was not taken."""
 
 
-@dataclass(slots=True)
-class LineSizes:
-    """Message lines seen already. Within a batch they repeat: only two sizes differ between them."""
-
-    known: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-
-    def learn(self, line: bytes) -> tuple[int, int] | None:
-        """Header length and total length that an HMSG line announces; None if it is another line."""
-        parts = line.split()
-        if not parts or parts[0] != b"HMSG":
-            return None
-        if len(self.known) >= LINES_KNOWN_MAX:
-            self.known.clear()
-        try:
-            sizes = int(parts[-2]), int(parts[-1])
-        except (ValueError, IndexError):
-            raise WireError(f"not a message line: {line[:80]!r}") from None
-        if not 0 < sizes[0] <= sizes[1]:
-            raise WireError(f"sizes that cannot be: {line[:80]!r}")
-        self.known[line] = sizes
-        return sizes
+def broken(error: OSError) -> WireError:
+    """What a socket failed of. Certificates that one side does not accept stay what they are."""
+    text = f"the connection broke: {error}"
+    return Refused(text) if isinstance(error, ssl.SSLError) and "CERTIFICATE" in str(error).upper() else WireError(text)
 
 
-def scan_batch(buffer: bytearray, end: int, scan: Scan, lines: LineSizes) -> bool:
-    """Find the messages in buffer[scan.position:end]. True when the batch ended with a status or a control line came.
-
-    Sans-IO; may be called again with more bytes. The payload is never looked at, so what it holds cannot mislead.
-    """
-    position = scan.position
-    find = buffer.find
-    add = scan.spans.append
-    sizes_of = lines.known.get
-    while True:
-        newline = find(b"\n", position, end)
-        if newline < 0:
-            if end - position > LINE_MAX:
-                raise WireError("a protocol line without an end")
-            break
-        line = bytes(buffer[position:newline])
-        sizes = sizes_of(line) or lines.learn(line)
-        if sizes is None:
-            scan.control = line.rstrip()
-            scan.position = newline + 1
-            return True
-        start = newline + 1
-        stop = start + sizes[1]
-        if stop + 2 > end:
-            break
-        position = stop + 2
-        # An empty payload is what a status has, and few messages have: the only ones worth a second look.
-        if sizes[0] == sizes[1] and buffer.startswith(STATUS_LINE, start):
-            scan.status = bytes(buffer[start:stop])
-            scan.position = position
-            return True
-        add(start)
-        add(start + sizes[0])
-        add(stop)
-    scan.position = position
-    return False
+def _complaint(line: bytes) -> WireError:
+    """The exception for an -ERR."""
+    text = line[len(b"-ERR") :].decode(errors="replace").strip(" '")
+    if text.startswith("Permissions Violation"):
+        return Denied(f"the server's permissions for this user do not allow it: {text}")
+    if any(word in text for word in ("Authorization", "Authentication", "Account", "Required")):
+        return Refused(f"the server refuses the login: {text}")
+    return WireError(f"the server said {text}")
 
 
 class Intake:
@@ -193,7 +144,9 @@ class Intake:
 
     def receive(self) -> None:
         """Wait for at least one byte more."""
-        if self.end == len(self.buffer):
+        if self.start == self.end:
+            self.start = self.end = 0
+        elif self.end > len(self.buffer) * 3 // 4:
             self.make_room()
         try:
             with memoryview(self.buffer) as view:
@@ -201,7 +154,7 @@ class Intake:
         except TimeoutError:
             raise WireError(f"no answer within {self._timeout:g} s") from None
         except OSError as error:
-            raise WireError(f"the connection broke: {error}") from error
+            raise broken(error) from error
         if received == 0:
             raise WireError("the server closed the connection")
         self.end += received
@@ -243,7 +196,6 @@ class Connection:
 
     def __init__(self, addresses: Sequence[Address], login: Login, name: str, timeout: float = 10.0) -> None:
         self.inbox = f"_INBOX.{random.getrandbits(96):024x}"
-        self._lines = LineSizes()
         self._next_request = 0
         self._timeout = timeout
         self._intake, self.info = _dial(addresses, login, name, timeout)
@@ -263,7 +215,7 @@ class Connection:
         except TimeoutError:
             raise WireError(f"could not send for {self._timeout:g} s") from None
         except OSError as error:
-            raise WireError(f"the connection broke: {error}") from error
+            raise broken(error) from error
 
     def next_reply_number(self) -> int:
         """A number that makes `inbox.<number>` a reply subject of its own."""
@@ -283,8 +235,7 @@ class Connection:
         if verb == b"PING":
             self.send(b"PONG\r\n")
         elif verb == b"-ERR":
-            kind = Refused if b"Permissions Violation" in line else WireError
-            raise kind(f"the server said {line.decode(errors='replace')}")
+            raise _complaint(line)
         elif verb not in (b"PONG", b"INFO", b"+OK"):
             raise WireError(f"not a protocol line: {line[:80]!r}")
 
@@ -329,21 +280,17 @@ class Connection:
 
     # -- the fast lane ----------------------------------------------------
 
-    def collect(self) -> tuple[bytearray, Scan]:
-        """Messages up to and without the status that ends their batch. The buffer is valid until the next call."""
+    def gather(self, decoder: Decoder) -> Message | None:
+        """Give a decoder what arrives, until it is full (None) or a message came that is no row."""
         intake = self._intake
-        if intake.start:
-            intake.make_room()  # from here on the messages stay where they are: only the buffer's end moves
-        scan = Scan()
         while True:
-            if not scan_batch(intake.buffer, intake.end, scan, self._lines):
+            verdict, intake.start = decoder.feed(intake.buffer, intake.start, intake.end)
+            if verdict == Verdict.MORE:
                 intake.receive()
-                continue
-            if scan.status:
-                intake.start = scan.position
-                return intake.buffer, scan
-            self._control(scan.control)
-            scan.control = b""
+            elif verdict == Verdict.CONTROL:
+                self._control(intake.line())
+            else:
+                return self.next_message() if verdict == Verdict.STATUS else None
 
     # -- the end ----------------------------------------------------------
 
@@ -377,6 +324,8 @@ def _dial(addresses: Sequence[Address], login: Login, name: str, timeout: float)
     for address in random.sample(addresses, len(addresses)):
         try:
             return _dial_one(address, login, name, timeout)
+        except NotIdentified as error:
+            raise Refused(str(error)) from error
         except (OSError, WireError) as error:
             failures.append((f"{address.host}:{address.port}: {error}", isinstance(error, Refused)))
     kind = Refused if all(refused for _, refused in failures) else WireError
@@ -393,10 +342,12 @@ def _dial_one(address: Address, login: Login, name: str, timeout: float) -> tupl
         if not line.startswith(b"INFO "):
             raise Refused(f"not a NATS server: it began with {line[:40]!r}")
         info: dict[str, Any] = json.loads(line[5:])
-        if address.tls or info.get("tls_required"):
-            context = ssl.create_default_context()
-            connection = intake.socket = context.wrap_socket(connection, server_hostname=address.host)
-        connection.sendall(b"CONNECT " + json.dumps(_connect_options(address, login, name)).encode() + b"\r\nPING\r\n")
+        if address.tls or info.get("tls_required") or login.wants_tls:
+            if not (info.get("tls_required") or info.get("tls_available")):
+                raise Refused("TLS is wanted, and the server does not offer it")
+            connection = intake.socket = _wrapped(connection, login, address.host)
+        hello = json.dumps(_connect_options(address, login, name, str(info.get("nonce", ""))))
+        connection.sendall(b"CONNECT " + hello.encode() + b"\r\nPING\r\n")
         while (line := intake.line()) != b"PONG":
             if line.startswith(b"-ERR"):
                 raise Refused(line.decode(errors="replace"))
@@ -406,7 +357,14 @@ def _dial_one(address: Address, login: Login, name: str, timeout: float) -> tupl
         raise
 
 
-def _connect_options(address: Address, login: Login, name: str) -> dict[str, Any]:
+def _wrapped(connection: socket.socket, login: Login, host: str) -> ssl.SSLSocket:
+    try:
+        return login.context().wrap_socket(connection, server_hostname=host)
+    except ssl.SSLError as error:
+        raise broken(error) from error
+
+
+def _connect_options(address: Address, login: Login, name: str, nonce: str) -> dict[str, Any]:
     options: dict[str, Any] = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
     options |= {"protocol": 1, "lang": "python", "version": "1", "name": name}
-    return options | (login if login.fields() else address.login).fields()
+    return options | (login if login.given else address.login).fields(nonce)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from leafd.spark.identity import Login
 from leafd.spark.options import EARLIEST, LATEST, Options, parse_options
-from leafd.spark.wire import Login
 
 
 def test_a_stream_is_all_that_must_be_given() -> None:

@@ -35,7 +35,12 @@ def test_a_table_of_a_stream(hub: Hub, spark: Any) -> None:
     hub.fill(1, 500)
     hub.remove(250)
     table = spark.read.format("nats").options(**options(hub, startingSequence="101", endingSequence="400")).load()
-    rows = table.selectExpr("sequence", "subject", "headers['Nats-Msg-Id'] as id", "string(data) as text").collect()
+    rows = table.selectExpr(
+        "sequence",
+        "subject",
+        "string(try_element_at(filter(headers, h -> h.key = 'Nats-Msg-Id'), -1).value) as id",
+        "string(data) as text",
+    ).collect()
     wanted = [n for n in range(101, 401) if n != 250]
     assert wanted == sorted(row.sequence for row in rows)
     assert all(row.id == f"S-{row.sequence}" and int(row.text.split()[0]) == row.sequence for row in rows)
