@@ -25,6 +25,7 @@ from nats.js.api import ExternalStream, StreamConfig, StreamSource
 from tests import servers
 from tests.browser import CHROMIUM, Browser, open_browser
 from tests.certificates import Authority
+from tests.interop.callout_service import ISSUER, Request, public, response, serving, user
 from tests.jwts import Operator
 from tests.narrow import wire_to
 
@@ -192,10 +193,18 @@ def test_readers_who_never_read_take_some_seats_and_no_more() -> None:
             for _ in range(40):
                 reader = readers.enter_context(socket.create_connection(("127.0.0.1", port), 60))
                 reader.settimeout(60)
-                reader.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+                reader.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 answers.append(reader.recv(12).decode())
             assert visit(f"http://127.0.0.1:{port}/varz")[0] == 200
         assert answers == ["HTTP/1.1 200"] * READERS_MAX + ["HTTP/1.1 503"] * (40 - READERS_MAX)
+
+
+JUDGED = """
+listen: "127.0.0.1:{port}"
+http: "0.0.0.0:{web_port}"
+accounts { AUTH { users: [{user: auth, password: auth}] }, APP {}, "$SYS" {} }
+authorization { auth_callout { issuer: {issuer}, auth_users: [auth], account: AUTH } }
+"""
 
 
 def test_beyond_loopback_it_is_for_users_of_the_system_account(tmp_path: Path) -> None:
@@ -229,3 +238,21 @@ def test_in_operator_mode_the_password_is_a_bearer_jwt_of_the_system_account() -
             (other.user("b", bearer_token=True), 401),
         ):
             assert (expected, user.token) == (visit(url, f"jwt:{user.token}")[0], user.token)
+
+
+def test_where_a_service_judges_logins_it_is_asked() -> None:
+    """A user of the system account by its word sees the page, one of another account or of nobody's does not."""
+
+    def judge(request: Request) -> str:
+        asked = request["nats"]["connect_opts"]
+        account = {"watcher": "$SYS", "app": "APP"}.get(asked["user"]) if asked["pass"] == "right" else None
+        return response(request, user(request, audience=account) if account else "", "" if account else "no")
+
+    async def main(server: servers.Server) -> None:
+        url = f"http://localhost:{server.ports['web_port']}/status"
+        async with serving(server, judge):
+            for login, expected in (("watcher:right", 200), ("watcher:wrong", 401), ("app:right", 401), ("", 401)):
+                assert (login, expected) == (login, (await asyncio.to_thread(visit, url, login))[0])
+
+    with servers.running("leafd", JUDGED, issuer=public(ISSUER)) as server:
+        asyncio.run(main(server))

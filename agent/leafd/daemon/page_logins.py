@@ -2,8 +2,8 @@
 
 A password is judged as a client's CONNECT is, with the same limits on guessing: each check waits in the queue of its
 address, on a thread, and refusals after several failures come late. In operator mode the password is a bearer JWT.
-Where a callout service judges logins, only those count that the configuration itself knows. What does not live here:
-the page and how a browser asks for it (monitor/page/).
+Where a callout service judges logins, it is asked as for a client without a connection (number 0). What does not live
+here: the page and how a browser asks for it (monitor/page/).
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from typing import Any, Final, Protocol
 from leafd.accounts.graph import Graph
 from leafd.auth.passwords import is_hash, matches
 from leafd.auth.policy import Policy
-from leafd.auth.verdict import Refusal, Verdict, judge_client
+from leafd.auth.verdict import CLIENT_TYPE, Refusal, Verdict, judge_client
+from leafd.daemon.client_ports import CallOut
 from leafd.daemon.guesses import Guesses
 from leafd.quoting import quoted
 
 PAGE_GUESSES: Final = "page"
+CALL_OUT_S: Final = 5.0
+"""For a service that judges logins."""
 
 
 class Log(Protocol):
@@ -31,8 +34,16 @@ class Log(Protocol):
 class PageLogins:
     """Judges by the policy and the accounts of today."""
 
-    def __init__(self, guesses: Guesses, log: Log, policy: Callable[[], Policy], graph: Callable[[], Graph]) -> None:
+    def __init__(
+        self,
+        guesses: Guesses,
+        log: Log,
+        policy: Callable[[], Policy],
+        graph: Callable[[], Graph],
+        call_out: Callable[[], CallOut | None] = lambda: None,
+    ) -> None:
         self._guesses = guesses
+        self._call_out = call_out
         self._log = log
         self._policy = policy
         self._graph = graph
@@ -45,6 +56,9 @@ class PageLogins:
             connect = {"jwt": password}
         judge = partial(_judged, connect, policy, address)
         verdict = await self._guesses.check(PAGE_GUESSES, address, user, judge, wanted)
+        call_out = self._call_out()
+        if policy.callout is not None and call_out is not None and wanted():
+            verdict = await call_out(policy, 0, address, CLIENT_TYPE, connect, "", verdict, CALL_OUT_S, None)
         system = self._graph().system
         if not isinstance(verdict, Refusal) and system is not None and verdict.account == system.name:
             return True

@@ -152,7 +152,11 @@ async def _start_services(server: Server, nursery: trio.Nursery) -> None:
         from leafd.monitor.http import serve
 
         logins = PageLogins(
-            server.clients.guesses, server.log, lambda: server.compiled.policy, lambda: server.compiled.graph
+            server.clients.guesses,
+            server.log,
+            lambda: server.compiled.policy,
+            lambda: server.compiled.graph,
+            lambda: server.clients.call_out,
         )
         server.facts.login, server.facts.warnings = logins.admits, lambda: server.log.recent or ()
         nursery.start_soon(serve, server.sockets.monitor, server.facts, server.config.http_base_path)

@@ -207,7 +207,7 @@ async def _reply(port: _Port, request: h11.Request, address: str) -> Reply | Non
             asked = *_line(request), _header(request, b"accept").decode("latin-1")
             return Reply(*await answer(port.facts, port.base, *asked), headers=[ANY_ORIGIN])
         _count(port.facts, path)
-        return await port.page.reply(path, admitted)
+        return await port.page.reply(path, admitted, _header(request, b"host").decode("latin-1"))
     except Exception as error:
         port.facts.guard.caught("a request over HTTP", error)
         return Reply(500, "text/plain; charset=utf-8", b"500 unexpected error\n", [ANY_ORIGIN, ("Connection", "close")])

@@ -79,6 +79,14 @@ class ServerConfig(Section):
         "", "A path in front of all monitoring pages, for a proxy that passes on a part of its paths."
     )
 
+    http_hosts: Strings = option(
+        (),
+        "Names by which browsers on this machine may ask for a status page that is on loopback, e.g. through a proxy,"
+        " beside addresses, localhost and the name in http: no page of elsewhere can read it under a name of its own.",
+        example='["box-17.example.org"]',
+        takes=Takes.LIVE,
+    )
+
     debug: Flag = option(False, "Log what helps to find faults.", takes=Takes.LIVE)
     trace: Flag = option(
         False,
