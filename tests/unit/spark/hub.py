@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from leafd.spark.fetch import api, dial
 from leafd.spark.options import OPTIONS, WRITE, Options, parse_options
 from leafd.spark.publish import Outgoing, Window, header_block
+from leafd.spark.wire import frame_publish
 
 from tests import servers
 
@@ -45,6 +47,16 @@ class Hub:
             window.publish(Outgoing(subject, header_block(f"{stream}-{number}", ()), payload))
         window.drain()
         window.close()
+
+    def fill_plain(self, last: int) -> None:
+        """Message n is the number n alone, on one of three subjects, without headers."""
+        options = self.options()
+        with dial(options) as connection:
+            for number in range(1, last + 1):
+                connection.send(frame_publish(f"s.{number % 3}", "", b"", b"%d" % number))
+            deadline = time.monotonic() + 30
+            while api(connection, options, "STREAM.INFO.S", {})["state"]["last_seq"] < last:
+                assert time.monotonic() < deadline
 
     def remove(self, sequence: int, stream: str = "S") -> None:
         self.call(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence})
