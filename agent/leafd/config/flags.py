@@ -26,6 +26,8 @@ _SPELLINGS: Final = {
     "client_advertise": "client_advertise",
     "ports_file_dir": "ports_file_dir",
     "l": "log_file", "log": "log_file",
+    "log_size_limit": "log_size_limit",
+    "s": "syslog", "syslog": "syslog", "r": "remote_syslog", "remote_syslog": "remote_syslog",
     "T": "logtime", "logtime": "logtime",
     "logtime_utc": "logtime_utc",
     "D": "debug", "debug": "debug",
@@ -51,6 +53,7 @@ _BOOLEANS: Final = frozenset(
         "trace_verbose",
         "debug_trace",
         "debug_trace_verbose",
+        "syslog",
         "jetstream",
         "tls",
         "tls_verify",
@@ -58,7 +61,7 @@ _BOOLEANS: Final = frozenset(
         "version",
     }
 )
-_NUMBERS: Final = frozenset({"port", "http_port", "https_port"})
+_NUMBERS: Final = frozenset({"port", "http_port", "https_port", "log_size_limit"})
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 
@@ -69,10 +72,6 @@ REFUSED: Final = {
     "help_tls": "the keys of a tls block are in configs/reference.conf",
     "cluster": _NO_CLUSTER, "routes": _NO_CLUSTER, "cluster_name": _NO_CLUSTER, "no_advertise": _NO_CLUSTER,
     "cluster_advertise": _NO_CLUSTER, "connect_retries": _NO_CLUSTER, "cluster_listen": _NO_CLUSTER,
-    "s": "log lines go to standard error, where systemd takes "
-         "them", "syslog": "log lines go to standard error, where systemd takes them",
-    "r": "log lines go to standard error", "remote_syslog": "log lines go to standard error",
-    "log_size_limit": "rotate the log with logrotate and --signal reopen",
     "max_traced_msg_len": "traced lines have a bound of their own",
     "profile": "there is no profiling port in this build",
 }  # fmt: skip
@@ -102,6 +101,9 @@ Server options:
 
 Logging options:
     -l, --log <file>                 File of the log (default: standard error)
+        --log_size_limit <bytes>     Size at which that file is set aside
+    -s, --syslog                     To this machine's syslog
+    -r, --remote_syslog <url>        To that one: udp://host:port, tcp://host:port, unix:///path
     -T, --logtime                    Times in the log (default: true)
         --logtime_utc                These in UTC (default: false)
     -D, --debug                      Debug lines
@@ -151,6 +153,9 @@ class Flags:
     client_advertise: str | None = None
     ports_file_dir: str | None = None
     log_file: str | None = None
+    log_size_limit: int | None = None
+    syslog: bool | None = None
+    remote_syslog: str | None = None
     logtime: bool | None = None
     logtime_utc: bool | None = None
     debug: bool | None = None
@@ -224,4 +229,4 @@ def _number(word: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise UsageError(f"{word} {value}: a port number is expected") from None
+        raise UsageError(f"{word} {value}: a number is expected") from None

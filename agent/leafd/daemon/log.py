@@ -1,5 +1,6 @@
-"""Log lines in nats-server's form, to standard error or a file that can be reopened after rotation. Where standard
-error is systemd's journal, lines are its entries (journal.py).
+"""Log lines in nats-server's form, to standard error, to a file that can be reopened after rotation and may be rotated
+here (log_files.py), or to syslog (syslog.py). Where standard error is systemd's journal, lines are its entries
+(journal.py).
 
 [4711] 2026/11/21 05:11:40.123456 [INF] Server is ready
 
@@ -23,11 +24,12 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from leafd.errors import StartError
-from leafd.quoting import printable
+from leafd.quoting import printable, quoted
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
     from leafd.daemon.journal import Journal
+    from leafd.daemon.syslog import Syslog
     from leafd.native_types import Trace
 
 _FRAMES_MAX: Final = 20  # of a traceback: a recursion has thousands
@@ -38,6 +40,18 @@ RATE: Final = 2.0
 
 RECENT_MAX: Final = 400
 """Characters of a line that is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where lines go. syslog: its URL. A file comes first, then syslog, then standard error."""
+
+    path: str = ""
+    size_max: int = 0
+    """Of the file in bytes; 0: none."""
+    files_max: int = 0
+    """Files that are kept, that in use included; 0: all."""
+    syslog: str = ""
 
 
 @dataclass(slots=True)
@@ -63,9 +77,15 @@ class Log:
     """Where every room's lines end. debug_on, trace_on, times and utc may change in a reload."""
 
     def __init__(
-        self, path: str = "", *, debug: bool = False, trace: bool = False, times: bool = True, utc: bool = False
+        self,
+        target: Target | str = "",
+        *,
+        debug: bool = False,
+        trace: bool = False,
+        times: bool = True,
+        utc: bool = False,
     ) -> None:
-        self.path = path
+        self.target = Target(target) if isinstance(target, str) else target
         self.debug_on = debug
         self.trace_on = trace
         self.times = times
@@ -77,6 +97,9 @@ class Log:
         self._stderr: TextIO = sys.stderr
         self._stream: TextIO = self._stderr
         self._journal = _journal()
+        self._syslog = _syslog(self.target)
+        self._rotate_at = 0
+        """When the file is as large as this; 0: never."""
         self.reopen()
 
     def keep(self, lines: int) -> None:
@@ -85,41 +108,72 @@ class Log:
 
     def reopen(self) -> None:
         """Opens the file anew: after logrotate has moved the old one away."""
-        if not self.path:
+        path = self.target.path
+        if not path:
             return
         try:
-            stream = open(self.path, "a", encoding="utf-8", errors="replace", buffering=1)  # noqa: SIM115
+            stream = open(path, "a", encoding="utf-8", errors="replace", buffering=1)  # noqa: SIM115
         except OSError as error:
-            raise StartError(f"log file {self.path} cannot be written ({error.strerror}): check log_file") from error
+            raise StartError(f"log file {path} cannot be written ({error.strerror}): check log_file") from error
         self._leave_file()
         self._stream = stream
+        self._rotate_at = self.target.size_max
 
-    def follow(self, path: str, *, debug: bool, trace: bool) -> None:
+    def follow(self, target: Target, *, debug: bool, trace: bool) -> None:
         """What a reload says. A file that cannot be written changes nothing but for a line in the old one."""
         self.debug_on, self.trace_on = debug, trace
-        if path == self.path:
-            return
-        old, self.path = self.path, path
-        if not path:
+        old, self.target = self.target, target
+        self._rotate_at = target.size_max
+        if target.path and target.path != old.path:
+            try:
+                self.reopen()
+            except StartError as error:
+                self.target, self._rotate_at = old, old.size_max
+                self.error(str(error))
+                return
+        if not target.path:
             self._leave_file()
-            return
-        try:
-            self.reopen()
-        except StartError as error:
-            self.path = old
-            self.error(str(error))
+        if target.syslog != old.syslog:
+            if self._syslog is not None:
+                self._syslog.close()
+            self._syslog = _syslog(target)
 
     def close(self) -> None:
-        """Ends file and journal; lines go to standard error from here on."""
+        """Ends file, journal and syslog; lines go to standard error from here on."""
         self._leave_file()
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        for way in (self._journal, self._syslog):
+            if way is not None:
+                way.close()
+        self._journal = self._syslog = None
 
     def _leave_file(self) -> None:
         if self._stream is not self._stderr:
             self._stream.close()
             self._stream = self._stderr
+
+    def _rotate(self) -> None:
+        """The file has become too large; one that cannot be set aside grows to twice its size before the next try."""
+        from leafd.daemon.log_files import purge, set_aside
+
+        path, caller = self.target.path, sys._getframe(0)
+        try:
+            name = set_aside(path)
+            self.reopen()
+            self._rotate_at = 0  # not for the lines about it
+            self._write("INF", f"Rotated log, backup saved as {quoted(name)}", caller, {})
+            for one in purge(path, self.target.files_max) if self.target.files_max else ():
+                self._write("INF", f"Purged log file {quoted(one)}", caller, {})
+            self._rotate_at = self.target.size_max
+        except (OSError, StartError) as error:
+            self._rotate_at = 0
+            self._write("ERR", f"the log file {path} cannot be rotated ({error}): check log_file", caller, {})
+            self._rotate_at = max(2 * self._size(), self.target.size_max)
+
+    def _size(self) -> int:
+        try:
+            return os.fstat(self._stream.fileno()).st_size
+        except (OSError, ValueError):
+            return 0
 
     def info(self, text: str, **about: str) -> None:
         self._limited("INF", text, about)
@@ -166,6 +220,8 @@ class Log:
 
     def _write(self, level: str, text: str, caller: FrameType, about: Mapping[str, str]) -> None:
         prefix = ""
+        if self._syslog is not None and self._stream is self._stderr and self._syslog.send(level, printable(text)):
+            return
         if self._journal is not None and self._stream is self._stderr:
             told = {name: printable(value) for name, value in about.items()}
             if self._journal.send(level, printable(text), caller.f_code, caller.f_lineno, told):
@@ -177,6 +233,8 @@ class Log:
             self._stream.flush()
         except (OSError, UnicodeError):
             pass  # A full disk or a closed pipe must not stop the broker; there is nowhere left to say so.
+        if self._rotate_at and self._stream is not self._stderr and self._size() > self._rotate_at:
+            self._rotate()
 
     def _now(self) -> str:
         now_ns = time.time_ns()
@@ -191,6 +249,15 @@ def _journal() -> Journal | None:
     from leafd.daemon import journal
 
     return journal.Journal() if journal.is_journal() else None
+
+
+def _syslog(target: Target) -> Syslog | None:
+    """The way to syslog, where that is wanted."""
+    if not target.syslog:
+        return None
+    from leafd.daemon import syslog
+
+    return syslog.Syslog(target.syslog)
 
 
 _HARMLESS: Final = frozenset({

@@ -27,6 +27,7 @@ from leafd.config.schema.section import Takes
 from leafd.config.schema.server import ServerConfig
 from leafd.daemon import declarations
 from leafd.daemon.server import Server
+from leafd.daemon.start import log_target
 from leafd.daemon.takeover import Plan, plan, take_over
 from leafd.errors import ConfigError, LeafdError
 from leafd.quoting import printable
@@ -91,7 +92,7 @@ class Reloads:
         for warning in found.warnings:
             log.warning(warning)
         config = found.plan.compiled.config
-        log.follow(config.log_file, debug=config.debug, trace=config.trace)
+        log.follow(log_target(config), debug=config.debug, trace=config.trace)
         log.times, log.utc = config.logtime, config.logtime_utc
         await take_over(self._server, found.plan)
         if self._server.book is not None:

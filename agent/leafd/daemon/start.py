@@ -16,16 +16,17 @@ from types import ModuleType
 
 from leafd.config.bind import Loaded
 from leafd.config.flags import Flags
+from leafd.config.schema.server import ServerConfig
 from leafd.daemon import descriptors, early
 from leafd.daemon.listeners import bind_all
-from leafd.daemon.log import Log
+from leafd.daemon.log import Log, Target
 from leafd.errors import LeafdError, exit_code
 
 
 def start(loaded: Loaded, flags: Flags) -> int:
     """Serves until a signal ends it; the exit code."""
     config = loaded.server
-    log = Log(config.log_file, debug=config.debug, trace=config.trace, times=config.logtime, utc=config.logtime_utc)
+    log = Log(log_target(config), debug=config.debug, trace=config.trace, times=config.logtime, utc=config.logtime_utc)
     for warning in loaded.warnings:
         log.warning(warning)
     log.info("Starting leafd", event="starting")
@@ -60,6 +61,11 @@ def start(loaded: Loaded, flags: Flags) -> int:
         log.info("Server Exiting..", event="stopped")
     log.close()
     return code
+
+
+def log_target(config: ServerConfig) -> Target:
+    """Where the log goes."""
+    return Target(config.log_file, config.log_size_limit, config.log_max_num, config.syslog_url())
 
 
 class _Unused(ModuleType):

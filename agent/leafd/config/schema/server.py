@@ -4,6 +4,7 @@ served or named."""
 from __future__ import annotations
 
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from leafd.config.schema.accounts import ConfiguredAccount
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
@@ -98,6 +99,31 @@ class ServerConfig(Section):
     logtime_utc: Flag = option(False, "Write those times in UTC.", takes=Takes.LIVE)
     log_file: Text = option(
         "", "Write the log to this file. Empty: to standard error.", aliases=("logfile",), takes=Takes.LIVE
+    )
+    log_size_limit: Number = option(
+        0,
+        "Set the log's file aside when it is larger than so many bytes, under its name with the time. 0: never, and "
+        "logrotate with --signal reopen can do it.",
+        aliases=("logfile_size_limit",),
+        takes=Takes.LIVE,
+        ge=0,
+    )
+    log_max_num: Number = option(
+        0,
+        "How many files of the log are kept then, that in use included? 0: all.",
+        aliases=("logfile_max_num",),
+        takes=Takes.LIVE,
+        ge=0,
+    )
+    syslog: Flag = option(
+        False, "Write the log to this machine's syslog, unless there is a log_file.", takes=Takes.LIVE
+    )
+    remote_syslog: Text = option(
+        "",
+        "Write the log to the syslog at udp://host:port, tcp://host:port or unix:///path, unless there is a log_file. "
+        "Lines that it does not take at once are left out, and counted.",
+        takes=Takes.LIVE,
+        example='"udp://127.0.0.1:514"',
     )
     pid_file: Text = option("", "Write the process id to this file.", aliases=("pidfile",), takes=Takes.LATER)
     ports_file_dir: Text = option(
@@ -275,14 +301,6 @@ class ServerConfig(Section):
     ocsp_cache: Any = later("revocation is not asked for", refuse=False)
     prof_port: Any = later(_PROFILE, refuse=False)
     prof_block_rate: Any = later(_PROFILE, refuse=False)
-    syslog: Any = later("log lines go to standard error, where systemd takes them", refuse=False)
-    remote_syslog: Any = later("log lines go to standard error, where systemd takes them", refuse=False)
-    log_size_limit: Any = later(
-        "rotate the log with logrotate and --signal reopen", refuse=False, aliases=("logfile_size_limit",)
-    )
-    log_max_num: Any = later(
-        "rotate the log with logrotate and --signal reopen", refuse=False, aliases=("logfile_max_num",)
-    )
     max_traced_msg_len: Any = later("traced lines have a bound of their own", refuse=False)
     trace_headers: Any = later("headers are not traced", refuse=False)
     disable_sublist_cache: Any = later("routing has no such cache", refuse=False, aliases=("no_sublist_cache",))
@@ -308,6 +326,7 @@ class ServerConfig(Section):
                 raise ValueError(f"account name {name!r} has a blank or wildcard: rename it")
         if self.store_dir and self.jetstream is not None and self.jetstream.store_dir:
             raise ValueError("store_dir is set here and in the jetstream block: keep one")
+        self._check_log()
         self._check_tls()
         known = self.known_users()
         self._check_websocket(known)
@@ -349,6 +368,18 @@ class ServerConfig(Section):
             raise ValueError(
                 f"websocket: jwt_cookie {web.jwt_cookie!r} needs an operator: JWTs mean nothing without one"
             )
+
+    def _check_log(self) -> None:
+        if not self.remote_syslog:
+            return
+        url = urlsplit(self.remote_syslog)
+        there = url.path if url.scheme == "unix" else url.hostname
+        if url.scheme not in ("udp", "tcp", "unix") or not there or (url.scheme != "unix" and url.port is None):
+            raise ValueError("remote_syslog is no udp://host:port, tcp://host:port or unix:///path")
+
+    def syslog_url(self) -> str:
+        """Where syslog is, as a URL; empty: nowhere."""
+        return self.remote_syslog or ("unix:///dev/log" if self.syslog else "")
 
     def _check_tls(self) -> None:
         if self.tls is not None and not self.tls.material.pairs:
