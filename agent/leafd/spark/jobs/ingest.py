@@ -47,6 +47,53 @@ DEAD_SCHEMA = pa.schema(
 )
 
 
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+BRONZE_SCHEMA = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("domain", pa.string()),
+        ("sequence", pa.int64()),
+        ("timestamp", TIMESTAMP),
+        ("timestamp_ns", pa.int64()),
+        ("subject", pa.string()),
+        ("headers", HEADERS),
+        ("data", pa.binary()),
+        ("origin_stream", pa.string()),
+        ("origin_domain", pa.string()),
+        ("origin_sequence", pa.int64()),
+    ]
+)
+
+
+def bronze_rows(table: Any) -> Any:
+    """Messages in the columns of bronze; what the source does not say is null."""
+    columns = []
+    for each in BRONZE_SCHEMA:
+        if each.name not in table.column_names:
+            columns.append(pa.nulls(table.num_rows, each.type))
+        elif each.name == "headers":
+            columns.append(_headers(table["headers"].combine_chunks()))
+        else:
+            columns.append(table[each.name].cast(each.type))
+    return pa.Table.from_arrays(columns, schema=BRONZE_SCHEMA)
+
+
+def _headers(column: Any) -> Any:
+    """Headers as an array of keys and values, also where the source has a map."""
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), HEADERS)
+    keys, values = keys_and_values(column)
+    pairs = pa.StructArray.from_arrays([keys.cast(pa.string()), values.cast(pa.binary())], names=["key", "value"])
+    found = pa.ListArray.from_arrays(column.offsets, pairs)
+    return found if not column.null_count else pc.if_else(column.is_valid(), found, pa.nulls(len(column), HEADERS))
+
+
+def keys_and_values(column: Any) -> tuple[Any, Any]:
+    if pa.types.is_map(column.type):
+        return column.keys, column.items
+    return column.values.field(0), column.values.field(1)
+
+
 def silver_schema(schema: Schema) -> Any:
     """The columns of a silver table."""
     return pa.schema(
@@ -84,6 +131,7 @@ class Plan:
 
     tables: Path
     schemas: tuple[Schema, ...]
+    bronze: bool = True  # whether messages are to be kept; not when they come from there
 
 
 def message_ids(headers: Any) -> list[str | None]:
@@ -91,10 +139,7 @@ def message_ids(headers: Any) -> list[str | None]:
     found: list[str | None] = [None] * len(headers)
     if pa.types.is_null(headers.type):
         return found
-    if pa.types.is_map(headers.type):
-        keys, values = headers.keys, headers.items
-    else:
-        keys, values = headers.values.field(0), headers.values.field(1)
+    keys, values = keys_and_values(headers)
     places = np.flatnonzero(pc.equal(pc.fill_null(keys, ""), MESSAGE_ID).to_numpy(zero_copy_only=False))
     offsets = headers.offsets.to_numpy()
     rows = np.searchsorted(offsets, places, side="right") - 1
@@ -159,7 +204,8 @@ class Sorter:
         if not batch.num_rows:
             return
         table = pa.Table.from_batches([batch])
-        self._keep(table)
+        if self._plan.bronze:
+            self._keep(bronze_rows(table))
         if not self._plan.schemas:
             return
         times = table["timestamp"].cast(pa.int64()).to_pylist()

@@ -19,14 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from leafd.spark.source import register
 
-from .ingest import BRONZE, REPORT, Plan, Staged, ingest
+from .ingest import BRONZE, BRONZE_SCHEMA, REPORT, Plan, Staged, ingest
 from .job import ONCE, Job
 from .partitions import Layout
 from .results import Message
 from .tables import Tables
 
-COLUMNS = ("stream", "domain", "sequence", "timestamp", "timestamp_ns", "subject", "headers", "data")
-ORIGIN = ("origin_stream", "origin_domain", "origin_sequence")
 IDLE_SECONDS = 1.0
 
 
@@ -72,7 +70,7 @@ class Runner:
 
     def batch(self, frame: DataFrame, number: int) -> None:
         """One batch. Its number decides nothing: what is new is seen by the rows' keys."""
-        wanted = [name for name in (*COLUMNS, *ORIGIN) if name in frame.columns]
+        wanted = [name for name in BRONZE_SCHEMA.names if name in frame.columns]
         plan = Plan(self._job.tables, self._job.schemas)
         report = frame.select(*wanted).mapInArrow(partial(ingest, plan), REPORT).collect()
         staged = [Staged(**row.asDict()) for row in report]
