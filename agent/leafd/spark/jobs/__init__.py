@@ -19,7 +19,8 @@ A batch passes through these modules, in this order:
     results.py                 last values, windows and alarms as messages
     tables.py                  the last three in their order
     partitions.py, touched.py  files and directories: names that say what is in them, atomic changes; notes beside them
-    command.py                 the command line
+    compaction.py, rerun.py    maintenance: few large files; a day made anew from bronze
+    planning.py, command.py    what a run would do; the command line
 
 No state is kept but the tables and Spark's checkpoint. Each step leaves the tables the same when it is done twice.
 """

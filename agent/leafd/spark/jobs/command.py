@@ -1,63 +1,113 @@
-"""`leafd-spark`: run a job, or say what it would do. Arguments and exit codes live here, nothing of the work itself.
+"""`leafd-spark`: run a job, look after its tables, or say what it would do. Arguments and exit codes, not the work.
 
-0: done; 1: it could not be done; 2: the command line or the job's file is wrong.
+0: done; 1: it could not be done; 2: the command line or the job's file is wrong. What needs no Spark imports none.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .job import Job
 from .jobfile import JobError, read_job
 from .partitions import TableError
 
-
-def _run(job: Job) -> None:
+if TYPE_CHECKING:
     from .runner import Runner
 
-    spark = _session(job)
-    try:
-        print(f"{job.name}: read {Runner(spark, job).run():,} messages")
-    finally:
-        spark.stop()
+
+def _run(job: Job, given: argparse.Namespace) -> str:
+    return _with_runner(job, lambda runner: f"read {runner.run():,} messages")
 
 
-def _session(job: Job):  # type: ignore[no-untyped-def]  # pyspark ships no types here
-    import os
+def _plan(job: Job, given: argparse.Namespace) -> str:
+    from .planning import plan
 
+    return plan(job)
+
+
+def _compact(job: Job, given: argparse.Namespace) -> str:
+    from .compaction import compact
+
+    done = compact(job)
+    return f"{done.files_before:,} files in {done.partitions:,} partitions became {done.files_after:,}"
+
+
+def _rerun(job: Job, given: argparse.Namespace) -> str:
+    def work(runner: Runner) -> str:
+        found = runner.rerun(given.day)
+        return "; ".join(f"silver {name}: {rows:,} rows" for name, rows in found.items())
+
+    return _with_runner(job, work)
+
+
+def _with_runner(job: Job, work: Callable[[Runner], str]) -> str:
+    from .runner import Runner
     from .session import session
 
     # spark-submit says its master to the JVM, which it has started already.
     master = job.master or ("" if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]")
     spark = session(master, job.name, dict(job.spark))
     spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    try:
+        return work(Runner(spark, job))
+    finally:
+        spark.stop()
 
 
-COMMANDS = {"run": (_run, "read what the stream has and bring the tables up to date")}
+@dataclass(frozen=True, slots=True)
+class Command:
+    work: Callable[[Job, argparse.Namespace], str]
+    about: str
+
+
+COMMANDS = {
+    "run": Command(_run, "read what the stream has and bring the tables up to date"),
+    "plan": Command(_plan, "say what a run would read, write and publish, and do nothing"),
+    "compact": Command(_compact, "merge small files; also while the job runs"),
+    "rerun": Command(_rerun, "make a day of silver and gold anew from bronze"),
+}
 
 
 def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="leafd-spark", description="Jobs on Spark: a stream becomes tables.")
     commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (_, about) in COMMANDS.items():
-        one = commands.add_parser(name, help=about, description=about)
+    for name, command in COMMANDS.items():
+        one = commands.add_parser(name, help=command.about, description=command.about)
         one.add_argument("job", type=Path, metavar="JOB.toml")
+        if name == "rerun":
+            one.add_argument("--day", type=date.fromisoformat, required=True, help="such as 2026-01-31, in UTC")
     return found
 
 
+def _reason(error: BaseException) -> str:
+    """The line of an error that says what happened; Spark puts stack traces around it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("at ", "File ", "Traceback"))]
+    return told[0] if told else type(error).__name__
+
+
 def main(arguments: list[str] | None = None) -> int:
-    given = parser().parse_args(arguments)
+    given: Any = parser().parse_args(arguments)
     try:
         job = read_job(given.job)
     except JobError as error:
         print(error, file=sys.stderr)
         return 2
     try:
-        COMMANDS[given.command][0](job)
+        print(COMMANDS[given.command].work(job, given))
+    except KeyboardInterrupt:
+        return 130
     except TableError as error:
         print(f"leafd-spark: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:  # of Spark, the data source or the server
+        print(f"leafd-spark: {_reason(error)}", file=sys.stderr)
         return 1
     return 0

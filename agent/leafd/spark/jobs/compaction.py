@@ -1,9 +1,9 @@
 """Few large files instead of many small ones: a step of its own, by hand or by a timer, also while the job runs.
 
-Small files that follow each other are merged into one of at most ROWS_MAX rows, in the order of their bounds. A merge is
-an intent (partitions.py): carried out whole, or not at all. The running job adds files and never changes one, so the two
-don't meet; a reader of the job that finds a file gone lists the partition again. Other readers may see the rows of a
-merge twice for the moment between two system calls, never less.
+Small files that follow each other are merged into one of at most ROWS_MAX rows, in the order of their bounds. A merge
+is an intent (partitions.py): carried out whole, or not at all. The running job adds files and never changes one, so the
+two don't meet; a reader of the job that finds a file gone lists the partition again. Other readers may see the rows of
+a merge twice for the moment between two system calls, never less.
 
 Gold has nothing to merge: a partition there is one file.
 """

@@ -95,16 +95,12 @@ class Job:
     schemas: tuple[Schema, ...] = ()
     results: Results = Results()
 
-    @property
-    def stream(self) -> str:
-        return next((value for name, value in self.source if name.lower() == "stream"), "")
-
     def schema(self, name: str) -> Schema:
         return next(schema for schema in self.schemas if schema.name == name)
 
     def reading(self) -> dict[str, str]:
         """Options of the stream that is read."""
-        limit = {"maxMessagesPerTrigger": str(self.rows_max)}
+        limit = {"maxOffsetsPerTrigger": str(self.rows_max)}
         return limit | dict(self.connection) | dict(self.source)
 
     def publishing(self) -> dict[str, str]:

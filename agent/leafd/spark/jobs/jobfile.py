@@ -439,8 +439,12 @@ def _judge_options(reader: _Reader, connection: dict[str, str], source: dict[str
     """Ask the data source for its own opinion, so that a fault shows before Spark has been started."""
     for name in sorted(connection.keys() & source.keys()):
         reader.fault(f"source.{name} stands in [connection] as well; leave out one")
+    for name in source:
+        if name.lower() in ("maxoffsetspertrigger", "maxmessagespertrigger"):
+            reader.fault(f"source.{name}: write rows_max in [run]")
+            return
     try:
-        parse_options(connection | source)
+        parse_options(connection | source, streaming=True)
     except ValueError as error:
         reader.fault(f"source: {error}")
 

@@ -1,4 +1,4 @@
-"""A day made anew: silver and dead letters from bronze, by the job's schemas as they are now, and its windows from silver.
+"""A day made anew: silver and dead letters from bronze, by the job's schemas as they are now; windows from silver.
 
 For a change of a schema, and for proof: without one, a day made anew is what it was. Bronze is only read.
 
@@ -25,7 +25,6 @@ from .admission import SILVER_KEY, SILVER_ORDER, first_of_each, settle
 from .ingest import DEAD, REPORT, SILVER, Plan, Staged, ingest, silver_schema
 from .job import DAY, Job, Schema
 from .partitions import (
-    COMPACT,
     US_HOUR,
     Layout,
     TableError,
@@ -142,8 +141,3 @@ def rerun(spark: SparkSession, job: Job, day: date) -> dict[str, int]:
     for name in names:
         replace_dead(layout, name, dead[name])
     return found
-
-
-def locks(job: Job) -> tuple[Layout, Layout]:
-    """What a day made anew must hold: nobody else may add to its partition, or merge what it replaces."""
-    return Layout(job.tables), Layout(job.tables, COMPACT)

@@ -11,7 +11,7 @@ checkpoint is lost, reading begins at the stream's start: the tables keep all th
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,8 @@ from leafd.spark.source import register
 
 from .ingest import BRONZE, BRONZE_SCHEMA, REPORT, Plan, Staged, ingest
 from .job import ONCE, Job
-from .partitions import Layout
+from .partitions import COMPACT, Layout
+from .rerun import rerun
 from .results import Message
 from .tables import Tables
 
@@ -55,6 +56,15 @@ class Runner:
             self._tables.refresh()
         self._tables.close()
         return self.rows
+
+    def rerun(self, day: date) -> dict[str, int]:
+        """Make a day anew from bronze; the rows of its partition in each table of silver."""
+        with Layout(self._job.tables).locked(), Layout(self._job.tables, COMPACT).locked():
+            self._tables.begin()
+            found = rerun(self._spark, self._job, day)
+            self._tables.refresh()
+        self._tables.close()
+        return found
 
     def _go_on(self, query: Any) -> None:
         try:
