@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from leafd.spark.batches import ARROW_SCHEMA
+from leafd.spark.columns import ARROW_SCHEMA
 from leafd.spark.jobs.ingest import Plan, Staged, ingest
 from leafd.spark.jobs.job import Alarm, Field, Job, Results, Schema
 from leafd.spark.jobs.partitions import Layout
@@ -30,6 +30,7 @@ BEGIN = datetime(2026, 3, 1, 22, tzinfo=UTC)  # so that the first day ends soon
 US = timedelta(microseconds=1)
 DEVICES = [*(f"d{n}" for n in range(97)), "New York", "a/b", "K\u00f6ln"]
 LATE = "d7"
+SOURCED = ("d1", "d2")  # boxes whose streams are sourced and whose publishers give no ids
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,21 @@ class Sent:
     number: int
 
     @property
-    def row(self) -> tuple[Any, ...]:
+    def row(self) -> dict[str, Any]:
+        """As the data source gives it."""
         body = {"device": self.device, "time": self.time.isoformat(), "temp": self.temp, "n": self.number}
-        data = json.dumps(body).encode()
-        stored = (self.stored - EPOCH) // US
-        return ("W", self.sequence, f"w.{self.sequence % 5}", stored, [("Nats-Msg-Id", self.message_id)], data)
+        sourced = self.device in SOURCED
+        return {
+            "stream": "W",
+            "sequence": self.sequence,
+            "subject": f"w.{self.sequence % 5}",
+            "timestamp": self.stored,
+            "headers": [] if sourced else [{"key": "Nats-Msg-Id", "value": self.message_id.encode()}],
+            "data": json.dumps(body).encode(),
+            "origin_stream": "T" if sourced else None,
+            "origin_domain": self.device if sourced else None,
+            "origin_sequence": self.number if sourced else None,
+        }
 
 
 def history(seed: int, hours: int = 6, devices: list[str] = DEVICES) -> list[Sent]:
@@ -72,21 +83,15 @@ def history(seed: int, hours: int = 6, devices: list[str] = DEVICES) -> list[Sen
                 temp = None if chance.random() < 0.05 else round(chance.uniform(-20, 40), 2)
                 number = hour * 3 + minute // 20
                 # Every device counts its ids from 0: they are the same ones as the other devices'.
-                store(device, time, temp, number, f"id-{number}")
+                name = f"@{device}/T:{number}" if device in SOURCED else f"id-{number}"
+                store(device, time, temp, number, name)
                 if chance.random() < 0.1:
-                    store(device, time, temp, number, f"id-{number}")
+                    store(device, time, temp, number, name)
     return found
 
 
 def record_batch(sent: list[Sent]) -> Any:
-    columns = zip(*(each.row for each in sent), strict=True)
-    arrays = [
-        pa.array(list(values), pa.int64()).cast(each.type)
-        if pa.types.is_timestamp(each.type)
-        else pa.array(values, each.type)
-        for values, each in zip(columns, ARROW_SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+    return pa.Table.from_pylist([each.row for each in sent], schema=ARROW_SCHEMA).combine_chunks().to_batches()[0]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leafd.spark.columns import ARROW_SCHEMA
+
 from .job import BOOLEAN, DAY, INTEGER, NUMBER, STRING, Schema
 from .judging import Dead, Judge, Observation, subject_matches
 from .partitions import US_DAY, Layout, partition_of, write_parquet
@@ -45,52 +47,6 @@ DEAD_SCHEMA = pa.schema(
         ("data", pa.binary()),
     ]
 )
-
-
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-BRONZE_SCHEMA = pa.schema(
-    [
-        ("stream", pa.string()),
-        ("domain", pa.string()),
-        ("sequence", pa.int64()),
-        ("timestamp", TIMESTAMP),
-        ("timestamp_ns", pa.int64()),
-        ("subject", pa.string()),
-        ("headers", HEADERS),
-        ("data", pa.binary()),
-        ("origin_stream", pa.string()),
-        ("origin_domain", pa.string()),
-        ("origin_sequence", pa.int64()),
-    ]
-)
-
-
-def bronze_rows(table: Any) -> Any:
-    """Messages in the columns of bronze; what the source does not say is null."""
-    columns = []
-    for each in BRONZE_SCHEMA:
-        if each.name not in table.column_names:
-            columns.append(pa.nulls(table.num_rows, each.type))
-        elif each.name == "headers":
-            columns.append(_headers(table["headers"].combine_chunks()))
-        else:
-            columns.append(table[each.name].cast(each.type))
-    return pa.Table.from_arrays(columns, schema=BRONZE_SCHEMA)
-
-
-def _headers(column: Any) -> Any:
-    """Headers as an array of keys and values, also where the source has a map."""
-    if pa.types.is_null(column.type):
-        return pa.nulls(len(column), HEADERS)
-    keys, values = keys_and_values(column)
-    pairs = pa.StructArray.from_arrays([keys.cast(pa.string()), values.cast(pa.binary())], names=["key", "value"])
-    return pa.ListArray.from_arrays(column.offsets, pairs)  # where the source has null, there are none
-
-
-def keys_and_values(column: Any) -> tuple[Any, Any]:
-    if pa.types.is_map(column.type):
-        return column.keys, column.items
-    return column.values.field(0), column.values.field(1)
 
 
 def silver_schema(schema: Schema) -> Any:
@@ -134,18 +90,15 @@ class Plan:
 
 
 def message_ids(headers: Any) -> list[str | None]:
-    """The publisher's id of each message, from a column of headers: a map, or an array of keys and values."""
+    """The publisher's id of each message, from a column of headers."""
     found: list[str | None] = [None] * len(headers)
-    if pa.types.is_null(headers.type):
-        return found
-    keys, values = keys_and_values(headers)
+    keys, values = headers.values.field(0), headers.values.field(1)
     places = np.flatnonzero(pc.equal(pc.fill_null(keys, ""), MESSAGE_ID).to_numpy(zero_copy_only=False))
     offsets = headers.offsets.to_numpy()
     rows = np.searchsorted(offsets, places, side="right") - 1
     for row, place in zip(rows.tolist(), places.tolist(), strict=True):
         if 0 <= row < len(found) and place < offsets[-1]:
-            value = values[place].as_py()
-            found[row] = value.decode(errors="replace") if isinstance(value, bytes) else value
+            found[row] = (values[place].as_py() or b"").decode(errors="replace")
     return found
 
 
@@ -155,13 +108,11 @@ def identities(ids: list[str | None], columns: dict[str, list[Any]]) -> tuple[li
     Without an id of the publisher that is its place in the stream of its origin, or else in the stream that was read.
     """
     names, origins = [], []
-    count = len(ids)
-    nothing = [None] * count
     for given, domain, stream, sequence, here, place, stored in zip(
         ids,
-        columns.get("origin_domain", nothing),
-        columns.get("origin_stream", nothing),
-        columns.get("origin_sequence", nothing),
+        columns["origin_domain"],
+        columns["origin_stream"],
+        columns["origin_sequence"],
         columns["stream"],
         columns["sequence"],
         columns["timestamp"],
@@ -169,8 +120,8 @@ def identities(ids: list[str | None], columns: dict[str, list[Any]]) -> tuple[li
     ):
         origin = None if stream is None else f"{domain}/{stream}" if domain else stream
         origins.append(origin)
-        made_up = f"@{here}:{place}:{stored}" if origin is None else f"@{origin}:{sequence}"
-        names.append(given if given else made_up)
+        made_up = f"@{here}:{place}:{stored}" if origin is None or sequence is None else f"@{origin}:{sequence}"
+        names.append(given or made_up)
     return names, origins
 
 
@@ -202,17 +153,15 @@ class Sorter:
     def take(self, batch: Any) -> None:
         if not batch.num_rows:
             return
-        table = pa.Table.from_batches([batch])
+        table = pa.Table.from_batches([batch]).select(ARROW_SCHEMA.names).cast(ARROW_SCHEMA)
         if self._plan.bronze:
-            self._keep(bronze_rows(table))
+            self._keep(table)
         if not self._plan.schemas:
             return
         times = table["timestamp"].cast(pa.int64()).to_pylist()
         columns = {name: table[name].to_pylist() for name in table.column_names if name not in ("headers", "timestamp")}
         columns["timestamp"] = times
-        ids: list[str | None] = [None] * batch.num_rows
-        if "headers" in table.column_names:
-            ids = message_ids(batch.column("headers"))
+        ids = message_ids(table["headers"].combine_chunks())
         names, origins = identities(ids, columns)
         for row in zip(
             columns["subject"],

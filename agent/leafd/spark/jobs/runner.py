@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from leafd.spark.source import register
 
-from .ingest import BRONZE, BRONZE_SCHEMA, REPORT, Plan, Staged, ingest
+from .ingest import BRONZE, REPORT, Plan, Staged, ingest
 from .job import ONCE, Job
 from .partitions import COMPACT, Layout
 from .rerun import rerun
@@ -80,9 +80,8 @@ class Runner:
 
     def batch(self, frame: DataFrame, number: int) -> None:
         """One batch. Its number decides nothing: what is new is seen by the rows' keys."""
-        wanted = [name for name in BRONZE_SCHEMA.names if name in frame.columns]
         plan = Plan(self._job.tables, self._job.schemas)
-        report = frame.select(*wanted).mapInArrow(partial(ingest, plan), REPORT).collect()
+        report = frame.mapInArrow(partial(ingest, plan), REPORT).collect()
         staged = [Staged(**row.asDict()) for row in report]
         self._tables.admit(staged)
         self.rows += sum(each.rows for each in staged if each.kind == BRONZE)
