@@ -36,11 +36,12 @@ def until(holds: Callable[[], Any]) -> Any:
     return found
 
 
-def clients_come(server: servers.Server, count: int) -> None:
-    """Some that say nothing and leave: a few lines of the log each."""
+def clients_come(server: servers.Server, count: int) -> bool:
+    """Some that say nothing and leave: a few lines of the log each. True, for conditions."""
     for _ in range(count):
         with socket.create_connection(("127.0.0.1", server.port), 10) as client:
             client.recv(16)
+    return True
 
 
 def aside(server: servers.Server) -> list[Path]:
@@ -52,9 +53,9 @@ def aside(server: servers.Server) -> list[Path]:
 def test_a_large_log_is_set_aside(kind: str) -> None:
     """logfile_size_limit, logfile_max_num: the new file says where the old one is, and the oldest are removed."""
     with servers.running(kind, FILE + "logfile_size_limit: 2000\nlogfile_max_num: 3\n") as server:
-        until(lambda: clients_come(server, 20) or len(aside(server)) >= 2)
+        until(lambda: clients_come(server, 20) and len(aside(server)) >= 2)
         first = aside(server)[0]
-        until(lambda: clients_come(server, 20) or not first.exists())
+        until(lambda: clients_come(server, 20) and not first.exists())
         assert len(aside(server)) <= 3
         assert all(one.stat().st_size > 2000 for one in aside(server))
         text = "".join(one.read_text() for one in [*aside(server), server.directory / "log.txt"])
@@ -140,7 +141,7 @@ def test_a_reload_changes_where_the_log_goes(tmp_path: Path) -> None:
         filed = plain + f'log_file: "{file}"\nlog_size_limit: 1500\nlog_max_num: 2\n'
         (server.directory / "server.conf").write_text(filed)
         server.process.send_signal(signal.SIGHUP)
-        until(lambda: file.exists() and clients_come(server, 10) or len(aside(server)) == 1)
+        until(lambda: file.exists() and clients_come(server, 10) and len(aside(server)) == 1)
         (server.directory / "server.conf").write_text(plain)
         server.process.send_signal(signal.SIGHUP)
         until(lambda: "Reloaded server configuration" in server.log)

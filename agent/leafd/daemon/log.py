@@ -166,7 +166,7 @@ class Log:
             self._rotate_at = self.target.size_max
         except (OSError, StartError) as error:
             self._rotate_at = 0
-            self._write("ERR", f"the log file {path} cannot be rotated ({error}): check log_file", caller, {})
+            self.error(f"the log file {path} cannot be rotated ({error}): check log_file")
             self._rotate_at = max(2 * self._size(), self.target.size_max)
 
     def _size(self) -> int:
