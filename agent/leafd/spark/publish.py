@@ -33,6 +33,9 @@ WINDOW_BYTES = 4 << 20
 SEND_BYTES = 128 << 10
 # Messages given one by one are sent when so many have come together, or when somebody waits for them.
 GATHERED_MAX = 256
+# So long nobody may answer at the JetStream API before that is taken for a wrong domain; a leaf link that comes back
+# takes less.
+NOBODY_SECONDS = 5.0
 LINE_END = 10
 SUBSCRIPTION = 2  # of the window's inbox; a connection's own is 1
 
@@ -145,7 +148,7 @@ class Window:
         self._next = 1
         self._connection: Connection | None = None
         self._patience = Patience(options.retry)
-        self._progress = time.monotonic()
+        self._progress = self._dialled = time.monotonic()
         self.tally = Tally()
 
     @property
@@ -234,7 +237,7 @@ class Window:
     def _dial(self) -> Connection:
         connection = dial(self._options)
         connection.send(b"SUB %b.* %d\r\n" % (self.inbox.encode(), SUBSCRIPTION))
-        self._progress = time.monotonic()
+        self._dialled = time.monotonic()
         return connection
 
     def _step(self, connection: Connection) -> None:
@@ -292,7 +295,7 @@ class Window:
             self._judge(connection.next_message())
         if not self._in_flight:
             return
-        if time.monotonic() - self._progress > self._options.timeout:
+        if time.monotonic() - max(self._progress, self._dialled) > self._options.timeout:
             raise WireError(f"no acknowledgement within {self._options.timeout:g} s")
 
     def _take_plain(self, intake: Intake) -> bool:
@@ -370,12 +373,16 @@ class Window:
         try:
             with dial(options) as connection:
                 found = api(connection, options, "STREAM.NAMES", {"subject": message.subject})
-        except (ApiError, WireError, NoResponders, OSError) as error:
-            if not isinstance(error, Refused):
-                raise NoResponders(
-                    f"{message}: no stream takes the subject, and asking which would: {error}"
-                ) from error
-            found = {"streams": ["?"]}  # we may not ask
+        except NoResponders as error:
+            # What was acknowledged before had the right domain: it is away, and may come back.
+            text = f"{message}: no stream takes the subject, and nobody answers at {options.api}"
+            if self.tally.streams or time.monotonic() - self._progress < NOBODY_SECONDS:
+                raise NoResponders(text) from error
+            raise PublishError(f"{text}: is the domain right, and is JetStream on?") from error
+        except Refused:
+            raise NoResponders(f"{message}: no stream takes the subject now (which would, we may not ask)") from None
+        except (ApiError, WireError, OSError) as error:
+            raise NoResponders(f"{message}: no stream takes the subject, and asking which would: {error}") from error
         if not found.get("streams"):
             raise PublishError(f"{message}: no stream takes the subject, says {options.api}; is the domain right?")
         raise NoResponders(f"{message}: the stream {found['streams'][0]} does not answer")

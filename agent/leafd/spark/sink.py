@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
@@ -22,7 +23,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from .fetch import ApiError, api, with_connection
+from .fetch import ApiError, api, dial, with_connection
 from .options import Options
 from .outgoing import Content, Missing, Report, RowWriter, content_id, header_lines, missing
 from .publish import PublishError, Window
@@ -31,26 +32,28 @@ from .wire import NoResponders, WireError
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 
-log = logging.getLogger("leafd.spark")
+LOG = logging.getLogger("leafd.spark")
 
 
 class Published(WriterCommitMessage):
-    """What one task published."""
+    """What one task published, and for how many seconds."""
 
-    def __init__(self, stored: int, duplicates: int, streams: set[str], report: Report) -> None:
+    def __init__(self, stored: int, duplicates: int, streams: set[str], report: Report, seconds: float) -> None:
         self.stored = stored
         self.duplicates = duplicates
         self.streams = streams
         self.report = report
+        self.seconds = seconds
 
 
 def _publish(options: Options, names: list[str], scope: str, partition: int, batches: Iterator[Any]) -> Published:
     window = Window(options)
+    began = time.monotonic()
     try:
         report = RowWriter(options, names, scope, partition, window).write(batches)
     finally:
         window.close()
-    return Published(window.stored, window.duplicates, window.tally.streams, report)
+    return Published(window.stored, window.duplicates, window.tally.streams, report, time.monotonic() - began)
 
 
 def _task() -> tuple[int, Mapping[str, str | None]]:
@@ -70,8 +73,10 @@ def _scope(name: str) -> str:
 # --- the end of a batch, on the driver ---------------------------------------
 
 
-def finish(options: Options, tasks: list[Published]) -> None:
-    """Publish the copies that no task could."""
+def finish(options: Options, tasks: list[Published], *, first: bool = True) -> None:
+    """Publish the copies that no task could, and look at what the promise rests on."""
+    if first or any(task.duplicates for task in tasks):  # that is: when a query begins, and when a batch runs again
+        _check_memory(options, tasks)
     lacking = missing([task.report for task in tasks])
     if lacking:
         window = Window(options)
@@ -84,6 +89,26 @@ def finish(options: Options, tasks: list[Published]) -> None:
             window.drain()
         finally:
             window.close()
+
+
+def _check_memory(options: Options, tasks: list[Published]) -> None:
+    """Does the stream remember ids for as long as a retry may take?"""
+    # A task may fail at its end, and its first rows be published again after that; a connection may be lost as long
+    # as the retries go on.
+    needed = options.retry + max((task.seconds for task in tasks), default=0)
+    for stream in sorted(set().union(*(task.streams for task in tasks))):
+        try:
+            with dial(options) as connection:
+                info = api(connection, options, f"STREAM.INFO.{stream}", {})
+        except (ApiError, WireError, NoResponders, OSError):
+            continue  # a publisher may be allowed to publish and to ask nothing
+        remembers = int(info["config"].get("duplicate_window", 0)) / 1e9
+        if remembers < needed:
+            LOG.warning(
+                "stream %s forgets message ids after %g s (duplicate_window), but rows may be published again up to "
+                "%.0f s later, after a restart of the query still later: what is published then is stored twice",
+                *(stream, remembers, needed),
+            )
 
 
 def _content(options: Options, wanted: Missing, tasks: list[Published]) -> Content:
@@ -152,7 +177,7 @@ class NatsStreamWriter(DataSourceStreamArrowWriter):
         return _publish(self._options, self._names, f"{_scope(query)}-{batch}", partition, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        finish(self._options, [each for each in messages if isinstance(each, Published)])
+        finish(self._options, [each for each in messages if isinstance(each, Published)], first=batchId == 0)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """What was published stays; the batch's next run publishes it under the same ids."""

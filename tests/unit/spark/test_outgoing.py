@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from leafd.spark.fetch import api, dial
 from leafd.spark.options import Options
 from leafd.spark.outgoing import Report, RowError, RowWriter, missing
 from leafd.spark.publish import PublishError, Window
@@ -41,13 +42,16 @@ def task(options: Options, batch: Any, partition: int = 0, scope: str = "scope")
         report = RowWriter(options, batch.schema.names, scope, partition, window).write([batch])
     finally:
         window.close()
-    return Published(window.stored, window.duplicates, window.tally.streams, report)
+    return Published(window.stored, window.duplicates, window.tally.streams, report, 0.0)
 
 
 def stored(hub: Hub, stream: str = "S") -> list[dict[str, Any]]:
     """Every message of the stream, as the server's own API tells it."""
     last = hub.call(f"STREAM.INFO.{stream}")["state"]["last_seq"]
-    return [hub.call(f"STREAM.MSG.GET.{stream}", {"seq": number})["message"] for number in range(1, last + 1)]
+    options = hub.options()
+    with dial(options) as connection:
+        answers = [api(connection, options, f"STREAM.MSG.GET.{stream}", {"seq": n}) for n in range(1, last + 1)]
+    return [answer["message"] for answer in answers]
 
 
 def contents(hub: Hub, stream: str = "S") -> Counter[Row]:
@@ -210,3 +214,17 @@ def test_a_row_that_the_stream_finds_too_large_is_named(hub: Hub) -> None:
         PublishError, match=r"row 1 of partition 0 \(id scope-[0-9a-f]{32}\): s.b: message size exceeds"
     ):
         task(hub.options(retrySeconds="600"), table([("s.a", "x"), ("s.b", "x" * 200)]))
+
+
+def test_a_stream_that_forgets_ids_too_early_is_warned_of(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
+    """Once when a query begins and whenever a batch runs again; a window that outlasts the retries is not spoken of."""
+    hub.create("SHORT", subjects=["short.>"], duplicate_window=2_000_000_000)
+    for subject, warned in (("short.x", True), ("s.x", False)):
+        for first, stored_before in ((True, False), (False, False), (False, True)):
+            caplog.clear()
+            done = task(hub.options(), table([(subject, "x")]))
+            done.duplicates = int(stored_before)
+            finish(hub.options(), [done], first=first)
+            assert (warned and (first or stored_before)) == bool(caplog.messages)
+    finish(hub.options(), [task(hub.options(), table([("short.x", "x")]))])
+    assert "stream SHORT forgets message ids after 2 s (duplicate_window)" in caplog.text

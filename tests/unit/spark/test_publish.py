@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 from leafd.spark.publish import Outgoing, PublishError, Window, header_block
+from leafd.spark.wire import Refused
 
 from tests import servers
 
-from .hub import Hub, running
+from .hub import CONFIGURATION, Hub, running
 
 
 @pytest.fixture(params=servers.KINDS)
@@ -116,3 +117,33 @@ def test_the_window_is_refilled_before_it_is_empty(hub: Hub) -> None:
     window.close()
     assert 0 < most <= 16
     assert 1000 == stored(hub) == window.stored
+
+
+def test_what_a_publisher_may_not_do_ends_at_once() -> None:
+    """A subject that may not be published on, answers that may not be received: the error names it, at once."""
+    users = (
+        '{ user: writer, password: w, permissions: { publish: { deny: ["s.secret"] } } }',
+        '{ user: deaf, password: d, permissions: { publish: ">", subscribe: { deny: ["_INBOX.>"] } } }',
+    )
+    for kind in servers.KINDS:
+        with servers.running(kind, CONFIGURATION + f"authorization {{ users: [{', '.join(users)}] }}\n") as server:
+            hub = Hub(server)
+            for user, password, subject, named in (
+                ("writer", "w", "s.secret", r"Publish to .s\.secret"),
+                ("deaf", "d", "s.x", r"Subscription to ._INBOX"),
+            ):
+                window = Window(hub.options(retrySeconds="600", user=user, password=password))
+                with pytest.raises(Refused, match=named):
+                    window.publish(Outgoing(subject, header_block("a", ()), b"x"))
+                    window.drain()
+                window.close()
+
+
+def test_a_wrong_domain_ends_soon(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes the subject and nobody answers at the API: the error names the API long before the retries end."""
+    monkeypatch.setattr("leafd.spark.publish.NOBODY_SECONDS", 0.5)
+    window = Window(hub.options(retrySeconds="600", domain="wrong"))
+    window.publish(Outgoing("s.x", header_block("a", ()), b"x"))
+    with pytest.raises(PublishError, match=r"nobody answers at \$JS\.wrong\.API: is the domain right"):
+        window.drain()
+    window.close()
