@@ -62,6 +62,16 @@ _CONNECTION = (
     Option("password", "The user's password.", uses=ALL),
     Option("token", "A token, where the server wants one.", uses=ALL),
     Option(
+        "nkey",
+        "An nkey's seed, or the file that has it. A file is looked for on the machine that dials, text travels with "
+        "the query; this holds for the four options below too.",
+        uses=ALL,
+    ),
+    Option("credentials", "A JWT and its seed as `nsc` writes them, or that file.", uses=ALL),
+    Option("caFile", "Certificates to trust, in place of the system's.", uses=ALL),
+    Option("certFile", "The client's certificate.", uses=ALL),
+    Option("keyFile", "The certificate's key, where certFile does not hold it.", uses=ALL),
+    Option(
         "domain", "The JetStream domain that the streams are in.", values.name, "a JetStream domain's name", uses=ALL
     ),
     Option("apiPrefix", "The prefix of the JetStream API, where an account imports it under another one.", uses=ALL),
@@ -175,6 +185,14 @@ _WHERE = (
         "true or false",
         True,
     ),
+    Option(
+        "pushFilters",
+        "Whether conditions of a `where` decide what is read at all (below: Filters).",
+        values.truth,
+        "true or false",
+        False,
+        uses=frozenset({BATCH}),
+    ),
     Option("includeHeaders", "Whether the column of headers is filled.", values.truth, "true or false", True),
 )
 _TRIGGERS = frozenset({STREAM})
@@ -283,6 +301,7 @@ class Options:
     fetch_bytes: int
     fail_on_data_loss: bool
     include_headers: bool
+    push_filters: bool
     timeout: float  # of one answer, in seconds
     retry: float  # for how long to dial anew without having got on, in seconds
     message_id_column: str
@@ -344,6 +363,19 @@ def _api_prefix(given: _Given) -> str:
     return prefix or (f"$JS.{domain}.API" if domain else "$JS.API")
 
 
+def _login(given: _Given) -> Login:
+    return Login(
+        user=given["user"],
+        password=given["password"],
+        token=given["token"],
+        nkey=given["nkey"],
+        credentials=given["credentials"],
+        ca_file=given["caFile"],
+        cert_file=given["certFile"],
+        key_file=given["keyFile"],
+    )
+
+
 def _check(given: _Given) -> None:
     """What two options say together."""
     if given["stream"] and given["streamPattern"]:
@@ -373,7 +405,7 @@ def parse_options(
     tasks = given["parallelism"] or parallelism
     return Options(
         addresses=parse_servers(given["servers"]),
-        login=Login(given["user"], given["password"], given["token"]),
+        login=_login(given),
         api=_api_prefix(given),
         streams=given["stream"],
         stream_pattern=given["streamPattern"],
@@ -396,6 +428,7 @@ def parse_options(
         fetch_bytes=given["fetchBytes"],
         fail_on_data_loss=given["failOnDataLoss"],
         include_headers=given["includeHeaders"],
+        push_filters=given["pushFilters"],
         timeout=given["timeoutSeconds"],
         retry=given["retrySeconds"],
         message_id_column=given["messageIdColumn"],

@@ -21,6 +21,7 @@ from .losses import Missing, missing, resume
 from .offsets import Offsets
 from .option_values import EARLIEST, LATEST, Place
 from .options import Options
+from .pushed import Bounds
 from .ranges import Dealing, Offset, Range, StreamState, deal, end_of, seconds_of, shares
 from .reader import size_admitted
 from .standing import Standing
@@ -30,7 +31,7 @@ REQUESTS_MAX = 4  # a second, while nothing new comes
 NOT_FOUND = 404
 
 States = Mapping[str, StreamState]
-Piece = tuple[str, Range, bool]  # stream, sequences, whether it allows direct gets
+Piece = tuple[str, Range]  # stream, sequences
 
 
 class Planner:
@@ -123,13 +124,19 @@ class Planner:
         found = self._standing.ask(lambda connection: sequence_at(connection, named, instant))
         return found if found is not None else state.last + 1
 
-    def whole(self) -> list[Piece]:
+    def whole(self, bounds: Bounds) -> list[Piece]:
         """The pieces of a batch read."""
         states = self._all()
         wholes = {}
         for name, state in states.items():
-            wholes[name] = Range(self._begin(name, state).next, self._last(name, state))
-        return self._deal(wholes, states)
+            bounded = bounds.within(self._begin(name, state).next, self._last(name, state))
+            if bounds.since:
+                bounded = bounded.within(self._at(name, bounds.since, state), None)
+            if bounds.before:
+                bounded = bounded.within(0, self._at(name, bounds.before, state) - 1)
+            if bounded.last is not None:
+                wholes[name] = Range(bounded.first, bounded.last)
+        return self._deal(wholes)
 
     def _last(self, name: str, state: StreamState) -> int:
         instant = _of_stream(self._options.ending_time, name, "")
@@ -234,16 +241,14 @@ class Planner:
                 self._settle(missing(name, after, state))
             wholes[name] = Range(begin.next, min(after.next - 1, state.last))
         self._read = end
-        return self._deal(wholes, states)
+        return self._deal(wholes)
 
-    def _deal(self, wholes: Mapping[str, Range], states: States) -> list[Piece]:
+    def _deal(self, wholes: Mapping[str, Range]) -> list[Piece]:
         options = self._options
         dealing = Dealing(
             options.partitions, options.partition_rows_min, options.partitions_min, options.partition_rows_max
         )
-        # Direct gets take one filter at most.
-        direct = len(options.subjects) < 2
-        return [(name, piece, direct and states[name].allows_direct) for name, piece in deal(wholes, dealing)]
+        return deal(wholes, dealing)
 
     # -- losses -----------------------------------------------------------
 

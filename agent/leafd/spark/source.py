@@ -18,7 +18,7 @@ and an option that would limit it is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from .columns import COLUMNS
 from .offsets import Offsets
 from .options import Options, parse_options
 from .planner import Piece, Planner
+from .pushed import Bounds, Pushing
 from .ranges import Range
 from .reader import RangeReader
 
@@ -74,7 +75,8 @@ class NatsDataSource(DataSource):
         return COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return NatsReader(parse_options(self.options, parallelism=self.parallelism))
+        options = parse_options(self.options, parallelism=self.parallelism)
+        return FilteringReader(options) if options.push_filters else NatsReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = parse_options(self.options, streaming=True, parallelism=self.parallelism)
@@ -96,11 +98,10 @@ class NatsDataSource(DataSource):
 class PiecePartition(InputPartition):
     """One task's share."""
 
-    def __init__(self, stream: str, wanted: Range, allows_direct: bool) -> None:
+    def __init__(self, stream: str, wanted: Range) -> None:
         super().__init__(None)
         self.stream = stream
         self.wanted = wanted
-        self.allows_direct = allows_direct
 
 
 def _partitions(pieces: list[Piece]) -> list[InputPartition]:
@@ -116,16 +117,27 @@ def _read(options: Options, partition: InputPartition) -> Iterator[Any]:
 class NatsReader(DataSourceReader):
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._bounds = Bounds()
 
     def partitions(self) -> Sequence[InputPartition]:
         planner = Planner(self._options)
         try:
-            return _partitions(planner.whole())
+            return _partitions(planner.whole(self._bounds))
         finally:
             planner.close()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, partition)
+
+
+class FilteringReader(NatsReader):
+    """A class of its own, since Spark refuses readers that take filters in a session where it hands none out."""
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        pushing = Pushing(self._options)
+        left = pushing.push(filters)
+        self._options, self._bounds = pushing.options, pushing.bounds
+        return left
 
 
 class _Streaming(DataSourceStreamReader):

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from .fetch import ApiError, Patience, dial
+from .fetch import TROUBLE, ApiError, Patience, dial
 from .options import Options
-from .wire import Connection, NoResponders, Refused, WireError
+from .wire import Connection, NoResponders, Refused
 
 Result = TypeVar("Result")
 
@@ -31,7 +31,7 @@ class Standing:
         while True:
             try:
                 found = self._try(work)
-            except (WireError, NoResponders, OSError) as error:
+            except TROUBLE as error:
                 patience.wait(error)
             else:
                 self._answered = True

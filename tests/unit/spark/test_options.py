@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 from leafd.spark.identity import Login
+from leafd.spark.option_page import render
 from leafd.spark.options import EARLIEST, LATEST, Options, parse_options
 
 
@@ -114,3 +116,10 @@ def test_a_streaming_query_refuses_what_is_of_no_use_to_it(name: str) -> None:
     """An end of a query that has none is not ignored."""
     with pytest.raises(ValueError, match="no use here .streaming."):
         parse_options({"stream": "S", name: "7"}, streaming=True)
+
+
+def test_the_page_of_options_is_current() -> None:
+    """The tables of packaging/doc/spark-options.md are what the code says; the page says how to write them."""
+    page = (Path(__file__).parents[3] / "packaging" / "doc" / "spark-options.md").read_text(encoding="utf-8")
+    assert "maxOffsetsPerTrigger" in page
+    assert render(page) == page

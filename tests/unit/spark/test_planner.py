@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from leafd.spark.ranges import DataLoss
+from leafd.spark.planner import Planner
+from leafd.spark.pushed import Bounds
+from leafd.spark.ranges import DataLoss, Range
 from leafd.spark.source import NatsReader, NatsStreamReader
 from leafd.spark.wire import Refused
 
@@ -233,3 +235,21 @@ def test_what_no_retry_can_mend_ends_a_query_at_once(hub: Hub) -> None:
     with pytest.raises(Refused, match=r"\$JS.elsewhere.API.STREAM.INFO.S.*domain"):
         stream_reader(hub, domain="elsewhere", retrySeconds="60").initialOffset()
     assert time.monotonic() - began < 20
+
+
+def test_pushed_bounds_move_only_what_they_admit(hub: Hub) -> None:
+    """Bounds of a pushed filter, by sequence or by time, read their messages and nothing beside them."""
+    hub.create()
+    hub.fill(1, 249)
+    hub.fill(250, 500)  # apart, since messages that came together may have one time stamp
+    middle = hub.call("STREAM.MSG.GET.S", {"seq": 250})["message"]["time"]
+    planner = Planner(hub.options())
+    try:
+        assert [("S", Range(101, 110))] == planner.whole(Bounds(first=101, last=110))
+        ((_, since),) = planner.whole(Bounds(since=middle))
+        ((_, before),) = planner.whole(Bounds(before=middle))
+        assert (500, 1) == (since.last, before.first)
+        assert before.last + 1 == since.first == 250
+        assert [] == planner.whole(Bounds(since="2100-01-01T00:00:00Z"))
+    finally:
+        planner.close()
