@@ -63,6 +63,12 @@ typedef struct plane_limits {
     uint32_t max_connections; /* 0 = no limit of our own */
     uint32_t jetstream;       /* 1: open the store */
     uint32_t trace;           /* 1: EVENT_TRACE for protocol lines (debugging) */
+    /* of atomic batches: */
+    uint32_t batches_per_stream; /* that are open */
+    uint32_t batches_total;
+    uint32_t batch_messages; /* of one */
+    uint32_t reserved;
+    int64_t batch_timeout_ns; /* one that is silent for so long is dropped */
 } plane_limits_t;
 
 uint32_t plane_abi(void);
@@ -447,8 +453,14 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ADVISORY_TERMINATED 3
 #define ADVISORY_ACK_SAMPLE 4
 #define ADVISORY_PAUSE_ENDED 5
-#define ADVISORY_PINNED 6   /* text = group, blank, id */
-#define ADVISORY_UNPINNED 7 /* its time is over; text = group */
+#define ADVISORY_PINNED 6          /* text = group, blank, id */
+#define ADVISORY_UNPINNED 7        /* its time is over; text = group */
+#define ADVISORY_BATCH_ABANDONED 8 /* of a stream: arg = ABANDONED_*, text = the batch's id */
+
+#define ABANDONED_TIMEOUT 1
+#define ABANDONED_LARGE 2
+#define ABANDONED_INCOMPLETE 3
+#define ABANDONED_UNSUPPORTED 4
 
 #define INGEST_GAP 1     /* a delivery is missing: make the consumer anew at arg2 + 1 */
 #define INGEST_SILENT 2  /* nothing came, not even heartbeats, for the time of ingest_config_t */
@@ -477,7 +489,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define MEMORY_HELD 7
 #define MEMORY_CONTROL 8
 #define MEMORY_CONSUMERS 9
-#define MEMORY_SHARES 10
+#define MEMORY_BATCHES 10
+#define MEMORY_SHARES 11
 /* How many bytes one of them is with that limit. */
 uint64_t plane_memory_share(uint64_t limit, uint32_t share);
 

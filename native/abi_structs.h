@@ -109,6 +109,7 @@ typedef struct stream_config {
 #define STREAM_ALLOW_BATCHED 512
 #define STREAM_REPUBLISH_HEADERS 1024 /* what is published again goes without its payload */
 #define STREAM_ALLOW_SCHEDULES 2048
+#define STREAM_ALLOW_ATOMIC 4096
 
 typedef struct stream_state {
     uint64_t messages;
@@ -320,6 +321,7 @@ typedef struct plane_stats {
     uint64_t memory_held;
     uint64_t memory_control;
     uint64_t memory_consumers;
+    uint64_t memory_batches;
 } plane_stats_t;
 
 /* Of base/histogram.h, of plane_histogram(). */

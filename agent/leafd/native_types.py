@@ -15,6 +15,7 @@ from leafd.native_codes import (
     STATE_LISTED_MAX as STATE_LISTED_MAX,
     STATUS_NAMES as STATUS_NAMES,
     AccountFlag as AccountFlag,
+    Abandoned as Abandoned,
     AdvisoryCode as AdvisoryCode,
     AlarmCode as AlarmCode,
     CloseReason as CloseReason,
@@ -95,6 +96,11 @@ class Limits:
     max_connections: int = 64 << 10
     jetstream: int = 0
     trace: int = 0
+    batches_per_stream: int = 0
+    batches_total: int = 0
+    batch_messages: int = 0
+    reserved: int = 0
+    batch_timeout_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +420,7 @@ class Stats:
     memory_held: int
     memory_control: int
     memory_consumers: int
+    memory_batches: int
 
     def refused_storage(self) -> list[str]:
         """Which stores refuse publishers, for lack of room or because writing fails."""
@@ -522,7 +529,8 @@ Handler = Callable[[Message], bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """Something about a consumer that clients may want to hear of (ADVISORY_* codes)."""
+    """Something about a consumer that clients may want to hear of (ADVISORY_* codes). Of a batch of a stream: consumer
+    is the reason (ABANDONED_*)."""
 
     code: int
     stream: int

@@ -312,6 +312,10 @@ void command_limits(plane_t *plane, const plane_command_t *command) {
     plane->limits.max_payload = limits.max_payload;
     plane->limits.max_connections = limits.max_connections;
     plane->limits.trace = limits.trace;
+    plane->limits.batches_per_stream = limits.batches_per_stream;
+    plane->limits.batches_total = limits.batches_total;
+    plane->limits.batch_messages = limits.batch_messages;
+    plane->limits.batch_timeout_ns = limits.batch_timeout_ns;
     command_done(plane, command, STATUS_OK);
 }
 

@@ -12,12 +12,15 @@
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-status_t places_reserve(places_t *places) {
+status_t places_reserve(places_t *places, uint64_t more) {
     uint64_t count = places->end - places->begin;
-    if (count < places->capacity) {
+    if (count + more <= places->capacity) {
         return STATUS_OK;
     }
     uint64_t capacity = places->capacity > 0 ? places->capacity * 2 : CAPACITY_MIN;
+    while (capacity < count + more) {
+        capacity *= 2;
+    }
     place_t *at = malloc(capacity * sizeof *at);
     if (at == NULL) {
         return STATUS_NO_MEMORY;

@@ -61,7 +61,8 @@ typedef struct births {
     uint64_t run_capacity;
 } births_t;
 
-status_t places_reserve(places_t *places);
+/* Room to push so many more. */
+status_t places_reserve(places_t *places, uint64_t more);
 void places_push(places_t *places, uint64_t seq, uint64_t position);
 void places_drop_below(places_t *places, uint64_t seq);
 /* Index of the first place at or above seq; == end when none. */

@@ -35,6 +35,7 @@ void stats_publish(plane_t *plane) {
     stats.memory_exchange = atomic_load_explicit(&plane->exchange.command_bytes, memory_order_relaxed)
                             + atomic_load_explicit(&plane->exchange.event_bytes, memory_order_relaxed);
     stats.memory_consumers = plane->js.consumers.used;
+    stats.memory_batches = plane->js.staged.used;
     stats.memory_control = plane->exchange.owed.bytes;
     uint64_t words[sizeof(stats) / sizeof(uint64_t)];
     memcpy(words, &stats, sizeof(words));

@@ -122,7 +122,9 @@ static uint64_t last_of_subject(stream_t *stream, bytes_t subject) {
     return store_last_by_subject(stream->store, subject, UINT64_MAX, &last) == STATUS_OK ? last.seq : 0;
 }
 
-static appended_t append_and_republish(js_t *js, stream_t *stream, const append_t *append) {
+typedef appended_t (*put_t)(store_stream_t *stream, const append_t *append, moment_t now);
+
+static appended_t append_and_republish(js_t *js, stream_t *stream, const append_t *append, put_t put) {
     stored_rewrite_t *rewrite = stream->rewrite;
     text_t name;
     uint32_t size;
@@ -130,10 +132,10 @@ static appended_t append_and_republish(js_t *js, stream_t *stream, const append_
                         &size)
             != STATUS_OK
         || !subject_valid_literal(bytes_of(name.at, size))) {
-        return store_append(stream->store, append, *js->now);
+        return put(stream->store, append, *js->now);
     }
     uint64_t last_seq = last_of_subject(stream, append->subject);
-    appended_t appended = store_append(stream->store, append, *js->now);
+    appended_t appended = put(stream->store, append, *js->now);
     if (appended.verdict == APPEND_STORED && republish_header(rewrite, stream, append, &appended, last_seq)) {
         js_hold(js, stream, bytes_of(name.at, size), bytes_of(rewrite->header.at, (uint32_t)rewrite->header.size),
                 rewrite->headers_only ? BYTES_NONE : append->payload);
@@ -160,7 +162,7 @@ static appended_t append_rewritten(js_t *js, stream_t *stream, const append_t *a
     }
     renamed.skip = nobody_wants(js, stream, &renamed);
     if (stream->rewrite->republish != NULL) {
-        return append_and_republish(js, stream, &renamed);
+        return append_and_republish(js, stream, &renamed, store_append);
     }
     return store_append(stream->store, &renamed, *js->now);
 }
@@ -171,4 +173,12 @@ appended_t js_append(js_t *js, stream_t *stream, append_t *append) {
     }
     append->skip = nobody_wants(js, stream, append);
     return store_append(stream->store, append, *js->now);
+}
+
+appended_t js_append_grouped(js_t *js, stream_t *stream, append_t *append) {
+    append->skip = nobody_wants(js, stream, append);
+    if (stream->rewrite != NULL && stream->rewrite->republish != NULL) {
+        return append_and_republish(js, stream, append, store_group_append);
+    }
+    return store_group_append(stream->store, append, *js->now);
 }

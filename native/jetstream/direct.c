@@ -35,7 +35,6 @@
 #include "text/time_text.h"
 #include "wire/emit.h"
 
-#define API_LEVEL 5
 #define MULTI_RESULTS_MAX 1024u
 #define SEND_MESSAGES 1024u /* in one step */
 #define SEND_BYTES (1u << 20)
@@ -509,7 +508,7 @@ static void get_messages(direct_t *direct) {
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
-static bool level_too_high(bytes_t header) {
+bool js_level_too_high(bytes_t header) {
     bytes_t value;
     if (header.size == 0 || !headers_find(header, BYTES_LITERAL("Nats-Required-Api-Level"), &value)) {
         return false;
@@ -544,7 +543,7 @@ void js_direct(js_t *js, stream_t *stream, const message_t *message) {
     direct.js = js;
     direct.stream = stream;
     direct.reply = message->reply;
-    if (level_too_high(message->header)) {
+    if (js_level_too_high(message->header)) {
         answer_status(&direct, "412 Required Api Level");
         return;
     }

@@ -14,15 +14,15 @@
  *
  * Flow messages and PubAcks say what is stored, so they are held like every other acknowledgement: each is true on disk
  * when it leaves. A batch holds no messages, only positions; it ends after FAST_TIMEOUT_NS without a message. What does
- * not live here: checks and the append itself (publish.c: js_take), atomic batches, which are refused.
+ * not live here: checks and the append itself (publish.c: js_take), atomic batches (atomic.c).
  */
 #include <stdlib.h>
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "jetstream/js.h"
+#include "jetstream/open_batches.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
@@ -32,11 +32,9 @@
 #include "text/tokens.h"
 #include "wire/emit.h"
 
-#define FAST_BUCKETS 1024u
 #define FAST_PER_STREAM_MAX 1000u
 #define FAST_TOTAL_MAX 50000u
 #define FAST_TIMEOUT_NS (10 * NS_PER_SECOND)
-#define FAST_ID_MAX 64u
 #define FAST_FLOW_DEFAULT 10u
 #define FAST_FLOW_MAX 65535u
 #define FAST_FLOW_SHARED 500u /* messages between two flow messages, over all batches of a stream */
@@ -53,28 +51,14 @@ typedef struct fast_word {
 } fast_word_t;
 
 typedef struct fast_batch {
-    struct fast_batch *next;  /* in its bucket */
-    struct fast_batch *newer; /* by last word */
-    struct fast_batch *older;
-    stream_t *stream;
-    uint64_t hash;
+    open_batch_t open;
     uint64_t last_seq;   /* of the batch: its last sequence so far */
     uint64_t stream_seq; /* of the last one stored */
     uint64_t flow_seq;   /* of the batch: the sequence in the last flow message */
-    int64_t deadline_ns;
-    uint32_t every;     /* a flow message after so many */
-    uint32_t every_max; /* as many as the client wants */
+    uint32_t every;      /* a flow message after so many */
+    uint32_t every_max;  /* as many as the client wants */
     bool gap_ok;
-    uint32_t id_size;
-    uint8_t id[FAST_ID_MAX];
 } fast_batch_t;
-
-struct fast_batches {
-    fast_batch_t *buckets[FAST_BUCKETS];
-    fast_batch_t *newest;
-    fast_batch_t *oldest;
-    uint32_t count;
-};
 
 static const refusal_t refused_off = {400, 10205, "batch publish is disabled", {NULL, 0}, false};
 static const refusal_t refused_pattern = {400, 10206, "batch publish pattern is invalid", {NULL, 0}, false};
@@ -128,7 +112,7 @@ static text_t text_begin(void) {
 }
 
 static void answer_now(js_t *js, const fast_batch_t *batch, bytes_t reply, const text_t *text) {
-    (void)js_say(js, batch->stream->account, reply, BYTES_NONE, text_bytes(text));
+    (void)js_say(js, batch->open.stream->account, reply, BYTES_NONE, text_bytes(text));
 }
 
 static text_t flow_text(const fast_batch_t *batch, uint64_t seq) {
@@ -143,7 +127,7 @@ static text_t flow_text(const fast_batch_t *batch, uint64_t seq) {
 
 static void answer_flow(js_t *js, const fast_batch_t *batch, bytes_t reply) {
     text_t text = flow_text(batch, batch->flow_seq);
-    js_hold(js, batch->stream, reply, BYTES_NONE, text_bytes(&text));
+    js_hold(js, batch->open.stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
 static void answer_gap(js_t *js, const fast_batch_t *batch, bytes_t reply, uint64_t seq) {
@@ -168,53 +152,29 @@ static void answer_error(js_t *js, const fast_batch_t *batch, bytes_t reply, uin
 
 static void fast_answer_end(js_t *js, const fast_batch_t *batch, bytes_t reply, uint64_t stream_seq, bool duplicate) {
     text_t text = text_begin();
-    text_add(&text, batch->stream->ack_prefix);
+    text_add(&text, batch->open.stream->ack_prefix);
     text_add_number(&text, stream_seq);
     text_add_literal(&text, duplicate ? ",\"duplicate\": true,\"batch\":\"" : ",\"batch\":\"");
-    text_add_escaped(&text, bytes_of(batch->id, batch->id_size));
+    text_add_escaped(&text, open_batch_id(&batch->open));
     text_add_literal(&text, "\",\"count\":");
     text_add_number(&text, batch->last_seq);
     text_add_literal(&text, "}");
-    js_hold(js, batch->stream, reply, BYTES_NONE, text_bytes(&text));
+    js_hold(js, batch->open.stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
 /* ---- the batches that are open ----------------------------------------------------------------------------------- */
 
-static fast_batch_t **fast_bucket(fast_batches_t *batches, uint64_t hash) {
-    return &batches->buckets[hash % FAST_BUCKETS];
-}
-
-static void age_unlink(fast_batches_t *batches, fast_batch_t *batch) {
-    *(batch->newer != NULL ? &batch->newer->older : &batches->newest) = batch->older;
-    *(batch->older != NULL ? &batch->older->newer : &batches->oldest) = batch->newer;
-}
-
-static void age_link(fast_batches_t *batches, fast_batch_t *batch, int64_t now_ns) {
-    batch->deadline_ns = now_ns + FAST_TIMEOUT_NS;
-    batch->newer = NULL;
-    batch->older = batches->newest;
-    *(batches->newest != NULL ? &batches->newest->newer : &batches->oldest) = batch;
-    batches->newest = batch;
-}
-
-static void batch_drop(fast_batches_t *batches, fast_batch_t *batch) {
-    fast_batch_t **at = fast_bucket(batches, batch->hash);
-    while (*at != batch) {
-        at = &(*at)->next;
-    }
-    *at = batch->next;
-    age_unlink(batches, batch);
-    batches->count--;
-    batch->stream->fast_count--;
+static void batch_drop(open_batches_t *batches, fast_batch_t *batch) {
+    batch->open.stream->fast_count--;
+    open_batch_remove(batches, &batch->open);
     free(batch);
 }
 
-static const refusal_t *batch_begin(js_t *js, stream_t *stream, const fast_word_t *word, uint64_t hash,
-                                    fast_batch_t **out) {
+static const refusal_t *batch_begin(js_t *js, stream_t *stream, const fast_word_t *word, fast_batch_t **out) {
     if (js->fast == NULL) {
         js->fast = calloc(1, sizeof(*js->fast));
     }
-    fast_batches_t *batches = js->fast;
+    open_batches_t *batches = js->fast;
     if (batches == NULL || stream->fast_count >= FAST_PER_STREAM_MAX || batches->count >= FAST_TOTAL_MAX) {
         return &refused_many;
     }
@@ -222,46 +182,33 @@ static const refusal_t *batch_begin(js_t *js, stream_t *stream, const fast_word_
     if (batch == NULL) {
         return &refused_many;
     }
-    batch->stream = stream;
-    batch->hash = hash;
     batch->gap_ok = word->gap_ok;
     batch->every_max = word->flow;
     batch->every = stream->fast_count != 0 ? 1 : word->flow < FAST_FLOW_SHARED ? word->flow : FAST_FLOW_SHARED;
-    batch->id_size = word->id.size;
-    memcpy(batch->id, word->id.at, word->id.size);
-    fast_batch_t **bucket = fast_bucket(batches, hash);
-    batch->next = *bucket;
-    *bucket = batch;
-    age_link(batches, batch, js->now->mono_ns);
-    batches->count++;
+    open_batch_add(batches, &batch->open, stream, word->id, js->now->mono_ns + FAST_TIMEOUT_NS);
     stream->fast_count++;
     *out = batch;
     return NULL;
 }
 
 static const refusal_t *batch_for(js_t *js, stream_t *stream, const fast_word_t *word, fast_batch_t **out) {
-    if (word->id.size > FAST_ID_MAX) {
+    if (word->id.size > OPEN_BATCH_ID_MAX) {
         return &refused_id;
     }
-    uint64_t hash = hash_bytes(word->id.at, word->id.size) ^ stream->id;
-    if (js->fast != NULL) {
-        for (fast_batch_t *batch = *fast_bucket(js->fast, hash); batch != NULL; batch = batch->next) {
-            if (batch->stream == stream && bytes_equal(bytes_of(batch->id, batch->id_size), word->id)) {
-                age_unlink(js->fast, batch);
-                age_link(js->fast, batch, js->now->mono_ns);
-                *out = batch;
-                return NULL;
-            }
-        }
+    open_batch_t *open = open_batch_find(js->fast, stream, word->id);
+    if (open == NULL) {
+        return word->seq == 1 ? batch_begin(js, stream, word, out) : &refused_unknown;
     }
-    return word->seq == 1 ? batch_begin(js, stream, word, hash, out) : &refused_unknown;
+    open_batch_heard(js->fast, open, js->now->mono_ns + FAST_TIMEOUT_NS);
+    *out = (fast_batch_t *)open;
+    return NULL;
 }
 
 /* ---- one message ------------------------------------------------------------------------------------------------- */
 
 /* Moves the pace by a factor of two at most towards the batch's share. */
 static void fast_pace(fast_batch_t *batch) {
-    uint32_t share = FAST_FLOW_SHARED / batch->stream->fast_count;
+    uint32_t share = FAST_FLOW_SHARED / batch->open.stream->fast_count;
     share = share < 1 ? 1 : share > batch->every_max ? batch->every_max : share;
     if (batch->every < share) {
         batch->every = batch->every * 2 < share ? batch->every * 2 : share;
@@ -305,7 +252,7 @@ static void fast_ping(js_t *js, fast_batch_t *batch, const fast_word_t *word, by
 static void fast_refused(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply,
                          const refusal_t *refusal) {
     if (!batch->gap_ok && word->seq == 1) {
-        js_answer_refused(js, batch->stream, reply, refusal);
+        js_answer_refused(js, batch->open.stream, reply, refusal);
         batch_drop(js->fast, batch);
         return;
     }
@@ -333,18 +280,18 @@ static void fast_append(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
         return;
     }
     batch->last_seq = word->seq;
-    if (word->seq == 1 && word->operation != FAST_COMMIT && (batch->stream->config.flags & STREAM_NO_ACK) == 0) {
+    if (word->seq == 1 && word->operation != FAST_COMMIT && (batch->open.stream->config.flags & STREAM_NO_ACK) == 0) {
         text_t text = flow_text(batch, 0); /* says nothing of the disk, and the client waits for it */
         answer_now(js, batch, reply, &text);
     }
     taken_t taken;
-    js_take(js, batch->stream, message, &taken);
+    js_take(js, batch->open.stream, message, TAKER_FAST, &taken);
     if (taken.refusal.code != 0) {
         fast_refused(js, batch, word, reply, &taken.refusal);
         return;
     }
     if (taken.appended.rolling != 0) {
-        js_roll(js, batch->stream, &taken, BYTES_NONE);
+        js_roll(js, batch->open.stream, &taken, BYTES_NONE);
     }
     bool duplicate = taken.appended.verdict == APPEND_DUPLICATE;
     if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {
@@ -386,16 +333,16 @@ void js_fast_chores(js_t *js) {
         return;
     }
     while (js->fast->oldest != NULL && js->fast->oldest->deadline_ns <= js->now->mono_ns) {
-        batch_drop(js->fast, js->fast->oldest);
+        batch_drop(js->fast, (fast_batch_t *)js->fast->oldest);
     }
 }
 
 void js_fast_forget(js_t *js, const stream_t *stream) {
-    fast_batch_t *next = stream->fast_count != 0 ? js->fast->oldest : NULL;
-    for (fast_batch_t *batch; (batch = next) != NULL;) {
+    open_batch_t *next = stream->fast_count != 0 ? js->fast->oldest : NULL;
+    for (open_batch_t *batch; (batch = next) != NULL;) {
         next = batch->newer;
         if (batch->stream == stream) {
-            batch_drop(js->fast, batch);
+            batch_drop(js->fast, (fast_batch_t *)batch);
         }
     }
 }

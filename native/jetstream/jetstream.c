@@ -120,9 +120,11 @@ void js_close(js_t *js) {
     buffer_free(&js->scratch);
     free(js->memory_directory);
     free(js->fast); /* its batches went with their streams */
+    free(js->atomic);
     js->consume = NULL;
     js->memory_directory = NULL;
     js->fast = NULL;
+    js->atomic = NULL;
 }
 
 /* ---- a turn ------------------------------------------------------------------------------------------------------ */
@@ -204,6 +206,7 @@ bool js_batch_waits(const js_t *js) {
 void js_chores(js_t *js) {
     ingest_chores(js);
     js_fast_chores(js);
+    js_atomic_chores(js);
 }
 
 int64_t js_next_deadline(const js_t *js) {

@@ -2,8 +2,10 @@
  *
  *     jetstream.c  open, close, one turn                       stream.c    streams and their subjects
  *     publish.c    a message into a stream                     seat.c      what reaches consumers
- *     append.c     its last step, for all                      stream_jobs.c  state, purge, one message
- *     fast.c       fast batches                                jobs.c      what takes longer than a tick may, in steps
+ *     intake.c     what its headers order                      stream_jobs.c  state, purge, one message
+ *     append.c     its last step, for all                      jobs.c      what takes longer than a tick may, in steps
+ *     roll.c       its rollup, when that takes long            open_batches.c  batches that publishers have begun
+ *     fast.c       fast batches                                atomic.c atomic_commit.c   atomic batches
  *     schedule.c   messages that are due later                 ingest.c    what mirrors and sources take in
  *     direct.c direct_request.c   direct gets                  export.c import.c   backup and restore
  *     ack_reply.c  the subject of a delivery
@@ -37,9 +39,10 @@
 
 #define STORE_FILE 0
 #define STORE_MEMORY 1
+#define API_LEVEL 5 /* of JetStream, as the reference counts */
 
 typedef struct ingest ingest_t;             /* ingest.c */
-typedef struct fast_batches fast_batches_t; /* fast.c */
+typedef struct open_batches open_batches_t; /* open_batches.h */
 
 struct js {
     /* the host's */
@@ -66,8 +69,10 @@ struct js {
     uint32_t job_count;
     uint32_t job_work; /* done in this tick: JOB_STEP and its parts (job.h) */
     ingest_t *ingests;
-    fast_batches_t *fast; /* NULL until the first fast batch */
-    buffer_t scratch;     /* for a header block or reply being composed */
+    open_batches_t *fast;   /* NULL until the first fast batch */
+    open_batches_t *atomic; /* likewise */
+    share_t staged;         /* messages of atomic batches that are not committed */
+    buffer_t scratch;       /* for a header block or reply being composed */
     char *memory_directory;
     uint64_t random;
     bool more; /* something is left to do without waiting; the host takes it */
@@ -122,6 +127,9 @@ void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message);
 /* false: it does not run. */
 bool ingest_feeds(const ingest_t *ingest, uint32_t *which_store);
 void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t shown);
+
+/* Does the request ask for more than this server's level of the API? */
+bool js_level_too_high(bytes_t header);
 
 /* ---- between its files ------------------------------------------------------------------------------------------- */
 

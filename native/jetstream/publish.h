@@ -35,19 +35,36 @@ typedef struct taken {
     uint8_t digits[20];
 } taken_t;
 
+typedef enum taker {
+    TAKER_CLIENT,
+    TAKER_FAST,   /* a fast batch: it is in no other */
+    TAKER_SERVER, /* the server's own: what clients may not say in their headers is not looked at */
+} taker_t;
+#define REFUSAL_BATCHED UINT32_MAX /* in place of refusal_t.code: it belongs to an atomic batch */
+
 /* Reads the headers, checks, appends. Answers nobody. */
-void js_take(js_t *js, stream_t *stream, const message_t *message, taken_t *taken);
-/* What a rollup takes out beyond its first step goes in the steps of a job; the PubAck (reply empty: none) comes when
- * it is done. */
-void js_roll(js_t *js, stream_t *stream, const taken_t *taken, bytes_t reply);
+void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker, taken_t *taken);
+/* A refusal of the store in the protocol's words; its detail lives in *taken. */
+void js_name_verdict(taken_t *taken);
+void ack_text(const stream_t *stream, uint64_t seq, text_t *text); /* a PubAck */
 /* What the store would refuse first, so that it wins over what the headers say. NULL: nothing. */
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message);
 void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const refusal_t *refusal);
 void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...} */
 
-extern const refusal_t refused_ttl_off;
-/* A message of the server's own: what clients may not say in their headers is not looked at. */
-void js_take_inside(js_t *js, stream_t *stream, const message_t *message, taken_t *taken);
+extern const refusal_t refused_ttl_off, refused_bad_ttl, refused_no_rollup, refused_size, refused_header, refused_space;
+
+/* ---- roll.c ------------------------------------------------------------------------------------------------------ */
+
+typedef struct rolls rolls_t;
+rolls_t *rolls_new(uint32_t room); /* for so many; NULL: no memory */
+/* The messages of a subject (empty: all) below a sequence. false: no memory. */
+LEAF_MUST_USE bool rolls_add(rolls_t *rolls, bytes_t subject, uint64_t below_seq);
+/* Takes them out, and sends the answer (reply empty: none) when all are done. Frees rolls. */
+void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, bytes_t answer);
+/* What a rollup takes out beyond its first step goes in the steps of a job; the PubAck (reply empty: none) comes when
+ * it is done. */
+void js_roll(js_t *js, stream_t *stream, const taken_t *taken, bytes_t reply);
 
 /* ---- schedule.c -------------------------------------------------------------------------------------------------- */
 
@@ -70,10 +87,18 @@ void js_fast(js_t *js, stream_t *stream, const message_t *message, bytes_t said)
 void js_fast_chores(js_t *js); /* drops what was silent for long */
 void js_fast_forget(js_t *js, const stream_t *stream);
 
+/* ---- atomic.c ---------------------------------------------------------------------------------------------------- */
+
+void js_atomic(js_t *js, stream_t *stream, const message_t *message); /* one that says that it is in a batch */
+void js_atomic_chores(js_t *js);                                      /* drops what was silent for long */
+void js_atomic_forget(js_t *js, const stream_t *stream);
+
 /* ---- append.c ---------------------------------------------------------------------------------------------------- */
 
 /* Stores a message, renamed and published again as its stream wants it. May change the append's skip. */
 appended_t js_append(js_t *js, stream_t *stream, append_t *append);
+/* One of a group (store_group_append), under the subject that it is stored under. */
+appended_t js_append_grouped(js_t *js, stream_t *stream, append_t *append);
 /* Under which subject that would be stored; *out may hold it. Empty: none that fits. */
 bytes_t js_stored_subject(js_t *js, const stream_t *stream, bytes_t subject, text_t *out);
 /* texts: source and destination of the stored subject, then those of what is published again; an empty destination is

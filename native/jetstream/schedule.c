@@ -282,7 +282,7 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     if (firing_gather(firing, schedule, &message) != STATUS_OK) {
         return false;
     }
-    js_take_inside(firing->js, firing->stream, &message, &taken);
+    js_take(firing->js, firing->stream, &message, TAKER_SERVER, &taken);
     if (taken.refusal.code == 503 && taken.refusal.err_code == 10023) {
         return false;
     }

@@ -34,8 +34,6 @@
 #include "text/tokens.h"
 #include "wire/emit.h"
 
-#define API_LEVEL 5
-
 consumer_seat_t *seat_find(stream_t *stream, uint64_t id) {
     consumer_seat_t *seat = stream->seats;
     while (seat != NULL && seat->id != id) {
@@ -100,12 +98,10 @@ static status_t seat_listen(js_t *js, consumer_seat_t *seat, bytes_t name, const
 }
 
 void js_next(js_t *js, consumer_seat_t *seat, const message_t *message) {
-    bytes_t level;
     if (message->reply.size == 0) {
         return;
     }
-    if (message->header.size != 0 && headers_find(message->header, BYTES_LITERAL("Nats-Required-Api-Level"), &level)
-        && (level.size != 1 || level.at[0] < '0' || level.at[0] > '0' + API_LEVEL)) {
+    if (js_level_too_high(message->header)) {
         js_say(js, seat->stream->account, message->reply, BYTES_LITERAL("NATS/1.0 412 Required Api Level\r\n\r\n"),
                BYTES_NONE);
         return;

@@ -154,6 +154,7 @@ void stream_free(js_t *js, stream_t *stream) {
     }
     jobs_forget(js, stream);
     js_fast_forget(js, stream);
+    js_atomic_forget(js, stream);
     drop_sinks(js, stream->subjects, stream->subject_count);
     drop_direct(js, stream, 0);
     drop_direct(js, stream, 1);
@@ -269,6 +270,9 @@ static void put_shown(js_t *js, const definition_t *definition, stream_t *stream
     stream->config = definition->config;
     if ((stream->config.flags & STREAM_ALLOW_BATCHED) == 0) {
         js_fast_forget(js, stream);
+    }
+    if ((stream->config.flags & STREAM_ALLOW_ATOMIC) == 0) {
+        js_atomic_forget(js, stream);
     }
     rewrite_free(stream->rewrite);
     stream->rewrite = definition->rewrite;

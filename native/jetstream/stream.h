@@ -51,6 +51,7 @@ struct stream {
     sink_t *direct[2];         /* $JS.API.DIRECT.GET.<stream> and .> */
     int64_t quiet_until_ns;    /* loaded at start: until then its consumers may not be loaded yet */
     uint32_t fast_count;       /* open fast batches, fast.c */
+    uint32_t atomic_count;     /* open atomic batches, atomic.c */
     consumer_seat_t *seats;
     uint32_t seat_count;
 };

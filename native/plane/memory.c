@@ -30,18 +30,19 @@
 typedef enum parts {
     PARTS_RING = 18,
     PARTS_MEMORY_RING = 4,
-    PARTS_OVERLAY = 9,
+    PARTS_OVERLAY = 8,
     PARTS_KEEPER = 6,
-    PARTS_OUTPUT = 10,
+    PARTS_OUTPUT = 8,
     PARTS_INPUT = 6,
     PARTS_EXCHANGE = 2,
     PARTS_HELD = 2,
     PARTS_CONTROL = 4,
     PARTS_CONSUMERS = 3,
+    PARTS_BATCHES = 3,
 } parts_t;
 
 _Static_assert(PARTS_RING + PARTS_MEMORY_RING + PARTS_OVERLAY + PARTS_KEEPER + PARTS_OUTPUT + PARTS_INPUT
-                       + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL + PARTS_CONSUMERS
+                       + PARTS_EXCHANGE + PARTS_HELD + PARTS_CONTROL + PARTS_CONSUMERS + PARTS_BATCHES
                    <= WHOLE,
                "the shares come to the limit at most");
 
@@ -61,6 +62,7 @@ static const struct {
     [MEMORY_HELD] = {PARTS_HELD, UINT64_MAX},           /* answers that wait for the disk */
     [MEMORY_CONTROL] = {PARTS_CONTROL, 64 * MIB},       /* messages to Python that it is not done with */
     [MEMORY_CONSUMERS] = {PARTS_CONSUMERS, UINT64_MAX}, /* pull requests that wait, deliveries without an ack */
+    [MEMORY_BATCHES] = {PARTS_BATCHES, UINT64_MAX},     /* atomic batches that are not committed */
 };
 
 #define OUTPUT_SMALL (64u * 1024u) /* what a client that reads may have waiting */

@@ -112,7 +112,7 @@ static status_t adopt_message(store_stream_t *stream, const batch_op_t *op, uint
     message_record_t message;
     uint64_t seq = load_be64(op->key.at + 4);
     check(message_read(op->value, &message));
-    status_t status = places_reserve(&stream->places);
+    status_t status = places_reserve(&stream->places, 1);
     if (status == STATUS_OK) {
         places_push(&stream->places, seq, position);
         /* None before it on its subject: that was born with it. */

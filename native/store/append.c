@@ -13,6 +13,7 @@
 #define HEADER_MAX 65535
 #define NEED_MORE (UINT64_C(32) * 1024) /* what a message needs beside its own bytes, at most: need_of */
 #define EVICTION_SLACK 8192             /* room for what the limits will write in the same call */
+#define GROUP_SLACK 256                 /* each of a group's own: ops' headers, keys, its subject's head */
 
 typedef struct entry {
     store_stream_t *stream;
@@ -27,7 +28,9 @@ static appended_t append_refused(append_verdict_t verdict) {
     return (appended_t){.verdict = verdict};
 }
 
-static bool expectation_holds(store_stream_t *stream, const append_t *append, appended_t *out) {
+/* last_seq: of the message before it, which may be one that is about to be appended. */
+static inline bool expectation_holds(store_stream_t *stream, const append_t *append, uint64_t last_seq,
+                                     appended_t *out) {
     if (append->has_expected_subject_seq) {
         bytes_t subject = append->expected_subject.size > 0 ? append->expected_subject : append->subject;
         uint64_t actual = stream->messages > 0 ? subjects_last(stream, subject) : 0;
@@ -36,8 +39,8 @@ static bool expectation_holds(store_stream_t *stream, const append_t *append, ap
             return false;
         }
     }
-    if (append->has_expected_last_seq && append->expected_last_seq != stream->last_seq) {
-        *out = (appended_t){.verdict = APPEND_WRONG_LAST_SEQ, .seq = stream->last_seq};
+    if (append->has_expected_last_seq && append->expected_last_seq != last_seq) {
+        *out = (appended_t){.verdict = APPEND_WRONG_LAST_SEQ, .seq = last_seq};
         return false;
     }
     return true;
@@ -51,14 +54,18 @@ static bytes_t kept_id(bytes_t id) {
     return bytes_of(id.at, id.size < STORE_LAST_ID_MAX ? id.size : STORE_LAST_ID_MAX);
 }
 
-static uint64_t need_of(const entry_t *entry) {
+/* Beside what one call needs, however many it appends. */
+static uint64_t need_of_one(const entry_t *entry) {
     const append_t *append = entry->append;
-    uint64_t need =
-        EVICTION_SLACK + STREAM_PROMISE + message_size(&entry->message) + 2 * (uint64_t)append->subject.size;
+    uint64_t need = message_size(&entry->message) + 2 * (uint64_t)append->subject.size;
     need += append->msg_id.size > 0 ? dedupe_need(append->msg_id) : 0;
     need += append->due_ts != 0 ? SCHEDULE_NEED : 0;
     need += append->source_key.size > 0 ? 64 + (uint64_t)append->source_key.size : 0;
     return need;
+}
+
+static uint64_t need_of(const entry_t *entry) {
+    return EVICTION_SLACK + STREAM_PROMISE + need_of_one(entry);
 }
 
 /* Discard new: would the message break a limit? Being one more on a subject that is full makes room by itself (old
@@ -99,31 +106,49 @@ static bool in_range(uint64_t seq) {
     return seq != 0 && seq < UINT64_MAX;
 }
 
+/* What does not depend on what the stream holds. */
+static inline append_verdict_t admit_form(const entry_t *entry) {
+    const append_t *append = entry->append;
+    const store_stream_t *stream = entry->stream;
+    const stream_config_t *config = &stream->config;
+    uint64_t size = (uint64_t)append->header.size + append->payload.size;
+    if ((config->flags & STREAM_SEALED) != 0) {
+        return APPEND_SEALED;
+    }
+    if (size + append->subject.size > message_max(stream->store) || append->subject.size > UINT16_MAX) {
+        return APPEND_TOO_LARGE;
+    }
+    if (config->max_msg_size >= 0 && size > (uint64_t)config->max_msg_size) {
+        return APPEND_TOO_LARGE;
+    }
+    if (append->header.size > HEADER_MAX) {
+        return APPEND_HEADER_TOO_LARGE;
+    }
+    if (append->force_seq != 0 && append->force_seq <= stream->last_seq) {
+        return APPEND_OUT_OF_ORDER;
+    }
+    return in_range(entry->seq) ? APPEND_STORED : APPEND_NO_SPACE;
+}
+
+static inline bool is_duplicate(store_stream_t *stream, const append_t *append, int64_t age_now, uint64_t *seq) {
+    return append->msg_id.size > 0 && stream->config.duplicate_window_ns > 0
+           && dedupe_find(stream, append->msg_id, age_now, seq);
+}
+
+static inline bool may_not_roll(const store_stream_t *stream, const append_t *append) {
+    uint32_t flags = stream->config.flags;
+    return append->rollup != 0 && ((flags & STREAM_ALLOW_ROLLUP) == 0 || (flags & STREAM_DENY_PURGE) != 0);
+}
+
 /* Steps 2 to 16 of the reference's order that are the store's. */
 static bool append_admit(entry_t *entry, int64_t age_now, appended_t *out) {
     const append_t *append = entry->append;
     store_stream_t *stream = entry->stream;
-    const stream_config_t *config = &stream->config;
-    uint64_t size = (uint64_t)append->header.size + append->payload.size;
-    *out = append_refused(APPEND_STORED);
-    if ((config->flags & STREAM_SEALED) != 0) {
-        out->verdict = APPEND_SEALED;
-    } else if (size + append->subject.size > message_max(stream->store) || append->subject.size > UINT16_MAX) {
-        out->verdict = APPEND_TOO_LARGE;
-    } else if (config->max_msg_size >= 0 && size > (uint64_t)config->max_msg_size) {
-        out->verdict = APPEND_TOO_LARGE;
-    } else if (append->header.size > HEADER_MAX) {
-        out->verdict = APPEND_HEADER_TOO_LARGE;
-    } else if (append->force_seq != 0 && append->force_seq <= stream->last_seq) {
-        out->verdict = APPEND_OUT_OF_ORDER;
-    } else if (!in_range(entry->seq)) {
-        out->verdict = APPEND_NO_SPACE;
-    }
-    if (out->verdict != APPEND_STORED || !expectation_holds(stream, append, out)) {
+    *out = append_refused(admit_form(entry));
+    if (out->verdict != APPEND_STORED || !expectation_holds(stream, append, stream->last_seq, out)) {
         return false;
     }
-    if (append->msg_id.size > 0 && config->duplicate_window_ns > 0
-        && dedupe_find(stream, append->msg_id, age_now, &out->seq)) {
+    if (is_duplicate(stream, append, age_now, &out->seq)) {
         out->verdict = APPEND_DUPLICATE;
         return false;
     }
@@ -131,8 +156,7 @@ static bool append_admit(entry_t *entry, int64_t age_now, appended_t *out) {
         *out = (appended_t){.verdict = APPEND_WRONG_LAST_MSG_ID, .last_msg_id = last_id(stream)};
         return false;
     }
-    bool may_roll = (config->flags & STREAM_ALLOW_ROLLUP) != 0 && (config->flags & STREAM_DENY_PURGE) == 0;
-    if (append->rollup != 0 && !may_roll) {
+    if (may_not_roll(stream, append)) {
         out->verdict = APPEND_NO_ROLLUP;
         return false;
     }
@@ -150,7 +174,7 @@ void append_measure_room(store_t *store) {
     }
     /* Larger ones than a batch can hold at all are refused: room is not kept for them, or there would never be any. */
     uint64_t largest = number_least(store->options.message_max, message_max(store));
-    uint64_t one = number_least(largest + NEED_MORE, store->holds / 2);
+    uint64_t one = number_least(number_most(largest + NEED_MORE, store->wanted), store->holds / 2);
     uint64_t open = number_less(batches->size / 2 - batches->size / SIZES_RESERVE_PART, one);
     uint64_t used = number_least(store->holds / 7 * 6, store->holds - one);
     store->room_end = number_least(batches->begin + number_least(open, store->holds / 7), batches->freed + used);
@@ -164,7 +188,7 @@ static bool space_for(const entry_t *entry) {
     if (store->options.max_bytes != 0 && store->bytes + entry->bytes > store->options.max_bytes) {
         return false;
     }
-    if (places_reserve(&entry->stream->places) != STATUS_OK) {
+    if (places_reserve(&entry->stream->places, 1) != STATUS_OK) {
         return false;
     }
     uint64_t need = need_of(entry);
@@ -311,7 +335,7 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
     entry.message.ts = clock->wall < stream->last_ts ? stream->last_ts : clock->wall;
     entry.message.born = clock->age < stream->last_born ? stream->last_born : clock->age;
     entry.bytes = stream_message_bytes(stream, &entry.message);
-    entry.head = places_reserve(&stream->places) == STATUS_OK ? head_fetch(stream, append.subject) : NULL;
+    entry.head = places_reserve(&stream->places, 1) == STATUS_OK ? head_fetch(stream, append.subject) : NULL;
     if (entry.head == NULL || !in_range(entry.seq) || !overlay_fits(stream->store, need_of(&entry))) {
         return false;
     }
@@ -322,23 +346,29 @@ bool append_instead(store_stream_t *stream, const found_t *found, bytes_t header
     return true;
 }
 
+static inline void entry_begin(entry_t *entry, int64_t age_now, int64_t wall_now) {
+    const append_t *append = entry->append;
+    const store_stream_t *stream = entry->stream;
+    entry->message =
+        (message_record_t){.subject = append->subject, .header = append->header, .payload = append->payload};
+    int64_t ts = append->force_ts != 0 ? append->force_ts : wall_now;
+    int64_t born = age_now;
+    if (append->force_ts != 0 && append->force_ts < wall_now) {
+        born -= wall_now - append->force_ts; /* a mirror's message has the age that it has at its origin */
+    }
+    entry->message.ts = ts < stream->last_ts ? stream->last_ts : ts;
+    entry->message.born = born < stream->last_born ? stream->last_born : born;
+    entry->message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
+    entry->message.flags |= append->due_ts != 0 ? MESSAGE_SCHEDULE : 0;
+    entry->bytes = append->skip ? 0 : stream_message_bytes(stream, &entry->message);
+}
+
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now) {
     store_clock(stream->store, now);
     int64_t age_now = stream->store->clock.age;
     entry_t entry = {.stream = stream, .append = append};
     entry.seq = append->force_seq != 0 ? append->force_seq : stream->last_seq + 1;
-    entry.message =
-        (message_record_t){.subject = append->subject, .header = append->header, .payload = append->payload};
-    int64_t ts = append->force_ts != 0 ? append->force_ts : now.wall_ns;
-    int64_t born = age_now;
-    if (append->force_ts != 0 && append->force_ts < now.wall_ns) {
-        born -= now.wall_ns - append->force_ts; /* a mirror's message has the age that it has at its origin */
-    }
-    entry.message.ts = ts < stream->last_ts ? stream->last_ts : ts;
-    entry.message.born = born < stream->last_born ? stream->last_born : born;
-    entry.message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
-    entry.message.flags |= append->due_ts != 0 ? MESSAGE_SCHEDULE : 0;
-    entry.bytes = append->skip ? 0 : stream_message_bytes(stream, &entry.message);
+    entry_begin(&entry, age_now, now.wall_ns);
     appended_t out;
     if (append->source_key.size > KEY_RECORD_MAX - 4 || !append_admit(&entry, age_now, &out)) {
         return append->source_key.size > KEY_RECORD_MAX - 4 ? append_refused(APPEND_NO_SPACE) : out;
@@ -362,4 +392,123 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
     append_after(&entry);
     out.rolling = append->rollup != 0 && !append_roll(&entry) ? append->rollup : 0;
     return out;
+}
+
+/* ---- several at once --------------------------------------------------------------------------------------------- */
+
+uint64_t store_group_most(const store_t *store) {
+    uint64_t most = number_least(message_max(store) + NEED_MORE, store->holds / 2);
+    return number_less(most, EVICTION_SLACK + STREAM_PROMISE);
+}
+
+uint64_t store_group_need(uint32_t subject_size, uint64_t message_size) {
+    return GROUP_SLACK + 3 * (uint64_t)subject_size + message_size;
+}
+
+/* As the reference does it for batches: a full subject makes no room here. */
+static append_verdict_t discard_group(const entry_t *entry, const append_group_t *group, uint64_t on_subject) {
+    const store_stream_t *stream = entry->stream;
+    const stream_config_t *config = &stream->config;
+    if (config->max_msgs > 0 && stream->messages + group->count + 1 > (uint64_t)config->max_msgs) {
+        return APPEND_MAX_MSGS;
+    }
+    if (config->max_bytes > 0 && stream->bytes + group->bytes + entry->bytes > (uint64_t)config->max_bytes) {
+        return APPEND_MAX_BYTES;
+    }
+    bool per_subject = (config->flags & STREAM_DISCARD_NEW_PER_SUBJECT) != 0 && config->max_msgs_per_subject > 0;
+    if (per_subject && entry->append->rollup == 0
+        && entry->head->head.count + on_subject + 1 > (uint64_t)config->max_msgs_per_subject) {
+        return APPEND_MAX_PER_SUBJECT;
+    }
+    return APPEND_STORED;
+}
+
+appended_t store_group_look(store_stream_t *stream, append_group_t *group, const append_t *append, uint64_t on_subject,
+                            moment_t now) {
+    store_clock(stream->store, now);
+    int64_t age_now = stream->store->clock.age;
+    uint64_t last_seq = stream->last_seq + group->count;
+    entry_t entry = {.stream = stream, .append = append, .seq = last_seq + 1};
+    entry_begin(&entry, age_now, now.wall_ns);
+    appended_t out = append_refused(admit_form(&entry));
+    if (out.verdict != APPEND_STORED) {
+        return out;
+    }
+    if (is_duplicate(stream, append, age_now, &out.seq)) {
+        out.verdict = APPEND_DUPLICATE;
+        return out;
+    }
+    if (!expectation_holds(stream, append, last_seq, &out)) {
+        return out;
+    }
+    if (may_not_roll(stream, append)) {
+        return append_refused(APPEND_NO_ROLLUP);
+    }
+    entry.head =
+        head_fetch(stream, append->subject); /* it is in the cache from now on: appending has no need to load it */
+    out.verdict = entry.head == NULL            ? APPEND_NO_SPACE
+                  : stream->config.discard == 1 ? discard_group(&entry, group, on_subject)
+                                                : APPEND_STORED;
+    if (out.verdict == APPEND_STORED) {
+        group->count++;
+        group->bytes += entry.bytes;
+        group->need += GROUP_SLACK + need_of_one(&entry);
+    }
+    return out;
+}
+
+static void group_want(store_t *store, uint64_t need) {
+    if (store->wanted != need) {
+        store->wanted = need;
+        append_measure_room(store);
+    }
+}
+
+void store_group_give_up(store_t *store) {
+    group_want(store, 0);
+}
+
+status_t store_group_reserve(store_stream_t *stream, const append_group_t *group) {
+    store_t *store = stream->store;
+    uint64_t need = EVICTION_SLACK + STREAM_PROMISE + group->need;
+    if (store->space_trouble || store->io_trouble || group->need > store_group_most(store)
+        || (store->options.max_bytes != 0 && store->bytes + group->bytes > store->options.max_bytes)
+        || places_reserve(&stream->places, group->count) != STATUS_OK
+        || memtable_reserve(&store->memtable, (store->batches.promised + need) / NOTE_BYTES_MIN) != STATUS_OK) {
+        return STATUS_FULL;
+    }
+    bool fits = batches_used(&store->batches) + store->batches.promised + need <= store->holds
+                && overlay_fits(store, need + store->batches.size / SIZES_RESERVE_PART);
+    group_want(store, fits ? 0 : need);
+    return fits ? STATUS_OK : STATUS_AGAIN;
+}
+
+appended_t store_group_append(store_stream_t *stream, const append_t *append, moment_t now) {
+    entry_t entry = {.stream = stream, .append = append, .seq = stream->last_seq + 1};
+    int64_t age_now = stream->store->clock.age;
+    entry_begin(&entry, age_now, now.wall_ns);
+    appended_t out = {.verdict = APPEND_SKIPPED, .seq = entry.seq, .ts = entry.message.ts};
+    if (append->skip) {
+        append_skip(&entry);
+        return out;
+    }
+    entry.head = head_fetch(stream, append->subject);
+    check(entry.head != NULL); /* without memory the process ends, and with it all of the group */
+    store_it(&entry, age_now, now.wall_ns);
+    append_tell(&entry);
+    out.verdict = APPEND_STORED;
+    return out;
+}
+
+bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t seq) {
+    entry_t entry = {.stream = stream, .append = append, .seq = seq};
+    bool rolled = append->rollup == 0 || append_roll(&entry);
+    if (stream->config.max_msgs_per_subject > 0) {
+        limits_subject(stream, append->subject);
+    }
+    return rolled;
+}
+
+void store_group_end(store_stream_t *stream) {
+    (void)limits_enforce(stream, STORE_STEP);
 }

@@ -13,7 +13,6 @@
 #include "store/overlay.h"
 
 #define NOTES_FOR_ONE_CALL 16
-#define NOTE_BYTES_MIN 32u /* of what is promised to the batch, for each note that keeping the promise makes */
 
 bool overlay_fits(store_t *store, uint64_t need) {
     /* Also for what closing the batch writes: that may not fail. Not for all of `need`: most of it is a message's own

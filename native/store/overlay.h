@@ -7,6 +7,8 @@
 
 #include "store/core.h"
 
+#define NOTE_BYTES_MIN 32u /* of what is promised to the batch, for each note that keeping the promise makes */
+
 /* Room in the batch for `need` bytes, and in the overlay's table for a few notes. */
 bool overlay_fits(store_t *store, uint64_t need);
 uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, bool note, uint64_t *position);

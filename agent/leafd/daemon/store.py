@@ -101,6 +101,7 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
     if jetstream is not None and directory is not None:
         file_store = _given(jetstream.max_file_store, lambda: _disk_share(directory))
         memory_store = _given(jetstream.max_memory_store, _memory_share)
+    batch = jetstream.limits.batch if jetstream is not None else None
     return Limits(
         max_file_store=file_store,
         max_memory_store=memory_store,
@@ -115,6 +116,10 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
         max_connections=connections_for(max(server.max_connections, 0)),
         jetstream=int(jetstream is not None),
         trace=int(server.trace),
+        batches_per_stream=batch.max_inflight_per_stream if batch else 0,
+        batches_total=batch.max_inflight_total if batch else 0,
+        batch_messages=batch.max_msgs if batch else 0,
+        batch_timeout_ns=batch.timeout if batch else 0,
     )
 
 

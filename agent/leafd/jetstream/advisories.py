@@ -115,6 +115,12 @@ class Advisories:
         subject = f"{_ADVISORY}.CONSUMER.{what}.{stream.name}.{consumer.name}"
         self._publish(stream.account, subject, f"advisory.v1.consumer_group_{what.lower()}", about | members)
 
+    def batch_abandoned(self, stream: Stream, batch: str, reason: int) -> None:
+        """An atomic batch was dropped (ABANDONED_*)."""
+        members = {"stream": stream.name, "batch": batch, "reason": t.Abandoned(reason).name.lower()}
+        subject = f"{_ADVISORY}.STREAM.BATCH_ABANDONED.{stream.name}"
+        self._publish(stream.account, subject, "advisory.v1.stream_batch_abandoned", members)
+
     def damage(self, stream: Stream, event: t.Alarm) -> None:
         """Something of the stream fails its checksum or is lost; sequence 0: not one message."""
         members: dict[str, Any] = {"stream": stream.name, "seq": event.sequence, "reason": event.text}

@@ -376,7 +376,12 @@ class JetStream:
             self._context.advisories.damage(stream, event)
 
     def advisory(self, event: t.Advisory) -> None:
-        """The plane tells of a message of a consumer."""
+        """The plane tells of a message of a consumer, or of a batch of a stream."""
+        if event.code == t.AdvisoryCode.BATCH_ABANDONED:
+            stream = self.catalogue.stream(event.stream)
+            if stream is not None:
+                self._context.advisories.batch_abandoned(stream, event.text, event.consumer)
+            return
         found = self.catalogue.consumer(event.stream, event.consumer)
         if found is not None:
             self._context.advisories.plane_event(*found, event)

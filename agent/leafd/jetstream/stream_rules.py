@@ -334,11 +334,7 @@ def _header_size(source: StreamSource) -> int:
 
 
 def refuse_unsupported(config: StreamConfig) -> None:
-    """What is not done here yet is refused, never ignored, in the reference's words for features that are off.
-
-    allow_atomic alone is let through: `nats bench js pub --create` asks for it and then never publishes a batch. Each
-    message of a batch is refused by the plane, in the same words.
-    """
+    """What is not done here yet is refused, never ignored, in the reference's words for features that are off."""
     for wanted, error in ((config.allow_msg_counter, errors.MESSAGE_INCREMENT_DISABLED),):
         if wanted:
             raise error.error()

@@ -12,6 +12,19 @@ _QUEUES = "this server's queues have bounds of their own"
 _REFUSE_TPM = "keys in a TPM are not in this build: give the key by key_file, as a systemd credential sealed to the TPM"
 
 
+class BatchLimits(Section):
+    """Bounds of atomic batches (Nats-Batch-Id). 0: the default."""
+
+    max_inflight_per_stream: Number = option(
+        50, "How many atomic batches may be open in a stream?", takes=Takes.LIVE, ge=0
+    )
+    max_inflight_total: Number = option(1000, "How many in all streams together?", takes=Takes.LIVE, ge=0)
+    max_msgs: Number = option(1000, "How many messages may an atomic batch have?", takes=Takes.LIVE, ge=0)
+    timeout: Duration = option(
+        10_000_000_000, "A batch that gets no message for so long is dropped.", takes=Takes.LIVE
+    )
+
+
 class ServerLimits(Section):
     """Bounds for what clients may ask of JetStream."""
 
@@ -26,7 +39,7 @@ class ServerLimits(Section):
     )
     default_max_consumers: Any = later("streams that set no limit have none", refuse=False)
     max_ha_assets: Any = later(_CLUSTER_ONLY, refuse=False)
-    batch: Any = later("batch publishing has bounds of its own", refuse=False)
+    batch: BatchLimits = option(BatchLimits, "Atomic batches.")
 
 
 def _sync(value: object) -> object:

@@ -1,0 +1,44 @@
+/* atomic.h: an atomic batch, between the file that collects it (atomic.c) and the one that stores it
+ * (atomic_commit.c).
+ */
+#ifndef LEAFD_JETSTREAM_ATOMIC_H
+#define LEAFD_JETSTREAM_ATOMIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "jetstream/open_batches.h"
+#include "jetstream/publish.h"
+#include "text/decimal.h"
+
+/* A message in atomic_batch_t.staged: this, then the bytes of each. */
+typedef struct staged {
+    uint32_t subject;
+    uint32_t header;
+    uint32_t payload;
+} staged_t;
+
+typedef struct atomic_batch {
+    open_batch_t open;
+    uint64_t last_seq; /* of the batch: its last sequence so far */
+    uint64_t need;     /* of the store's batch, about */
+    uint32_t count;    /* messages in staged */
+    buffer_t staged;
+} atomic_batch_t;
+
+/* A refusal with a detail that is made for it. */
+typedef struct atomic_refusal {
+    refusal_t refusal;
+    uint8_t text[DECIMAL_MAX + 8];
+    taken_t taken;
+} atomic_refusal_t;
+
+extern const refusal_t atomic_waits;
+/* Stores all of the batch's messages and answers, or says why not. before: the last one gets the mark of a commit. The
+ * refusal may be in room; atomic_waits: there is no room, but there will be, so call again. */
+const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool before, bytes_t reply,
+                               atomic_refusal_t *room);
+
+#endif

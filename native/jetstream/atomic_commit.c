@@ -1,0 +1,317 @@
+/* atomic_commit.c: the commit of an atomic batch: all its messages into the stream in one turn, so that they are in one
+ * batch of the journal, whole after a crash or not there at all.
+ *
+ *     each message: headers > rules of batches > store_group_look        any refusal: nothing is stored
+ *     store_group_reserve                                                 no room: likewise, or once more at a later tick
+ *     append each > rollups and limits > PubAck                           nothing of this can fail
+ *
+ * The rules of batches are the reference's: an id may be there once; what is expected of a subject is looked up before
+ * the batch, so none may be expected of one that the batch has written to; the same goes for rollups, and for the
+ * stream's last sequence, which only the first message may expect. What does not live here: how a batch is collected
+ * (atomic.c).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/abi_types.h"
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/share.h"
+#include "jetstream/atomic.h"
+#include "jetstream/intake.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
+#include "store/append.h"
+#include "text/headers.h"
+#include "text/text.h"
+
+/* A message of the batch, on its way into the store. */
+typedef struct ready {
+    append_t append;
+    bytes_t ends;          /* the subject of a schedule that ends with it */
+    uint64_t header_place; /* in commit_t.made, + 1; 0: it has its own */
+    uint64_t subject_place;
+    uint32_t on_subject; /* of the first on its subject: how many there are */
+    uint64_t seq;
+    bool rolling;
+} ready_t;
+
+typedef struct commit {
+    js_t *js;
+    stream_t *stream;
+    const atomic_batch_t *batch;
+    ready_t *list;
+    uint32_t count;
+    uint32_t *subjects; /* hash sets of indexes into list, + 1 */
+    uint32_t *ids;
+    uint32_t mask;
+    buffer_t made; /* headers and subjects that are not as they came */
+    append_group_t group;
+} commit_t;
+
+static const refusal_t refused_expected_id = {
+    400, 10177, "atomic publish unsupported header used: Nats-Expected-Last-Msg-Id", {NULL, 0}, false};
+static const refusal_t refused_duplicate = {
+    400, 10201, "atomic publish batch contains duplicate message id", {NULL, 0}, false};
+static const refusal_t refused_constant = {400, 10164, "wrong last sequence", {NULL, 0}, false};
+static const refusal_t refused_roll_subject = {500, 10111, "batch rollup sub invalid", {NULL, 0}, false};
+static const refusal_t refused_roll_all = {500, 10111, "batch rollup all invalid", {NULL, 0}, false};
+
+/* ---- what the batch has already ---------------------------------------------------------------------------------- */
+
+static bytes_t subject_of(const commit_t *commit, uint32_t index) {
+    const ready_t *ready = &commit->list[index];
+    return ready->subject_place == 0 ? ready->append.subject
+                                     : bytes_of(commit->made.at + ready->subject_place - 1, ready->append.subject.size);
+}
+
+static bytes_t id_of(const commit_t *commit, uint32_t index) {
+    return commit->list[index].append.msg_id;
+}
+
+/* Where the key's index is, or would be. */
+static uint32_t *slot_of(const commit_t *commit, uint32_t *set, bytes_t (*key_of)(const commit_t *, uint32_t),
+                         bytes_t key) {
+    uint64_t at = hash_bytes(key.at, key.size);
+    while (set[at & commit->mask] != 0 && !bytes_equal(key_of(commit, set[at & commit->mask] - 1), key)) {
+        at++;
+    }
+    return &set[at & commit->mask];
+}
+
+/* ---- one message ------------------------------------------------------------------------------------------------- */
+
+static bool keep(commit_t *commit, bytes_t text, uint64_t *place) {
+    *place = commit->made.size + 1;
+    return buffer_append(&commit->made, text.at, text.size) == STATUS_OK;
+}
+
+/* The header and the subject that are stored, where they are not the message's own. */
+static bool keep_made(commit_t *commit, ready_t *ready, bytes_t own_header, bytes_t own_subject, bool mark) {
+    append_t *append = &ready->append;
+    if (append->subject.at != own_subject.at && !keep(commit, append->subject, &ready->subject_place)) {
+        return false;
+    }
+    if (append->header.at == own_header.at && !mark) {
+        return true;
+    }
+    if (!keep(commit, append->header, &ready->header_place)) {
+        return false;
+    }
+    uint64_t begin = ready->header_place - 1;
+    if (mark
+        && headers_append(&commit->made, begin, BYTES_LITERAL("Nats-Batch-Commit"), BYTES_LITERAL("1")) != STATUS_OK) {
+        return false;
+    }
+    append->header = bytes_of(commit->made.at + begin, (uint32_t)(commit->made.size - begin));
+    return true;
+}
+
+static const refusal_t *look_at_headers(commit_t *commit, const message_t *message, append_t *append, bytes_t *ends,
+                                        atomic_refusal_t *room) {
+    intake_t intake;
+    memset(&intake, 0, sizeof(intake));
+    intake.append.subject = message->subject;
+    intake.append.payload = message->payload;
+    if (message->header.size > HEADER_BYTES_MAX) {
+        return &refused_header;
+    }
+    const refusal_t *refusal = intake_read(commit->js, commit->stream, message, &intake);
+    if (intake.append.has_expected_msg_id) {
+        return &refused_expected_id;
+    }
+    if (refusal != NULL) {
+        /* In a batch a TTL that is none is looked at after whether there may be one. */
+        bool off = refusal->err_code == refused_bad_ttl.err_code && (commit->stream->config.flags & STREAM_ALLOW_TTL) == 0;
+        room->refusal = off ? refused_ttl_off : *refusal;
+        return &room->refusal;
+    }
+    intake.append.header = intake_header(commit->js, &intake, message->header);
+    *append = intake.append;
+    *ends = intake.order.ends;
+    return NULL;
+}
+
+/* What only a batch has to keep to. first: nothing of the batch has its subject. */
+static const refusal_t *look_at_batch(const append_t *append, uint32_t index, bool first) {
+    if (index > 0 && append->has_expected_last_seq) {
+        return &refused_constant;
+    }
+    if (append->rollup == 1 && !first) {
+        return &refused_roll_subject;
+    }
+    return append->rollup == 2 && index > 0 ? &refused_roll_all : NULL;
+}
+
+static const refusal_t *look_at_store(commit_t *commit, ready_t *ready, uint64_t on_subject, atomic_refusal_t *room) {
+    taken_t *taken = &room->taken;
+    taken->appended =
+        store_group_look(commit->stream->store, &commit->group, &ready->append, on_subject, *commit->js->now);
+    if (taken->appended.verdict == APPEND_STORED) {
+        return NULL;
+    }
+    if (taken->appended.verdict == APPEND_DUPLICATE) {
+        return &refused_duplicate;
+    }
+    js_name_verdict(taken);
+    return &taken->refusal;
+}
+
+static const refusal_t *look_at(commit_t *commit, uint32_t index, const message_t *message, bool mark,
+                                atomic_refusal_t *room) {
+    ready_t *ready = &commit->list[index];
+    append_t *append = &ready->append;
+    const refusal_t *refusal = look_at_headers(commit, message, append, &ready->ends, room);
+    if (refusal != NULL) {
+        return refusal;
+    }
+    text_t name;
+    append->subject = js_stored_subject(commit->js, commit->stream, message->subject, &name);
+    if (append->subject.size == 0) {
+        return &refused_size;
+    }
+    if (!keep_made(commit, ready, message->header, message->subject, mark)) {
+        return &refused_space;
+    }
+    if (append->msg_id.size != 0) {
+        uint32_t *slot = slot_of(commit, commit->ids, id_of, append->msg_id);
+        if (*slot != 0) {
+            return &refused_duplicate;
+        }
+        *slot = index + 1;
+    }
+    bytes_t asked = append->expected_subject.size != 0 ? append->expected_subject : append->subject;
+    if (append->has_expected_subject_seq && *slot_of(commit, commit->subjects, subject_of, asked) != 0) {
+        return &refused_constant;
+    }
+    uint32_t *slot = slot_of(commit, commit->subjects, subject_of, append->subject);
+    refusal = look_at_store(commit, ready, *slot != 0 ? commit->list[*slot - 1].on_subject : 0, room);
+    if (refusal == NULL) {
+        refusal = look_at_batch(append, index, *slot == 0);
+    }
+    *slot = *slot != 0 ? *slot : index + 1;
+    commit->list[*slot - 1].on_subject++;
+    return refusal;
+}
+
+/* mark: the last message is to say that the batch ends with it. */
+static const refusal_t *look_at_all(commit_t *commit, bool mark, atomic_refusal_t *room) {
+    const refusal_t *refusal = NULL;
+    const uint8_t *at = commit->batch->staged.at;
+    for (uint32_t i = 0; i < commit->count && refusal == NULL; i++) {
+        staged_t sizes;
+        memcpy(&sizes, at, sizeof(sizes));
+        at += sizeof(sizes);
+        message_t message = {.subject = bytes_of(at, sizes.subject),
+                             .header = bytes_of(at + sizes.subject, sizes.header),
+                             .payload = bytes_of(at + sizes.subject + sizes.header, sizes.payload)};
+        at = message.payload.at + sizes.payload;
+        refusal = look_at(commit, i, &message, mark && i + 1 == commit->count, room);
+    }
+    return refusal;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+static void answer_committed(const commit_t *commit, rolls_t *rolls, bytes_t reply) {
+    const stream_t *stream = commit->stream;
+    if (reply.size == 0 || (stream->config.flags & STREAM_NO_ACK) != 0) {
+        reply = BYTES_NONE;
+    }
+    text_t text;
+    text.size = 0;
+    text_add(&text, stream->ack_prefix);
+    text_add_number(&text, commit->list[commit->count - 1].seq);
+    text_add_literal(&text, ",\"batch\":\"");
+    text_add_escaped(&text, open_batch_id(&commit->batch->open));
+    text_add_literal(&text, "\",\"count\":");
+    text_add_number(&text, commit->count);
+    text_add_literal(&text, "}");
+    if (rolls != NULL) {
+        js_rolls_start(commit->js, commit->stream, rolls, reply, text_bytes(&text));
+    } else if (reply.size != 0) {
+        js_hold(commit->js, stream, reply, BYTES_NONE, text_bytes(&text));
+    }
+}
+
+/* What is left of the rollups. A subject that has no memory here ends up as an error in place of the PubAck. */
+static rolls_t *rolls_left(const commit_t *commit, uint32_t count) {
+    rolls_t *rolls = rolls_new(count);
+    bool good = rolls != NULL;
+    for (uint32_t i = 0; i < commit->count && good; i++) {
+        const ready_t *ready = &commit->list[i];
+        if (ready->rolling) {
+            good = rolls_add(rolls, ready->append.rollup == 1 ? ready->append.subject : BYTES_NONE, ready->seq);
+        }
+    }
+    return rolls;
+}
+
+static void commit_store(commit_t *commit, bytes_t reply) {
+    stream_t *stream = commit->stream;
+    uint32_t rolling = 0;
+    for (uint32_t i = 0; i < commit->count; i++) {
+        ready_t *ready = &commit->list[i];
+        append_t *append = &ready->append;
+        append->subject = subject_of(commit, i);
+        if (ready->header_place != 0) {
+            append->header.at = commit->made.at + ready->header_place - 1;
+        }
+        ready->seq = js_append_grouped(commit->js, stream, append).seq;
+    }
+    for (uint32_t i = 0; i < commit->count; i++) {
+        ready_t *ready = &commit->list[i];
+        ready->rolling = !store_group_finish(stream->store, &ready->append, ready->seq);
+        rolling += ready->rolling;
+        if (ready->ends.size != 0) {
+            js_schedule_end(stream, ready->ends);
+        }
+    }
+    store_group_end(stream->store);
+    rolls_t *rolls = rolling != 0 ? rolls_left(commit, rolling) : NULL;
+    if (rolling != 0 && rolls == NULL) {
+        js_answer_refused(commit->js, stream, reply, &refused_space);
+        return;
+    }
+    answer_committed(commit, rolls, reply);
+}
+
+static bool commit_open(commit_t *commit) {
+    uint64_t slots = 4;
+    while (slots < 2 * (uint64_t)commit->count) {
+        slots *= 2;
+    }
+    uint64_t bytes = commit->count * sizeof(ready_t) + 2 * slots * sizeof(uint32_t);
+    commit->mask = (uint32_t)slots - 1;
+    buffer_init(&commit->made, UINT32_MAX);
+    buffer_count(&commit->made, &commit->js->staged);
+    if (!share_has(&commit->js->staged, bytes)) {
+        return false;
+    }
+    commit->list = calloc(commit->count, sizeof(ready_t));
+    commit->subjects = calloc(slots, sizeof(uint32_t));
+    commit->ids = calloc(slots, sizeof(uint32_t));
+    return commit->list != NULL && commit->subjects != NULL && commit->ids != NULL;
+}
+
+const refusal_t atomic_waits = {UINT32_MAX, 0, "", {NULL, 0}, false};
+
+const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool before, bytes_t reply,
+                               atomic_refusal_t *room) {
+    commit_t commit = {.js = js, .stream = batch->open.stream, .batch = batch, .count = batch->count};
+    const refusal_t *refusal = commit_open(&commit) ? look_at_all(&commit, before, room) : &refused_space;
+    if (refusal == NULL) {
+        status_t status = store_group_reserve(commit.stream->store, &commit.group);
+        refusal = status == STATUS_OK ? NULL : status == STATUS_AGAIN ? &atomic_waits : &refused_space;
+    }
+    if (refusal == NULL) {
+        commit_store(&commit, reply);
+    }
+    buffer_free(&commit.made);
+    free(commit.list);
+    free(commit.subjects);
+    free(commit.ids);
+    return refusal;
+}

@@ -1,0 +1,46 @@
+/* intake.h: what the headers of a message that is published order: conditions of its append, what is stored in place of
+ * them, and the first thing that is to be refused.
+ */
+#ifndef LEAFD_JETSTREAM_INTAKE_H
+#define LEAFD_JETSTREAM_INTAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
+#include "store/append.h"
+#include "wire/emit.h"
+
+/* The order in which the reference looks for each: of several refusals the publisher gets the first one. */
+typedef enum refusal_rank {
+    RANK_COUNTER = 0,
+    RANK_STREAM,
+    RANK_TTL_OFF,
+    RANK_SUBJECT_SEQ,
+    RANK_SCHEDULE,
+    RANK_SOURCE,
+    RANK_TTL,
+} refusal_rank_t;
+
+/* Begun with zeros. Its slices live as long as the message. */
+typedef struct intake {
+    append_t append;
+    bytes_t batch_id; /* of an atomic batch; empty: it is in none */
+    bool has_subject_seq_subject;
+    uint32_t ttl_size; /* of ttl_text, which replaces the header's value; 0 = the value stays */
+    uint8_t ttl_text[20];
+    bool scheduling; /* there are headers of schedules */
+    schedule_order_t order;
+    bytes_t bad_rollup;
+    refusal_t refusal; /* the first one in the reference's order, among those that need no store */
+    refusal_rank_t refusal_rank;
+} intake_t;
+
+/* NULL: nothing to refuse. Leaves append's subject, header and payload as they are. */
+const refusal_t *intake_read(js_t *js, const stream_t *stream, const message_t *message, intake_t *intake);
+/* The header as it is to be stored, with what the checks have added: the message's own, or one in js->scratch. */
+bytes_t intake_header(js_t *js, const intake_t *intake, bytes_t header);
+
+#endif

@@ -1,0 +1,103 @@
+/* roll.c: rollups that take out more messages than one step may: a job goes on with them, and the answer to the
+ * publisher waits for its end, so that nobody is told that something is done which a crash could leave undone.
+ */
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/copies.h"
+#include "base/status.h"
+#include "jetstream/job.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
+#include "store/store.h"
+
+typedef struct roll {
+    bytes_t subject; /* own copy; empty: of every subject */
+    uint64_t below_seq;
+} roll_t;
+
+struct rolls {
+    job_t job;
+    store_purge_t purge; /* of the one at `at` */
+    bytes_t reply;       /* own copies; empty: nobody is told */
+    bytes_t answer;
+    uint32_t count;
+    uint32_t at;
+    roll_t list[];
+};
+
+static bool rolls_step(js_t *js, job_t *job) {
+    rolls_t *rolls = (rolls_t *)job;
+    uint64_t purged;
+    bool more = false;
+    status_t status = store_purge(job->stream->store, &rolls->purge, &purged, &more);
+    if (status == STATUS_OK && more) {
+        return false;
+    }
+    store_purge_end(&rolls->purge);
+    if (status == STATUS_OK && ++rolls->at < rolls->count) {
+        const roll_t *next = &rolls->list[rolls->at];
+        rolls->purge = (store_purge_t){.filter = next->subject, .below_seq = next->below_seq};
+        return false;
+    }
+    if (rolls->reply.size != 0 && status == STATUS_OK) {
+        js_hold(js, job->stream, rolls->reply, BYTES_NONE, rolls->answer);
+    } else {
+        js_answer_refused(js, job->stream, rolls->reply, &refused_space);
+    }
+    return true;
+}
+
+static void rolls_end(js_t *js, job_t *job, status_t status) {
+    rolls_t *rolls = (rolls_t *)job;
+    if (status == STATUS_FULL) {
+        js_answer_refused(js, job->stream, rolls->reply, &refused_space);
+    }
+    store_purge_end(&rolls->purge);
+    for (uint32_t i = 0; i < rolls->count; i++) {
+        bytes_release(&rolls->list[i].subject);
+    }
+    bytes_release(&rolls->reply);
+    bytes_release(&rolls->answer);
+    free(rolls);
+}
+
+rolls_t *rolls_new(uint32_t room) {
+    return calloc(1, sizeof(rolls_t) + room * sizeof(roll_t));
+}
+
+bool rolls_add(rolls_t *rolls, bytes_t subject, uint64_t below_seq) {
+    roll_t *roll = &rolls->list[rolls->count];
+    *roll = (roll_t){.subject = bytes_copy(subject), .below_seq = below_seq};
+    bool good = subject.size == 0 || roll->subject.size != 0; /* without its subject it would take out all */
+    rolls->count += good;
+    return good;
+}
+
+void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, bytes_t answer) {
+    rolls->job = (job_t){.stream = stream, .refusable = true, .step = rolls_step, .end = rolls_end};
+    rolls->reply = bytes_copy(reply);
+    rolls->answer = bytes_copy(answer);
+    if (rolls->count == 0 || rolls->reply.size != reply.size || rolls->answer.size != answer.size) {
+        js_answer_refused(js, stream, reply, &refused_space);
+        rolls_end(js, &rolls->job, STATUS_OK);
+        return;
+    }
+    rolls->purge = (store_purge_t){.filter = rolls->list[0].subject, .below_seq = rolls->list[0].below_seq};
+    job_start(js, &rolls->job);
+}
+
+void js_roll(js_t *js, stream_t *stream, const taken_t *taken, bytes_t reply) {
+    rolls_t *rolls = rolls_new(1);
+    stored_message_t message; /* its subject may have been transformed */
+    if (rolls == NULL || store_read(stream->store, taken->appended.seq, &message) != STATUS_OK) {
+        free(rolls);
+        js_answer_refused(js, stream, reply, &refused_space);
+        return;
+    }
+    (void)!rolls_add(rolls, taken->appended.rolling == 1 ? message.subject : BYTES_NONE, taken->appended.seq);
+    text_t text;
+    ack_text(stream, taken->appended.seq, &text);
+    js_rolls_start(js, stream, rolls, reply, text_bytes(&text));
+}
