@@ -57,18 +57,16 @@ typedef struct plane_limits {
     uint64_t max_pending;      /* bytes queued to one connection before it is a slow consumer */
     int64_t write_deadline_ns; /* nothing written for so long: slow consumer */
     int64_t ping_interval_ns;
+    int64_t batch_timeout_ns; /* an atomic batch that is silent for so long is dropped */
     uint32_t ping_max;
     uint32_t max_control_line;
     uint32_t max_payload;
-    uint32_t max_connections; /* 0 = no limit of our own */
-    uint32_t jetstream;       /* 1: open the store */
-    uint32_t trace;           /* 1: EVENT_TRACE for protocol lines (debugging) */
-    /* of atomic batches: */
-    uint32_t batches_per_stream; /* that are open */
+    uint32_t max_connections;    /* 0 = no limit of our own */
+    uint32_t jetstream;          /* 1: open the store */
+    uint32_t trace;              /* 1: EVENT_TRACE for protocol lines (debugging) */
+    uint32_t batches_per_stream; /* atomic ones that are open */
     uint32_t batches_total;
     uint32_t batch_messages; /* of one */
-    uint32_t reserved;
-    int64_t batch_timeout_ns; /* one that is silent for so long is dropped */
 } plane_limits_t;
 
 uint32_t plane_abi(void);

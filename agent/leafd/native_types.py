@@ -14,8 +14,8 @@ from leafd.native import layout
 from leafd.native_codes import (
     STATE_LISTED_MAX as STATE_LISTED_MAX,
     STATUS_NAMES as STATUS_NAMES,
-    AccountFlag as AccountFlag,
     Abandoned as Abandoned,
+    AccountFlag as AccountFlag,
     AdvisoryCode as AdvisoryCode,
     AlarmCode as AlarmCode,
     CloseReason as CloseReason,
@@ -90,6 +90,7 @@ class Limits:
     max_pending: int = 64 << 20
     write_deadline_ns: int = 10_000_000_000
     ping_interval_ns: int = 120_000_000_000
+    batch_timeout_ns: int = 0
     ping_max: int = 2
     max_control_line: int = 4096
     max_payload: int = 1 << 20
@@ -99,8 +100,6 @@ class Limits:
     batches_per_stream: int = 0
     batches_total: int = 0
     batch_messages: int = 0
-    reserved: int = 0
-    batch_timeout_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

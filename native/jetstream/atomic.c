@@ -1,6 +1,6 @@
 /* atomic.c: atomic batches. A client publishes some messages, and with the last one all of them are stored, or none.
  *
- *     Nats-Batch-Id: <id>   Nats-Batch-Sequence: 1, 2, ..   Nats-Batch-Commit: 1 (this one, too), eob (without this one)
+ *     Nats-Batch-Id: <id>   Nats-Batch-Sequence: 1, 2, ..   Nats-Batch-Commit: 1 (this one, too), eob (not this one)
  *
  *      1st message, further ones      staged: a copy in memory          answered with nothing (an empty message)
  *      commit                         atomic_commit.c                   PubAck with the batch's id and count

@@ -1,9 +1,9 @@
 /* atomic_commit.c: the commit of an atomic batch: all its messages into the stream in one turn, so that they are in one
  * batch of the journal, whole after a crash or not there at all.
  *
- *     each message: headers > rules of batches > store_group_look        any refusal: nothing is stored
- *     store_group_reserve                                                 no room: likewise, or once more at a later tick
- *     append each > rollups and limits > PubAck                           nothing of this can fail
+ *     each message: headers > rules > store_group_look         any refusal: nothing is stored
+ *     store_group_reserve                              no room: nothing is stored, or it is tried again at a later tick
+ *     append each > rollups and limits > PubAck                nothing of this can fail
  *
  * The rules of batches are the reference's: an id may be there once; what is expected of a subject is looked up before
  * the batch, so none may be expected of one that the batch has written to; the same goes for rollups, and for the
@@ -61,19 +61,19 @@ static const refusal_t refused_roll_all = {500, 10111, "batch rollup all invalid
 
 /* ---- what the batch has already ---------------------------------------------------------------------------------- */
 
-static bytes_t subject_of(const commit_t *commit, uint32_t index) {
+static bytes_t ready_subject(const commit_t *commit, uint32_t index) {
     const ready_t *ready = &commit->list[index];
     return ready->subject_place == 0 ? ready->append.subject
                                      : bytes_of(commit->made.at + ready->subject_place - 1, ready->append.subject.size);
 }
 
-static bytes_t id_of(const commit_t *commit, uint32_t index) {
+static bytes_t ready_id(const commit_t *commit, uint32_t index) {
     return commit->list[index].append.msg_id;
 }
 
 /* Where the key's index is, or would be. */
-static uint32_t *slot_of(const commit_t *commit, uint32_t *set, bytes_t (*key_of)(const commit_t *, uint32_t),
-                         bytes_t key) {
+static uint32_t *set_slot(const commit_t *commit, uint32_t *set, bytes_t (*key_of)(const commit_t *, uint32_t),
+                          bytes_t key) {
     uint64_t at = hash_bytes(key.at, key.size);
     while (set[at & commit->mask] != 0 && !bytes_equal(key_of(commit, set[at & commit->mask] - 1), key)) {
         at++;
@@ -124,7 +124,8 @@ static const refusal_t *look_at_headers(commit_t *commit, const message_t *messa
     }
     if (refusal != NULL) {
         /* In a batch a TTL that is none is looked at after whether there may be one. */
-        bool off = refusal->err_code == refused_bad_ttl.err_code && (commit->stream->config.flags & STREAM_ALLOW_TTL) == 0;
+        bool may = (commit->stream->config.flags & STREAM_ALLOW_TTL) != 0;
+        bool off = refusal->err_code == refused_bad_ttl.err_code && !may;
         room->refusal = off ? refused_ttl_off : *refusal;
         return &room->refusal;
     }
@@ -159,8 +160,8 @@ static const refusal_t *look_at_store(commit_t *commit, ready_t *ready, uint64_t
     return &taken->refusal;
 }
 
-static const refusal_t *look_at(commit_t *commit, uint32_t index, const message_t *message, bool mark,
-                                atomic_refusal_t *room) {
+static const refusal_t *look_at_one(commit_t *commit, uint32_t index, const message_t *message, bool mark,
+                                    atomic_refusal_t *room) {
     ready_t *ready = &commit->list[index];
     append_t *append = &ready->append;
     const refusal_t *refusal = look_at_headers(commit, message, append, &ready->ends, room);
@@ -176,17 +177,17 @@ static const refusal_t *look_at(commit_t *commit, uint32_t index, const message_
         return &refused_space;
     }
     if (append->msg_id.size != 0) {
-        uint32_t *slot = slot_of(commit, commit->ids, id_of, append->msg_id);
+        uint32_t *slot = set_slot(commit, commit->ids, ready_id, append->msg_id);
         if (*slot != 0) {
             return &refused_duplicate;
         }
         *slot = index + 1;
     }
     bytes_t asked = append->expected_subject.size != 0 ? append->expected_subject : append->subject;
-    if (append->has_expected_subject_seq && *slot_of(commit, commit->subjects, subject_of, asked) != 0) {
+    if (append->has_expected_subject_seq && *set_slot(commit, commit->subjects, ready_subject, asked) != 0) {
         return &refused_constant;
     }
-    uint32_t *slot = slot_of(commit, commit->subjects, subject_of, append->subject);
+    uint32_t *slot = set_slot(commit, commit->subjects, ready_subject, append->subject);
     refusal = look_at_store(commit, ready, *slot != 0 ? commit->list[*slot - 1].on_subject : 0, room);
     if (refusal == NULL) {
         refusal = look_at_batch(append, index, *slot == 0);
@@ -208,7 +209,7 @@ static const refusal_t *look_at_all(commit_t *commit, bool mark, atomic_refusal_
                              .header = bytes_of(at + sizes.subject, sizes.header),
                              .payload = bytes_of(at + sizes.subject + sizes.header, sizes.payload)};
         at = message.payload.at + sizes.payload;
-        refusal = look_at(commit, i, &message, mark && i + 1 == commit->count, room);
+        refusal = look_at_one(commit, i, &message, mark && i + 1 == commit->count, room);
     }
     return refusal;
 }
@@ -255,7 +256,7 @@ static void commit_store(commit_t *commit, bytes_t reply) {
     for (uint32_t i = 0; i < commit->count; i++) {
         ready_t *ready = &commit->list[i];
         append_t *append = &ready->append;
-        append->subject = subject_of(commit, i);
+        append->subject = ready_subject(commit, i);
         if (ready->header_place != 0) {
             append->header.at = commit->made.at + ready->header_place - 1;
         }
@@ -278,22 +279,23 @@ static void commit_store(commit_t *commit, bytes_t reply) {
     answer_committed(commit, rolls, reply);
 }
 
-static bool commit_open(commit_t *commit) {
+/* One piece of memory for the lists. NULL: there is none. */
+static void *commit_open(commit_t *commit) {
     uint64_t slots = 4;
     while (slots < 2 * (uint64_t)commit->count) {
         slots *= 2;
     }
     uint64_t bytes = commit->count * sizeof(ready_t) + 2 * slots * sizeof(uint32_t);
-    commit->mask = (uint32_t)slots - 1;
     buffer_init(&commit->made, UINT32_MAX);
     buffer_count(&commit->made, &commit->js->staged);
-    if (!share_has(&commit->js->staged, bytes)) {
-        return false;
+    void *memory = share_has(&commit->js->staged, bytes) ? calloc(1, bytes) : NULL;
+    if (memory != NULL) {
+        commit->mask = (uint32_t)slots - 1;
+        commit->list = memory;
+        commit->subjects = (uint32_t *)(void *)(commit->list + commit->count);
+        commit->ids = commit->subjects + slots;
     }
-    commit->list = calloc(commit->count, sizeof(ready_t));
-    commit->subjects = calloc(slots, sizeof(uint32_t));
-    commit->ids = calloc(slots, sizeof(uint32_t));
-    return commit->list != NULL && commit->subjects != NULL && commit->ids != NULL;
+    return memory;
 }
 
 const refusal_t atomic_waits = {UINT32_MAX, 0, "", {NULL, 0}, false};
@@ -301,7 +303,8 @@ const refusal_t atomic_waits = {UINT32_MAX, 0, "", {NULL, 0}, false};
 const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool before, bytes_t reply,
                                atomic_refusal_t *room) {
     commit_t commit = {.js = js, .stream = batch->open.stream, .batch = batch, .count = batch->count};
-    const refusal_t *refusal = commit_open(&commit) ? look_at_all(&commit, before, room) : &refused_space;
+    void *memory = commit_open(&commit);
+    const refusal_t *refusal = memory != NULL ? look_at_all(&commit, before, room) : &refused_space;
     if (refusal == NULL) {
         status_t status = store_group_reserve(commit.stream->store, &commit.group);
         refusal = status == STATUS_OK ? NULL : status == STATUS_AGAIN ? &atomic_waits : &refused_space;
@@ -310,8 +313,6 @@ const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool befor
         commit_store(&commit, reply);
     }
     buffer_free(&commit.made);
-    free(commit.list);
-    free(commit.subjects);
-    free(commit.ids);
+    free(memory);
     return refusal;
 }

@@ -1,5 +1,5 @@
-/* open_batches.h: the batches that publishers have begun and not ended, found by stream and id, oldest word first. What a
- * batch holds is its owner's: fast.c, atomic.c.
+/* open_batches.h: the batches that publishers have begun and not ended, found by stream and id, oldest word first. What
+ * a batch holds is its owner's: fast.c, atomic.c.
  */
 #ifndef LEAFD_JETSTREAM_OPEN_BATCHES_H
 #define LEAFD_JETSTREAM_OPEN_BATCHES_H

@@ -13,6 +13,7 @@
 #define HEADER_MAX 65535
 #define NEED_MORE (UINT64_C(32) * 1024) /* what a message needs beside its own bytes, at most: need_of */
 #define EVICTION_SLACK 8192             /* room for what the limits will write in the same call */
+#define GROUP_ROLL 64                   /* messages that a rollup of a group takes out at once */
 #define GROUP_SLACK 256                 /* each of a group's own: ops' headers, keys, its subject's head */
 
 typedef struct entry {
@@ -502,7 +503,10 @@ appended_t store_group_append(store_stream_t *stream, const append_t *append, mo
 
 bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t seq) {
     entry_t entry = {.stream = stream, .append = append, .seq = seq};
-    bool rolled = append->rollup == 0 || append_roll(&entry);
+    head_t head = {0};
+    /* A group may have as many rollups as messages: each takes little of this tick. */
+    bool short_one = append->rollup != 1 || !head_look(stream, append->subject, &head) || head.count <= GROUP_ROLL;
+    bool rolled = append->rollup == 0 || (short_one && append_roll(&entry));
     if (stream->config.max_msgs_per_subject > 0) {
         limits_subject(stream, append->subject);
     }

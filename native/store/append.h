@@ -83,13 +83,13 @@ uint64_t store_group_need(uint32_t subject_size, uint64_t message_size);
  * against the stream as it is now, but expected_last_seq. on_subject: how many of the group have its subject. */
 appended_t store_group_look(store_stream_t *stream, append_group_t *group, const append_t *append, uint64_t on_subject,
                             moment_t now);
-/* STATUS_FULL: there is no room. STATUS_AGAIN: at a later tick there will be, and until then publishers have to wait for
- * it (store_room); without a later call, give_up. */
+/* STATUS_FULL: there is no room. STATUS_AGAIN: at a later tick there will be, and until then publishers have to wait
+ * for it (store_room); without a later call, give_up. */
 LEAF_MUST_USE status_t store_group_reserve(store_stream_t *stream, const append_group_t *group);
 void store_group_give_up(store_t *store);
 appended_t store_group_append(store_stream_t *stream, const append_t *append, moment_t now);
-/* What follows from an append that has the sequence: its rollup's first step, and its subject's limit. false: the rollup
- * is not at its end (appended_t.rolling). */
+/* What follows from an append that has the sequence: its rollup's first step, and its subject's limit. false: the
+ * rollup is not at its end (appended_t.rolling). */
 bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t seq);
 void store_group_end(store_stream_t *stream); /* the stream's limits */
 

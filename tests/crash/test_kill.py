@@ -7,6 +7,8 @@ given: what was acknowledged is there, once and in order.
 from __future__ import annotations
 
 import asyncio
+import collections
+import json
 import random
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
@@ -17,7 +19,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, StreamConfig
 from nats.js.errors import NotFoundError
 
-from tests.crash.keep import Boxes, closed, connected
+from tests.crash.keep import Boxes, closed, connected, stored
 from tests.servers import LEAFD, Server, running
 
 CONFIGURATION = """
@@ -25,6 +27,7 @@ listen: 127.0.0.1:{port}
 jetstream { store_dir: "{store}", max_file: 1G, max_mem: 64M }
 """
 ROUNDS = 8
+BATCH = 20
 SEED = 20260101
 JOBS = 3000
 SCHEDULES = 300
@@ -57,6 +60,45 @@ def test_acknowledged_is_there_once_and_in_order() -> None:
             server.start()
             await boxes.check(server)
         assert all(len(numbers) > ROUNDS for numbers in boxes.acked)
+
+    with running(LEAFD, CONFIGURATION) as server:
+        asyncio.run(scenario(server))
+
+
+def test_an_atomic_batch_is_there_whole_or_not_at_all() -> None:
+    """Of a batch all messages are there after a kill, or none; and all that were committed and acknowledged are."""
+
+    async def publish(js: JetStreamContext, begun: list[int], acked: list[int]) -> None:
+        while True:
+            number = len(begun)
+            begun.append(number)
+            for place in range(1, BATCH + 1):
+                headers = {"Nats-Batch-Id": f"b{number}", "Nats-Batch-Sequence": str(place)}
+                name = f"{number}:{place}".encode()
+                if place < BATCH:
+                    await js._nc.publish(f"BATCH.{place % 3}", name, headers=headers)
+                    continue
+                ack = await js.publish("BATCH.last", name, headers=headers | {"Nats-Batch-Commit": "1"})
+                assert ack.stream == "BATCH"
+                acked.append(number)
+
+    async def scenario(server: Server) -> None:
+        chance = random.Random(SEED + 2)
+        begun: list[int] = []
+        acked: list[int] = []
+        for round_number in range(ROUNDS):
+            client, js = await connected(server)
+            if round_number == 0:
+                wanted = {"name": "BATCH", "subjects": ["BATCH.>"], "allow_atomic": True}
+                await client.request("$JS.API.STREAM.CREATE.BATCH", json.dumps(wanted).encode())
+            await until_killed(publish(js, begun, acked), server, chance.uniform(0.1, 0.4))
+            await closed(client)
+            server.start()
+            found = [int(text.partition(":")[0]) for text in await stored(server, "BATCH")]
+            counts = collections.Counter(found)
+            assert set(counts.values()) == {BATCH}, "a batch is there in part"
+            assert set(acked) <= set(counts) <= set(begun)
+        assert len(acked) > ROUNDS
 
     with running(LEAFD, CONFIGURATION) as server:
         asyncio.run(scenario(server))

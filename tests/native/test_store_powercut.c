@@ -194,10 +194,44 @@ static void remove_message(store_stream_t *stream) {
     }
 }
 
+/* Several messages that are there together or not at all, whatever of the op's own record is there. */
+static void put_group(int i, uint64_t op) {
+    append_group_t group = {0};
+    char subject[20][32];
+    append_t appends[20];
+    uint64_t seqs[20];
+    uint32_t count = 2 + (uint32_t)below(18);
+    for (uint32_t at = 0; at < sizeof payload; at++) {
+        payload[at] = (uint8_t)(op * 31 + at);
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        snprintf(subject[n], sizeof subject[n], "s.%u", (unsigned)below(17));
+        appends[n] = (append_t){.subject = text(subject[n]), .payload = bytes_of(payload, (uint32_t)below(4000))};
+        CHECK_EQ_U64(APPEND_STORED, store_group_look(streams[i], &group, &appends[n], 0, rig.now).verdict);
+    }
+    status_t status = store_group_reserve(streams[i], &group);
+    if (status != STATUS_OK) {
+        CHECK_EQ_I64(STATUS_AGAIN, status);
+        store_group_give_up(rig.store);
+        return;
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        appended_t done = store_group_append(streams[i], &appends[n], rig.now);
+        CHECK_EQ_U64(APPEND_STORED, done.verdict);
+        seqs[n] = done.seq;
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        CHECK(store_group_finish(streams[i], &appends[n], seqs[n]));
+    }
+    store_group_end(streams[i]);
+}
+
 static void do_op(uint64_t op) {
     uint64_t dice = below(100);
     int i = (int)below(STREAMS);
-    if (dice < 80) {
+    if (dice < 6) {
+        put_group(i, op);
+    } else if (dice < 80) {
         appended_t done = put_message(i, op);
         CHECK_EQ_U64(APPEND_STORED, done.verdict);
         if (i == 0) {

@@ -20,9 +20,7 @@ class BatchLimits(Section):
     )
     max_inflight_total: Number = option(1000, "How many in all streams together?", takes=Takes.LIVE, ge=0)
     max_msgs: Number = option(1000, "How many messages may an atomic batch have?", takes=Takes.LIVE, ge=0)
-    timeout: Duration = option(
-        10_000_000_000, "A batch that gets no message for so long is dropped.", takes=Takes.LIVE
-    )
+    timeout: Duration = option(10_000_000_000, "A batch that gets no message for so long is dropped.", takes=Takes.LIVE)
 
 
 class ServerLimits(Section):
