@@ -241,7 +241,7 @@ class Sorter:
     def _write(self, kind: str, schema: str, partition: str, tag: str, table: Any, by: str) -> Staged:
         bounds = pc.min_max(table[by].cast(pa.int64())).as_py()
         path = self._layout.aside()
-        write_parquet(table, path)
+        write_parquet(table, path, durable=kind != SILVER)  # observations are written once more before they are seen
         return Staged(kind, schema, partition, tag, bounds["min"], bounds["max"], table.num_rows, str(path))
 
 

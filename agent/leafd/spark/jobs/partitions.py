@@ -122,11 +122,12 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_parquet(table: Any, path: Path) -> None:
-    """A file that is on disk when this returns; its name may not be yet."""
+def write_parquet(table: Any, path: Path, *, durable: bool = True) -> None:
+    """A file that is on disk when this returns, if it is to be durable; its name may not be yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP_ROWS)
-    sync(path)
+    if durable:
+        sync(path)
 
 
 def make_directory(path: Path) -> None:

@@ -34,7 +34,7 @@ from .partitions import (
     spans,
     write_parquet,
 )
-from .touched import mark_dirty, note_sources, sources_of
+from .touched import ALL, mark_dirty, note_sources, sources_of
 
 ROWS_AT_ONCE = 2_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,7 +71,7 @@ def replace_silver(layout: Layout, schema: Schema, partition: str, staged: list[
         come.append((path, place / span_name("t", bounds["min"], bounds["max"], table.num_rows)))
         note_sources(layout, schema.name, partition, table["timestamp"])
         total += table.num_rows
-    mark_dirty(layout, schema.name, partition, [], whole=True)
+    mark_dirty(layout, schema.name, partition, [ALL])
     layout.replace(gone, come)
     return total
 

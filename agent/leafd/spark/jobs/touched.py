@@ -1,13 +1,13 @@
 """Notes beside the tables: which windows must be computed anew, and which days of bronze a partition came from.
 
-A note about windows is made before the rows that touch them can be seen, and removed after the windows are in place. So
-a crash in between costs computing them twice, never not at all.
+A note is an empty file whose name says it all. One about windows is made before the rows that touch them can be seen,
+and removed after the windows are in place. So a crash in between costs computing them twice, never not at all.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from .job import DAY
-from .partitions import US_DAY, Layout, make_directory, partition_of, read_json, sync, write_json
+from .partitions import US_DAY, Layout, make_directory, partition_of, sync
+
+ALL = "all"
 
 
 @dataclass
@@ -30,21 +32,27 @@ class Touched:
     notes: list[Path] = field(default_factory=list)
 
 
-def mark_dirty(layout: Layout, schema: str, partition: str, hours: list[int], whole: bool = False) -> None:
-    note = {"silver": schema, "partition": partition, "hours": hours, "whole": whole}
-    write_json(layout.dirty / f"{uuid.uuid4().hex}.json", note)
+def mark_dirty(layout: Layout, schema: str, partition: str, hours: Iterable[int | str]) -> None:
+    """Note windows by their hours, or ALL of a partition. A note that is there already stays the only one."""
+    make_directory(layout.dirty)
+    new = [path for hour in hours if not (path := layout.dirty / f"{schema}.{partition}.{hour}").exists()]
+    for path in new:
+        path.touch()
+    if new:
+        sync(layout.dirty)
 
 
 def touched(layout: Layout) -> list[Touched]:
-    """All that is marked, oldest partition first."""
+    """All that is noted, oldest partition first."""
     found: dict[tuple[str, str], Touched] = {}
-    for path in sorted(layout.dirty.glob("[!_]*.json")) if layout.dirty.is_dir() else []:
-        note = read_json(path)
-        key = (str(note["partition"]), str(note["silver"]))
-        one = found.setdefault(key, Touched(key[1], key[0]))
-        one.hours.update(map(int, note["hours"]))
-        one.whole |= bool(note["whole"])
+    for path in layout.dirty.iterdir() if layout.dirty.is_dir() else ():
+        schema, partition, hour = path.name.split(".")
+        one = found.setdefault((partition, schema), Touched(schema, partition))
         one.notes.append(path)
+        if hour == ALL:
+            one.whole = True
+        else:
+            one.hours.add(int(hour))
     return [found[key] for key in sorted(found)]
 
 
