@@ -35,7 +35,8 @@ def test_a_quick_collection_freezes_nothing() -> None:
             some = [[n] for n in range(100)]
             gc.collect()
 
-        assert (before, 100) == (gc.get_freeze_count(), len(some))
+        # (Frozen objects of earlier tests may be freed meanwhile.)
+        assert (True, 100) == (gc.get_freeze_count() <= before, len(some))
     finally:
         gc.unfreeze()
 
