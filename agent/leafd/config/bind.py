@@ -165,7 +165,8 @@ class _Binder:
         self.errors.append(f"{node.where}: unknown field {key!r}{hint}")
 
     def _support(self, key: str, node: Node, known: Option) -> None:
-        if known.support == Support.FULL or node.value is False or node.value in ("disabled", "off", {}):
+        nothing = (*known.harmless, "disabled", "off", {})
+        if known.support == Support.FULL or node.value is False or any(node.value == one for one in nothing):
             return
         if known.support == Support.REFUSED:
             self.errors.append(f"{node.where}: {key}: {known.why}")

@@ -92,7 +92,7 @@ class Reloads:
         for warning in found.warnings:
             log.warning(warning)
         config = found.plan.compiled.config
-        log.follow(log_target(config), debug=config.debug, trace=config.trace)
+        log.follow(log_target(config), debug=config.debug, trace=config.traces)
         log.times, log.utc = config.logtime, config.logtime_utc
         await take_over(self._server, found.plan)
         if self._server.book is not None:

@@ -51,6 +51,7 @@ def remotes_of(
             raise ConfigError(f"{place(number)}: {error}" if place else str(error)) from error
         remote = Remote(
             urls=one.urls,
+            in_order=one.no_randomize,
             account=account.id,
             account_name=account.name,
             system=account.system,

@@ -26,7 +26,7 @@ from leafd.errors import LeafdError, exit_code
 def start(loaded: Loaded, flags: Flags) -> int:
     """Serves until a signal ends it; the exit code."""
     config = loaded.server
-    log = Log(log_target(config), debug=config.debug, trace=config.trace, times=config.logtime, utc=config.logtime_utc)
+    log = Log(log_target(config), debug=config.debug, trace=config.traces, times=config.logtime, utc=config.logtime_utc)
     for warning in loaded.warnings:
         log.warning(warning)
     log.info("Starting leafd", event="starting")

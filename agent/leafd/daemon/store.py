@@ -115,7 +115,7 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
         max_payload=server.max_payload,
         max_connections=connections_for(max(server.max_connections, 0)),
         jetstream=int(jetstream is not None),
-        trace=int(server.trace),
+        trace=int(server.traces),
         batches_per_stream=batch.max_inflight_per_stream if batch else 0,
         batches_total=batch.max_inflight_total if batch else 0,
         batch_messages=batch.max_msgs if batch else 0,

@@ -340,12 +340,21 @@ class JetStream:
         """The answer to one request. None: no answer at all. client: who asks."""
         tokens = subject.removeprefix(API).split(".")
         line = find(tokens)
+        if account.system and tokens[:2] == ["ACCOUNT", "PURGE"] and len(tokens) == 3:
+            return await self._purge(tokens[2])
         if account.system and tokens != ["INFO"]:
             error = errors.NOT_ENABLED_FOR_ACCOUNT.error().fields()
             return Answer({"type": f"{TYPE}system_response", "error": error}, error=True)
         if line is None:
             return None
         return await answer(line, Call(self._context, account, subject, tokens, header, body, client))
+
+    async def _purge(self, name: str) -> Answer:
+        """All streams of an account go: an operator's order. Of an account that is not known there are none."""
+        account = self.catalogue.by_name.get(name)
+        for stream in account.sorted_streams() if account is not None else ():
+            await self.answer(stream.account, f"{API}STREAM.DELETE.{stream.name}", b"", b"")
+        return Answer({"type": f"{TYPE}account_purge_response", "initiated": True})
 
     async def look(self, account: str, request: str) -> dict[str, Any]:
         """The members of the answer to a request without a body, for monitoring; none if it is refused."""

@@ -395,6 +395,8 @@ class Remote:
     urls: tuple[str, ...]
     account: int
     account_name: str
+    in_order: bool = False
+    """Whether the addresses are tried in their order."""
     system: bool = False
     hub: bool = False
     deny_imports: tuple[str, ...] = ()

@@ -437,7 +437,8 @@ class Leafs:
 
     async def _keep(self, status: RemoteStatus) -> None:
         urls = list(status.remote.urls)
-        random.shuffle(urls)
+        if not status.remote.in_order:
+            random.shuffle(urls)
         while True:
             if not self.serves(status.remote.account):
                 await trio.sleep(self._reconnect_s)

@@ -230,8 +230,14 @@ def _line(request: h11.Request) -> tuple[str, str]:
 def _page_path(base: str, request: h11.Request) -> str | None:
     """The path if it is one of the status page's."""
     method, target = _line(request)
-    path = target.partition("?")[0].removeprefix(base) or "/"
+    path = _behind(base, target.partition("?")[0])
     return path if path in PATHS and method in ("GET", "HEAD") else None
+
+
+def _behind(base: str, path: str) -> str | None:
+    """The rest of a path that is below the base; None: it is not."""
+    rest = path.removeprefix(base)
+    return None if rest == path and base else rest or "/"
 
 
 def _written(connection: h11.Connection, request: h11.Request, reply: Reply) -> bytes:
@@ -293,9 +299,11 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
         parts = urlsplit(target)
     except ValueError as error:
         return 400, "text/plain; charset=utf-8", f"error: {error}\n".encode()
-    path = parts.path.removeprefix(base) or "/"
+    path = _behind(base, parts.path)
     if method not in ("GET", "HEAD"):
         return 405, "text/plain; charset=utf-8", b"405 only GET\n"
+    if path is None:
+        return 404, "text/plain; charset=utf-8", b"404 page not found\n"
     _count(facts, path)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     try:

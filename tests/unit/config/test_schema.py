@@ -124,7 +124,12 @@ def test_keys_ignore_case_and_know_aliases() -> None:
     "text",
     [
         "tls { ocsp_peer: true }",
+        "ocsp: always",
         "cluster { port: 1 }",
+        "mqtt { port: 1883 }",
+        "max_sub_tokens: 8",
+        "write_timeout: retry",
+        "leafnodes { isolate_leafnode_interest: true }",
         "gateway { name: x }",
         "jetstream { tpm { keys_file: k } }",
         "leafnodes { remotes: [ { url: 'nats://h', tls {} , proxy: {url: x} } ] }",
@@ -138,8 +143,8 @@ def test_what_would_weaken_or_lose_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "prof_port: 1",
-        "mqtt { port: 1883 }",
+        "prof_block_rate: 1",
+        "max_traced_msg_len: 10",
         "jetstream { max_buffered_msgs: 5 }",
     ],
 )
@@ -153,6 +158,7 @@ def test_the_rest_is_ignored_with_one_line(text: str) -> None:
 def test_switched_off_is_no_request() -> None:
     """Saying no to what is missing is neither an error nor a warning."""
     assert () == load_text("proxy_protocol: false\nleafnodes { compression: off }").warnings
+    assert () == load_text("ocsp: auto\nprof_port: 0\nwrite_timeout: close\nmax_sub_tokens: 0").warnings
 
 
 @pytest.mark.parametrize(

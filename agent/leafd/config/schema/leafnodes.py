@@ -56,15 +56,19 @@ class LeafRemote(Section):
     hub: Flag = option(False, "Is this side the hub of the link, although it dials?")
     deny_imports: Strings = option((), "The subjects that must not come in over the link.", aliases=("deny_import",))
     deny_exports: Strings = option((), "The subjects that must not go out over the link.", aliases=("deny_export",))
-    no_randomize: Any = later("addresses are tried in any order", refuse=False, aliases=("dont_randomize",))
+    no_randomize: Flag = option(
+        False, "Try the addresses in the order in which they are written.", aliases=("dont_randomize",)
+    )
     ignore_discovered_servers: Any = later("only the addresses named here are dialled", refuse=False)
     first_info_timeout: Any = later("a hub has 10 s for the whole handshake", refuse=False)
     dial_timeout: Any = later("a dial may take 5 s", refuse=False)
     disabled: Flag = option(False, "Leave this hub alone for now.")
     isolate_leafnode_interest: Any = later(
-        "interest of leaves is told to all others", refuse=False, aliases=("isolate",)
+        "leaves are not kept apart in this build: messages would pass between them", refuse=True, aliases=("isolate",)
     )
-    request_isolation: Any = later("isolation is not in this build", refuse=False)
+    request_isolation: Any = later(
+        "leaves are not kept apart in this build: messages would pass between them", refuse=True
+    )
     tls: Tls | None = option(
         None, "TLS with the hub, whatever its INFO says. Absent: as the hub's INFO or the address (tls://) says."
     )
@@ -135,7 +139,9 @@ class LeafNodes(Section):
         aliases=("leafnode_advertise",),
     )
     no_advertise: Flag = option(False, "Tell leaves no address at all.")
-    min_version: Any = later("every version of a leaf server is taken", refuse=False, aliases=("minimum_version",))
+    min_version: Any = later(
+        "leaf servers of old versions are not refused in this build", refuse=True, aliases=("minimum_version",)
+    )
     reconnect: Duration = option(
         SECOND,
         "How long to wait before a hub is dialled again whose link was lost.",
@@ -145,7 +151,7 @@ class LeafNodes(Section):
     dial_timeout: Any = later("a dial may take 5 s", refuse=False)
     write_deadline: Any = later("that of the server counts", refuse=False)
     isolate_leafnode_interest: Any = later(
-        "interest of leaves is told to all others", refuse=False, aliases=("isolate",)
+        "leaves are not kept apart in this build: messages would pass between them", refuse=True, aliases=("isolate",)
     )
     remotes: tuple[LeafRemote, ...] = option((), "The hubs that this server links to, each a block.", takes=Takes.LIVE)
     tls: Tls | None = option(None, "TLS for leaves: with it, who does not speak it is refused.", takes=Takes.LIVE)
@@ -157,7 +163,9 @@ class LeafNodes(Section):
         takes=Takes.LIVE,
         example="s2_auto",
     )
-    write_timeout: Any = later("a blocked link is closed, as by default", refuse=False)
+    write_timeout: Any = later(
+        "a blocked link is closed, as by default, and not tried again", refuse=True, harmless=("default", "close")
+    )
 
     def check(self) -> None:
         if self.tls is not None and not self.tls.material.pairs and (self.listen or self.port):

@@ -67,7 +67,7 @@ class Support(StrEnum):
 
     FULL = "full"
     IGNORED = "ignored"  # accepted, one line in the log
-    REFUSED = "refused"  # ignoring it would weaken security or lose messages
+    REFUSED = "refused"  # ignoring it would weaken security, lose messages, or be noticed
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,8 @@ class Option:
     takes: Takes = Takes.RESTART
     support: Support = Support.FULL
     why: str = ""
+    harmless: tuple[object, ...] = ()
+    """Values of a key that has no effect that ask for nothing."""
     example: str = ""
     ge: int | None = None
     gt: int | None = None
@@ -140,9 +142,11 @@ def option(
     return Option(value, help, aliases, takes, example=example, ge=ge, gt=gt, le=le)
 
 
-def later(why: str, *, refuse: bool, aliases: tuple[str, ...] = ()) -> Any:
-    """A key that nats-server knows and this build does not act upon. why: what the operator is told."""
-    return Option(None, "", aliases, support=Support.REFUSED if refuse else Support.IGNORED, why=why)
+def later(why: str, *, refuse: bool, aliases: tuple[str, ...] = (), harmless: tuple[object, ...] = ()) -> Any:
+    """A key that nats-server knows and this build does not act upon. why: what the operator is told. harmless: values
+    that ask for nothing; false, off, disabled and an empty map always do."""
+    support = Support.REFUSED if refuse else Support.IGNORED
+    return Option(None, "", aliases, support=support, why=why, harmless=harmless)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)

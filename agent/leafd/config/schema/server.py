@@ -26,7 +26,7 @@ MEMORY_PAYLOADS: Final = 32
 _INT32_MAX: Final = 2**31 - 1
 _KEY_CHARACTERS: Final = 56
 _CLUSTER: Final = "clusters are not in this build: messages would not reach the other servers; join them by leaf links"
-_PROFILE: Final = "there is no profiling port in this build"
+_PROFILE: Final = "there is no profiling port in this build, since profiles in its form are Go's"
 
 
 class ServerConfig(Section):
@@ -94,7 +94,9 @@ class ServerConfig(Section):
         "Log every line of the protocol that clients and leaves send and get, payloads excepted.",
         takes=Takes.LIVE,
     )
-    trace_verbose: Flag = option(False, "Log the lines of the system account as well.", takes=Takes.LIVE)
+    trace_verbose: Flag = option(
+        False, "The same: lines of the system account's clients are logged with either.", takes=Takes.LIVE
+    )
     logtime: Flag = option(True, "Begin each line of the log with the time.", takes=Takes.LIVE)
     logtime_utc: Flag = option(False, "Write those times in UTC.", takes=Takes.LIVE)
     log_file: Text = option(
@@ -180,9 +182,10 @@ class ServerConfig(Section):
         ge=-1,
     )
     max_sub_tokens: Any = later(
-        "the number of tokens of a subject is bounded by the line's length alone",
-        refuse=False,
+        "the number of tokens of a subject is bounded by the line's length, not by this",
+        refuse=True,
         aliases=("max_subscription_tokens",),
+        harmless=(0,),
     )
     ping_interval: Annotated[Duration, zero_means_default(120 * SECOND)] = option(
         120 * SECOND,
@@ -271,7 +274,9 @@ class ServerConfig(Section):
         "", "The directory of the streams, when the jetstream block names none.", aliases=("storedir",)
     )
     default_js_domain: Any = later(
-        "clients of an account without JetStream must name the domain: API prefix $JS.<domain>.API", refuse=False
+        "clients of an account without JetStream are not led to another domain: they name it, by the API prefix"
+        " $JS.<domain>.API",
+        refuse=True,
     )
     leafnodes: LeafNodes | None = option(
         None, "Links to other servers: who may link to this one, and which hubs this one links to.", aliases=("leaf",)
@@ -296,16 +301,22 @@ class ServerConfig(Section):
         "served, too.",
     )
     proxies: Any = later("proxies that log in for their clients are not in this build", refuse=True)
-    mqtt: Any = later("MQTT clients are not served in this build", refuse=False)
-    ocsp: Any = later("the certificate is sent without a proof that it was not revoked", refuse=False)
+    mqtt: Any = later("MQTT clients are not served in this build", refuse=True)
+    ocsp: Any = later(
+        "the certificate is not sent with a proof that it was not revoked",
+        refuse=True,
+        harmless=(True, "auto", "never"),
+    )
     ocsp_cache: Any = later("revocation is not asked for", refuse=False)
-    prof_port: Any = later(_PROFILE, refuse=False)
+    prof_port: Any = later(_PROFILE, refuse=True, harmless=(0,))
     prof_block_rate: Any = later(_PROFILE, refuse=False)
-    max_traced_msg_len: Any = later("traced lines have a bound of their own", refuse=False)
-    trace_headers: Any = later("headers are not traced", refuse=False)
+    max_traced_msg_len: Any = later("no payload is logged, and lines have a bound of their own", refuse=False)
+    trace_headers: Any = later("headers are not logged: trace shows the lines of the protocol alone", refuse=True)
     disable_sublist_cache: Any = later("routing has no such cache", refuse=False, aliases=("no_sublist_cache",))
-    no_header_support: Any = later("headers are always on", refuse=False)
-    write_timeout: Any = later("a blocked client is closed, as by default", refuse=False)
+    no_header_support: Any = later("headers cannot be turned off: they are always on, not asked for", refuse=True)
+    write_timeout: Any = later(
+        "a blocked client is closed, as by default, and not tried again", refuse=True, harmless=("default", "close")
+    )
     connect_error_reports: Any = later("the first failure and every 100th are logged", refuse=False)
     reconnect_error_reports: Any = later("the first failure and every 100th are logged", refuse=False)
     no_fast_producer_stall: Any = later("fast producers are not stalled", refuse=False)
@@ -376,6 +387,11 @@ class ServerConfig(Section):
         there = url.path if url.scheme == "unix" else url.hostname
         if url.scheme not in ("udp", "tcp", "unix") or not there or (url.scheme != "unix" and url.port is None):
             raise ValueError("remote_syslog is no udp://host:port, tcp://host:port or unix:///path")
+
+    @property
+    def traces(self) -> bool:
+        """Whether lines of the protocol are logged."""
+        return self.trace or self.trace_verbose
 
     def syslog_url(self) -> str:
         """Where syslog is, as a URL; empty: nowhere."""

@@ -1,0 +1,89 @@
+"""Keys of the configuration that no other test has a use for, beside nats-server."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+import pytest
+
+from tests import servers
+
+PLAIN = 'listen: "127.0.0.1:{port}"\nserver_name: box\n'
+SECRET = "accounts { SYS { users: [{user: s, password: s}] } }\nsystem_account: SYS\n"
+PATIENCE_S = 60
+DAY_S = 86_400
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_clients_are_told_where_to_come_back_to(kind: str) -> None:
+    """client_advertise."""
+    with (
+        servers.running(kind, PLAIN + 'client_advertise: "box.example:4333"\n') as server,
+        socket.create_connection(("127.0.0.1", server.port), 10) as client,
+        client.makefile("rb") as lines,
+    ):
+        info = json.loads(lines.readline().removeprefix(b"INFO "))
+    assert (info["host"], info["port"]) == ("box.example", 4333) or info["connect_urls"] == ["box.example:4333"]
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_pages_have_a_path_in_front(kind: str) -> None:
+    """http_base_path: with it they are there, without it they are not."""
+    with servers.running(kind, PLAIN + 'http: "127.0.0.1:{http_port}"\nhttp_base_path: "/behind"\n') as server:
+        there = f"http://127.0.0.1:{server.ports['http_port']}"
+        with urllib.request.urlopen(f"{there}/behind/varz", timeout=PATIENCE_S) as answer:
+            assert json.load(answer)["http_base_path"] == "/behind"
+        with pytest.raises(urllib.error.HTTPError, match="404") as refused:
+            urllib.request.urlopen(f"{there}/varz", timeout=PATIENCE_S)
+        refused.value.close()
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_times_of_the_log_are_utc(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """logtime_utc, on a machine in another zone."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    with servers.running(kind, PLAIN + "logtime_utc: true\n") as server:
+        found = re.search(r"\] (\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)\.\d+ \[INF\]", server.log)
+    assert found is not None
+    then = datetime.strptime(found[1], "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC)
+    assert abs((datetime.now(UTC) - then).total_seconds()) < 3600
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_lines_of_the_system_account_are_traced(kind: str) -> None:
+    """trace_verbose, without trace."""
+    with servers.running(kind, PLAIN + SECRET + "trace_verbose: true\n") as server:
+        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
+            client.sendall(b'CONNECT {"user":"s","pass":"s","verbose":false}\r\nSUB of.the.system 1\r\nPING\r\n')
+            heard = b""
+            while b"PONG" not in heard:
+                heard += client.recv(4096)
+        deadline = time.monotonic() + PATIENCE_S
+        while "of.the.system" not in server.log:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_addresses_of_a_hub_are_tried_in_their_order(kind: str) -> None:
+    """no_randomize, where none of them answers."""
+    with ExitStack() as stack:
+        hubs = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
+        for hub in hubs:
+            hub.settimeout(PATIENCE_S)
+        urls = ", ".join(f'"nats-leaf://127.0.0.1:{hub.getsockname()[1]}"' for hub in hubs)
+        remote = f'leafnodes {{ reconnect: "1s", remotes: [ {{ urls: [{urls}], no_randomize: true }} ] }}\n'
+        stack.enter_context(servers.running(kind, PLAIN + remote))
+        times = []
+        for hub in hubs:
+            connection, _ = hub.accept()
+            times.append(time.monotonic())
+            connection.close()
+    assert times == sorted(times)

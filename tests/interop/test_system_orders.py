@@ -1,0 +1,89 @@
+"""What the system account's users order a server to do, beside nats-server: the answer, and what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from tests import servers
+
+CONFIGURATION = """
+listen: "127.0.0.1:{port}"
+server_name: box
+jetstream { store_dir: "{store}" }
+accounts {
+  A { jetstream: enabled, users: [{user: a, password: a}] }
+  SYS { users: [{user: s, password: s}] }
+}
+system_account: SYS
+"""
+PATIENCE_S = 60
+
+
+@pytest.fixture(params=servers.KINDS)
+def server(request: pytest.FixtureRequest) -> Any:
+    with servers.running(request.param, CONFIGURATION) as one:
+        yield one
+
+
+@asynccontextmanager
+async def connected(server: servers.Server, user: str) -> AsyncIterator[Client]:
+    client = await nats.connect(server.url, user=user, password=user)
+    yield client
+    await client.close()
+
+
+async def order(client: Client, subject: str, body: object = None) -> dict[str, Any]:
+    """The answer."""
+    payload = json.dumps(body).encode() if body is not None else b""
+    return dict(json.loads((await client.request(subject, payload, timeout=PATIENCE_S)).data))
+
+
+def test_an_account_is_purged(server: servers.Server) -> None:
+    """Its streams are gone, with what was in them; an account that is not there has none."""
+
+    async def check() -> None:
+        async with connected(server, "a") as client, connected(server, "s") as operator:
+            streams = client.jetstream()
+            for name in ("S", "T"):
+                await streams.add_stream(name=name, subjects=[f"{name}.>"])
+                await streams.publish(f"{name}.x", b"1")
+            answer = await order(operator, "$JS.API.ACCOUNT.PURGE.A")
+            assert answer == {"type": "io.nats.jetstream.api.v1.account_purge_response", "initiated": True}
+            assert (await streams.account_info()).streams == 0
+            assert (await order(operator, "$JS.API.ACCOUNT.PURGE.NONE"))["initiated"]
+
+    asyncio.run(check())
+
+
+def test_a_client_is_asked_to_connect_elsewhere(server: servers.Server) -> None:
+    """It gets an INFO that says lame duck mode, and stays until it goes."""
+
+    async def check() -> None:
+        async with connected(server, "s") as operator:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            own = json.loads((await reader.readline()).removeprefix(b"INFO "))
+            writer.write(b'CONNECT {"user":"a","pass":"a","verbose":false,"protocol":1}\r\nPING\r\n')
+            while await reader.readline() != b"PONG\r\n":
+                pass
+            subject = f"$SYS.REQ.SERVER.{own['server_id']}.LDM"
+            assert "error" not in await order(operator, subject, {"cid": own["client_id"]})
+            told = dict[str, Any]()
+            while not told.get("ldm"):
+                told = json.loads((await reader.readline()).removeprefix(b"INFO "))
+            assert told["client_id"] == own["client_id"]
+            writer.write(b"PING\r\n")
+            assert await reader.readline() == b"PONG\r\n"
+            writer.close()
+            await writer.wait_closed()
+            wrong = await order(operator, subject, {"cid": 1_000_000})
+            assert wrong["error"] == {"code": 500, "description": "no such client id"}
+
+    asyncio.run(check())
