@@ -126,7 +126,7 @@ def load(process: Process, scenario: str, messages: int, **options: object) -> F
         "waited": waited / said["seconds"],
     }
     if said["p50_us"] > 0:
-        figures |= {"p50_us": said["p50_us"], "p99_us": said["p99_us"]}
+        figures |= {"p50_us": said["p50_us"], "p99_us": said["p99_us"], "p999_us": said["p999_us"]}
     return figures
 
 
@@ -243,29 +243,29 @@ def secure_core(
     return opened
 
 
+def hold_idle(process: Process, count: int, *options: str) -> Figures:
+    """Memory of a server that holds so many connections, which have logged in and do nothing."""
+    before = process.private_mb()
+    words = [str(load_program()), "idle", "--port", str(process.port), "--messages", str(count), *options]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdin is not None
+        said = holder.stdout.readline()
+        if not said:
+            raise RuntimeError(f"idle on {process.server.kind}:\n{process.server.log[-2000:]}")
+        time.sleep(IDLE_SECONDS)
+        after = process.private_mb()
+        holder.stdin.close()
+    return {"private_mb": after, "each_kb": (after - before) * 1024 / count, "peak_mb": process.peak_mb()}
+
+
 def idle_connections(
     connections: int,
 ) -> Callable[[Variant, bool], contextlib.AbstractContextManager[Callable[[], Figures]]]:
-    """Memory of a server that holds so many connections over TLS, which have logged in and do nothing."""
-
-    def measure(process: Process, authority: Path, count: int) -> Figures:
-        before = process.private_mb()
-        words = [str(load_program()), "idle", "--port", str(process.port), "--messages", str(count)]
-        with subprocess.Popen(
-            [*words, "--tls", str(authority)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as holder:
-            assert holder.stdout is not None and holder.stdin is not None
-            said = holder.stdout.readline()
-            if not said:
-                raise RuntimeError(f"idle on {process.server.kind}:\n{process.server.log[-2000:]}")
-            time.sleep(IDLE_SECONDS)
-            after = process.private_mb()
-            holder.stdin.close()
-        return {"private_mb": after, "each_kb": (after - before) * 1024 / count, "peak_mb": process.peak_mb()}
+    """Over TLS."""
 
     def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
         count = connections // 10 if quick else connections
-        return secure(variant, lambda process, ca: measure(process, ca, count))
+        return secure(variant, lambda process, ca: hold_idle(process, count, "--tls", str(ca)))
 
     return opened
 

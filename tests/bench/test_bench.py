@@ -9,6 +9,9 @@ import pytest
 from tests.bench import bench_wear
 from tests.bench.report import Measured, as_json, table
 from tests.bench.rows import DEFAULT, LEAFD, Goal, Row, core, publish, request
+from tests.bench.wide import WIDE_ROWS
+
+WIDE = {row.name: row for row in WIDE_ROWS}
 
 
 def test_the_load_generator_measures_the_reference_server() -> None:
@@ -21,6 +24,13 @@ def test_the_load_generator_measures_the_reference_server() -> None:
     assert 0 < figures["p50_us"] <= figures["p99_us"]
     with publish(2, 10, 2_000, 1_000)(DEFAULT, True) as once:
         assert once()["rate"] > 0
+
+
+def test_every_answer_is_timed_and_every_message_is_stored() -> None:
+    """A key that is put and one that is got count when the answer is none of an error."""
+    with WIDE["kv-get"].opened(DEFAULT, True) as once:
+        figures = once()
+    assert figures["rate"] > 0 and 0 < figures["p50_us"] <= figures["p99_us"] <= figures["p999_us"]
 
 
 def measured(ours: float, theirs: float, goal: Goal) -> Measured:

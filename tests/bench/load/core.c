@@ -1,4 +1,4 @@
-/* core.c: scenarios without JetStream: publish to one subscriber, request and reply. Publisher and subscriber are
+/* core.c: scenarios without JetStream: publish to one subscriber or many, request and reply. Publisher and subscriber are
  * threads of their own, as they would be processes of their own. */
 #include "load.h"
 
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 #include "client.h"
 
@@ -157,6 +158,103 @@ result_t run_core(const options_t *options) {
     return (result_t){.messages = options->messages, .seconds = reader.ended - started};
 }
 
+/* ---- many subscribers -------------------------------------------------------------------------------------------- */
+
+#define CROWD_MAX 64u
+
+typedef struct crowd {
+    reader_t readers[CROWD_MAX];
+    uint32_t count;
+    int epoll;
+    uint64_t expected; /* by all of them together */
+    _Atomic uint64_t seen;
+    double ended;
+} crowd_t;
+
+static void *read_crowd(void *argument) {
+    crowd_t *crowd = argument;
+    uint64_t seen = 0;
+    while (seen < crowd->expected) {
+        struct epoll_event ready[CROWD_MAX];
+        int count = epoll_wait(crowd->epoll, ready, (int)CROWD_MAX, 30000);
+        if (count <= 0) {
+            die("%llu messages of %llu came, then none for a while", (unsigned long long)seen,
+                (unsigned long long)crowd->expected);
+        }
+        for (int i = 0; i < count; i++) {
+            reader_t *reader = ready[i].data.ptr;
+            client_fill(&reader->client, false);
+            seen += count_frames(reader);
+        }
+        atomic_store_explicit(&crowd->seen, seen, memory_order_release);
+    }
+    crowd->ended = seconds_now();
+    if (seen != crowd->expected) {
+        die("%llu messages too many", (unsigned long long)(seen - crowd->expected));
+    }
+    return NULL;
+}
+
+static void gather_crowd(crowd_t *crowd, const options_t *options, const char *queue) {
+    char line[512];
+    size_t size = (size_t)snprintf(line, sizeof line, "MSG %s 1 %u\r\n", options->subject, options->size);
+    if (options->connections > CROWD_MAX || (crowd->epoll = epoll_create1(0)) < 0) {
+        die("at most %u subscribers, or no epoll", CROWD_MAX);
+    }
+    for (crowd->count = 0; crowd->count < options->connections; crowd->count++) {
+        reader_t *reader = &crowd->readers[crowd->count];
+        reader->frame_size = size + options->size + 2;
+        client_open(&reader->client, options->port);
+        client_format(&reader->client, "SUB %s %s 1\r\n", options->subject, queue);
+        client_sync(&reader->client);
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = reader};
+        if (epoll_ctl(crowd->epoll, EPOLL_CTL_ADD, reader->client.fd, &event) != 0) {
+            die("epoll_ctl failed");
+        }
+    }
+}
+
+/* Each message comes `copies` times. */
+static result_t to_crowd(const options_t *options, const char *queue, uint32_t copies) {
+    static crowd_t crowd;
+    crowd.expected = options->messages * copies;
+    gather_crowd(&crowd, options, queue);
+    client_t publisher;
+    client_open(&publisher, options->port);
+    chunk_t chunk = make_chunk(options);
+    uint64_t window = at_most(WINDOW_MESSAGES, WINDOW_BYTES / chunk.frame_size);
+    pthread_t thread;
+    double started = seconds_now();
+    if (pthread_create(&thread, NULL, read_crowd, &crowd) != 0) {
+        die("no thread");
+    }
+    for (uint64_t sent = 0; sent < options->messages;) {
+        while (sent - atomic_load_explicit(&crowd.seen, memory_order_acquire) / copies > window) {
+            struct timespec nap = {.tv_nsec = 50000};
+            nanosleep(&nap, NULL);
+        }
+        uint64_t count = at_most(options->messages - sent, chunk.messages);
+        client_put(&publisher, chunk.at, count * chunk.frame_size);
+        client_flush_all(&publisher);
+        sent += count;
+    }
+    pthread_join(thread, NULL);
+    client_close(&publisher);
+    for (uint32_t i = 0; i < crowd.count; i++) {
+        client_close(&crowd.readers[i].client);
+    }
+    free(chunk.at);
+    return (result_t){.messages = options->messages, .seconds = crowd.ended - started};
+}
+
+result_t run_fan(const options_t *options) {
+    return to_crowd(options, "", options->connections);
+}
+
+result_t run_queue(const options_t *options) {
+    return to_crowd(options, "workers", 1);
+}
+
 result_t run_blind(const options_t *options) {
     client_t client;
     if (options->web_port != 0) {
@@ -203,11 +301,6 @@ static void *respond(void *argument) {
     return NULL;
 }
 
-static int by_size(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 result_t run_request(const options_t *options) {
     responder_t responder = {.expected = options->messages};
     client_open(&responder.client, options->port);
@@ -243,11 +336,8 @@ result_t run_request(const options_t *options) {
     }
     double ended = seconds_now();
     pthread_join(thread, NULL);
-    qsort(latencies, options->messages, sizeof *latencies, by_size);
-    result_t result = {.messages = options->messages,
-                       .seconds = ended - started,
-                       .latency_p50_us = latencies[options->messages / 2],
-                       .latency_p99_us = latencies[options->messages * 99 / 100]};
+    result_t result = {.messages = options->messages, .seconds = ended - started};
+    latencies_tell(&result, latencies, options->messages);
     client_close(&responder.client);
     client_close(&requester);
     free(latencies);

@@ -251,3 +251,44 @@ result_t run_pull(const options_t *options) {
     client_close(&client);
     return result;
 }
+
+result_t run_fetch(const options_t *options) {
+    client_t client;
+    frame_t frame;
+    uint64_t seen = 0, last = 0, fetches = 0;
+    double *latencies = calloc(options->messages / options->batch + 2, sizeof *latencies);
+    if (latencies == NULL) {
+        die("no memory");
+    }
+    client_open(&client, options->port);
+    client_format(&client, "SUB _INBOX.pull 1\r\n");
+    client_sync(&client);
+    double started = seconds_now();
+    while (seen < options->messages) {
+        double asked = seconds_now();
+        uint64_t left = options->messages - seen;
+        uint32_t count = left < options->batch ? (uint32_t)left : options->batch;
+        pull(&client, options, count);
+        client_flush_all(&client);
+        for (uint32_t here = 0; here < count;) {
+            if (!client_next(&client, &frame)) {
+                client_fill(&client, true);
+                continue;
+            }
+            if (is_status(&frame)) {
+                die("the fetch ended: %.*s", (int)frame.header.size, frame.header.at);
+            }
+            check_order(&frame, &last);
+            ack(&client, frame.reply);
+            here++;
+        }
+        latencies[fetches++] = (seconds_now() - asked) * 1e6;
+        seen += count;
+    }
+    client_sync(&client);
+    result_t result = {.messages = seen, .seconds = seconds_now() - started};
+    latencies_tell(&result, latencies, fetches);
+    client_close(&client);
+    free(latencies);
+    return result;
+}

@@ -21,27 +21,21 @@ typedef struct scenario {
 } scenario_t;
 
 static const scenario_t scenarios[] = {
-    {"core", run_core},           {"blind", run_blind},     {"request", run_request},
-    {"publish", run_publish},     {"push", run_push},       {"pull", run_pull},
-    {"handshake", run_handshake}, {"resumed", run_resumed}, {"idle", run_idle},
+    {"core", run_core},   {"blind", run_blind}, {"request", run_request},     {"publish", run_publish},
+    {"push", run_push},   {"pull", run_pull},   {"handshake", run_handshake}, {"resumed", run_resumed},
+    {"idle", run_idle},   {"fan", run_fan},     {"queue", run_queue},         {"ask", run_ask},
+    {"fetch", run_fetch},
 };
 
 static const struct option names[] = {
-    {"port", required_argument, NULL, 'p'},
-    {"messages", required_argument, NULL, 'm'},
-    {"size", required_argument, NULL, 's'},
-    {"connections", required_argument, NULL, 'c'},
-    {"in-flight", required_argument, NULL, 'f'},
-    {"batch", required_argument, NULL, 'b'},
-    {"subject", required_argument, NULL, 'j'},
-    {"stream", required_argument, NULL, 't'},
-    {"consumer", required_argument, NULL, 'n'},
-    {"api-subject", required_argument, NULL, 'a'},
-    {"api-body", required_argument, NULL, 'y'},
-    {"tls", required_argument, NULL, 'l'},
-    {"web-port", required_argument, NULL, 'w'},
-    {"deflate", required_argument, NULL, 'd'},
-    {NULL, 0, NULL, 0},
+    {"port", required_argument, NULL, 'p'},        {"messages", required_argument, NULL, 'm'},
+    {"size", required_argument, NULL, 's'},        {"connections", required_argument, NULL, 'c'},
+    {"in-flight", required_argument, NULL, 'f'},   {"batch", required_argument, NULL, 'b'},
+    {"subjects", required_argument, NULL, 'u'},    {"subject", required_argument, NULL, 'j'},
+    {"stream", required_argument, NULL, 't'},      {"consumer", required_argument, NULL, 'n'},
+    {"api-subject", required_argument, NULL, 'a'}, {"api-body", required_argument, NULL, 'y'},
+    {"tls", required_argument, NULL, 'l'},         {"web-port", required_argument, NULL, 'w'},
+    {"deflate", required_argument, NULL, 'd'},     {NULL, 0, NULL, 0},
 };
 
 static uint32_t small(const char *text) {
@@ -56,6 +50,7 @@ static void take(options_t *options, int name, const char *value) {
     case 'c': options->connections = small(value); break;
     case 'f': options->in_flight = small(value); break;
     case 'b': options->batch = small(value); break;
+    case 'u': options->subjects = small(value); break;
     case 'j': options->subject = value; break;
     case 't': options->stream = value; break;
     case 'n': options->consumer = value; break;
@@ -66,6 +61,18 @@ static void take(options_t *options, int name, const char *value) {
     case 'd': options->deflate = *value == '1'; break;
     default: die("unknown option");
     }
+}
+
+static int by_size(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+void latencies_tell(result_t *result, double *latencies, uint64_t count) {
+    qsort(latencies, count, sizeof *latencies, by_size);
+    result->latency_p50_us = latencies[count / 2];
+    result->latency_p99_us = latencies[count * 99 / 100];
+    result->latency_p999_us = latencies[count * 999 / 1000];
 }
 
 static double seconds_used(void) {
@@ -94,17 +101,15 @@ int main(int count, char **values) {
         die("payloads of more than %u bytes are not for this tool", OUTPUT_SIZE / 4);
     }
     if (optind + 1 != count || options.port == 0 || options.connections == 0 || options.in_flight == 0) {
-        die("usage: load core|blind|request|publish|push|pull|handshake|resumed|idle --port N [--messages N] [--size "
-            "N] "
-            "...");
+        die("usage: load SCENARIO --port N [--messages N] [--size N] ...");
     }
     for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++) {
         if (strcmp(values[optind], scenarios[i].name) == 0) {
             result_t result = scenarios[i].run(&options);
-            printf("{\"messages\": %llu, \"seconds\": %.6f, \"p50_us\": %.2f, \"p99_us\": %.2f, \"load_cpu_seconds\": "
-                   "%.3f}\n",
+            printf("{\"messages\": %llu, \"seconds\": %.6f, \"p50_us\": %.2f, \"p99_us\": %.2f, \"p999_us\": %.2f, "
+                   "\"load_cpu_seconds\": %.3f}\n",
                    (unsigned long long)result.messages, result.seconds, result.latency_p50_us, result.latency_p99_us,
-                   seconds_used());
+                   result.latency_p999_us, seconds_used());
             if (strcmp(values[optind], "idle") == 0) {
                 fflush(stdout);
                 while (getchar() != EOF) {

@@ -14,6 +14,7 @@ typedef struct options {
     uint32_t connections;
     uint32_t in_flight; /* messages without an answer, for each connection */
     uint32_t batch;     /* of a pull */
+    uint32_t subjects;  /* distinct ones, which end in a number; 0: one, which does not */
     const char *subject;
     const char *stream;
     const char *consumer;
@@ -26,16 +27,28 @@ typedef struct result {
     double seconds;
     double latency_p50_us; /* 0: not measured */
     double latency_p99_us;
+    double latency_p999_us;
 } result_t;
+
+/* Into result: of `count` latencies in us, which it sorts. */
+void latencies_tell(result_t *result, double *latencies, uint64_t count);
 
 /* Publishes to one subscriber; at most a window of messages is under way. Over WebSocket that is the subscriber. */
 result_t run_core(const options_t *options);
+/* The same to `connections` subscribers, who all get every message (fan), or share them as a queue group (queue). */
+result_t run_fan(const options_t *options);
+result_t run_queue(const options_t *options);
 /* Publishes to nobody. */
 result_t run_blind(const options_t *options);
 /* Requests, one at a time, to one responder. */
 result_t run_request(const options_t *options);
 /* Publishes into a stream with in_flight unanswered messages on each connection; ends with the last ack. */
 result_t run_publish(const options_t *options);
+/* Requests with in_flight unanswered on each connection, which may be publishes into streams or direct gets; each answer
+ * has to be none of an error. */
+result_t run_ask(const options_t *options);
+/* Fetches `batch` messages after the other from a pull consumer, every message acked; latencies are those of a fetch. */
+result_t run_fetch(const options_t *options);
 /* Reads a push consumer as an ordered consumer does: flow control answered, stream order checked. */
 result_t run_push(const options_t *options);
 /* Reads a pull consumer in batches, every message acked. */
