@@ -33,6 +33,7 @@ static void group_free(group_t *group) {
     consume_t *consume = group->consume;
     if (consume->last_group == group) consume->last_group = NULL;
     table_drop(&consume->groups, group->stream_id);
+    concern_forget(&group->concern);
     free(group->consumers);
     free(group);
 }
@@ -103,6 +104,7 @@ static status_t consumer_enter(consumer_t *consumer) {
     }
     if (status != STATUS_OK) return status;
     group->consumers[group->count++] = consumer;
+    concern_forget(&group->concern);
     consumer->due_ns = NEVER;
     consumer->heap_index = consume->heap_count;
     consume->heap[consume->heap_count++] = consumer;
@@ -224,14 +226,20 @@ void consumer_leave(consumer_t *consumer) {
         group->consumers[i] = group->consumers[--group->count];
         break;
     }
+    concern_forget(&group->concern);
 }
 
 /* ---- the store's hooks ------------------------------------------------------------------------------------------- */
 
+static bool note_appended(void *context, consumer_t *consumer) {
+    consumer_appended(consumer, *(const uint64_t *)context);
+    return true;
+}
+
 static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
     group_t *group = group_of(context, store_stream_id(stream));
     if (!group) return;
-    for (uint32_t i = 0; i < group->count; i++) consumer_appended(group->consumers[i], seq, subject);
+    (void)concern_each(&group->concern, group->consumers, group->count, subject, note_appended, &seq);
 }
 
 static void on_removed(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
@@ -254,13 +262,15 @@ uint64_t consume_count(const consume_t *consume) {
     return consume->consumers.count;
 }
 
+static bool goes_by(void *context, consumer_t *consumer) {
+    (void)context;
+    return !consumer_counts(consumer);
+}
+
 bool consume_wanted(consume_t *consume, uint32_t stream_id, bytes_t subject) {
     group_t *group = group_of(consume, stream_id);
     if (!group) return false;
-    for (uint32_t i = 0; i < group->count; i++) {
-        if (consumer_counts(group->consumers[i]) && consumer_matches(group->consumers[i], subject)) return true;
-    }
-    return false;
+    return !concern_each(&group->concern, group->consumers, group->count, subject, goes_by, NULL);
 }
 
 void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now) {

@@ -147,6 +147,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     fresh.config.pause_until_ns = old.config.pause_until_ns;
     consumer->setup = fresh;
     consumer_derive(consumer);
+    concern_forget(&consumer->group->concern);
     if (!same_filters(old.filters, consumer->setup.filters)) {
         consumer_recount(consumer);
         if (consumer->survey) survey_again(consumer); /* that was counted with the old filters */
@@ -221,8 +222,8 @@ uint64_t consumer_left(consumer_t *consumer) {
     return consumer->left;
 }
 
-void consumer_appended(consumer_t *consumer, uint64_t seq, bytes_t subject) {
-    if (seq >= consumer->cursor && consumer->left_known && consumer_matches(consumer, subject)) consumer->left++;
+void consumer_appended(consumer_t *consumer, uint64_t seq) {
+    if (seq >= consumer->cursor && consumer->left_known) consumer->left++;
 }
 
 static bool selection_has(const selection_t *selection, uint64_t seq) {

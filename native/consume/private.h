@@ -1,6 +1,7 @@
 /* private.h: the structures that the files of this room share, and what each file does.
  *
  *     consume.c     the room: stream groups, hooks, timers, ready list, tick
+ *     concern.c/h   which consumers of a stream a subject concerns
  *     consumer.c    one consumer's life: add, configure, start position, counts, snapshot, reset, pause, removal
  *     deliver.c     the delivery loop and redelivery timers
  *     pull.c/h      requests and their statuses          push.c/h interest, heartbeats, flow control
@@ -19,6 +20,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/table.h"
+#include "consume/concern.h"
 #include "consume/consume.h"
 #include "consume/pending.h"
 #include "consume/priority.h"
@@ -51,6 +53,7 @@ typedef struct group {
     uint32_t count;
     uint64_t capacity;
     consumer_t **consumers;
+    concern_t *concern;
     struct group *next_sweeping;
     bool sweeping;      /* in the list of groups with messages to look at */
     bool sweep_stored;  /* a sweep record is in the store */
@@ -85,7 +88,8 @@ struct consumer {
     uint64_t delivered_stream; /* highest one delivered; start - 1 before */
     uint64_t floor_consumer, floor_stream;
     int64_t last_delivered_wall_ns, last_acked_wall_ns;
-    uint64_t left; /* matching messages not delivered yet, valid when left_known */
+    uint64_t looked; /* in which look-up of the group's index it was asked last */
+    uint64_t left;   /* matching messages not delivered yet, valid when left_known */
     bool left_known;
     store_tally_t *tally; /* that count, while it is being made */
     survey_t *survey;     /* where to start, while that is being looked for; the cursor stands before all that may be */
@@ -179,7 +183,7 @@ bool consumer_matches(const consumer_t *consumer, bytes_t subject);
 bool consumer_selects(const consumer_t *consumer, uint64_t seq); /* last per subject, not delivered yet */
 uint64_t consumer_left(consumer_t *consumer);                    /* counts to the end if that was not done */
 void consumer_recount(consumer_t *consumer);
-void consumer_appended(consumer_t *consumer, uint64_t seq, bytes_t subject);
+void consumer_appended(consumer_t *consumer, uint64_t seq); /* that its filters match */
 void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject);
 bool consumer_paused(const consumer_t *consumer);
 /* Fires what is due and computes the next deadline. false: the consumer is gone. */

@@ -1,5 +1,5 @@
-/* core.c: scenarios without JetStream: publish to one subscriber or many, request and reply. Publisher and subscriber are
- * threads of their own, as they would be processes of their own. */
+/* core.c: scenarios without JetStream: publish to one subscriber or many, request and reply. Publisher and subscriber
+ * are threads of their own, as they would be processes of their own. */
 #include "load.h"
 
 #include <pthread.h>

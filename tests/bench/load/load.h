@@ -44,10 +44,10 @@ result_t run_blind(const options_t *options);
 result_t run_request(const options_t *options);
 /* Publishes into a stream with in_flight unanswered messages on each connection; ends with the last ack. */
 result_t run_publish(const options_t *options);
-/* Requests with in_flight unanswered on each connection, which may be publishes into streams or direct gets; each answer
- * has to be none of an error. */
+/* Requests with in_flight unanswered on each connection, which may be publishes into streams or direct gets; no answer
+ * may be an error. */
 result_t run_ask(const options_t *options);
-/* Fetches `batch` messages after the other from a pull consumer, every message acked; latencies are those of a fetch. */
+/* Fetches of `batch` from a pull consumer, one after the other, all acked; latencies are those of a fetch. */
 result_t run_fetch(const options_t *options);
 /* Reads a push consumer as an ordered consumer does: flow control answered, stream order checked. */
 result_t run_push(const options_t *options);

@@ -1,0 +1,107 @@
+/* test_consume_concern.c: the index of filters against asking every consumer: what each has left is the same. */
+#include "consume_rig.h"
+#include "text/subject.h"
+
+#define CONSUMERS 120u
+#define MESSAGES 1500u
+#define FILTERS 3u
+
+typedef struct twin {
+    consumer_t *consumer;
+    char filters[FILTERS][48];
+    bytes_t patterns[FILTERS];
+    uint32_t count;
+    uint64_t left;
+} twin_t;
+
+static twin_t twins[CONSUMERS];
+static char subjects[MESSAGES][48];
+static uint32_t published;
+static uint64_t state = 0x9e3779b97f4a7c15u;
+
+static uint32_t below(uint32_t bound) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 33) % bound;
+}
+
+/* One to four tokens of few, so that many match; the first one keeps filters of a consumer apart. */
+static void draw(char to[48], uint32_t first, bool wild) {
+    static const char *const tokens[] = {"a", "b", "plant", "7", "*x", ">y"};
+    int size = 0;
+    uint32_t count = 1 + below(4);
+    for (uint32_t i = 0; i < count; i++) {
+        bool star = wild && below(4) == 0, rest = wild && i > 0 && i + 1 == count && below(3) == 0;
+        const char *token = rest ? ">" : star ? "*" : tokens[below(6)];
+        if (i == 0 && first < 6) token = tokens[first];
+        size += snprintf(to + size, (size_t)(48 - size), "%s%s", i > 0 ? "." : "", token);
+    }
+}
+
+static bool takes(const twin_t *twin, const char *subject) {
+    for (uint32_t i = 0; i < twin->count; i++) {
+        if (subject_matches(text(subject), twin->patterns[i])) return true;
+    }
+    return twin->count == 0;
+}
+
+static consumer_setup_t setup_of(twin_t *twin, uint32_t number) {
+    twin->count = below(8) == 0 ? 0 : 1 + below(FILTERS);
+    uint32_t first = below(6);
+    bool alike = below(2) == 0; /* up to the wildcard */
+    static const char *const ends[FILTERS] = {"a", "7", ">y"};
+    for (uint32_t i = 0; i < twin->count; i++) {
+        draw(twin->filters[i], twin->count == 1 ? 6 : (first + i) % 6, true);
+        if (alike && twin->count > 1) (void)snprintf(twin->filters[i], 48, "b.*.%s", ends[i]);
+        twin->patterns[i] = text(twin->filters[i]);
+    }
+    consumer_setup_t setup = rig_setup("c");
+    setup.id = number + 1;
+    setup.filters = (filters_t){.patterns = twin->patterns, .count = twin->count};
+    twin->left = 0;
+    for (uint32_t i = 0; i < published; i++) twin->left += takes(twin, subjects[i]);
+    return setup;
+}
+
+static void come(uint32_t number) {
+    consumer_setup_t setup = setup_of(&twins[number], number);
+    twins[number].consumer = rig_add(&setup);
+    CHECK_EQ_U64(twins[number].left, rig_state(twins[number].consumer).pending);
+}
+
+static void change(uint32_t number) {
+    consumer_setup_t setup = setup_of(&twins[number], number);
+    CHECK_EQ_I64(STATUS_OK, consumer_configure(twins[number].consumer, &setup, rig.now));
+    CHECK_EQ_U64(twins[number].left, rig_state(twins[number].consumer).pending);
+}
+
+static void go_and_come_back(uint32_t number) {
+    consumer_remove(twins[number].consumer, rig.now);
+    come(number);
+}
+
+static void agrees(void) {
+    rig_start(0);
+    for (uint32_t i = 0; i < CONSUMERS; i++) come(i);
+    while (published < MESSAGES) {
+        char *subject = subjects[published++];
+        draw(subject, 6, false);
+        (void)rig_publish(subject, "x");
+        for (uint32_t i = 0; i < CONSUMERS; i++) twins[i].left += takes(&twins[i], subject);
+        if (published % 40 == 0) change(below(CONSUMERS));
+        if (published % 60 == 0) go_and_come_back(below(CONSUMERS));
+    }
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < CONSUMERS; i++) {
+        CHECK_EQ_U64(twins[i].left, rig_state(twins[i].consumer).pending);
+        most = twins[i].left > most ? twins[i].left : most;
+    }
+    CHECK_EQ_U64(MESSAGES, most);
+    rig_end();
+}
+
+int main(void) {
+    RUN("what each of many consumers has left is what asking each of them for every message would count", agrees);
+    return TEST_RESULT();
+}
