@@ -250,8 +250,7 @@ class ConsumerState:
 
 @dataclass(frozen=True, slots=True)
 class IngestSource:
-    """The constant parts of a source's Nats-Stream-Source header, and the key of its stored progress; a mirror has
-    neither."""
+    """The constant parts of a source's Nats-Stream-Source header, and the key of its progress; not of a mirror's."""
 
     name: str = ""
     filters: str = ""
