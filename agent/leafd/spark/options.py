@@ -224,7 +224,8 @@ _HOW_MUCH = (
     _positive(
         "maxBytesPerTrigger",
         0,
-        "At most so many bytes of payload a batch; one message always fits.",
+        "At most so many bytes of payload a batch, in proportion to what each stream holds; one message of a stream "
+        "always fits. The count is exact: the stream's leader tells each message's size, without its payload.",
         shown="no limit",
         uses=_TRIGGERS,
     ),

@@ -24,6 +24,7 @@ from .options import Options
 from .pushed import Bounds
 from .ranges import Dealing, Offset, Range, StreamState, deal, end_of, seconds_of, shares
 from .reader import size_admitted
+from .sizes import admitted
 from .standing import Standing
 from .wire import Connection
 
@@ -43,6 +44,7 @@ class Planner:
         self._asked = float("-inf")
         self._interval = 0.0
         self._target: Offsets | None = None
+        self._at_end: dict[str, StreamState] = {}  # as streams were when the last batch went to their ends
         self._said: set[tuple[str, str]] = set()
         self._passed: dict[str, int] = {}  # sequences gone unread, by stream
         self._read: Offsets | None = None  # where the last batch that was planned ends
@@ -217,11 +219,33 @@ class Planner:
         total = sum(wanted.values())
         for name, count in wanted.items():
             share = max(1, size * count // total) if total else size
-            if count and states[name].bytes > share:
+            if count and self._bytes_at_most(name, begins[name], states[name]) > share:
                 whole = Range(begins[name].next, ends[name].next - 1)
-                after = size_admitted(replace(self._options, stream=name), whole, share)
+                after = self._cut(name, whole, states[name], share)
                 found[name] = end_of(states[name], replace(begins[name], next=after))
+        self._at_end = {name: states[name] for name in found if found[name].next == states[name].last + 1}
         return found
+
+    def _bytes_at_most(self, name: str, begin: Offset, state: StreamState) -> int:
+        """What the messages from there to the stream's end can hold, by what the stream says of itself.
+
+        A query that keeps up began a batch where the stream ended before. If nothing was removed since, what the
+        stream grew by is what has come.
+        """
+        before = self._at_end.get(name)
+        if before is None or before.created != state.created or begin.next != before.last + 1:
+            return state.bytes
+        came = state.last - before.last
+        if state.first != before.first or state.messages - before.messages != came:
+            return state.bytes
+        return state.bytes - before.bytes
+
+    def _cut(self, name: str, whole: Range, state: StreamState, size: int) -> int:
+        named = replace(self._options, stream=name)
+        if state.rules.retention != "limits":
+            return size_admitted(named, whole, size)
+        guess = min(len(whole), size * state.messages // max(1, state.bytes))
+        return admitted(self._standing, named, whole, size, guess)
 
     def pieces(self, start: Offsets, end: Offsets) -> list[Piece]:
         """The pieces of a batch, or of what is left of it when it is run again after a loss."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from leafd.spark import planner as planner_module
 from leafd.spark.planner import Planner
 from leafd.spark.pushed import Bounds
 from leafd.spark.ranges import DataLoss, Range
@@ -253,3 +254,23 @@ def test_pushed_bounds_move_only_what_they_admit(hub: Hub) -> None:
         assert [] == planner.whole(Bounds(since="2100-01-01T00:00:00Z"))
     finally:
         planner.close()
+
+
+def test_a_query_that_keeps_up_counts_no_bytes(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has come since the last batch fits by the stream's own figures: no message is asked for its size."""
+    hub.create()
+    hub.fill(1, 100, size=100)
+    reader = stream_reader(hub, maxBytesPerTrigger="6000")
+    offset = reader.initialOffset()
+    ends = []
+    for _ in range(2):
+        offset = latest(reader, offset)
+        ends.append(offset["streams"]["S"]["next"])
+    assert [61, 101] == ends
+
+    def counted(*_: object) -> int:
+        raise AssertionError("sizes were asked for")
+
+    monkeypatch.setattr(planner_module, "admitted", counted)
+    hub.fill(101, 120, size=100)
+    assert 121 == latest(reader, offset)["streams"]["S"]["next"]
