@@ -1,0 +1,199 @@
+"""Each line of differences.md rests on tests that are named here; one without any says so."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = ROOT / "packaging" / "doc" / "differences.md"
+TESTS: Final = ROOT / "tests"
+
+PROOFS: Final[dict[str, tuple[str, ...]]] = {
+    # ---- who publishes
+    "An acknowledgement means: on disk": (
+        "crash/test_kill.py::test_acknowledged_is_there_once_and_in_order",
+        "crash/test_power.py::test_power_fails_under_the_daemon",
+        "interop/test_nats_py.py::test_acknowledged_means_on_disk",
+    ),
+    "A stored message is at most": (
+        "interop/test_max_payload.py::test_small_messages_find_room_beside_a_large_max_payload",
+    ),
+    "An atomic batch is one record": ("native/test_store_powercut.c",),
+    "A stream takes no sequence above": ("hostile/test_causes.py::test_sequences_that_are_used_up",),
+    "A full stream that discards new": ("native/test_store_markers.c",),
+    "A step of the wall clock": (
+        "native/test_store.c: max_age counts elapsed time, whatever the wall clock does",
+        "native/test_consume_ack.c: steps of the wall clock neither hurry nor delay a redelivery",
+    ),
+    # ---- who consumes
+    "A message is delivered when it is on disk": (
+        "native/test_consume_pull.c: a message that is not durable yet is not delivered",
+    ),
+    "A consumer that asks for the confirmation": ("wire/jetstream/ack-max-pending.wire",),
+    "A client is pinned": (
+        "native/test_consume_priority.c: pinned: who does not listen, or cannot take the message, is not pinned",
+    ),
+    "A mirror or source goes on within": (
+        "interop/test_leaf.py::test_mirror_brings_commands_down_over_a_killed_hub",
+        "unit/links/test_replica.py::test_a_link_that_returns_ends_every_wait",
+    ),
+    "Stored records carry checksums": ("crash/test_damage.py::test_damage_loses_nothing_and_is_told",),
+    # ---- who uses the JetStream API
+    "Long work on a stream": (
+        "native/test_plane_jobs.c: long work is answered once and whole, and others are served between its steps",
+    ),
+    "A stored stream or consumer that cannot be loaded": (
+        "hostile/test_stored.py::test_stream_is_set_aside", "hostile/test_stored.py::test_consumer_is_set_aside",
+    ),
+    "JSON nested deeper than 100": (
+        "hostile/test_causes.py::test_nested_retention",
+        "unit/jetstream/test_names.py::test_a_consumer_whose_name_is_no_text_is_refused",
+        "unit/jetstream/test_subjects.py::test_lists_that_are_written_to_be_compared_for_ever_are_refused",
+    ),
+    "Times before 1678 or after 2262": ("hostile/test_causes.py::test_times_outside_of_64_bits",),
+    "A restored stream knows the ids": ("interop/test_backup.py::test_a_backup_is_the_same_stream_elsewhere",),
+    "A republish into the server's own subjects": ("wire/jetstream/republish-errors.wire",),
+    # ---- who writes a client
+    "A pedantic client gets one error": ("wire/client/pedantic.wire",),
+    "The first bytes of a connection are mapped": ("wire/client/mappings.wire",),
+    "A subscription's id (sid)": ("native/test_parse.c: a sid may be 64 bytes long and no longer",),
+    "UNSUB with a number counts": ("wire/client/import-stream-max.wire",),
+    # ---- who traces messages
+    "Of a message that is only traced": ("interop/test_trace.py::test_traces",),
+    "JetStream's own API is no service import": ("interop/test_trace.py::test_traces",),
+    "Where a subject and the trace's destination": ("interop/test_trace.py::test_traces",),
+    # ---- who sets permissions
+    "A subscription to b.> is refused": ("interop/test_denials.py::test_every_difference_is_one",),
+    "What a leaf's rights deny": ("interop/test_denials.py::test_every_difference_is_one",),
+    "Over a link, JetStream's API": ("interop/test_leaf.py::test_each_side_keeps_its_own_jetstream",),
+    "deny_imports, and what a hub lets": ("interop/test_denials.py::test_every_difference_is_one",),
+    "An allow list that is empty": ("unit/auth/test_verdict.py::test_permissions",),
+    "tests/interop/test_denials.py plays": ("interop/test_denials.py::test_every_path_meets_every_denial",),
+    "What a user's JWT from an auth callout": (
+        "interop/test_callout.py::test_restrictions_hold", "interop/test_callout.py::test_reload",
+    ),
+    # ---- who runs leaf links
+    "A message or an interest that a link": ("wire/leaf/client-verbs.wire",),
+    "Queue weights are capped": ("wire/leaf/queue-weight.wire",),
+    "A reload reaches links": (
+        "interop/test_reload.py::test_links_that_no_longer_hold_end",
+        "interop/test_reload.py::test_logins_of_the_leaf_listener_change",
+    ),
+    "Links are compressed as in nats-server": ("interop/test_compression.py::test_each_mode",),
+    "Where the S2 stream is damaged": (
+        "interop/test_compression.py::test_damage_ends_the_link_with_a_reason_and_it_comes_back",
+    ),
+    # ---- proxies and TLS
+    "proxy_protocol is as in nats-server": (
+        "interop/test_proxied.py::test_connections_have_the_address_that_the_proxy_tells",
+        "interop/test_proxied.py::test_a_half_header_is_waited_for_some_seconds",
+    ),
+    "OpenSSL does it": ("interop/test_tls_offer.py::test_every_port_offers_what_the_page_says",),
+    "A failed handshake is one line": (
+        "interop/test_tls.py::test_an_expired_certificate_is_told_in_one_line",
+        "interop/test_tls.py::test_an_expired_certificate_of_our_own_is_named",
+    ),
+    "A link that comes back within a day": ("interop/test_tls.py::test_a_link_that_comes_back_takes_up_its_session",),
+    "A CONNECT that has come twice": ("interop/test_known_logins.py::test_reports_know_each_login_at_once",),
+    "The private key of a certificate": ("interop/test_secrets.py::test_a_core_dump_has_no_key",),
+    "A certificate that has expired": (
+        "unit/config/test_tls.py::test_who_expires_within_30_days_is_named",
+        "unit/test_daemon_parts.py::test_expiring_certificates_are_named_once_a_day",
+    ),
+    "-t and the start refuse a tls block": ("unit/config/test_tls.py::test_what_is_wrong_is_told_with_its_place",),
+    # ---- WebSocket
+    "Tested with a page in headless Chromium": ("interop/test_browser.py::test_a_page_of_a_browser_talks_to_it",),
+    "handshake_timeout is 2 s": ("interop/test_websocket.py::test_who_never_asks_is_sent_away_and_others_are_served",),
+    "A request for leaf links or MQTT": ("interop/test_websocket.py::test_requests_are_answered_as_by_the_reference",),
+    # ---- JWTs
+    "A pushed JWT that no trusted operator": (
+        "interop/test_resolver.py::test_only_the_operator_can_sign_what_is_kept",
+    ),
+    "A server starts although the resolver's URL": (
+        "interop/test_resolver.py::test_a_box_starts_while_its_account_server_cannot_be_reached",
+    ),
+    "Users that are logged in are judged": ("interop/test_resolver.py::test_users_feel_a_new_jwt_at_once",),
+    "Hours that go beyond midnight": (
+        "unit/auth/test_trust.py::test_times_of_the_day",
+        "unit/auth/test_trust.py::test_tags_multiply_within_bounds",
+    ),
+    "A limit of 0 subscriptions": ("interop/test_operator.py::test_limits_of_user_and_account",),
+    "The log says why a JWT was refused": ("unit/auth/test_trust.py::test_nothing_of_a_token_is_in_the_reasons",),
+    "Time is that of the loop's turns": ("interop/test_latency.py::test_what_is_told_of_each_request",),
+    # ---- who operates the server
+    "/ of the monitoring port": ("interop/test_page.py::test_beyond_loopback_it_is_for_users_of_the_system_account",),
+    "Encryption at rest": (
+        "interop/test_encryption.py::test_nothing_that_a_client_chose_is_on_the_disk_in_plain",
+        "interop/test_encryption.py::test_without_its_key_nats_server_starts_and_has_no_streams",
+        "crash/test_rekey.py::test_what_was_acknowledged_outlives_kills_in_a_change_of_key",
+    ),
+    "A reload takes away before it gives": ("interop/test_reload.py::test_permissions_hold_for_who_is_connected",),
+    "Where a reload leaves more connections": ("interop/test_reload.py::test_of_too_many_connections_the_first_stays",),
+    "streams, consumers, kv and objects": ("interop/test_declared.py::test_the_plan_is_shown_beforehand",),
+    "A configuration has at most 16 MiB": (
+        "unit/config/test_language.py::test_includes_that_multiply",
+        "unit/config/test_credentials.py::test_a_credential_is_taken_as_it_is",
+    ),
+    "connz and subsz list at most": ("interop/test_report_options.py::test_the_same_connections_are_listed",),
+    "Reports have each member": (
+        "interop/test_report_options.py::test_every_parameter_means_the_same",
+        "interop/test_report_parity.py::test_every_member_of_nats_servers_reports_is_there",
+    ),
+    "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
+    # ---- not yet
+    "MQTT": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
+    "Clusters, gateways and replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
+}  # fmt: skip
+
+UNPROVEN: Final = {
+    "A Nats-TTL of more than 292 years": "it has no test of its own yet",
+    "A subject that a transform makes longer": "it has no test of its own yet",
+    "A message that has used up its deliveries": "it has no test of its own yet",
+    "A stream that is deleted and made again": "what nats-server does there depends on when it deletes",
+    "STREAM.MSG.DELETE overwrites nothing": "free pages of the file are nothing that a test could rely on",
+    "After five wrong passwords": "it has no test of its own yet",
+    "A redial after a lost link": "how long it waits is drawn at random",
+    "Over WebSocket there is no S2": "it has no test of its own yet",
+    "With handshake_first: auto": "it has no test of its own yet",
+    "10,000 idle connections take": "figures of tests/bench",
+    "A remote of whose TLS the configuration": "the machine's own authorities are not a test's to change",
+    "A compressed message may become": "it has no test of its own yet",
+    "The listener's address and no_tls": "it has no test of its own yet",
+    "Of resolver_tls": "a warning at the start",
+    "Counters": "not there",
+    "Restoring backups that a nats-server before": "not there",
+    "Scheduled messages of a restored stream": "not there",
+    "Packages are tried on Debian only": "about how they are tried",
+}
+"""Lines that no test holds, with the reason."""
+
+
+@cache
+def lines() -> tuple[str, ...]:
+    """The page's lines without markup."""
+    found = re.findall(r"^- (.*?)(?=^- |\Z|^\n|^## )", PAGE.read_text(), flags=re.M | re.S)
+    return tuple(re.sub(r"[*`]", "", " ".join(one.split())) for one in found)
+
+
+def test_each_line_has_its_proof_or_a_reason() -> None:
+    """A new line of the page needs a row above: the tests that hold it, or why there is none."""
+    named = (*PROOFS, *UNPROVEN)
+    assert [] == [one for one in lines() if sum(one.startswith(name) for name in named) != 1]
+    assert [] == [name for name in named if sum(one.startswith(name) for one in lines()) != 1]
+
+
+@pytest.mark.parametrize("proof", sorted({proof for proofs in PROOFS.values() for proof in proofs}))
+def test_the_proof_is_there(proof: str) -> None:
+    """A test that was renamed or removed leaves the table, too."""
+    path, _, name = re.sub(r"(\.c): ", r"\1::", proof).partition("::")
+    file = TESTS / path
+    assert file.exists()
+    if file.suffix == ".c" and name:
+        assert f'"{name}"' in re.sub(r'"\s*\n\s*"', "", file.read_text())
+    elif name:
+        assert re.search(rf"^(async )?def {name}\(", file.read_text(), re.M)
