@@ -29,6 +29,10 @@ class Field:
     def numeric(self) -> bool:
         return self.type in (NUMBER, INTEGER)
 
+    @property
+    def bounded(self) -> bool:
+        return self.min is not None or self.max is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Schema:

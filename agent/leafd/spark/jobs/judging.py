@@ -122,17 +122,11 @@ def _boolean(value: Any) -> bool:
 _TYPES: dict[str, Callable[[Any], Any]] = {NUMBER: _number, INTEGER: _integer, STRING: _string, BOOLEAN: _boolean}
 
 
-def _value(field: Field, convert: Callable[[Any], Any], given: Any) -> Any:
-    if given is None:
-        if field.required:
-            raise Dead("missing")
-        return None
-    value = convert(given)
+def _check(field: Field, value: Any) -> None:
     if field.min is not None and value < field.min:
         raise Dead(f"{shown(value)} is below {field.min:g}")
     if field.max is not None and value > field.max:
         raise Dead(f"{shown(value)} is above {field.max:g}")
-    return value
 
 
 def _instant(value: Any, unit: str) -> int:
@@ -161,32 +155,35 @@ class Judge:
         first = datetime(schema.not_before.year, schema.not_before.month, schema.not_before.day, tzinfo=UTC)
         self._first = (first - EPOCH) // MICROSECOND
         self._ahead = schema.ahead_max // MICROSECOND
+        given = {"device": schema.device, "time": schema.time, "sequence": schema.sequence}
+        self._names = {what: what if name == what else f"{what} ({name})" for what, name in given.items()}
 
     def judge(self, subject: str, stored: int, data: bytes) -> Observation:
         """The observation that a message is; Dead says why it is none. `stored`: the stream's time, in microseconds."""
         payload = payload_of(data)
         schema = self._schema
-        device = self._named("device", schema.device, lambda: self._device(subject, payload))
-        time = (
-            stored if schema.time == NEWEST else self._named("time", schema.time, lambda: self._time(stored, payload))
-        )
-        values = []
-        for name, field, convert in self._fields:
-            try:
-                values.append(_value(field, convert, payload.get(name)))
-            except Dead as reason:
-                raise Dead(f"{name}: {reason}") from None
-        counter = None
-        if schema.sequence and payload.get(schema.sequence) is not None:
-            counter = self._named("sequence", schema.sequence, lambda: _integer(payload[schema.sequence]))
-        return Observation(device, time, counter, values)
-
-    @staticmethod
-    def _named(what: str, name: str, find: Callable[[], Any]) -> Any:
+        what = self._names["device"]  # what is being judged
         try:
-            return find()
+            device = self._device(subject, payload)
+            what = self._names["time"]
+            time = stored if schema.time == NEWEST else self._time(stored, payload)
+            values = []
+            for what, field, convert in self._fields:
+                value = payload.get(what)
+                if value is not None:
+                    value = convert(value)
+                    if field.bounded:
+                        _check(field, value)
+                elif field.required:
+                    raise Dead("missing")
+                values.append(value)
+            what = self._names["sequence"]
+            counter = payload.get(schema.sequence) if schema.sequence else None
+            if counter is not None:
+                counter = _integer(counter)
         except Dead as reason:
-            raise Dead(f"{what} ({name}): {reason}" if what != name else f"{what}: {reason}") from None
+            raise Dead(f"{what}: {reason}") from None
+        return Observation(device, time, counter, values)
 
     def _device(self, subject: str, payload: dict[str, Any]) -> str:
         if self._schema.device_token:
@@ -201,7 +198,7 @@ class Judge:
             device = _string(given)
         if not device:
             raise Dead("empty")
-        if len(device.encode()) > DEVICE_BYTES_MAX:
+        if len(device) > DEVICE_BYTES_MAX // 4 and len(device.encode()) > DEVICE_BYTES_MAX:
             raise Dead(f"a name of more than {DEVICE_BYTES_MAX} bytes")
         return device
 
