@@ -26,6 +26,7 @@ STANDS_ON = {
     "net": ["base", "text", "net"],
     "wire": ["base", "text", "wire"],
     "route": ["base", "text", "route"],
+    "arrow": ["base", "text", "arrow"],
     "disk": ["base", "disk"],
     "store": ["base", "text", "disk", "store"],
     "recovery": ["base", "text", "disk", "store", "recovery"],

@@ -40,6 +40,7 @@ C_ROOMS: dict[str, set[str]] = {
     "net": {"base", "text"},
     "wire": {"base", "text"},
     "route": {"base", "text"},
+    "arrow": {"base", "text"},
     "disk": {"base"},
     "store": {"base", "text", "disk"},
     "recovery": {"base", "disk", "store"},

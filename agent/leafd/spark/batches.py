@@ -46,6 +46,8 @@ APPENDED_NAMES = tuple(prefix for prefix, _ in APPENDED)
 PIECES_WITHOUT_STORED = len(APPENDED) + 3  # the version line before, two empty pieces behind
 
 LINES_KNOWN_MAX = 4096  # remembered message lines; they differ only in their two sizes
+MSG_WORDS = 4  # MSG <subject> <sid> [<reply>] <size>; HMSG has one size more
+SIZE_DIGITS = 9
 LINE_END = 1 << 20  # behind any header line's end; without a stop pyarrow 26 computes a negative length
 ACK_PARTS = 9  # $JS.ACK.<stream>.<consumer>.<delivered>.<stream sequence>.<consumer sequence>.<time>.<pending>
 ACK_PARTS_LONG = 11  # the same with <domain>.<account> behind ACK, and perhaps more at the end
@@ -80,11 +82,12 @@ class LineSizes:
             return None
         if len(self.known) >= LINES_KNOWN_MAX:
             self.known.clear()
-        try:
-            sizes = (int(parts[-2]), int(parts[-1])) if parts[0] == b"HMSG" else (0, int(parts[-1]))
-        except (ValueError, IndexError):
-            raise WireError(f"not a message line: {line[:80]!r}") from None
-        if not 0 <= sizes[0] <= sizes[1] or (parts[0] == b"HMSG" and sizes[0] == 0):
+        least = MSG_WORDS + (parts[0] == b"HMSG")
+        numbers = parts[3 + (len(parts) > least) :]
+        if not least <= len(parts) <= least + 1 or not all(p.isdigit() and len(p) <= SIZE_DIGITS for p in numbers):
+            raise WireError(f"not a message line: {line[:80]!r}")
+        sizes = (int(parts[-2]) if parts[0] == b"HMSG" else 0, int(parts[-1]))
+        if sizes[0] > sizes[1] or (parts[0] == b"HMSG" and sizes[0] == 0):
             raise WireError(f"sizes that cannot be: {line[:80]!r}")
         self.known[line] = sizes
         return sizes
@@ -93,35 +96,37 @@ class LineSizes:
 # --- header blocks -------------------------------------------------------------------------------
 
 
-def split_block(block: bytes) -> tuple[list[Field], dict[bytes, bytes]]:
-    """The stored headers of a block in their order, and what the server appended, which stands last.
+def split_block(block: bytes) -> tuple[list[Field], dict[bytes, bytes], bytes]:
+    """The stored headers of a block in their order, what the server appended, which stands last, and what is before it.
 
     A line without a name and a colon is no header.
     """
-    lines = block.split(b"\r\n")[1:]
-    while lines and not lines[-1]:
+    lines = block.split(b"\r\n")
+    while len(lines) > 1 and not lines[-1]:
         lines.pop()
     appended: dict[bytes, bytes] = {}
-    while lines:
+    while len(lines) > 1:
         name = next((name for name in APPENDED_NAMES if lines[-1].startswith(name)), b"")
         if not name or name in appended:
             break
         appended[name] = lines.pop()[len(name) :]
     stored = []
-    for line in lines:
+    for line in lines[1:]:
         name, colon, value = line.partition(b":")
         if colon and name:
             stored.append((name, value.strip(b" \t")))
-    return stored, appended
+    return stored, appended, lines[-1]
 
 
 def appended_row(block: bytes, stream: bytes) -> tuple[int, bytes, bytes, list[Field]]:
     """Sequence, subject, time and stored headers that a direct get's answer says in its header block."""
-    stored, appended = split_block(block)
+    stored, appended, rest = split_block(block)
     # Where stored bytes did not end as headers do, the first appended line goes on where they end.
-    ours = appended.get(b"Nats-Stream: ") == stream or block.find(b"Nats-Stream: %b\r\nNats-Subject: " % stream) > 0
-    if not ours:
-        raise OtherStream(f"direct gets of {stream.decode()} are answered by {appended.get(b'Nats-Stream: ')!r}")
+    named = appended.get(b"Nats-Stream: ")
+    if named is None and rest.endswith(b"Nats-Stream: %b" % stream):
+        named = stream
+    if named != stream:
+        raise OtherStream(f"direct gets of {stream.decode()} are answered by another stream: {block[-200:]!r}")
     sequence = appended.get(b"Nats-Sequence: ", b"")
     if not sequence.isdigit() or int(sequence) >= 2**63:
         raise WireError(f"an answer without a sequence: {block[-200:]!r}")
@@ -220,7 +225,9 @@ class PlainDecoder:
             parts = parts[:2] + parts[4:]
         if len(parts) < ACK_PARTS or not all(part.isdigit() for part in parts[5:9]):
             raise WireError(f"not a delivery of a consumer: {words[3]!r}")
-        sequence, consumer_sequence, nanoseconds, pending = (int(part) for part in parts[5:9])
+        sequence, consumer_sequence, nanoseconds, pending = numbers = tuple(int(part) for part in parts[5:9])
+        if max(numbers) > NO_LAST:
+            raise WireError(f"not a delivery of a consumer: {words[3]!r}")
         if consumer_sequence != self.consumer_sequence + 1:
             raise MissedDelivery(f"delivery {consumer_sequence} came where {self.consumer_sequence + 1} was due")
         self.consumer_sequence, self.pending = consumer_sequence, pending

@@ -1,13 +1,14 @@
 """Reading a range of sequences off a stream: every row that is there, whoever answers and whatever breaks.
 
 What lives here: which way a stream is read, dialling anew and going on where the last row was, and what becomes of
-sequences that did not come. What doesn't: bytes (`wire`), columns (`batches`), what the stream's leader says
+sequences that did not come. What doesn't: bytes (`wire`), columns (`decoder`), what the stream's leader says
 (`leader`), whether something that is not there is a loss (`losses`), which range to read (`planner`).
 
 Three ways:
 
     direct gets       many messages a request, where the stream allows them and there is at most one filter
-    a consumer        the other streams, and those of which a mirror answers the direct gets
+    a consumer        the other streams, those of which a mirror answers the direct gets, and long ranges, since
+                      nats-server delivers to a consumer twice as fast as it answers direct gets
     single messages   work queues and interest streams that do not allow direct gets, since there a consumer takes
                       messages away; and a window of them wherever somebody was found to be behind
 
@@ -34,17 +35,19 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from .batches import OtherStream, PlainDecoder
+from .batches import OtherStream
 from .columns import Place, Rows, domain_of
-from .fetch import TROUBLE, Patience, api, dial
+from .decoder import is_native, make_decoder
+from .fetch import TROUBLE, ApiError, Patience, api, dial
 from .leader import WINDOW, Facts, Leader
 from .losses import LOG, Missing, rule_that_removed
 from .options import Options
 from .ranges import Range, StreamState
-from .wire import Connection, Message, NoResponders, WireError
+from .wire import Connection, Denied, Message, NoResponders, WireError
 
 CONSUMER_IDLE_NS = 30_000_000_000  # after this the server removes a consumer that a killed task left behind
 PULL_NS = 5_000_000_000  # how long a pull waits for messages
+CONSUMER_WORTH = 50_000  # sequences of a range for which making a consumer takes little of the time
 GAPS_ASKED = 32  # a batch
 DOUBTS_MAX = 2  # times that direct gets were found to be behind before a range is read on without them
 
@@ -55,6 +58,14 @@ class Behind(WireError):
 
 class Doubt(Exception):
     """What an answer passed over is there, says the leader."""
+
+
+class NoConsumer(Exception):
+    """A consumer is refused; where it was only the faster way there is another."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class RangeReader:
@@ -72,6 +83,7 @@ class RangeReader:
         self.gaps: list[Range] = []  # what the leader confirmed that it is not there
         self.doubts = 0  # answers that the leader did not confirm
         self._mirrored = False  # a mirror answers the direct gets
+        self._no_consumer = False  # the user must not have one, or the stream has too many
         self._made_anew = False
         self._window = WINDOW
 
@@ -107,6 +119,11 @@ class RangeReader:
                 except OtherStream:
                     self._mirrored = True
                     continue
+                except NoConsumer as error:
+                    if not facts.state.allows_direct or len(self._options.subjects) > 1:
+                        raise error.reason from error
+                    self._no_consumer = True
+                    continue
             if self.position <= self._wanted.last:
                 yield from self._from_leader(leader, place, facts, alone=way is None)
 
@@ -119,11 +136,11 @@ class RangeReader:
 
     def _way(self, facts: Facts) -> Way | None:
         direct = facts.state.allows_direct and len(self._options.subjects) <= 1
-        if direct and not self._mirrored and self.doubts < DOUBTS_MAX:
+        direct = direct and not self._mirrored and self.doubts < DOUBTS_MAX
+        consumer = facts.keeps_all and not self._no_consumer
+        if direct and not (consumer and is_native() and self._left(self.position) >= CONSUMER_WORTH):
             return self._direct
-        if facts.keeps_all:
-            return self._consumer
-        return None
+        return self._consumer if consumer else None
 
     # -- what to believe --------------------------------------------------
 
@@ -225,7 +242,7 @@ class RangeReader:
     def _direct(self, connection: Connection, leader: Leader, place: Place) -> Iterator[Rows]:
         last = self._wanted.last
         options = self._options
-        decoder = PlainDecoder(place, options.include_headers, options.fetch_messages, options.fetch_bytes)
+        decoder = make_decoder(place, options.include_headers, options.fetch_messages, options.fetch_bytes)
         self._ask(connection, leader, self.position)
         more = True
         while more:
@@ -247,8 +264,13 @@ class RangeReader:
         name = f"spark_{random.getrandbits(64):016x}"
         if options.subjects and (first := leader.facts().state.first) > self.position:
             self.gaps.append(Range(self.position, min(first - 1, self._wanted.last)))
-        pending = self._create(connection, name)
-        decoder = PlainDecoder(place, options.include_headers, options.fetch_messages, options.fetch_bytes)
+        try:
+            pending = self._create(connection, name)
+        except (Denied, ApiError) as error:
+            if isinstance(error, ApiError) and error.may_pass:
+                raise
+            raise NoConsumer(error) from error
+        decoder = make_decoder(place, options.include_headers, options.fetch_messages, options.fetch_bytes)
         decoder.deliveries, decoder.last = True, self._wanted.last
         coming = 0  # messages asked for
         try:

@@ -31,7 +31,7 @@ from .identity import Login, NotIdentified
 RECEIVE_BUFFER = 1 << 20  # where the receive buffer starts; it doubles while a batch needs more
 RECEIVE_BUFFER_MAX = 1 << 28
 SOCKET_BUFFER = 4 << 20  # asked of the kernel, so that the server can go on sending while Arrow is built
-LINE_MAX = 4096  # a protocol line longer than a server's max_control_line is not a protocol line
+LINE_MAX = 16384  # a line longer than a server's max_control_line and what it adds is not a protocol line
 DEFAULT_PORT = 4222
 
 STATUS_LINE = b"NATS/1.0 "  # headers that begin so carry a status; stored headers never do

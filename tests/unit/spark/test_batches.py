@@ -9,6 +9,7 @@ import pytest
 from leafd.spark import batches
 from leafd.spark.batches import LINES_KNOWN_MAX, LineSizes, MissedDelivery, OtherStream, PlainDecoder
 from leafd.spark.columns import ARROW_SCHEMA, Origins, Place, short_hash
+from leafd.spark.decoder import Decoder, NativeDecoder
 from leafd.spark.wire import Verdict, WireError
 
 PLACE = Place("B", "hub", Origins.of([{"name": "C", "external": {"api": "$JS.box-1.API", "deliver": ""}}]))
@@ -56,11 +57,21 @@ def delivery(
     return b"HMSG %b %d %d\r\n%b%b\r\n" % (line, len(block), len(block) + len(payload), block, payload)
 
 
-def decoder(rows_max: int = 1000, bytes_max: int = 1 << 20, *, with_headers: bool = True) -> PlainDecoder:
-    return PlainDecoder(PLACE, with_headers, rows_max, bytes_max)
+KINDS: list[type[PlainDecoder] | type[NativeDecoder]] = [PlainDecoder, NativeDecoder]
+made: list[type[PlainDecoder] | type[NativeDecoder]] = [PlainDecoder]  # the kind that a test is about
 
 
-def taken(found: PlainDecoder) -> list[dict[str, Any]]:
+@pytest.fixture(autouse=True, params=KINDS, ids=["plain", "native"])
+def kind(request: pytest.FixtureRequest) -> None:
+    """Each promise is kept by both."""
+    made[0] = request.param
+
+
+def decoder(rows_max: int = 1000, bytes_max: int = 1 << 20, *, with_headers: bool = True) -> Decoder:
+    return made[0](PLACE, with_headers, rows_max, bytes_max)
+
+
+def taken(found: Decoder) -> list[dict[str, Any]]:
     taken = found.take()
     assert ARROW_SCHEMA == taken.batch.schema
     taken.batch.validate(full=True)
