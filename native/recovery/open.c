@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "disk/directory.h"
 #include "recovery/meta.h"
+#include "recovery/pages.h"
 #include "recovery/salvage.h"
 #include "recovery/suspect.h"
 #include "store/life.h"
@@ -259,9 +260,23 @@ static status_t opening_replay(opening_t *opening) {
     return opening->reason[0] != 0 ? status : opening_fail(opening, status, what, 0);
 }
 
+/* Not damage: nothing of it may be set aside. */
+static status_t refuse_other_words(opening_t *opening) {
+    const store_t *store = opening->store;
+    char path[STORE_PATH_MAX];
+    uint32_t bits = store->options.memory || !store_path(store, "data.mdb", path) ? 0 : pages_of_others(path);
+    if (bits == 0) return STATUS_OK;
+    snprintf(opening->reason, opening->reason_size,
+             "a machine of %u bits has written the store in %s, and this one cannot read it: carry its streams over "
+             "with the nats command line (nats account backup there, restore here)",
+             bits, store->directory);
+    return STATUS_VERSION;
+}
+
 static status_t open_lmdb(opening_t *opening) {
     store_t *store = opening->store;
-    status_t status = recover_lmdb(opening);
+    status_t status = refuse_other_words(opening);
+    status = status == STATUS_OK ? recover_lmdb(opening) : status;
     if (status != STATUS_OK) return status;
     /* A memory store begins empty. So does one that power failed on while it was made: the journal comes last, and
      * nothing was acknowledged without one. */

@@ -28,6 +28,7 @@
 #define MAGIC UINT32_C(0xbeefc0de)
 #define WORD sizeof(size_t)
 #define HEAD (WORD + 8)
+#define OTHER_HEAD (WORD == 8 ? 12u : 16u) /* where a word has 32 bits, or 64 */
 #define NODE_HEAD 8u
 #define DB_SIZE (8 + 5 * WORD)
 #define META_SIZE (8 + 2 * WORD + 2 * DB_SIZE + 2 * WORD)
@@ -154,8 +155,18 @@ static bool meta_read(pages_t *pages, size_t number, uint32_t page_size) {
            && meta_take(pages, page, number, page_size);
 }
 
+/* Sizes, offsets and page numbers are words in LMDB: 32 bits on armhf, 64 elsewhere. */
+static bool of_another_word(pages_t *pages) {
+    uint8_t head[HEAD + OTHER_HEAD + 4];
+    return read_at(pages, head, sizeof head, 0) == STATUS_OK && load_u32(head + HEAD) != MAGIC
+           && load_u32(head + OTHER_HEAD) == MAGIC;
+}
+
 static status_t metas_read(pages_t *pages) {
     status_t status = STATUS_OK;
+    if (of_another_word(pages)) {
+        return pages_wrong(pages, 0, "a machine with words of another size has written it");
+    }
     if (!meta_read(pages, 0, 0)) {
         status = pages_pass(pages, pages_wrong(pages, 0, "the first page is none of LMDB's"));
     }
@@ -385,6 +396,13 @@ bool pages_cut_short(const char *path) {
                && pages.there < ((uint64_t)pages.last + 1) * pages.size;
     pages_close(&pages);
     return cut;
+}
+
+uint32_t pages_of_others(const char *path) {
+    pages_t pages;
+    bool foreign = pages_open(&pages, path) && of_another_word(&pages);
+    pages_close(&pages);
+    return !foreign ? 0 : WORD == 8 ? 32 : 64;
 }
 
 static status_t trees_check(pages_t *pages) {

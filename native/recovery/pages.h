@@ -12,6 +12,8 @@
 /* A file may be shorter than its newest commit says (pages at its end that were freed before they were written), or it
  * was cut off. */
 bool pages_cut_short(const char *path);
+/* How many bits the words of the machine have that wrote it; 0: as many as here, or the file does not say. */
+uint32_t pages_of_others(const char *path);
 /* Reads every page that the newest commit reaches. STATUS_CORRUPT: reason says what is wrong, and where (a page that
  * the disk does not give is wrong, too: LMDB would end the process over it); STATUS_IO: the file cannot be opened. */
 LEAF_MUST_USE status_t pages_check(const char *path, char *reason, size_t reason_size);

@@ -152,6 +152,28 @@ static void test_mark(void) {
     }
 }
 
+/* LMDB's pages begin with a number that is a word: the magic number of the first one lies 12 or 16 bytes on. */
+static void test_other_words(void) {
+    uint8_t page[PAGE] = {0}, after[PAGE];
+    char path[RIG_PATH];
+    bool small = sizeof(size_t) == 4;
+    begin();
+    CHECK_EQ_U64(PAGE, rig_read_at(&rig, "data.mdb", after, PAGE, 0));
+    memcpy(page + (small ? 16 : 12), after + (small ? 12 : 16), 8); /* magic number and version */
+    put_page(0, page);
+    rig_path(&rig, "data.mdb", path);
+    CHECK_EQ_U64(small ? 64 : 32, pages_of_others(path));
+    CHECK_EQ_I64(STATUS_CORRUPT, pages_check(path, reason, sizeof reason));
+    CHECK(strstr(reason, "words of another size") != NULL);
+    for (uint32_t accepted = 0; accepted < 2; accepted++) {
+        rig_refused(&rig, small ? "64 bits" : "32 bits");
+        CHECK_EQ_U64(PAGE, rig_read_at(&rig, "data.mdb", after, PAGE, 0));
+        CHECK_BYTES(page, PAGE, after, PAGE);
+        rig_write_at(&rig, "accept-loss", "", 0, 0);
+    }
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("every page of a sound store is found sound, and the loss of a page in use is seen", test_check);
     RUN("a data.mdb that was cut off is refused with what to do; an accepted loss begins an empty store beside what is "
@@ -161,5 +183,6 @@ int main(void) {
     RUN("a process that ends by a signal leaves a mark: the next start is refused where data.mdb is damaged, and goes "
         "on where it is sound",
         test_mark);
+    RUN("a store of a machine with words of another size is refused in one line and stays as it is", test_other_words);
     return TEST_RESULT();
 }
