@@ -47,7 +47,7 @@ class Planner:
         self._at_end: dict[str, StreamState] = {}  # as streams were when the last batch went to their ends
         self._said: set[tuple[str, str]] = set()
         self._passed: dict[str, int] = {}  # sequences gone unread, by stream
-        self._read: Offsets | None = None  # where the last batch that was planned ends
+        self._read: Offsets | None = None  # where the batch that was planned last ends
         self._batch_at = float("-inf")  # when it was planned
 
     def close(self) -> None:
@@ -177,7 +177,7 @@ class Planner:
         if size:
             ends = self._within_bytes(begins, ends, states, size)
         # A stream that is not there keeps its place: should it come back it is seen to be another one.
-        found = Offsets(dict(start.streams) | ends)
+        found = self._read = Offsets(dict(start.streams) | ends)
         if _same(found, start):
             return None
         self._batch_at = time.monotonic()
@@ -264,7 +264,6 @@ class Planner:
             if after.next > state.last + 1:
                 self._settle(missing(name, after, state))
             wholes[name] = Range(begin.next, min(after.next - 1, state.last))
-        self._read = end
         return self._deal(wholes)
 
     def _deal(self, wholes: Mapping[str, Range]) -> list[Piece]:
@@ -311,7 +310,8 @@ class Planner:
         lag: dict[str, Any] = {"goneUnread": self._passed.get(name, 0), "gaps": _gaps(state)}
         if read is not None and read.created == state.created:
             lag["backlog"] = max(0, state.last + 1 - max(read.next, state.first))
-            since, now = seconds_of(read.stored), seconds_of(state.asked) or time.time()
+            oldest = state.first_time if read.next <= state.first else read.stored
+            since, now = seconds_of(oldest), seconds_of(state.asked) or time.time()
             if lag["backlog"] and since is not None:
                 lag["ageSecondsAtMost"] = round(max(0.0, now - since), 3)
         return lag

@@ -127,7 +127,9 @@ def end_of(state: StreamState, offset: Offset) -> Offset:
     """An offset of this stream at a sequence, with the best that is known of when what follows was stored."""
     if offset.next == state.last + 1 and state.messages:
         return Offset(state.created, offset.next, state.last_time)
-    return Offset(state.created, offset.next, offset.stored)
+    # A message before it is no younger than those behind it.
+    known = state.first_time if state.messages and state.first < offset.next else ""
+    return Offset(state.created, offset.next, offset.stored or known)
 
 
 def shares(wanted: Mapping[str, int], limit: int) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from leafd.spark import planner as planner_module
+from leafd.spark.options import parse_options
 from leafd.spark.planner import Planner
 from leafd.spark.pushed import Bounds
 from leafd.spark.ranges import DataLoss, Range
@@ -274,3 +275,79 @@ def test_a_query_that_keeps_up_counts_no_bytes(hub: Hub, monkeypatch: pytest.Mon
     monkeypatch.setattr(planner_module, "admitted", counted)
     hub.fill(101, 120, size=100)
     assert 121 == latest(reader, offset)["streams"]["S"]["next"]
+
+
+def test_progress_tells_what_is_not_read_yet(hub: Hub) -> None:
+    """Backlog, age, gaps and what went unread are in what Spark shows of the streams' ends."""
+    hub.create(max_msgs=80)
+    hub.fill(1, 50)
+    reader = stream_reader(hub, maxOffsetsPerTrigger="10")
+    offset = latest(reader, reader.initialOffset())
+    hub.fill(51, 100)
+    hub.remove(60)
+    while (said := (reader.reportLatestOffset() or {})["streams"]["S"])["next"] < 101 or not said["gaps"]:
+        time.sleep(0.05)
+    end = latest(reader, offset)
+    said = (reader.reportLatestOffset() or {})["streams"]["S"]
+
+    # The limit of 80 messages removed 11..20 before they were read.
+    assert 31 == end["streams"]["S"]["next"]
+    assert (101, 70, 1, 10) == tuple(said[name] for name in ("next", "backlog", "gaps", "goneUnread"))
+    assert 0 <= said["ageSecondsAtMost"] < 600
+
+
+def test_a_batch_waits_for_its_least_size(hub: Hub) -> None:
+    """minOffsetsPerTrigger holds a batch back until so many are there or maxTriggerDelay is over, but not the first."""
+    hub.create()
+    hub.fill(1, 10)
+    reader = stream_reader(hub, minOffsetsPerTrigger="40", maxTriggerDelay="1h")
+    offset = latest(reader, reader.initialOffset())
+    hub.fill(11, 30)
+    until = time.monotonic() + 1
+    while time.monotonic() < until:
+        assert offset == reader.latestOffset(offset, reader.getDefaultReadLimit())
+        time.sleep(0.05)
+    hub.fill(31, 50)
+    assert 51 == latest(reader, offset)["streams"]["S"]["next"]
+
+    impatient = stream_reader(hub, minOffsetsPerTrigger="40", maxTriggerDelay="100ms")
+    offset = latest(impatient, impatient.initialOffset())
+    hub.fill(51, 60)
+    assert 61 == latest(impatient, offset)["streams"]["S"]["next"]
+
+
+def test_several_subjects_and_times_of_any_form(hub: Hub) -> None:
+    """A batch read of two subjects, from one time to another that have a blank where the server wants a T."""
+    hub.create()
+    for first in (1, 31, 61):
+        hub.fill(first, first + 29)  # apart, since messages that came together may have one time stamp
+    since, before = (hub.call("STREAM.MSG.GET.S", {"seq": n})["message"]["time"].replace("T", " ") for n in (31, 61))
+    reader = NatsReader(hub.options(subjects="s.1,s.2", startingTimestamp=since, endingTimestamp=before))
+    assert [n for n in range(31, 61) if n % 3] == sorted(rows(reader, reader.partitions()))
+
+
+CONFINED = """
+listen: 127.0.0.1:{port}
+jetstream {{ store_dir: "{store}" }}
+authorization: {{
+    users: [
+        {{ user: all, password: a }}
+        {{ user: mute, password: m, permissions: {{ publish: {{ deny: "$JS.API.STREAM.INFO.>" }} }} }}
+        {{ user: deaf, password: d, permissions: {{ subscribe: {{ deny: "_INBOX.>" }} }} }}
+    ]
+}}
+""".replace("{{", "{").replace("}}", "}")
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_a_missing_permission_ends_a_query_at_once(kind: str) -> None:
+    """Whoever may not ask, or not hear the answer, is told which subject is missing, without waiting for retries."""
+    began = time.monotonic()
+    with servers.running(kind, CONFINED) as server:
+        for user, missing in (("mute:m", r"Publish.*STREAM\.INFO\.S"), ("deaf:d", r"Subscription.*_INBOX")):
+            given = {"servers": server.url.replace("//", f"//{user}@"), "stream": "S", "retrySeconds": "120"}
+            planner = Planner(parse_options(given))
+            with pytest.raises(Refused, match=missing):
+                planner.begin()
+            planner.close()
+    assert time.monotonic() - began < 60
