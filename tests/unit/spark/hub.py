@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from leafd.spark.fetch import api, dial
@@ -21,9 +21,10 @@ CONFIGURATION = 'listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{monitor_port}\njetst
 @dataclass
 class Hub:
     server: servers.Server
+    login: dict[str, str] = field(default_factory=dict)
 
     def options(self, stream: str = "S", *, streaming: bool = False, **more: str) -> Options:
-        given = {"servers": self.server.url, "stream": stream, "retrySeconds": "10"} | more
+        given = {"servers": self.server.url, "stream": stream, "retrySeconds": "10"} | self.login | more
         sinks = [option for option in OPTIONS if option.uses == {WRITE}]
         if any(name in more for option in sinks for name in (option.name, *option.aliases)):
             return parse_options(given, writing=True)
