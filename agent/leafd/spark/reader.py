@@ -72,7 +72,7 @@ class RangeReader:
     """Reads one range once. `position` is the next sequence wanted; everything before it was handed over, or is not
     there by the word of the stream's leader.
 
-    created: which incarnation of the stream the range is of; empty is whichever there is.
+    created: which incarnation of the stream the range is of; empty is the one that is there when reading begins.
     """
 
     def __init__(self, options: Options, wanted: Range, *, created: str = "") -> None:
@@ -129,6 +129,7 @@ class RangeReader:
 
     def _look(self, state: StreamState) -> None:
         """Is it still the stream that the range is of?"""
+        self._created = self._created or state.created
         if self._created and state.created != self._created and not self._made_anew:
             self._made_anew = True
             what = f"the stream was made anew at {state.created}, after {_named(self._wanted)} were to be read of it"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from leafd.spark import reader
 from leafd.spark.fetch import ApiError, sequence_at, stream_state, with_connection
 from leafd.spark.options import Options
 from leafd.spark.ranges import DataLoss, Range
@@ -167,6 +168,46 @@ def test_a_start_by_time(hub: Hub) -> None:
     assert 60 == with_connection(options, lambda connection: sequence_at(connection, options, sixty))
     assert 1 == with_connection(options, lambda connection: sequence_at(connection, options, "2020-01-01T00:00:00Z"))
     assert None is with_connection(options, lambda connection: sequence_at(connection, options, "2100-01-01T00:00:00Z"))
+
+
+@pytest.mark.usefixtures("stream")
+def test_several_filters(hub: Hub) -> None:
+    """The messages of any of several subjects come, in order, whichever way a stream is read."""
+    found = read(hub.options(subjects="s.0,s.2", fetchMessages="7"), 11, 90)
+    assert [n for n in range(11, 91) if n % 3 != 1] == numbers(found)
+
+
+@pytest.mark.parametrize("stream", ["direct"], indirect=True)
+@pytest.mark.usefixtures("stream")
+def test_a_long_range_is_read_by_a_consumer_where_there_may_be_one(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long range takes the faster way, and goes the other one when the stream has no consumer to spare."""
+    monkeypatch.setattr(reader, "CONSUMER_WORTH", 10)
+    monkeypatch.setattr(reader.RangeReader, "_direct", None)
+    assert list(range(1, 101)) == numbers(read(hub.options(fetchMessages="30"), 1, 100))
+    monkeypatch.undo()
+    monkeypatch.setattr(reader, "CONSUMER_WORTH", 10)
+    hub.create("FEW", max_consumers=1)
+    hub.fill(1, 50, "FEW")
+    taken = {"name": "taken", "ack_policy": "none", "inactive_threshold": 600_000_000_000}
+    hub.call("CONSUMER.CREATE.FEW.taken", {"stream_name": "FEW", "config": taken})
+    assert list(range(1, 51)) == numbers(read(hub.options("FEW"), 1, 50))
+
+
+@pytest.mark.usefixtures("stream")
+def test_a_stream_that_is_made_anew_amid_a_range(hub: Hub) -> None:
+    """The new stream's messages are not taken for the old one's: it is a loss, unless one wants to read on."""
+    made = hub.call("STREAM.INFO.S")["config"]
+    for fails in ("true", "false"):
+        batches = RangeReader(hub.options(fetchMessages="10", failOnDataLoss=fails), Range(1, 100)).batches()
+        next(batches)
+        hub.call("STREAM.DELETE.S")
+        hub.call("STREAM.CREATE.S", made)
+        hub.fill(1, 100)
+        if fails == "true":
+            with pytest.raises(DataLoss, match="made anew"):
+                list(batches)
+        else:
+            list(batches)
 
 
 @pytest.mark.usefixtures("stream")
