@@ -110,6 +110,7 @@ typedef struct stream_config {
 #define STREAM_REPUBLISH_HEADERS 1024 /* what is published again goes without its payload */
 #define STREAM_ALLOW_SCHEDULES 2048
 #define STREAM_ALLOW_ATOMIC 4096
+#define STREAM_COMPRESS 8192 /* on the disk, where it makes a message smaller */
 
 typedef struct stream_state {
     uint64_t messages;

@@ -27,7 +27,7 @@ STANDS_ON = {
     "wire": ["base", "text", "wire"],
     "route": ["base", "text", "route"],
     "arrow": ["base", "text", "arrow"],
-    "disk": ["base", "disk"],
+    "disk": ["base", "text", "disk"],
     "store": ["base", "text", "disk", "store"],
     "recovery": ["base", "text", "disk", "store", "recovery"],
     "consume": ["base", "text", "disk", "store", "consume"],

@@ -41,7 +41,7 @@ C_ROOMS: dict[str, set[str]] = {
     "wire": {"base", "text"},
     "route": {"base", "text"},
     "arrow": {"base", "text"},
-    "disk": {"base"},
+    "disk": {"base", "text"},
     "store": {"base", "text", "disk"},
     "recovery": {"base", "disk", "store"},
     "consume": {"base", "text", "store"},

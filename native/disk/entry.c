@@ -2,6 +2,7 @@
 #include "disk/entry.h"
 
 #include "base/check.h"
+#include "disk/packing.h"
 
 #define TEXT_SIZE 2 /* of the number before a text */
 
@@ -82,7 +83,8 @@ bytes_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db_
         bytes_t value = unsealed_by(unsealed, sealer->older, SEALER_KEEPER, (uint8_t)db, lmdb, sealed);
         return without_text(unsealed, db, lmdb, value, key);
     }
-    uint8_t *copy = sealer->older_plain && value_sound(lmdb, sealed) ? unsealed_room(unsealed, sealed.size) : NULL;
+    bytes_t plain = packing_done(db, sealed) ? packing_unpack(unsealed, sealed) : sealed;
+    uint8_t *copy = sealer->older_plain && value_sound(lmdb, plain) ? unsealed_room(unsealed, sealed.size) : NULL;
     if (copy == NULL) {
         return BYTES_NONE; /* damaged: whoever reads it is told */
     }

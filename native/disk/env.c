@@ -11,6 +11,8 @@
 #include "disk/entry.h"
 #include "disk/env_lmdb.h"
 
+#define FORMAT_RECORD_MAX 64
+
 static MDB_val val_of(bytes_t bytes) {
     return (MDB_val){.mv_size = bytes.size, .mv_data = (void *)(uintptr_t)bytes.at};
 }
@@ -30,6 +32,10 @@ static uint32_t index_in(const env_t *env, const slots_t *slots, store_db_t db, 
     return slot != 0 ? DB_COUNT + slot - 1u : DB_MESSAGES;
 }
 
+static inline store_db_t db_of_index(uint32_t index) {
+    return index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
+}
+
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* A new transaction and not the old one renewed: the old snapshot stays when LMDB gives none. */
@@ -47,7 +53,7 @@ status_t env_renew(env_t *env) {
 }
 
 void env_forget(env_t *env) {
-    if (LEAF_UNLIKELY(env->sealer != NULL)) {
+    if (LEAF_UNLIKELY(env->read_values.newest != NULL)) {
         unsealed_forget(&env->read_values);
     }
 }
@@ -65,6 +71,9 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
         *value = bytes_from(v);
         if (LEAF_UNLIKELY(entry_sealed(env->sealer, db))) {
             *value = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, key, *value, NULL);
+        }
+        if (LEAF_UNLIKELY(packing_done(db, *value))) {
+            *value = packing_unpack(&env->read_values, *value);
         }
     }
     return env_translate(code);
@@ -95,7 +104,7 @@ static status_t reader_renew(env_t *env, uint32_t index) {
 }
 
 static void cursor_open_entry(env_t *env, uint32_t index, bytes_t *found, bytes_t *value) {
-    store_db_t db = index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
+    store_db_t db = db_of_index(index);
     if (entry_sealed(env->sealer, db)) {
         *value = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, *found, *value, found);
     }
@@ -117,6 +126,9 @@ static inline __attribute__((always_inline)) status_t cursor_get(env_t *env, uin
         *value = bytes_from(v);
         if (LEAF_UNLIKELY(env->sealer != NULL)) {
             cursor_open_entry(env, index, found, value);
+        }
+        if (LEAF_UNLIKELY(packing_done(db_of_index(index), *value))) {
+            *value = packing_unpack(&env->read_values, *value);
         }
     }
     return env_translate(code);
@@ -239,8 +251,21 @@ static inline __attribute__((always_inline)) status_t put_cursor(env_t *env, sto
     return status == STATUS_OK ? writer(env, index, cursor) : status;
 }
 
+/* What LMDB gets of a value that is to be packed. */
+static bytes_t put_packed(env_t *env, bytes_t value) {
+    if (env->packer == NULL) {
+        env->packer = packer_new();
+    }
+    bytes_t packed = packing_pack(env->packer, value);
+    env->packs |= packed.at != value.at;
+    return packed;
+}
+
 status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     MDB_cursor *cursor = NULL;
+    if (LEAF_UNLIKELY(packing_wanted(db, value))) {
+        value = put_packed(env, value);
+    }
     status_t status = put_cursor(env, db, key, &cursor);
     if (LEAF_UNLIKELY(status != STATUS_OK)) {
         return status;
@@ -259,7 +284,7 @@ static void seal_puts(env_t *env, const env_put_t *puts, uint32_t count) {
         const env_put_t *put = &puts[i];
         uint32_t size = entry_size(env->sealer, put->db, put->key, put->value);
         to->sealed[i] = BYTES_NONE;
-        if (entry_sealed(env->sealer, put->db) && size <= PUT_SHORT) {
+        if (entry_sealed(env->sealer, put->db) && size <= PUT_SHORT && !packing_wanted(put->db, put->value)) {
             to->lmdb[i] = entry_key(env->sealer, SEALER_KEEPER, put->db, put->key, &to->keys[i]);
             to->items[items++] = entry_item(put->db, put->key, to->lmdb[i], put->value, to->room[i]);
             to->sealed[i] = bytes_of(to->room[i], size);
@@ -344,6 +369,12 @@ status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
             unsealed_forget(&env->written_value);
             *value = entry_open(&env->written_value, env->sealer, SEALER_KEEPER, db, key, *value, NULL);
         }
+        if (packing_done(db, *value)) {
+            if (!entry_sealed(env->sealer, db)) {
+                unsealed_forget(&env->written_value);
+            }
+            *value = packing_unpack(&env->written_value, *value);
+        }
     }
     return env_translate(code);
 }
@@ -387,7 +418,7 @@ status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_
     if (index >= DB_COUNT + env->opened) {
         return STATUS_NOT_FOUND;
     }
-    store_db_t db = index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
+    store_db_t db = db_of_index(index);
     for (uint32_t done = 0; done < limit; done++) {
         MDB_cursor *cursor = NULL;
         status_t status = writer(env, index, &cursor);
@@ -438,7 +469,7 @@ status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t c
         }
         int code = mdb_cursor_get(cursor, &k, &v, MDB_FIRST);
         for (; code == 0; code = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) {
-            store_db_t db = index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
+            store_db_t db = db_of_index(index);
             survey_one(env, db, sealers, count, bytes_from(k), bytes_from(v), survey);
         }
         if (code != MDB_NOTFOUND) {
@@ -458,7 +489,32 @@ static void close_writers(env_t *env) {
     }
 }
 
+/* An older leafd would take what is packed for damaged. A store that is being made gets its format later. */
+static status_t note_packs(env_t *env) {
+    bytes_t key = bytes_of(STORE_FORMAT_KEY, sizeof STORE_FORMAT_KEY - 1);
+    bytes_t value = BYTES_NONE;
+    uint8_t noted[FORMAT_RECORD_MAX];
+    status_t status = env_write_get(env, DB_META, key, &value);
+    if (status != STATUS_OK || value.size < VALUE_CRC_SIZE + 4 || value.size > sizeof noted) {
+        return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    }
+    uint32_t size = value.size;
+    memcpy(noted, value.at, size);
+    store_be32(noted + VALUE_CRC_SIZE, load_be32(noted + VALUE_CRC_SIZE) | STORE_FORMAT_PACKED);
+    value_seal(key, noted, size);
+    env->packs_noted = true;
+    return env_write_put(env, DB_META, key, bytes_of(noted, size));
+}
+
 status_t env_write_commit(env_t *env) {
+    if (LEAF_UNLIKELY(env->packs && !env->packs_noted)) {
+        status_t status = note_packs(env);
+        if (status != STATUS_OK) {
+            env->packs_noted = false;
+            env_write_abort(env);
+            return status;
+        }
+    }
     close_writers(env);
     changed_forget(&env->changed);
     int code = mdb_txn_commit(env->write);

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "disk/env.h"
+#include "disk/packing.h"
 #include "disk/slots.h"
 
 #define MESSAGE_DBS_MAX SLOTS_MAX
@@ -56,6 +57,9 @@ struct env {
     slots_t write_slots;
     unsealed_t written_value; /* the last one that was read */
     puts_t *puts;             /* NULL: no sealer, nothing put yet, or no memory */
+    packer_t *packer;         /* NULL: nothing packed yet, or no memory */
+    bool packs;               /* something is packed .. */
+    bool packs_noted;         /* .. and META says so */
     changed_t changed;
     uint32_t opened; /* slots in use, those of the open transaction included */
 };

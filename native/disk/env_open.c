@@ -168,6 +168,7 @@ static void detach(env_t *env) {
     unsealed_forget(&env->read_values);
     unsealed_forget(&env->written_value);
     free(env->puts);
+    packer_free(env->packer);
     *env = (env_t){.directory = env->directory,
                    .map_size = env->map_size,
                    .memory = env->memory,

@@ -39,7 +39,12 @@
 #include "base/bytes.h"
 
 #define STORE_FORMAT 1
-#define STORE_FORMAT_SEALED (UINT32_C(1) << 31) /* in the format of META: with a sealer, see sealer.h */
+/* In the format of META, so that a leafd which does not know of them refuses the store: with a sealer (sealer.h), with
+ * values that are compressed (packing.h). */
+#define STORE_FORMAT_SEALED (UINT32_C(1) << 31)
+#define STORE_FORMAT_PACKED (UINT32_C(1) << 30)
+#define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_PACKED)
+#define STORE_FORMAT_KEY "format"
 
 typedef enum store_db {
     DB_META = 0,
@@ -72,6 +77,8 @@ typedef enum store_db {
 #define MESSAGE_GONE 1     /* deleted; only the link is left */
 #define MESSAGE_NEVER 2    /* exempt from max_age */
 #define MESSAGE_SCHEDULE 4 /* has a schedule */
+#define MESSAGE_PACK 8     /* LMDB is to have it compressed .. */
+#define MESSAGE_PACKED 16  /* .. and has: see packing.h. Nobody but env.c and who reads LMDB's file sees such a value */
 
 #define EXPIRY_SCHEDULE (UINT64_C(1) << 63) /* in the sequence of an EXPIRY key */
 

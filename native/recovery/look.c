@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "disk/packing.h"
 
 #define TRIES 1000 /* a commit that is read while the next but one is made is read again */
 #define ROW_HEAD 12
@@ -39,6 +40,9 @@ look_entry_t look_open_entry(store_look_t *look, const char *database, bytes_t k
     unsealed_forget(&look->unsealed);
     if (entry_sealed(look->sealing.sealer, entry.db)) {
         entry.value = entry_open(&look->unsealed, look->sealing.sealer, SEALER_PLANE, entry.db, key, value, &entry.key);
+    }
+    if (packing_done(entry.db, entry.value)) {
+        entry.value = packing_unpack(&look->unsealed, entry.value);
     }
     entry.sound = entry.value.size >= VALUE_CRC_SIZE && value_sound(entry.key, entry.value);
     return entry;
@@ -134,7 +138,7 @@ void look_facts(const store_look_t *look, store_facts_t *facts) {
     *facts = (store_facts_t){
         .commit = look->commit.number, .pages = look->commit.last + 1, .page_size = look->commit.page_size};
     if (look->format.size == VALUE_CRC_SIZE + 4 + STORE_ID_SIZE) {
-        facts->format = load_be32(format) & ~STORE_FORMAT_SEALED;
+        facts->format = load_be32(format) & ~STORE_FORMAT_FLAGS;
         facts->sealed = (load_be32(format) & STORE_FORMAT_SEALED) != 0;
         facts->opened = facts->sealed && look->sealing.sealer != NULL;
         facts->id_high = load_be64(format + 4);

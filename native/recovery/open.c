@@ -67,7 +67,7 @@ static void empty_directory(const store_t *store) {
     }
 }
 
-static const char format_name[] = "format";
+static const char format_name[] = STORE_FORMAT_KEY;
 
 static status_t new_format(opening_t *opening) {
     env_t *env = opening->store->env;
@@ -104,7 +104,7 @@ static status_t check_format(opening_t *opening, bytes_t value) {
     }
     uint32_t format = load_be32(value.at + VALUE_CRC_SIZE);
     bool sealed = (format & STORE_FORMAT_SEALED) != 0;
-    format &= ~STORE_FORMAT_SEALED;
+    format &= ~STORE_FORMAT_FLAGS;
     if (format > STORE_FORMAT && value_sound(key, value)) {
         snprintf(
             opening->reason, opening->reason_size,

@@ -361,6 +361,7 @@ static inline void entry_begin(entry_t *entry, int64_t age_now, int64_t wall_now
     entry->message.born = born < stream->last_born ? stream->last_born : born;
     entry->message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
     entry->message.flags |= append->due_ts != 0 ? MESSAGE_SCHEDULE : 0;
+    entry->message.flags |= (entry->stream->config.flags & STREAM_COMPRESS) != 0 ? MESSAGE_PACK : 0;
     entry->bytes = append->skip ? 0 : stream_message_bytes(stream, &entry->message);
 }
 

@@ -261,7 +261,8 @@ static inline stream_config_t rig_config(void) {
                              .max_bytes = -1,
                              .max_msgs_per_subject = -1,
                              .duplicate_window_ns = 120 * NS_PER_SECOND,
-                             .flags = STREAM_ALLOW_ROLLUP};
+                             .flags =
+                                 STREAM_ALLOW_ROLLUP | (getenv("LEAFD_TEST_PACKED") != NULL ? STREAM_COMPRESS : 0)};
 }
 
 static inline store_stream_t *rig_stream(rig_t *rig, uint32_t id, stream_config_t config) {

@@ -1,7 +1,7 @@
 """Configurations as the plane takes them: numbers and flags, nothing to interpret.
 
 One function for each direction of travel and no decision. What the plane does not need (descriptions, metadata,
-placement, compression, which LMDB's pages do not have) stays in the definition.
+placement) stays in the definition.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from leafd import native_types as t
 from leafd.gotime import ZERO_TIME, plane_time
 from leafd.jetstream.models.consumer import ACK_POLICIES, DELIVER_POLICIES, PRIORITY_POLICIES, ConsumerConfig
-from leafd.jetstream.models.stream import MEMORY, StreamConfig
+from leafd.jetstream.models.stream import FILE, MEMORY, NO_COMPRESSION, StreamConfig
 
 _RETENTION: Final = ("limits", "interest", "workqueue")
 _DISCARD: Final = ("old", "new")
@@ -42,6 +42,7 @@ _CONSUMER_FLAGS: Final = {
 def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
     """stream_config_t of a checked configuration."""
     flags = sum(int(flag) for name, flag in _STREAM_FLAGS.items() if getattr(config, name))
+    flags |= t.StreamFlag.COMPRESS if config.compression != NO_COMPRESSION and config.storage == FILE else 0
     flags |= t.StreamFlag.MIRROR if config.mirror is not None else 0
     flags |= t.StreamFlag.REPUBLISH_HEADERS if config.republish is not None and config.republish.headers_only else 0
     return t.FlatStream(

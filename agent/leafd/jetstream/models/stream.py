@@ -31,11 +31,14 @@ INTEREST: Final = "interest"
 WORKQUEUE: Final = "workqueue"
 FILE: Final = "file"
 MEMORY: Final = "memory"
+NO_COMPRESSION: Final = "none"
 
 _RETENTION: Final = Choice(LIMITS, (LIMITS, INTEREST, WORKQUEUE))
 _DISCARD: Final = Choice("old", ("old", "new"), fold=True)
 _STORAGE: Final = Choice(FILE, (FILE, MEMORY))
-_COMPRESSION: Final = Choice("none", ("none", "s2"), refusal=lambda _raw: "unknown compression algorithm")
+_COMPRESSION: Final = Choice(
+    NO_COMPRESSION, (NO_COMPRESSION, "s2"), refusal=lambda _raw: "unknown compression algorithm"
+)
 _PERSIST: Final = Choice("default", ("default", "async"), also={"": "default"}, hidden="default")
 
 
