@@ -1,14 +1,14 @@
 /* packing.h: a message's value on its way into LMDB and back, for streams that want to be compressed.
  *
- *     value     crc 4, flags 1 (with MESSAGE_PACK), the rest                       as keys.h draws it; what everybody
- *                                                                                  but LMDB sees, the journal too
- *     packed    crc 4, flags 1 (with MESSAGE_PACKED, too), S2 block of the rest    in LMDB, where that is smaller
+ *     value     crc 4, flags 1 (with MESSAGE_PACK), the rest                      as keys.h draws it: what everybody
+ *                                                                                 but LMDB sees, the journal too
+ *     packed    crc 4, flags 1 (with MESSAGE_PACKED, too), S2 block of the rest   in LMDB, where that is smaller
  *
- * The checksum stays that of the value: what does not come out as it went in fails it, like any damaged value. Each value
- * is packed for itself, so one that is deleted or damaged concerns no other. A sealer seals what is packed.
+ * The checksum stays that of the value: what does not come out as it went in fails it, like any damaged value. Each
+ * value is packed by itself, so one that is deleted or damaged concerns no other. A sealer seals what is packed.
  *
- * Packing happens on the keeper's thread. What is longer than S2_ENCODE_MAX stays as it is. What does not live here: the
- * note in META that keeps an older leafd from opening the store (env.c).
+ * Packing happens on the keeper's thread. What is longer than S2_ENCODE_MAX stays as it is. What does not live here:
+ * the note in META that keeps an older leafd from opening the store (env.c).
  */
 #ifndef LEAFD_DISK_PACKING_H
 #define LEAFD_DISK_PACKING_H

@@ -104,6 +104,40 @@ async def send(
     return dict(json.loads(answer.data))
 
 
+def test_a_restore_that_is_killed_half_way_leaves_nothing(tmp_path: Path) -> None:
+    """kill -9 between two chunks: the next start serves no half stream, has the room back and takes the backup anew."""
+    payload = b"x" * 20_000
+
+    async def taken(server: servers.Server) -> tuple[dict[str, Any], bytes]:
+        async with connected(server) as client:
+            await api(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+            for number in range(400):
+                await client.jetstream().publish("s", b"%d" % number + payload)
+            return await take(client, "S")
+
+    async def half(server: servers.Server, told: dict[str, Any], archive: bytes) -> None:
+        async with connected(server) as client:
+            reply = await api(client, "STREAM.RESTORE.S", {"config": told["config"], "state": told["state"]})
+            for at in range(0, len(archive) // 2, CHUNK):
+                await client.request(reply["deliver_subject"], archive[at : at + CHUNK], timeout=20)
+            server.kill()
+
+    async def whole(server: servers.Server, told: dict[str, Any], archive: bytes) -> None:
+        async with connected(server) as client:
+            assert "error" in await ask(client, "STREAM.INFO.S")
+            assert (await api(client, "INFO"))["storage"] == 0
+            answer = await send(client, told["config"], told["state"], archive, 20)
+            assert answer["state"]["messages"] == 400
+
+    with started(servers.LEAFD, tmp_path / "one") as server:
+        told, archive = asyncio.run(taken(server))
+    with started(servers.LEAFD, tmp_path / "other") as server:
+        asyncio.run(half(server, told, archive))
+        server.start()
+        assert 'stream "S" of account "$G" was being restored when the server ended' in server.log
+        asyncio.run(whole(server, told, archive))
+
+
 # ---- what one has, the other gets -----------------------------------------------------------------------------------
 
 

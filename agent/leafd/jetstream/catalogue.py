@@ -226,18 +226,26 @@ class Catalogue:
         self._streams.pop(stream.id, None)
 
 
-# Stored definitions: {"account": name, "created": time, "config": {...}} of a stream, {"name": ...} of a consumer.
+# Stored definitions: {"account": name, "created": time, "config": {...}} of a stream, {"name": ...} of a consumer. A
+# stream that a backup is becoming has "restoring": true, too.
 
 
-def stream_definition(stream: Stream) -> bytes:
+def stream_definition(stream: Stream, *, restoring: bool = False) -> bytes:
     """The durable record of a stream."""
-    return dump(
-        {
-            "account": stream.account.name,
-            "created": format_time(stream.created),
-            "config": written(stream.config),
-        }
-    )
+    members = {
+        "account": stream.account.name,
+        "created": format_time(stream.created),
+        "config": written(stream.config),
+    }
+    return dump(members | {"restoring": True} if restoring else members)
+
+
+def is_half(body: bytes) -> bool:
+    """Whether a stored stream was being restored when the server ended."""
+    try:
+        return b'"restoring"' in body and loose(body).get("restoring") is True
+    except JsonError:
+        return False
 
 
 def consumer_definition(consumer: Consumer) -> bytes:

@@ -5,7 +5,8 @@
 The stream is made when the archive's state has come, without subjects and without retention; messages go into it in
 bounded runs, each on disk before the next one; consumers come after them, so that nobody is served from half a stream.
 Then it becomes the stream that was asked for. What is cut short or damaged leaves behind what had been restored up to
-there, as the reference does, as a stream like any other; what fails before the state leaves nothing.
+there, as the reference does, as a stream like any other; what fails before the state leaves nothing. A server that ends
+before the stream is there removes it at its next start, since its definition says that it is half (catalogue.py).
 What does not live here: the archive's entries (archive.py), S2 (s2.py). Reference:
 tests/wire/jetstream.md, "Backup".
 """
@@ -310,7 +311,7 @@ class Restoring:
             stream.id,
             _filling(flat_stream(account.id, config), state.first_seq),
             name=stream.name,
-            definition=stream_definition(stream),
+            definition=stream_definition(stream, restoring=True),
             domain=context.settings.domain,
             subjects=(),
         )

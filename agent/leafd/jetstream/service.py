@@ -42,6 +42,7 @@ from leafd.jetstream.catalogue import (
     JetStreamLimits,
     Settings,
     Stream,
+    is_half,
     names_in,
     read_consumer,
     read_stream,
@@ -152,15 +153,21 @@ class JetStream:
 
     async def load(self) -> None:
         """Has the plane take up everything stored. What cannot be served keeps its data and is complained about."""
+        removed = set()
         for stream_id, record in self._stream_records:
             self.catalogue.keep_ids(stream=stream_id)
             try:
-                await self._load_stream(stream_id, record)
+                if is_half(record) and await self._remove_half(stream_id, record):
+                    removed.add(stream_id)
+                else:
+                    await self._load_stream(stream_id, record)
             except Exception as error:
                 self._set_stream_aside(stream_id, record, error)
         for stream_id, consumer_id, record in self._consumer_records:
             self.catalogue.keep_ids(consumer=consumer_id)
             owner = self.catalogue.stream(stream_id)
+            if stream_id in removed:
+                continue
             if owner is None:
                 self._waiting_consumers.append((stream_id, consumer_id, record))
                 continue
@@ -203,6 +210,22 @@ class JetStream:
             account=owner.account.name,
             stream=owner.name,
         )
+
+    async def _remove_half(self, stream_id: int, record: bytes) -> bool:
+        """The server ended while a backup became this stream. False: its account is not known yet."""
+        account_name, name = names_in(record)
+        account = self.catalogue.by_name.get(account_name)
+        if account is None or not account.enabled:
+            return False
+        await streams.remove_unserved(self._plane, stream_id, name, record, account.id)
+        self._log.warning(
+            f"stream {quoted(name)} of account {quoted(account.name)} was being restored when the server ended: what "
+            "there was of it is removed; restore it again",
+            event="restore_cut_short",
+            account=account.name,
+            stream=name,
+        )
+        return True
 
     async def _load_stream(self, stream_id: int, record: bytes) -> None:
         account_name, created, config = read_stream(record)

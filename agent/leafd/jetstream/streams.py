@@ -28,6 +28,7 @@ from leafd.jetstream.models.requests import (
     StreamNamesRequest,
 )
 from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamConfigRequest
+from leafd.jetstream.ports import JetStreamPlane
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.source_rules import check_filters
 from leafd.jetstream.stream_rules import check_update, checked, invalid, refuse_unsupported
@@ -199,18 +200,21 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
 
 
 async def _delete_aside(call: Call, name: str) -> dict[str, Any]:
-    """Removes a stream that could not be taken up: the plane takes it up as a plain one first, which never fails."""
-    found, account, plane = call.account.aside[name], call.account, call.context.plane
-    plain = flat_stream(account.id, StreamConfig(name=name, max_msgs=-1, max_bytes=-1, max_msgs_per_subject=-1))
+    """Removes a stream that could not be taken up."""
+    found, account = call.account.aside[name], call.account
     try:
-        await plane.stream_put(
-            found.id, plain, name=name, definition=found.definition, domain="", subjects=(), loading=True
-        )
-        await plane.stream_remove(found.id)
+        await remove_unserved(call.context.plane, found.id, name, found.definition, account.id)
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_DELETE) from None
     account.aside.pop(name, None)
     return {"success": True}
+
+
+async def remove_unserved(plane: JetStreamPlane, stream_id: int, name: str, definition: bytes, account_id: int) -> None:
+    """The plane takes it up as a plain one first, which never fails, and then removes it. Raises PlaneError."""
+    plain = flat_stream(account_id, StreamConfig(name=name, max_msgs=-1, max_bytes=-1, max_msgs_per_subject=-1))
+    await plane.stream_put(stream_id, plain, name=name, definition=definition, domain="", subjects=(), loading=True)
+    await plane.stream_remove(stream_id)
 
 
 @endpoint("STREAM.INFO.*", "stream_info_response", StreamInfoRequest, body=Body.IF_JSON, failed=_NO_PAGE)

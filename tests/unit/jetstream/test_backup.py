@@ -214,6 +214,35 @@ def test_what_is_cut_short_stays_as_a_stream() -> None:
     assert 2 == target.asked("STREAM.INFO.S")["state"]["messages"]
 
 
+def test_what_the_server_did_not_survive_is_removed() -> None:
+    """A stream that was being restored when the server ended is not served at its next start: its messages are
+    gone from the disk, and the name is free."""
+    source, target = filled(), BackupBench()
+    trio.run(source.snapshot)
+    rows = [Row(seq, 1, "s.1", b"", b"x") for seq in (1, 2)]
+    state = entry("state.json", 1, b'{"messages":3,"bytes":9,"first_seq":1,"last_seq":3,"consumer_count":0}')
+    half = s2.IDENTIFIER + s2.chunks(target.plane, MAGIC + state + b"".join(map(packed, rows)))
+
+    async def cut() -> None:
+        found = await target.begun("STREAM.RESTORE.S", {"config": {"name": "S"}, "state": {}})
+        assert found.after is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(found.after)
+            await trio.testing.wait_all_tasks_blocked()
+            target.plane.handlers[found.members["deliver_subject"]](t.Message(1, 1, 1, 1, "", "answer", b"", half))
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(target.plane.streams) == 1
+            nursery.cancel_scope.cancel()
+
+    trio.run(cut)
+    again = Bench(target.plane)
+    again.service.read_records()
+    trio.run(again.service.load)
+    assert {} == again.plane.streams
+    assert 'stream "S" of account "A" was being restored when the server ended' in again.log.texts[0]
+    again.stream("S")
+
+
 # ---- S2 and entries -------------------------------------------------------------------------------------------------
 
 
