@@ -202,5 +202,5 @@ int main(void) {
     RUN("what does not become smaller stays as it is", never_grows);
     RUN("a store with compressed values is given a key and stays compressed", is_encrypted);
     RUN("a leafd that does not know compressed values refuses a store with one", is_noted);
-    return 0;
+    return TEST_RESULT();
 }
