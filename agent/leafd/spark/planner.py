@@ -30,6 +30,9 @@ from .wire import Connection
 
 REQUESTS_MAX = 4  # a second, while nothing new comes
 NOT_FOUND = 404
+SECOND_LOOK = (
+    3.0  # seconds: a server that has just taken the lead may not know all yet, one that lost it not that it did
+)
 
 States = Mapping[str, StreamState]
 Piece = tuple[str, Range]  # stream, sequences
@@ -106,7 +109,15 @@ class Planner:
     def begin(self) -> Offsets:
         """Where reading begins without a checkpoint."""
         states = self._all()
-        return Offsets({name: self._begin(name, state) for name, state in states.items()})
+        found = {}
+        for name, state in states.items():
+            offset = self._begin(name, state)
+            if offset.next > state.last + 1:
+                what = f"the query is to begin at {offset.next}, but the stream ends at {state.last}"
+                self._settle(Missing(name, what, "", 0))
+                offset = end_of(state, replace(offset, next=state.last + 1))
+            found[name] = offset
+        return Offsets(found)
 
     def _begin(self, name: str, state: StreamState) -> Offset:
         instant = _of_stream(self._options.starting_time, name, "")
@@ -163,7 +174,7 @@ class Planner:
 
         None if there is nothing to read, or if there are less than `at_least` rows and there is time to wait for more.
         """
-        states = self.states()
+        states = self._sure_states(start)
         start = self._named(start, states)
         begins = self._resumed(start, states)
         ends = self._reach(begins, states)
@@ -249,7 +260,7 @@ class Planner:
 
     def pieces(self, start: Offsets, end: Offsets) -> list[Piece]:
         """The pieces of a batch, or of what is left of it when it is run again after a loss."""
-        states = self.states()
+        states = self._sure_states(start, end)
         start, end = self._named(start, states), self._named(end, states)
         begins = self._resumed(start, states)
         wholes = {}
@@ -277,6 +288,26 @@ class Planner:
 
     def _named(self, offsets: Offsets, states: States) -> Offsets:
         return offsets.named({name: state.created for name, state in states.items()})
+
+    def _sure_states(self, *offsets: Offsets) -> States:
+        """How the streams stand; asked again where one is not there, or ends before what was read of it."""
+        states = self.states()
+        deadline = time.monotonic() + SECOND_LOOK
+        while self._is_odd(states, offsets) and time.monotonic() < deadline:
+            time.sleep(1 / REQUESTS_MAX)
+            states = self.states(fresh=True)
+        return states
+
+    def _is_odd(self, states: States, offsets: Iterable[Offsets]) -> bool:
+        for several in offsets:
+            for name, offset in self._named(several, states).streams.items():
+                state = states.get(name)
+                if state is not None and (offset.created != state.created or offset.next <= state.last + 1):
+                    continue
+                gone = missing(name, offset, state)
+                if gone is not None and (gone.stream, gone.what) not in self._said:
+                    return True
+        return False
 
     def _resumed(self, start: Offsets, states: States) -> dict[str, Offset]:
         """Where reading goes on in the streams that are there, once every loss is settled."""

@@ -59,6 +59,11 @@ class Hub:
             while api(connection, options, "STREAM.INFO.S", {})["state"]["last_seq"] < last:
                 assert time.monotonic() < deadline
 
+    def clear(self) -> None:
+        """Delete all streams."""
+        for name in self.call("STREAM.NAMES")["streams"] or ():
+            self.call(f"STREAM.DELETE.{name}")
+
     def remove(self, sequence: int, stream: str = "S") -> None:
         self.call(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence})
 

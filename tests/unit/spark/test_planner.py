@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -24,10 +25,17 @@ from .hub import Hub, running
 Json = dict[str, Any]
 
 
-@pytest.fixture(params=servers.KINDS)
-def hub(request: pytest.FixtureRequest) -> Iterator[Hub]:
+@pytest.fixture(params=servers.KINDS, scope="module")
+def server(request: pytest.FixtureRequest) -> Iterator[Hub]:
     with running(request.param) as found:
         yield found
+
+
+@pytest.fixture
+def hub(server: Hub) -> Iterator[Hub]:
+    """A server without streams; starting one takes longer than most of these tests."""
+    yield server
+    server.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -107,8 +115,9 @@ def test_a_start_beyond_the_end_reads_nothing(hub: Hub) -> None:
     assert [] == rows(reader, reader.partitions())
 
 
-def test_a_stream_restored_from_an_older_copy_is_read_on(hub: Hub) -> None:
+def test_a_stream_restored_from_an_older_copy_is_read_on(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """With failOnDataLoss=false an offset behind the stream's end goes back to it, and reads what comes then once."""
+    monkeypatch.setattr(planner_module, "SECOND_LOOK", 0.3)
     hub.create()
     hub.fill(1, 10)
     reader = stream_reader(hub, failOnDataLoss="false")
@@ -120,6 +129,30 @@ def test_a_stream_restored_from_an_older_copy_is_read_on(hub: Hub) -> None:
     assert [11, 12] == rows(again, again.partitions(end, latest(again, end)))
     with pytest.raises(DataLoss, match="restored"):
         latest(stream_reader(hub), start)
+
+
+def test_a_query_cannot_begin_behind_the_end_in_silence(hub: Hub) -> None:
+    """A start that is not there yet is an error that names it, or the stream's end if loss is no error."""
+    hub.create()
+    hub.fill(1, 10)
+    with pytest.raises(DataLoss, match="to begin at 50, but the stream ends at 10"):
+        stream_reader(hub, startingOffsets="50").initialOffset()
+    tolerant = stream_reader(hub, startingOffsets="50", failOnDataLoss="false")
+    assert 11 == tolerant.initialOffset()["streams"]["S"]["next"]
+
+
+def test_an_end_that_is_behind_for_a_moment_is_no_loss(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that has just taken the lead may not have applied all: the planner looks a second time."""
+    monkeypatch.setattr(planner_module, "SECOND_LOOK", 60.0)
+    hub.create()
+    hub.fill(1, 10)
+    reader = stream_reader(hub)
+    start = json.loads(json.dumps(reader.initialOffset()).replace('"next": 1', '"next": 13'))
+    late = threading.Timer(0.6, hub.fill, (11, 14))
+    late.start()
+    end = latest(reader, start)
+    late.join()
+    assert [n for n in (13, 14) if n < end["streams"]["S"]["next"]] == rows(reader, reader.partitions(start, end))
 
 
 def test_a_checkpoint_of_the_first_version_is_read_on(hub: Hub) -> None:

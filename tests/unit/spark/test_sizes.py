@@ -17,10 +17,16 @@ from tests import servers
 from .hub import Hub, running
 
 
-@pytest.fixture(params=servers.KINDS)
-def hub(request: pytest.FixtureRequest) -> Iterator[Hub]:
+@pytest.fixture(params=servers.KINDS, scope="module")
+def server(request: pytest.FixtureRequest) -> Iterator[Hub]:
     with running(request.param) as found:
         yield found
+
+
+@pytest.fixture
+def hub(server: Hub) -> Iterator[Hub]:
+    yield server
+    server.clear()
 
 
 def counted(hub: Hub, first: int, last: int, limit: int, guess: int = 10, **options: str) -> int:
