@@ -113,7 +113,8 @@ def jvm_of(driver: int) -> int | None:
 
 def start(file: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "leafd.spark.jobs", "run", str(file)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    with file.with_name("log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, env=dict(os.environ))
 
 
 def until(reached: Callable[[], bool], process: subprocess.Popen[bytes]) -> bool:
@@ -145,6 +146,7 @@ def perform(file: Path, job: Job, options: Options, sent: list[Sent], rounds: in
             print(f"{victim} killed when {stage}", flush=True)
         else:
             print(f"{victim}: the run ended with {process.wait()} before {stage}", flush=True)
+            print(file.with_name("log").read_text()[-2000:], flush=True)
         compact(job)
 
 

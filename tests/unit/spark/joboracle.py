@@ -187,8 +187,8 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def check(job: Job, sent: list[Sent]) -> None:
-    """The tables say what the oracle says, each row once."""
+def check(job: Job, sent: list[Sent], metric: str = "temp") -> None:
+    """The tables say what the oracle says of a metric, each row once."""
     wanted = oracle(sent, SCHEMA.every or timedelta())
     bronze = [row["sequence"] for row in rows_of(job.tables / "bronze")]
     assert [each.sequence for each in sent] == sorted(bronze)
@@ -197,7 +197,7 @@ def check(job: Job, sent: list[Sent]) -> None:
     assert set(silver) == wanted.observations
     gold = job.tables / "gold" / "obs"
     for name, windows in (("hour", wanted.hours), ("day", wanted.days)):
-        rows = rows_of(gold / name)
+        rows = [row for row in rows_of(gold / name) if row["metric"] == metric]
         assert len(rows) == len(windows)
         for row in rows:
             count, low, high, total = windows[row["device"], row["start"]]
@@ -210,7 +210,9 @@ def check(job: Job, sent: list[Sent]) -> None:
         assert (messages, due, lost) == (row["messages"], row["expected"], row["lost"])
         assert pytest.approx(silence) == row["longest_silence_s"]
         assert row["missing"] == max(0, due - messages)
-    assert wanted.last == {row["device"]: (row["time"], row["value"]) for row in rows_of(gold / "last")}
+    assert wanted.last == {
+        row["device"]: (row["time"], row["value"]) for row in rows_of(gold / "last") if row["metric"] == metric
+    }
 
 
 def split(sent: list[Sent], chance: random.Random) -> list[list[Sent]]:

@@ -111,6 +111,9 @@ def test_a_clock_is_judged_by_the_stream_and_not_by_this_machine() -> None:
     assert judge(GOOD | {"time": "2023-11-15T22:13:20Z"}).time == STORED + 86_400_000_000
     longer = Schema("obs", "w.>", (), ahead_max=timedelta(days=3), not_before=date(2023, 11, 16))
     assert judge(later, longer).time == 1_700_092_800_000_000
+    younger = Schema("obs", "w.>", (), age_max=timedelta(minutes=13))
+    assert reason(GOOD, younger).endswith("is behind the stream's clock by more than 0:13:00")
+    assert judge(GOOD | {"time": "2023-11-14T22:00:20Z"}, younger).device == "d"
     assert reason(GOOD, longer) == "time: '2023-11-14T22:00:00Z' is before 2023-11-16"
 
 

@@ -5,20 +5,42 @@ No test here needs a JVM.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from leafd.spark.jobs import compaction, partitions, touched
 from leafd.spark.jobs.compaction import compact
-from leafd.spark.jobs.partitions import COMPACT, Layout, TableError, spans
+from leafd.spark.jobs.job import DAY, Field, Job
+from leafd.spark.jobs.partitions import COMPACT, US_DAY, Layout, TableError, partition_of, spans
 
-from .joboracle import DEVICES, LATE, Hub, check, history, job_in, split, take
+from .joboracle import (
+    BEGIN,
+    DEVICES,
+    EPOCH,
+    LATE,
+    SCHEMA,
+    US,
+    Hub,
+    Sent,
+    check,
+    history,
+    job_in,
+    rows_of,
+    split,
+    take,
+)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -60,6 +82,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], list[i
     monkeypatch.undo()
 
 
+GOLD = ("hour", "day", "pulse", "health")
 FEW = [*DEVICES[:6], LATE, "New York"]
 
 
@@ -173,3 +196,64 @@ def test_two_runs_at_the_same_time(tmp_path: Path) -> None:
             pass
     with Layout(tmp_path).locked():
         pass
+
+
+@contextlib.contextmanager
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """How often directories are listed and Parquet files opened."""
+    found: Counter[str] = Counter()
+
+    def count(what: str, real: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        found[what] += 1
+        return real(*args, **named)
+
+    with monkeypatch.context() as patch:
+        for module, name in ((os, "listdir"), (os, "scandir"), (pq, "read_table"), (pq, "read_schema")):
+            patch.setattr(module, name, partial(count, name, getattr(module, name)))
+        yield found
+
+
+def test_the_work_of_a_batch_does_not_follow_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With three hundred days before it a batch lists and opens what it does without; a late row, its day too."""
+
+    def hour(job: Job, number: int, late: list[Sent]) -> Counter[str]:
+        messages = [each for each in sent if each.time.hour == 22 and each.time.minute // 20 == number]
+        with counted(monkeypatch) as found:
+            take(job, Hub(), [[*messages, *late]])
+        return found
+
+    sent = [each for each in history(7, hours=1, devices=FEW) if each.device != LATE]
+    counts = {}
+    for days in (0, 300):
+        job = job_in(tmp_path / str(days))
+        take(job, Hub(), [[each] for each in sent if each.time.minute < 20][:1])
+        layout = Layout(job.tables)
+        for table in (layout.bronze, layout.silver("obs"), *(layout.gold("obs", kind) for kind in GOLD)):
+            some = next(table.glob("day=*"))
+            for back in range(2, days + 2):
+                shutil.copytree(some, table / partition_of(DAY, (BEGIN - EPOCH) // US - back * US_DAY))
+        old = replace(sent[0], time=sent[0].time - timedelta(days=9), message_id="late")
+        counts[days] = (hour(job, 1, []), hour(job, 2, [old]))
+    assert counts[0][0] == counts[300][0]
+    assert (counts[300][1] - counts[0][1]).total() <= 10
+
+
+def test_a_field_may_be_added_and_keeps_its_type(tmp_path: Path) -> None:
+    """Older rows have null there, also after a merge; another type or partition is refused and changes nothing."""
+    sent = history(8, hours=2, devices=FEW)
+    job = job_in(tmp_path)
+    take(job, Hub(), [sent[:20]])
+    wider = replace(job, schemas=(replace(SCHEMA, fields=(*SCHEMA.fields, Field("n", "integer"))),))
+    take(wider, Hub(), [sent[20:]])
+    compact(wider)
+    check(job, sent, metric="temp")
+    numbers = {row["sequence"]: row["n"] for row in rows_of(job.tables / "silver" / "obs")}
+    assert all(numbers.get(each.sequence) is None for each in sent[:20])
+    assert all(numbers.get(each.sequence, each.number) == each.number for each in sent[20:])
+    for wrong, said in (
+        (replace(SCHEMA, fields=(Field("temp", "string"),)), "the field temp is number in the table and string"),
+        (replace(SCHEMA, partition="month"), "has partitions by day, not month"),
+    ):
+        with pytest.raises(TableError, match=said):
+            take(replace(job, schemas=(wrong,)), Hub(), [])
+    check(job, sent, metric="temp")

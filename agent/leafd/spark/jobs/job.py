@@ -47,6 +47,7 @@ class Schema:
     time_unit: str = "rfc3339"
     not_before: date = date(2000, 1, 1)
     ahead_max: timedelta = timedelta(days=1)
+    age_max: timedelta | None = None
     every: timedelta | None = None  # a device is expected to report so often
     sequence: str = ""  # field of the payload with the device's own counter
     partition: str = DAY

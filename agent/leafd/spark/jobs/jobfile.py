@@ -227,6 +227,12 @@ KEYS: dict[str, tuple[Key, ...]] = {
         Key("time_unit", _choice(*TIME_UNITS), "rfc3339", "how that field gives it: a text, or a number since 1970"),
         Key("not_before", DATE, date(2000, 1, 1), "an earlier observation is a dead letter"),
         Key("ahead_max", DURATION, "1 d", "one that is so much later than the stream's time of its message is, too"),
+        Key(
+            "age_max",
+            POSITIVE,
+            None,
+            "one that is so much earlier than that time is, too; bounds how many partitions a batch touches",
+        ),
         Key("every", POSITIVE, None, "a device is expected to report so often: `health` counts what is missing"),
         Key("sequence", TEXT, "", "a field with the device's own counter: `health` counts what is missing in it"),
         Key(

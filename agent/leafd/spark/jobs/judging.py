@@ -155,6 +155,7 @@ class Judge:
         first = datetime(schema.not_before.year, schema.not_before.month, schema.not_before.day, tzinfo=UTC)
         self._first = (first - EPOCH) // MICROSECOND
         self._ahead = schema.ahead_max // MICROSECOND
+        self._age = schema.age_max // MICROSECOND if schema.age_max else None
         given = {"device": schema.device, "time": schema.time, "sequence": schema.sequence}
         self._names = {what: what if name == what else f"{what} ({name})" for what, name in given.items()}
 
@@ -211,6 +212,8 @@ class Judge:
             raise Dead(f"{shown(given)} is before {self._schema.not_before}")
         if time > stored + self._ahead:
             raise Dead(f"{shown(given)} is ahead of the stream's clock by more than {self._schema.ahead_max}")
+        if self._age is not None and time < stored - self._age:
+            raise Dead(f"{shown(given)} is behind the stream's clock by more than {self._schema.age_max}")
         return time
 
 
