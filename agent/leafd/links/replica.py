@@ -4,18 +4,20 @@
              |         `--error, no answer--> IDLE, after a wait
              `--nobody heard the request--> IDLE, after a short wait
 
-A request that reaches nobody costs nothing, so as long as the origin is unreachable it is tried often (POLL_S):
-catch-up then starts well within a second of the link's return. A request that was heard and not answered, or refused,
-is repeated slowly. The position always comes from what is stored: the machine asks for last_sequence + 1, and the
-store drops what it has. A durable consumer, where the configuration names one, is set back instead of made; it
-acknowledges by flow control, whose replies wait for the disk here. What does not live here: messages
-(native/jetstream/ingest.c), sockets, subscriptions (replicas.py). Reference: tests/wire/jetstream.md, "Mirrors and
-sources".
+A request that reaches nobody costs little, so in the first seconds of an origin being unreachable it is tried often
+(POLL_S): catch-up then starts well within a second of the link's return, which begins those seconds anew (kick). Later
+it is tried every other second, or less often where many slots wait; all of them at the same moments. A request that was
+heard and not answered, or refused, is repeated slowly. The position always comes from what is stored: the machine asks
+for last_sequence + 1, and the store drops what it has. A durable consumer, where the configuration names one, is set
+back instead of made; it acknowledges by flow control, whose replies wait for the disk here. What does not live here:
+messages (native/jetstream/ingest.c), sockets, subscriptions (replicas.py). Reference: tests/wire/jetstream.md, "Mirrors
+and sources".
 """
 
 from __future__ import annotations
 
 import json
+import math
 from enum import Enum
 from typing import Any, ClassVar, Final
 
@@ -24,6 +26,9 @@ from leafd.links.origin import Origin
 from leafd.records import dataclass
 
 POLL_S: Final = 0.2
+POLLS_OFTEN: Final = 25
+"""So many in a row; then the time between two doubles, up to POLL_MAX_S or what was asked for."""
+POLL_MAX_S: Final = 2.0
 ANSWER_TIMEOUT_S: Final = 5.0
 ANSWER_TIMEOUT_MAX_S: Final = 30.0
 RETRY_S: Final = 1.0
@@ -138,6 +143,7 @@ class Replica:
         self._number = 0
         self._deliver = ""
         self._failures = 0
+        self._unheard = 0
         self._deadline_s = 0.0
 
     def __repr__(self) -> str:
@@ -153,7 +159,7 @@ class Replica:
 
     def kick(self, now_s: float) -> None:
         """A link came up: try at once, as if nothing had failed."""
-        self._failures = 0
+        self._failures = self._unheard = 0
         if self.state is not State.RUNNING:
             self.state = State.IDLE
             self._deadline_s = now_s
@@ -178,12 +184,17 @@ class Replica:
         self._deadline_s = now_s + min(ANSWER_TIMEOUT_S * (1 + self._failures), ANSWER_TIMEOUT_MAX_S)
         return [self._ask()]
 
-    def unheard(self, number: int, now_s: float) -> None:
-        """Nobody subscribes to the request's subject: the link is down or has not told its interest yet."""
+    def unheard(self, number: int, now_s: float, seldom_s: float = POLL_MAX_S) -> None:
+        """Nobody subscribes to the request's subject: the link is down or has not told its interest yet. seldom_s: the
+        time between two tries when it stays so."""
         if number == self._number and self.state is State.ASKING:
             self.state = State.IDLE
             self.error = {"code": 503, "err_code": 10029, "description": "origin not reachable"}
-            self._deadline_s = now_s + POLL_S
+            self._unheard = min(self._unheard + 1, POLLS_OFTEN + 16)
+            wait_s = min(POLL_S * 2 ** max(self._unheard - POLLS_OFTEN, 0), max(seldom_s, POLL_MAX_S))
+            # Of a thousand slots all those wake together that wait for the same moment.
+            ticks = math.floor(now_s / POLL_S) + round(wait_s / POLL_S)
+            self._deadline_s = ticks * POLL_S if ticks * POLL_S > now_s else (ticks + 1) * POLL_S
 
     def answered(self, number: int, identity: str, body: bytes, now_s: float) -> list[Order]:
         """The origin's answer to request `number`; identity: its Nats-Stream-Identity header, or ""."""
@@ -203,7 +214,7 @@ class Replica:
         if identity:
             self.identity = identity
         self.error = None
-        self._failures = 0
+        self._failures = self._unheard = 0
         self.state = State.RUNNING
         return [Run(self._deliver, reply.name or self.slot.consumer, self.last_sequence, self.identity)]
 

@@ -25,6 +25,8 @@ from leafd.records import dataclass
 SILENCE_NS: Final = 5_000_000_000
 REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
+UNHEARD_A_SECOND: Final = 100
+"""Requests of all slots together that nobody hears, in the long run."""
 # Interest of a peer follows its handshake within a round trip or so; asked again at POLL_S when it was too early.
 _IDENTITY_RECORD: Final = b"source-identity/"
 # With the prefix and a stream's number it is a key that the store takes.
@@ -106,6 +108,8 @@ class Replicas:
         # Not unbounded in fact: a slot has one order under way, and a restart or an end behind it.
         self._jobs_in, self._jobs_out = trio.open_memory_channel[Callable[[], Awaitable[None]]](math.inf)
         self._wake = trio.Event()
+        self._nearest_s = 0.0
+        """Until when run() waits."""
 
     # ---- at start
 
@@ -198,6 +202,7 @@ class Replicas:
                     self._poll(active, now_s)
                 self._wake = trio.Event()
                 nearest = min((a.replica.deadline_s for a in self._slots.values()), default=float("inf"))
+                self._nearest_s = nearest
                 with trio.move_on_at(nearest):
                     await self._wake.wait()
 
@@ -263,8 +268,9 @@ class Replicas:
         )
         if heard == 0:
             self._drop_reply(active)
-            active.replica.unheard(order.number, trio.current_time())
-            self._wake.set()
+            active.replica.unheard(order.number, trio.current_time(), len(self._slots) / UNHEARD_A_SECOND)
+            if active.replica.deadline_s < self._nearest_s:
+                self._wake.set()  # not for each of a thousand: run() looks at all slots then
 
     async def _start(self, active: _Active, order: Run) -> None:
         slot = active.replica.slot

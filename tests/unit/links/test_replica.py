@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from leafd.links.origin import Origin, consumer_name, hash8
@@ -112,14 +113,29 @@ def test_answer_starts_the_ingest_with_the_given_name() -> None:
     assert replica.poll(100.0) == []
 
 
-def test_an_unreachable_origin_is_asked_again_within_a_quarter_second() -> None:
-    """Catch-up has to start within a second of the link's return."""
-    replica = Replica(SLOT, 0, "")
-    for turn in range(50):
-        order, _ = ask(replica, turn * 0.25)
-        replica.unheard(order.number, turn * 0.25)
+def asked_at(replica: Replica, begin_s: float, seconds: float, seldom_s: float = 0.0) -> list[float]:
+    """When it asks for so long, with nobody there."""
+    times, now_s = [], begin_s
+    while now_s < begin_s + seconds:
+        order, _ = ask(replica, now_s)
+        times.append(now_s - begin_s)
+        replica.unheard(order.number, now_s, seldom_s)
+        assert replica.deadline_s > now_s
+        now_s = replica.deadline_s
+    return times
 
-        assert replica.deadline_s - turn * 0.25 <= 0.25
+
+def test_an_unreachable_origin_is_asked_often_at_first_and_seldom_later() -> None:
+    """Catch-up has to start within a second of the link's return, after which it is asked often again."""
+    replica = Replica(SLOT, 0, "")
+    for begin_s in (0.0, 1000.05):
+        times = asked_at(replica, begin_s, 100.0)
+        apart = [after - before for before, after in pairwise(times)]
+        assert max(apart[:20]) < 0.25
+        assert all(1.7 < one < 2.1 for one in apart[30:])
+        replica.kick(1000.05)
+    many = asked_at(Replica(SLOT, 0, ""), 0.0, 200.0, seldom_s=10.0)
+    assert all(9.7 < after - before < 10.1 for before, after in pairwise(many[35:]))
 
 
 def test_old_origins_are_asked_in_the_older_forms() -> None:

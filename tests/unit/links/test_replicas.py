@@ -181,6 +181,21 @@ async def test_an_unreachable_origin_is_asked_again_until_it_hears(plane: FakePl
 
 
 @on_mock_clock
+async def test_a_thousand_unreachable_origins_are_asked_a_hundred_times_a_second(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """However many slots wait for boxes that are away, asking for them takes a bounded part of a processor."""
+    plane.reachable = False
+    slots = [Slot(10, "A", 2, "A", 1 + i, False, Origin("X", f"$JS.b{i}.API"), "hub", f"JS_{i}") for i in range(1000)]
+    replicas.set_slots(10, slots)
+    await trio.sleep(60)
+    before = len(plane.requests)
+    await trio.sleep(60)
+
+    assert 5_000 <= len(plane.requests) - before <= 7_000
+
+
+@on_mock_clock
 async def test_a_returning_link_restarts_its_own_domains_slots_only(plane: FakePlane, replicas: Replicas) -> None:
     """A link to one hub must not make every other source start over."""
     other = Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.other.API"), "leaf", "JS_SRC_y")
