@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import socket
 import threading
 import time
@@ -114,6 +115,37 @@ def test_links_are_s2_streams_unless_told_otherwise(kinds: tuple[str, str]) -> N
         asyncio.run(asyncio.wait_for(over_the_link(hub, leaf), 60))
         assert leafz(hub)[0] in LEVELS
         assert leafz(leaf)[0] in LEVELS
+
+
+def link_at(hub: servers.Server, compression: str) -> int:
+    """The number of the hub's link, when that is compressed like this."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with urllib.request.urlopen(f"http://127.0.0.1:{hub.ports['monitor_port']}/leafz", timeout=5) as answer:
+            for one in json.load(answer).get("leafs") or []:
+                if one.get("compression") == compression:
+                    return int(one["id"])
+        time.sleep(0.05)
+    raise AssertionError(f"no link with {compression}: {leafz(hub)}\n{hub.log[-2000:]}")
+
+
+@pytest.mark.parametrize("kinds", LINE_UPS[::2], ids="-".join)
+def test_a_reload_changes_links_that_leaves_have_dialled(kinds: tuple[str, str]) -> None:
+    """Another level goes on with the same link; where the ends have to agree anew, it is another one."""
+    with linked(kinds, "compression: s2_fast", "compression: s2_fast") as (hub, leaf):
+        numbers = [link_at(hub, "s2_fast")]
+        before = "compression: s2_fast"
+        for mode in ("s2_best", "off", "s2_better"):
+            path = hub.directory / "server.conf"
+            text = path.read_text()
+            assert before in text
+            path.write_text(text.replace(before, f"compression: {mode}"))
+            before = f"compression: {mode}"
+            assert hub.process is not None
+            hub.process.send_signal(signal.SIGHUP)
+            numbers.append(link_at(hub, mode))
+            asyncio.run(asyncio.wait_for(over_the_link(hub, leaf), 60))
+        assert [numbers[0] == numbers[1], numbers[1] == numbers[2], numbers[2] == numbers[3]] == [True, False, False]
 
 
 @pytest.mark.parametrize("kinds", [kinds for kinds in LINE_UPS if servers.LEAFD in kinds], ids="-".join)

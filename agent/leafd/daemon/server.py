@@ -342,7 +342,9 @@ class Server:
         leafnodes = self.config.leafnodes
         self.leafs.secured_by(secure, info_of(leafnodes.tls if leafnodes else None))
         if leafnodes is not None:
-            self.leafs.compression = Compression(*leafnodes.compression)
+            wanted = Compression(*leafnodes.compression)
+            if wanted != self.leafs.compression:
+                self.leafs.compress_anew(wanted)
         return secure is not None
 
     def listen_again(self) -> None:

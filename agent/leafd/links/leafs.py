@@ -25,8 +25,9 @@ from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import leaf
 from leafd.links.addresses import DEFAULT_PORT, certificate_name, dial_error, refusal_advice, split_url
-from leafd.links.compression import UNCOMPRESSED
+from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.link import Link, LinkStatus, RemoteStatus
+from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.quoting import quoted
 from leafd.turns import Pause
 
@@ -168,6 +169,24 @@ class Leafs:
             elif now != login:
                 self._log.info(f"{link.log_name} - Its rights have changed: it has to log in again")
                 self._plane.close_connection(link.connection, "", t.CloseReason.AUTHENTICATION)
+
+    def compress_anew(self, wanted: Compression) -> None:
+        """From now on links that others dial are compressed like this. One that is there only does more or less for it,
+        but where the two ends have to agree anew: such a link is closed, and its leaf is back at once."""
+        self.compression = wanted
+        for link in list(self._links.values()):
+            machine = link.machine
+            if not isinstance(machine, leaf.Acceptor) or link.bind is None or link.web:
+                continue
+            if machine.compression in (NOT_SUPPORTED, wanted.mode) and wanted.mode != AUTO:
+                continue
+            if compresses(machine.compression) and wanted.mode in (AUTO, *COMPRESSION_LEVELS):
+                beyond_ns = wanted.bounds_ns[0] + 1 if wanted.bounds_ns else 0  # the second level, until the next PONG
+                self._plane.compress(link.connection, wanted.at(wanted.mode, beyond_ns))
+                machine.compression = wanted.mode
+            elif machine.compression != NOT_SUPPORTED:
+                self._log.info(f"{link.log_name} - Compression has changed: the link begins anew")
+                self._plane.close_connection(link.connection)
 
     # ---- events of the plane
 
