@@ -126,6 +126,9 @@ FOREIGN_NAMES = {
     "lmdb.h": "of LMDB",
     "zlib.h": "of zlib",
     "a.b.c": "a subject",
+    "devices.py": "of the tutorial in spark.md, as the next two",
+    "plot.py": "",
+    "follow.py": "",
 }
 # Folders that names of files are given from, beside the file's own.
 NAMED_FROM = ("", "native/", "agent/", "agent/leafd/", "tests/")

@@ -31,7 +31,7 @@ def tables() -> str:
     """All options, a table a group."""
     parts = []
     for title, options in GROUPS.items():
-        head = [f"## {title}", "", "| option | for | default | |", "| --- | --- | --- | --- |"]
+        head = [f"## {title}", "", "| option | for | default | |", "|---|---|---|---|"]
         parts.append("\n".join([*head, *map(_row, options), ""]))
     return "\n".join(parts)
 

@@ -41,6 +41,10 @@ SUBSCRIPTION = 2  # of the window's inbox; a connection's own is 1
 
 Result = TypeVar("Result")
 
+# JetStream's error where replicas have not agreed yet on a message of the same id: another task's equal row, or this
+# very message on a connection that was lost.
+ID_IN_PROCESS = 10158
+IN_PROCESS_PAUSE = 0.005  # seconds before such a message is sent again
 MESSAGE_TOO_LARGE = 10054  # JetStream's error for a message over the stream's max_msg_size
 
 
@@ -361,6 +365,11 @@ class Window:
                 self._in_flight.remove(number)
                 self._gathered.append(instead)  # it leaves with the next push, or when the window is drained
                 return
+        if code == ID_IN_PROCESS:
+            self._in_flight.remove(number)
+            self._again.append(number)
+            time.sleep(IN_PROCESS_PAUSE)
+            return
         text = f"{self._outgoing(number)}: {description} ({code})"
         # 5xx is the server's trouble and may pass; the rest will be the same next time.
         if int(error.get("code", 0)) >= 500:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from leafd.spark.options import parse_options
 from leafd.spark.publish import Outgoing, PublishError, Window, header_block
 from leafd.spark.wire import Refused
 
@@ -117,6 +120,43 @@ def test_the_window_is_refilled_before_it_is_empty(hub: Hub) -> None:
     window.close()
     assert 0 < most <= 16
     assert 1000 == stored(hub) == window.stored
+
+
+IN_PROCESS = (
+    b'{"error":{"code":409,"err_code":10158,"description":"duplicate message id is in process"},"stream":"S","seq":0}'
+)
+
+
+def undecided(listener: socket.socket, times: int) -> None:
+    """A replica that says so often of each message that its id is in process, and then stores it."""
+    asked: Counter[bytes] = Counter()
+    connection, _ = listener.accept()
+    with connection, connection.makefile("rb") as lines:
+        connection.sendall(b'INFO {"max_payload":1048576,"headers":true}\r\n')
+        for line in lines:
+            if line == b"PING\r\n":
+                connection.sendall(b"PONG\r\n")
+            elif line.startswith(b"HPUB"):
+                _, _, reply, _, size = line.split()
+                message_id = lines.read(int(size) + 2).split(b"Nats-Msg-Id: ")[1].split(b"\r\n")[0]
+                asked[message_id] += 1
+                stored = b'{"stream":"S","seq":%d}' % len(asked)
+                answer = IN_PROCESS if asked[message_id] <= times else stored
+                connection.sendall(b"MSG %b 2 %d\r\n%b\r\n" % (reply, len(answer), answer))
+
+
+def test_an_id_that_is_in_process_is_asked_for_again() -> None:
+    """Replicas that have not agreed yet on an equal message do not refuse it: it is sent again, on one connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        replica = threading.Thread(target=undecided, args=(listener, 2))
+        replica.start()
+        window = Window(parse_options({"servers": f"nats://127.0.0.1:{listener.getsockname()[1]}", "stream": "S"}))
+        for number in range(20):
+            window.publish(outgoing(number))
+        window.drain()
+        window.close()
+        replica.join()
+    assert 20 == window.stored
 
 
 def test_what_a_publisher_may_not_do_ends_at_once() -> None:
