@@ -55,7 +55,8 @@ class Entry:
     size: int
 
 
-def _number(value: int) -> bytes:
+def number(value: int) -> bytes:
+    """LEB128."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -67,7 +68,7 @@ def _number(value: int) -> bytes:
 def entry(name: str, ts: int, payload: bytes) -> bytes:
     """An entry that is no message."""
     raw = name.encode("utf-8", "surrogateescape")
-    return b"".join((_number(len(raw)), _number(ts << 1), b"\0\0", _number(len(payload)), raw, payload))
+    return b"".join((number(len(raw)), number(ts << 1), b"\0\0", number(len(payload)), raw, payload))
 
 
 def _read_number(data: bytearray, at: int) -> tuple[int, int] | None:

@@ -7,7 +7,8 @@ bounded runs, each on disk before the next one; consumers come after them, so th
 Then it becomes the stream that was asked for. What is cut short or damaged leaves behind what had been restored up to
 there, as the reference does, as a stream like any other; what fails before the state leaves nothing. A server that ends
 before the stream is there removes it at its next start, since its definition says that it is half (catalogue.py).
-What does not live here: the archive's entries (archive.py), S2 (s2.py). Reference:
+What does not live here: the archive's entries (archive.py; those of older servers: archive_tar.py), S2 (s2.py).
+Reference:
 tests/wire/jetstream.md, "Backup".
 """
 
@@ -20,12 +21,13 @@ from typing import Any, Final
 import trio
 
 from leafd import native_types as t
-from leafd.gojson import dump
+from leafd.gojson import dump, loose
 from leafd.gotime import format_time, now_ns
 from leafd.jetstream import archive, consumer_rules as rules, errors, s2
 from leafd.jetstream.account_limits import check_new_stream
 from leafd.jetstream.advisories import unique
 from leafd.jetstream.archive import ArchiveError
+from leafd.jetstream.archive_tar import HEAD_SIZE, TarArchive, is_tar
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream, consumer_definition, stream_definition
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError
@@ -46,7 +48,6 @@ WAITING_MAX: Final = 32 << 20  # bytes of them
 RESTORES_MAX: Final = 16  # of an account at a time
 RUN_BYTES: Final = 256 << 10
 _PREAMBLE: Final = len(archive.MAGIC)
-_TAR_NOT_YET: Final = "backups of nats-server before 2.15 are not supported by this server yet"
 _STATE_MAX: Final = 4 << 20
 _CONSUMERS_MAX: Final = archive.CONSUMER_MAX  # bytes of all consumers' entries
 _HEAD_MAX: Final = 64  # an entry's numbers are not longer
@@ -82,7 +83,8 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
     refuse_unsupported(config)
     if len(account.restoring) >= RESTORES_MAX:
         raise errors.INSUFFICIENT_RESOURCES.error()
-    receiving = Receiving(context, account, config, call.client())
+    given = await aside(len(call.body), loose, call.body)
+    receiving = Receiving(context, account, config, call.client(), dump({"state": given.get("state")}))
     call.after = receiving.run
     return {"deliver_subject": receiving.subject}
 
@@ -91,12 +93,17 @@ class Receiving:
     """The conversation: chunks in, answers out."""
 
     def __init__(
-        self, context: Context, account: JetStreamAccount, config: StreamConfig, client: dict[str, Any]
+        self,
+        context: Context,
+        account: JetStreamAccount,
+        config: StreamConfig,
+        client: dict[str, Any],
+        told: bytes,
     ) -> None:
         self._context = context
         self._account = account
         self._client = client
-        self._restoring = Restoring(context, account, config)
+        self._restoring = Restoring(context, account, config, told)
         self._queue, self._chunks = trio.open_memory_channel[t.Message](CHUNKS_MAX)
         self._bytes = 0
         self._waiting = 0  # bytes in the queue
@@ -192,8 +199,11 @@ def _quoted(error: ApiError) -> str:
 class Restoring:
     """The archive on its way into a stream."""
 
-    def __init__(self, context: Context, account: JetStreamAccount, config: StreamConfig) -> None:
+    def __init__(self, context: Context, account: JetStreamAccount, config: StreamConfig, told: bytes) -> None:
         self.config = config
+        self._told = told  # the request's state, which older archives do not have themselves
+        self._old: TarArchive | None = None
+        self._entries = bytearray()  # of an older archive, not stored yet
         self._context = context
         self._account = account
         self._reader = s2.Reader(context.plane)
@@ -258,12 +268,18 @@ class Restoring:
         if not self._begun:
             if len(self._data) < _PREAMBLE:
                 return
-            if self._data[:_PREAMBLE] != archive.MAGIC:
-                raise ArchiveError(
-                    _TAR_NOT_YET if self._data[257:262] == b"ustar" else "archive/tar: invalid tar header"
-                )
-            del self._data[:_PREAMBLE]
+            if self._data[:_PREAMBLE] == archive.MAGIC:
+                del self._data[:_PREAMBLE]
+            elif len(self._data) < HEAD_SIZE and not whole:
+                return
+            elif not is_tar(self._data):
+                raise ArchiveError("archive/tar: invalid tar header")
+            else:
+                await self._begin_old()
             self._begun = True
+        if self._old is not None:
+            await self._advance_old(self._old)
+            return
         if self._state is None:
             found = self._entry(_STATE_MAX)
             if found is None:
@@ -279,6 +295,48 @@ class Restoring:
                 raise ArchiveError(f"consumers of more than {_CONSUMERS_MAX} bytes")
             self._consumers.append(await aside(found.size, archive.read_consumer, found))
         await self._messages(whole=whole)
+
+    async def _begin_old(self) -> None:
+        """Its state is that of the request, as nats-server told it when it wrote the archive."""
+        told = archive.Entry(archive.STATE, dump(loose(self._told).get("state") or {}), 0)
+        state = archive.read_state(told)
+        self._old = TarArchive(state.first_seq)
+        await self._begin(state)
+
+    async def _advance_old(self, old: TarArchive) -> None:
+        while self._data and not old.ended:
+            before = len(self._data)
+            self._entries += await aside(before, old.take, self._data)
+            await self._store_entries()
+            if len(self._data) == before:
+                return
+        if old.ended and not self._ended:
+            self._ended = True
+            self._data.clear()
+            await self._remove(sorted(old.removed))
+            self._consumers = old.consumers
+
+    async def _store_entries(self) -> None:
+        """All of them; they are whole."""
+        needed = 0
+        while self._entries:
+            taken = await self._store(bytes(self._entries[: max(RUN_BYTES, needed)]))
+            del self._entries[: taken.used]
+            needed = taken.needed
+            if taken.end or (not taken.used and not 0 < needed <= len(self._entries)):
+                raise ArchiveError(archive.INVALID)
+
+    async def _remove(self, sequences: list[int]) -> None:
+        """Messages that were removed while others stood before and behind them."""
+        assert self._stream is not None
+        pause = Pause()
+        for sequence in sequences:
+            try:
+                await self._context.plane.message_delete(self._stream.id, sequence)
+            except t.PlaneError as error:
+                if error.status != t.Status.NOT_FOUND:
+                    raise
+            await pause()
 
     def _entry(self, size_max: int) -> archive.Entry | None:
         found = archive.read_entry(self._data, size_max)

@@ -1,0 +1,75 @@
+"""Archives of older servers that are damaged: each is refused, or makes entries that the store judges, and nothing else
+happens.
+
+What does not live here: that a sound one is restored as it was (interop/test_old_backup.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from pathlib import Path
+
+from leafd.jetstream import s2
+from leafd.jetstream.archive import ArchiveError
+from leafd.jetstream.archive_tar import TarArchive
+from leafd.native_plane import Plane
+
+from tests.unit.jetstream.fake_backup import crc32c
+
+RECORDED = Path(__file__).parents[2] / "interop" / "backup_2_12.json"
+
+
+class Codec:
+    """What reading S2 takes of the C side."""
+
+    def crc32c(self, data: bytes | bytearray | memoryview) -> int:
+        return crc32c(data)
+
+    def s2_block(self, block: bytes | memoryview, size_max: int) -> bytearray | None:
+        return Plane.s2_block(block, size_max)
+
+
+def recorded() -> bytes:
+    archive = base64.b64decode(json.loads(RECORDED.read_text())["archive"])
+    return b"".join(bytes(piece) for piece in s2.Reader(Codec()).feed(archive))
+
+
+def taken(data: bytes, size: int) -> tuple[bytes, TarArchive]:
+    """What it says when it comes in pieces of that size."""
+    found, waiting, entries = TarArchive(1), bytearray(), b""
+    for at in range(0, len(data), size):
+        waiting += data[at : at + size]
+        entries += found.take(waiting)
+    return entries, found
+
+
+def test_pieces_of_any_size_say_the_same() -> None:
+    """Wherever the archive is cut on its way."""
+    whole = recorded()
+    entries, found = taken(whole, len(whole))
+    assert (found.ended, found.removed, [one.name for one in found.consumers]) == (True, {7}, ["w"])
+    for size in (1, 7, 512, 1000):
+        again, other = taken(whole, size)
+        assert (again, other.removed, other.consumers) == (entries, found.removed, found.consumers)
+
+
+def test_damage_is_refused_or_harmless() -> None:
+    """Bytes that are changed, left out or repeated end in the one error that a client is told, or in nothing."""
+    whole, draw = recorded(), random.Random(5)
+    for _ in range(1500):
+        damaged = bytearray(whole)
+        for _ in range(draw.randrange(1, 4)):
+            at = draw.randrange(len(damaged))
+            match draw.randrange(3):
+                case 0:
+                    damaged[at] = draw.randrange(256)
+                case 1:
+                    del damaged[at : at + draw.randrange(1, 600)]
+                case 2:
+                    damaged[at:at] = damaged[at : at + draw.randrange(1, 600)]
+        try:
+            taken(bytes(damaged), 4096)
+        except ArchiveError as error:
+            assert str(error)
