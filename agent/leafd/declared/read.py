@@ -222,6 +222,8 @@ class _Reading:
             return {key: self._value(Text(), one, (*path, key)) for key, one in value.items()}
         try:
             return _scalar(of, value)
+        except OverflowError:
+            return self._wrong(path, f"{path[-1]}: {shown(value)} is too much")
         except ValueError as error:
             return self._wrong(path, f"{path[-1]}: {error}")
 

@@ -108,6 +108,8 @@ def test_each_mistake_has_its_place() -> None:
         'allow_data_loss: "yes please" } }'
     )
     assert ["box.conf:3:10: history must be between 1 and 64, not 65"] == wrong("kv { B { history: 65 } }")
+    endless = f'streams {{ S {{ max_age: "{"9" * 400}h" }} }}'
+    assert [" is too much"] == [line[-12:] for line in wrong(endless)]
     assert ["box.conf:3:11: S: a map in braces is expected here, not a number"] == wrong("streams { S: 5 }")
     assert ["box.conf:3:15: name: the stream is called 'S' by its block: remove one of them"] == wrong(
         "streams { S { name: T } }"
