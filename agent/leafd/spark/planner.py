@@ -30,9 +30,7 @@ from .wire import Connection
 
 REQUESTS_MAX = 4  # a second, while nothing new comes
 NOT_FOUND = 404
-SECOND_LOOK = (
-    3.0  # seconds: a server that has just taken the lead may not know all yet, one that lost it not that it did
-)
+SECOND_LOOK = 3.0  # seconds; who has just taken the lead may not know all yet, who lost it may not know that
 
 States = Mapping[str, StreamState]
 Piece = tuple[str, Range]  # stream, sequences

@@ -244,17 +244,14 @@ def test_an_idle_query_costs_one_connection_and_few_requests(hub: Hub) -> None:
     reader = stream_reader(hub)
     offset = latest(reader, reader.initialOffset())
     before, began = counts(hub), time.monotonic()
-    asked = 0
     while time.monotonic() - began < 2:
         assert offset == reader.latestOffset(offset, reader.getDefaultReadLimit())
         reader.reportLatestOffset()
-        asked += 1
         time.sleep(0.01)
     took, after = time.monotonic() - began, counts(hub)
     # The counting itself is not among them: it asks the monitoring port.
     assert 0 == after["total_connections"] - before["total_connections"]
     assert 1 <= after["in_msgs"] - before["in_msgs"] <= 5 * took
-    assert asked > 2 * (after["in_msgs"] - before["in_msgs"])
 
 
 def counts(hub: Hub) -> dict[str, int]:
