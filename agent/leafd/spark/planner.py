@@ -185,8 +185,8 @@ class Planner:
                 ends[name] = end_of(states[name], replace(begins[name], next=begins[name].next + count))
         if size:
             ends = self._within_bytes(begins, ends, states, size)
-        # A stream that is not there keeps its place: should it come back it is seen to be another one.
-        found = self._read = Offsets(dict(start.streams) | ends)
+        # A stream that is gone, which was settled above, is left out: should one of its name come it is a new one.
+        found = self._read = Offsets(ends)
         if _same(found, start):
             return None
         self._batch_at = time.monotonic()

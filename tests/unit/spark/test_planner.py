@@ -131,6 +131,27 @@ def test_a_stream_restored_from_an_older_copy_is_read_on(hub: Hub, monkeypatch: 
         latest(stream_reader(hub), start)
 
 
+def test_a_stream_that_was_deleted_is_left_out(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its loss is settled once: with failOnDataLoss=false the others go on, and afterwards no error is left of it."""
+    monkeypatch.setattr(planner_module, "SECOND_LOOK", 0.3)
+    for name in ("A", "B"):
+        hub.create(name)
+        hub.fill(1, 5, name)
+    reader = stream_reader(hub, stream="A,B", failOnDataLoss="false")
+    offset = latest(reader, reader.initialOffset())
+    hub.call("STREAM.DELETE.A")
+    hub.fill(6, 9, "B")
+
+    with pytest.raises(DataLoss, match="stream A: the stream is gone"):
+        latest(stream_reader(hub, stream="A,B"), offset)
+    tolerant = stream_reader(hub, stream="A,B", failOnDataLoss="false")
+    end = latest(tolerant, offset)
+    assert [6, 7, 8, 9] == rows(tolerant, tolerant.partitions(offset, end))
+    hub.fill(10, 11, "B")
+    strict = stream_reader(hub, stream="A,B")
+    assert [10, 11] == rows(strict, strict.partitions(end, latest(strict, end)))
+
+
 def test_a_query_cannot_begin_behind_the_end_in_silence(hub: Hub) -> None:
     """A start that is not there yet is an error that names it, or the stream's end if loss is no error."""
     hub.create()
