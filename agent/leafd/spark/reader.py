@@ -46,6 +46,8 @@ from .ranges import Range, StreamState
 from .wire import Connection, Denied, Message, NoResponders, WireError
 
 CONSUMER_IDLE_NS = 30_000_000_000  # after this the server removes a consumer that a killed task left behind
+AHEAD_BYTES = 16 << 20  # asked for of a consumer and not read: far from where a server calls a client slow (64 MB)
+AHEAD_MESSAGES = 65_536
 PULL_NS = 5_000_000_000  # how long a pull waits for messages
 CONSUMER_WORTH = 50_000  # sequences of a range for which making a consumer takes little of the time
 GAPS_ASKED = 32  # a batch
@@ -275,15 +277,18 @@ class RangeReader:
         decoder.deliveries, decoder.last = True, self._wanted.last
         coming = 0  # messages asked for
         try:
+            ahead = options.fetch_messages
             while pending and self.position <= self._wanted.last:
-                if coming <= options.fetch_messages // 2:
-                    coming += self._pull(connection, name)
-                decoder.rows_max = coming
+                if coming <= ahead // 2:
+                    coming += self._pull(connection, name, ahead)
+                decoder.rows_max = min(coming, options.fetch_messages)
                 status = connection.gather(decoder)
                 if decoder.rows:
                     coming -= decoder.rows
                     pending = decoder.pending
-                    yield decoder.take()
+                    rows = decoder.take()
+                    ahead = max(1, min(AHEAD_MESSAGES, AHEAD_BYTES * len(rows.sequences) // rows.batch.nbytes))
+                    yield rows
                 if status is not None:
                     if status.status not in (404, 408):
                         raise WireError(f"a pull ended with {status.headers[:80]!r}")
@@ -313,8 +318,7 @@ class RangeReader:
         answer = api(connection, options, endpoint, {"stream_name": options.stream, "config": config})
         return int(answer["num_pending"])
 
-    def _pull(self, connection: Connection, name: str) -> int:
-        size = self._options.fetch_messages
+    def _pull(self, connection: Connection, name: str, size: int) -> int:
         body = {"batch": size, "expires": PULL_NS}
         subject = self._options.subject_of(f"CONSUMER.MSG.NEXT.{self._options.stream}.{name}")
         connection.publish_request(subject, json.dumps(body).encode())
