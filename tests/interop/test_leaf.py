@@ -377,7 +377,8 @@ def test_mirror_renames_what_it_takes(pair: Pair) -> None:
     asyncio.run(run())
 
 
-def test_source_acknowledges_to_a_durable_consumer(pair: Pair) -> None:
+@pytest.mark.parametrize("how", ["sources", "mirror"])
+def test_source_acknowledges_to_a_durable_consumer(pair: Pair, how: str) -> None:
     """A workqueue is handed over by a durable consumer of its own: what the hub has stored leaves the leaf, once and in
     order, also when the hub was killed in between."""
     consumer = {
@@ -399,7 +400,8 @@ def test_source_acknowledges_to_a_durable_consumer(pair: Pair) -> None:
         await make(pair.leaf, name="T", subjects=["t"], retention="workqueue")
         async with connected(pair.leaf) as client:
             await api(client, "$JS.API.CONSUMER.CREATE.T.hub", {"stream_name": "T", "config": consumer})
-        await make(pair.hub, name="ALL", sources=[source])
+        origin = {"sources": [source]} if how == "sources" else {"mirror": source}
+        await make(pair.hub, name="ALL", **origin)
         await publish(pair.leaf, "t", 1, 50)
         assert list(range(1, 51)) == await until_holds(pair.hub, "ALL", 50)
         await until_empty()
