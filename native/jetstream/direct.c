@@ -26,6 +26,7 @@
 #include "jetstream/host.h"
 #include "jetstream/job.h"
 #include "jetstream/js.h"
+#include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "jetstream/direct_request.h"
 #include "store/store.h"
@@ -65,11 +66,21 @@ typedef struct direct {
     uint64_t bytes;
     uint64_t pending;
     uint64_t last_seq;
+    bool early; /* of what is sent, not all is on disk yet */
     last_seqs_t *multi;
     direct_request_t asked;
 } direct_t;
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+/* What is not on disk yet leaves when it is. */
+static void direct_say(const direct_t *direct, bytes_t header, bytes_t payload) {
+    if (direct->early || direct->search.early) {
+        js_hold(direct->js, direct->stream, direct->reply, header, payload);
+    } else {
+        js_say(direct->js, direct->stream->account, direct->reply, header, payload);
+    }
+}
 
 static void answer_status(const direct_t *direct, const char *status) {
     text_t header;
@@ -77,7 +88,7 @@ static void answer_status(const direct_t *direct, const char *status) {
     text_add_literal(&header, "NATS/1.0 ");
     text_add_literal(&header, status);
     text_add_literal(&header, "\r\n\r\n");
-    js_say(direct->js, direct->stream->account, direct->reply, text_bytes(&header), BYTES_NONE);
+    direct_say(direct, text_bytes(&header), BYTES_NONE);
 }
 
 static void text_field(text_t *text, const char *name, uint64_t value) {
@@ -96,7 +107,7 @@ static void direct_answer_end(const direct_t *direct, uint64_t pending, uint64_t
         text_field(&header, "Nats-UpTo-Sequence: ", up_to);
     }
     text_add_literal(&header, "\r\n");
-    js_say(direct->js, direct->stream->account, direct->reply, text_bytes(&header), BYTES_NONE);
+    direct_say(direct, text_bytes(&header), BYTES_NONE);
 }
 
 typedef struct batch_place {
@@ -107,9 +118,8 @@ typedef struct batch_place {
 /* The stored headers, then ours. place: the two further fields of a batch, or NULL. */
 static bool answer_message(const direct_t *direct, const stored_message_t *message, const batch_place_t *place) {
     js_t *js = direct->js;
-    js_account_t *account = direct->stream->account;
     if (direct->asked.no_header) {
-        js_say(js, account, direct->reply, BYTES_NONE, message->payload);
+        direct_say(direct, BYTES_NONE, message->payload);
         return true;
     }
     text_t fields;
@@ -139,7 +149,7 @@ static bool answer_message(const direct_t *direct, const stored_message_t *messa
         || buffer_append(out, added.at, added.size) != STATUS_OK) {
         return false;
     }
-    js_say(js, account, direct->reply, bytes_of(out->at, (uint32_t)out->size), message->payload);
+    direct_say(direct, bytes_of(out->at, (uint32_t)out->size), message->payload);
     return true;
 }
 
@@ -340,6 +350,17 @@ static bool step_walk(direct_t *direct) {
     return false;
 }
 
+static bool asked_for_the_past(const direct_t *direct) {
+    return direct->asked.up_to_seq != 0 || direct->asked.has_up_to_time;
+}
+
+/* A newer message took the place of what was the last on disk: that one, then, as with search_t. */
+static status_t newest_at_all(direct_t *direct, bytes_t subject) {
+    direct->multi->chain_at = 0;
+    direct->early = true;
+    return store_newest_of(direct->stream->store, subject, UINT64_MAX, BEFORE_STEP, &direct->multi->chain_at);
+}
+
 /* What was their last at up_to? */
 static bool step_before(direct_t *direct) {
     last_seqs_t *all = direct->multi;
@@ -350,6 +371,9 @@ static bool step_before(direct_t *direct) {
         if (status == STATUS_AGAIN) {
             budget -= budget < BEFORE_STEP ? budget : BEFORE_STEP;
             continue;
+        }
+        if (status == STATUS_NOT_FOUND && !asked_for_the_past(direct)) {
+            status = newest_at_all(direct, subject);
         }
         if (status == STATUS_OK) {
             direct_collect(direct, all->chain_at);

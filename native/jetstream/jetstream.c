@@ -244,6 +244,14 @@ void js_answer(js_t *js, const plane_command_t *command, status_t status, uint64
     exchange_answer(js->exchange, command, status, arg, arg2, payload);
 }
 
+void js_hold_event(js_t *js, uint32_t which_store, event_entry_t *entry) {
+    entry->batch = store_batch(js->stores[which_store]);
+    if (held_event(&js->held[which_store], entry->batch, entry) != STATUS_OK) {
+        entry->next = js->late[which_store];
+        js->late[which_store] = entry;
+    }
+}
+
 void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_store, uint64_t arg, bytes_t payload) {
     if (command->token == 0) {
         return;
@@ -256,9 +264,5 @@ void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_st
     entry->event.account = command->account;
     entry->event.target = command->target;
     entry->event.arg = arg;
-    entry->batch = store_batch(js->stores[which_store]);
-    if (held_event(&js->held[which_store], entry->batch, entry) != STATUS_OK) {
-        entry->next = js->late[which_store];
-        js->late[which_store] = entry;
-    }
+    js_hold_event(js, which_store, entry);
 }

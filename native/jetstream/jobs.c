@@ -117,15 +117,26 @@ static bool pattern_wildcards(bytes_t pattern) {
 }
 
 static status_t search_newest(const stream_t *stream, search_t *search, uint64_t *seq) {
-    uint64_t visible = store_stream_visible(stream->store);
+    uint64_t upto = search->early ? UINT64_MAX : store_stream_visible(stream->store);
     /* one subject: back over what is not on disk yet */
     uint32_t budget = pattern_wildcards(search->pattern) ? SEARCH_SUBJECTS : UINT32_MAX;
-    return store_newest(stream->store, &search->newest, search->pattern, visible, budget, seq);
+    return store_newest(stream->store, &search->newest, search->pattern, upto, budget, seq);
+}
+
+static bool not_all_on_disk(const stream_t *stream) {
+    stream_state_t state;
+    store_stream_state(stream->store, &state);
+    return state.last_seq > store_stream_visible(stream->store);
 }
 
 static status_t search_last(const stream_t *stream, search_t *search, stored_message_t *out) {
     uint64_t seq = 0;
     status_t status = search_newest(stream, search, &seq);
+    if (status == STATUS_NOT_FOUND && !search->early && not_all_on_disk(stream)) {
+        store_newest_end(&search->newest);
+        search->early = true;
+        status = search_newest(stream, search, &seq);
+    }
     if (status != STATUS_OK) {
         return status;
     }

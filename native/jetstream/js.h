@@ -104,6 +104,7 @@ void js_stats(js_t *js, plane_stats_t *stats);
 void js_done(js_t *js, const plane_command_t *command, status_t status);
 void js_answer(js_t *js, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2, bytes_t payload);
 /* When everything that is in the store's open batch is on disk. */
+void js_hold_event(js_t *js, uint32_t which_store, event_entry_t *entry); /* until the open batch is on disk */
 void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_store, uint64_t arg, bytes_t payload);
 
 /* ---- the targets ------------------------------------------------------------------------------------------------- */

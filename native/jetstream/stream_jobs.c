@@ -216,7 +216,9 @@ typedef struct get_job {
     bytes_t subject; /* own copy */
 } get_job_t;
 
-static void answer_get(js_t *js, const plane_command_t *command, status_t status, const stored_message_t *message) {
+/* early: the message is not on disk yet, and the answer waits for that. */
+static void answer_get(js_t *js, const plane_command_t *command, const stream_t *stream, status_t status,
+                       const stored_message_t *message, bool early) {
     if (status != STATUS_OK) {
         js_done(js, command, status);
         return;
@@ -228,6 +230,10 @@ static void answer_get(js_t *js, const plane_command_t *command, status_t status
         entry->event.arg = message->seq;
         entry->event.arg2 = (uint64_t)message->ts;
     }
+    if (early && entry != NULL) {
+        js_hold_event(js, stream->which_store, entry);
+        return;
+    }
     event_post(js->exchange, entry);
 }
 
@@ -238,7 +244,7 @@ static bool get_step(js_t *js, job_t *base) {
     if (status == STATUS_AGAIN) {
         return false;
     }
-    answer_get(js, &job->command, status, &message);
+    answer_get(js, &job->command, base->stream, status, &message, job->search.early);
     return true;
 }
 
@@ -287,7 +293,7 @@ void message_get(js_t *js, const plane_command_t *command, stream_t *stream) {
     } else {
         bool visible = query.sequence <= store_stream_visible(stream->store);
         status = visible ? store_read(stream->store, query.sequence, &message) : STATUS_NOT_FOUND;
-        answer_get(js, command, status, &message);
+        answer_get(js, command, stream, status, &message, false);
     }
 }
 

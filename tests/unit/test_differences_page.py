@@ -23,7 +23,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A stored message is at most": (
         "interop/test_max_payload.py::test_small_messages_find_room_beside_a_large_max_payload",
     ),
-    "An atomic batch is one record": ("native/test_store_powercut.c",),
+    "An atomic batch is one record": ("crash/test_kill.py::test_an_atomic_batch_is_there_whole_or_not_at_all",),
     "A stream takes no sequence above": ("hostile/test_causes.py::test_sequences_that_are_used_up",),
     "A full stream that discards new": ("native/test_store_markers.c",),
     "A step of the wall clock": (
@@ -33,6 +33,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     # ---- who consumes
     "A message is delivered when it is on disk": (
         "native/test_consume_pull.c: a message that is not durable yet is not delivered",
+    ),
+    "Who asks for the last message of a subject": (
+        "interop/test_buckets.py::test_a_value_that_is_replaced_is_never_missing",
     ),
     "A consumer that asks for the confirmation": ("wire/jetstream/ack-max-pending.wire",),
     "A client is pinned": (
