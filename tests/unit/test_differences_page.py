@@ -26,6 +26,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "An atomic batch is one record": ("crash/test_kill.py::test_an_atomic_batch_is_there_whole_or_not_at_all",),
     "A stream takes no sequence above": ("hostile/test_causes.py::test_sequences_that_are_used_up",),
     "A full stream that discards new": ("native/test_store_markers.c",),
+    "compression: s2 compresses each message": (
+        "interop/test_stored_smaller.py::test_a_compressed_stream_is_smaller_and_the_same",
+    ),
     "A step of the wall clock": (
         "native/test_store.c: max_age counts elapsed time, whatever the wall clock does",
         "native/test_consume_ack.c: steps of the wall clock neither hurry nor delay a redelivery",
@@ -88,6 +91,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_reload.py::test_logins_of_the_leaf_listener_change",
     ),
     "Links are compressed as in nats-server": ("interop/test_compression.py::test_each_mode",),
+    "Over WebSocket there is no S2": ("interop/test_compression.py::test_each_mode",),
     "Where the S2 stream is damaged": (
         "interop/test_compression.py::test_damage_ends_the_link_with_a_reason_and_it_comes_back",
     ),
@@ -161,7 +165,6 @@ UNPROVEN: Final = {
     "STREAM.MSG.DELETE overwrites nothing": "free pages of the file are nothing that a test could rely on",
     "After five wrong passwords": "it has no test of its own yet",
     "A redial after a lost link": "how long it waits is drawn at random",
-    "Over WebSocket there is no S2": "it has no test of its own yet",
     "With handshake_first: auto": "it has no test of its own yet",
     "10,000 idle connections take": "figures of tests/bench",
     "A remote of whose TLS the configuration": "the machine's own authorities are not a test's to change",
