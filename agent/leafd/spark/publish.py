@@ -216,6 +216,8 @@ class Window:
         while self._chunks and self._chunks[0].end <= oldest:
             self._chunks.popleft()
         self._chunks.append(chunk)
+        if oldest == chunk.first:
+            self._got_on()  # nothing was awaited until now, however long the rows took to come
         self._persist(lambda: chunk.first + chunk.sent < chunk.end)
 
     # -- the exchange -----------------------------------------------------

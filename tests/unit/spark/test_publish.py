@@ -81,6 +81,21 @@ def test_a_server_that_restarts_amid_a_window(hub: Hub) -> None:
 
 
 @pytest.mark.usefixtures("stream")
+def test_rows_that_come_late_find_another_connection(hub: Hub) -> None:
+    """The time for retries begins with what is to be sent: a server that restarted while no row came ends nothing."""
+    window = Window(hub.options(retrySeconds="60"))
+    window.publish(outgoing(1))
+    window.drain()
+    hub.server.kill()
+    hub.server.start()
+    window._patience._deadline = window._progress = 0.0  # as if the next row came an hour later
+    window.publish(outgoing(2))
+    window.drain()
+    window.close()
+    assert 2 == stored(hub)
+
+
+@pytest.mark.usefixtures("stream")
 def test_a_refused_message_ends_the_task(hub: Hub) -> None:
     """What the stream refuses for good is an error that names the subject, not a retry without end."""
     window = Window(hub.options())
