@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shutil
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
@@ -277,6 +278,61 @@ def test_a_mirror_whose_origin_was_made_anew_is_a_fault(pair: Pair) -> None:
         deleted(pair.hub, "OLD")
         deleted(pair.leaf, "MO")
     assert "delete the mirror and make it anew" in found.owner
+
+
+def stored(server: servers.Server, stream: str) -> int:
+    """How many messages it has."""
+    counts: list[int] = []
+
+    async def look(client: Client) -> None:
+        reply = await client.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=10)
+        counts.append(json.loads(reply.data)["state"]["messages"])
+
+    at(server, look)
+    return counts[0]
+
+
+def test_a_store_that_was_put_back_from_an_older_copy_is_a_fault(
+    hub: servers.Server, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The hub has more of a stream than the box; the advice moves the stream on, and what comes then arrives."""
+    leaf = leaf_of(hub, tmp_path_factory.mktemp("back"), "back", "back", {"box": ""})
+    store, copy = leaf.directory / "store", leaf.directory / "copy"
+
+    def publish(count: int, expected: int) -> None:
+        async def send(client: Client) -> None:
+            for _ in range(count):
+                await client.jetstream().publish("tk", b"x", timeout=10)
+
+        at(leaf, send)
+        end = time.monotonic() + PATIENCE_S
+        while stored(hub, "AK") != expected:
+            assert time.monotonic() < end, stored(hub, "AK")
+            time.sleep(0.1)
+
+    with started(leaf):
+        made(leaf, name="TK", subjects=["tk"])
+        made(hub, name="AK", sources=[down("TK", "$JS.back.API")])
+        publish(3, 3)
+    shutil.copytree(store, copy)
+    with started(leaf):
+        publish(5, 8)
+    shutil.rmtree(store)
+    copy.rename(store)
+    try:
+        with started(leaf):
+            found = Pair(hub, leaf).until(Check.ORIGIN_OLD, "source of TK in AK at the hub", Level.FAULT)
+            assert ("up to 8" in found.text, "this box up to 3" in found.text) == (True, True)
+            assert "nats stream purge TK --seq 9 --force" in found.owner
+            at(leaf, lambda client: purged(client, "TK", 9))
+            publish(2, 10)
+    finally:
+        deleted(hub, "AK")
+
+
+async def purged(client: Client, stream: str, sequence: int) -> None:
+    reply = await client.request(f"$JS.API.STREAM.PURGE.{stream}", json.dumps({"seq": sequence}).encode(), timeout=10)
+    assert "error" not in json.loads(reply.data), reply.data
 
 
 def test_a_prefix_of_the_wrong_domain_is_a_fault(pair: Pair) -> None:

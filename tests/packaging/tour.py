@@ -3,6 +3,7 @@
     packages    all six packages, built twice, the second time from nothing in a copy of the sources at another place:
                 the same bytes; their sizes
     linters     lintian and rpmlint; what they may find, and why, is in LEFT
+    materials   the bill of materials against CycloneDX's own schema
     c-tests     the C tests, compiled for each ARM and run with qemu
     debian12    a clean Debian 12: installed with apt, upgraded while a stream is in use, removed, purged
     debian13    the same with Debian 13
@@ -41,6 +42,15 @@ LEFT = {
     "running with root privileges": "about lintian's own run",
 }
 
+VALID = """
+import json, sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+text = open(sys.argv[1]).read()
+error = JsonStrictValidator(SchemaVersion.from_version(json.loads(text)["specVersion"])).validate_str(text)
+assert error is None, error
+print(len(json.loads(text)["components"]), "components, as the schema of CycloneDX has them")
+"""
 # C tests that say nothing here, and why.
 NOT_WITH_QEMU = {
     "test_cipher": "qemu does not hand on how memory is marked (not dumped, locked)",
@@ -81,6 +91,20 @@ def linters(directory: Path) -> None:
                 print(f"{line[:120]}   <- {reasons[0] if reasons else 'NO REASON'}")
                 unexplained += [] if reasons else [line]
     assert [] == unexplained
+
+
+def materials(directory: Path) -> None:
+    """The schema is in the library that CycloneDX itself has for Python, which an environment of its own gets."""
+    deb, rpm = build(ROOT, directory / "built", "--kind", "deb", "--kind", "rpm")
+    tools = directory / "tools"
+    machine.sh(sys.executable, "-m", "venv", tools)
+    machine.sh(tools / "bin/pip", "install", "--quiet", "cyclonedx-python-lib[json-validation]")
+    machine.sh("dpkg-deb", "--extract", deb, directory / "deb")
+    (directory / "rpm").mkdir()
+    machine.sh("sh", "-c", f"rpm2cpio {rpm} | cpio --quiet -idm -D {directory / 'rpm'}")
+    for kind in ("deb", "rpm"):
+        (bill,) = (directory / kind / "usr").rglob("leafd.cdx.json")
+        print(f"{kind}: {machine.sh(tools / 'bin/python', '-c', VALID, bill).strip()}")
 
 
 def c_tests(directory: Path) -> None:
@@ -154,6 +178,7 @@ def debian(release: str, directory: Path) -> None:
 STEPS: dict[str, Callable[[Path], None]] = {
     "packages": packages,
     "linters": linters,
+    "materials": materials,
     "c-tests": c_tests,
     "debian12": lambda directory: debian("bookworm", directory),
     "debian13": lambda directory: debian("trixie", directory),

@@ -6,8 +6,9 @@ streams do to each other without copying (streams.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import trio
 
@@ -22,6 +23,8 @@ from leafd.records import dataclass
 LOOK_AGAIN_S: Final = 1.5
 """A copy that is behind has to be less behind after so long."""
 SILENT_S: Final = 60.0
+SUBJECTS_MAX: Final = 8
+"""Of a stream, for each of which the hub's last message is looked at."""
 PULLS_MAX: Final = 64
 """That are looked at one by one."""
 
@@ -317,10 +320,58 @@ async def look_there(pull: Pull, sides: Sides, hub: Hub, report: Report) -> None
             )
         )
         return
-    if _made_anew(pull, origin, report, owner="", operator="the copy"):
+    if _made_anew(pull, origin, report, owner="", operator="the copy") or await _put_back(pull, origin, hub, report):
         return
     subject = f"$JS.{hub.domain}.API.STREAM.INFO.{pull.stream.name}"
     await _follows(pull, origin, hub.session, subject, report, here=False)
+
+
+async def _put_back(pull: Pull, origin: Stream, hub: Hub, report: Report) -> bool:
+    """Whether the hub has taken messages of this box's stream that the stream has not reached: what it stores next has
+    sequences that the hub passes over. The hub's own message says where it came from, unless it was given another
+    subject; a mirror is looked at by _made_anew()."""
+    subject = f"$JS.{hub.domain}.API.STREAM.MSG.GET.{pull.stream.name}"
+    if pull.kind != "source" or held_back(hub, up=(subject,), down=()):
+        return False
+    highest, created = 0, seconds(origin.created)
+    for wanted in origin.subjects[:SUBJECTS_MAX]:
+        reply = await ask(hub.session, subject, {"last_by_subj": wanted})
+        message = reply.document.get("message") if reply.ok else None
+        if not isinstance(message, dict):
+            continue
+        taken, came = _taken(message, pull.origin), seconds(message.get("time"))
+        if (
+            created is not None and came is not None and created < came
+        ):  # else it was made anew, which the hub finds out
+            highest = max(highest, taken)
+    reached = origin.count("last_seq")
+    if highest <= reached:
+        return False
+    report(
+        fault(
+            Check.ORIGIN_OLD,
+            pull.about,
+            f"the hub has messages of {pull.origin} up to {highest:,}, and this box up to {reached:,}: an older copy "
+            "of its store was put back, and the hub passes over what the stream stores next",
+            owner=f"save what {pull.origin} has stored since, then: "
+            f"nats stream purge {pull.origin} --seq {highest + 1} --force",
+        )
+    )
+    return True
+
+
+def _taken(message: Mapping[str, Any], origin: str) -> int:
+    """Which sequence it had at that origin, by its header; 0: it is from elsewhere."""
+    try:
+        header = base64.b64decode(str(message.get("hdrs") or ""), validate=True).decode("utf-8", "replace")
+    except ValueError:
+        return 0
+    for line in header.split("\r\n"):
+        name, _, value = line.partition(":")
+        words = value.split()
+        if name == "Nats-Stream-Source" and len(words) > 1 and words[0].partition(":")[0] == origin:
+            return int(words[1]) if words[1].isdigit() else 0
+    return 0
 
 
 def taken_from(streams: Sequence[Stream], domain: str) -> list[Pull]:

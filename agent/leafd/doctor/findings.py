@@ -39,6 +39,7 @@ class Check(StrEnum):
     API_DOWN = "api-down"
     ORIGIN = "origin"
     ORIGIN_NEW = "origin-new"
+    ORIGIN_OLD = "origin-old"
     LAG = "lag"
     TWICE = "twice"
     LIMITS = "limits"
