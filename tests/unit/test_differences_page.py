@@ -62,6 +62,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/jetstream/test_subjects.py::test_lists_that_are_written_to_be_compared_for_ever_are_refused",
     ),
     "Times before 1678 or after 2262": ("hostile/test_causes.py::test_times_outside_of_64_bits",),
+    "Backups of a nats-server before 2.15": (
+        "interop/test_old_backup.py::test_a_backup_of_an_older_server_is_the_stream_that_it_had",
+        "interop/test_backup.py::test_a_restore_that_is_killed_half_way_leaves_nothing",
+    ),
     "A restored stream knows the ids": ("interop/test_backup.py::test_a_backup_is_the_same_stream_elsewhere",),
     "A republish into the server's own subjects": ("wire/jetstream/republish-errors.wire",),
     # ---- who writes a client
@@ -172,7 +176,6 @@ UNPROVEN: Final = {
     "The listener's address and no_tls": "it has no test of its own yet",
     "Of resolver_tls": "a warning at the start",
     "Counters": "not there",
-    "Restoring backups that a nats-server before": "not there",
     "Scheduled messages of a restored stream": "not there",
     "Packages are tried on Debian only": "about how they are tried",
 }
