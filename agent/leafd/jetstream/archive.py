@@ -25,12 +25,18 @@ CONSUMERS: Final = "consumers/"
 NAME_MAX: Final = 1 << 20
 CONSUMER_MAX: Final = 64 << 20
 """Of one consumer with all that it has in flight."""
+TAR_HEAD: Final = 512
 INVALID: Final = "archive: invalid archive stream"
 _UINT64_MAX: Final = (1 << 64) - 1
 
 
 class ArchiveError(Exception):
     """The archive is not one that can be restored; the text says why, as the reference does."""
+
+
+def is_tar(data: bytes | bytearray) -> bool:
+    """Whether an archive that begins so is one of an older server (archive_tar.py); TAR_HEAD bytes are enough."""
+    return data[257:262] == b"ustar"
 
 
 @dataclass(frozen=True, slots=True)

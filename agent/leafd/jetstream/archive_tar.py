@@ -25,10 +25,9 @@ from typing import Final
 from leafd import native_types as t
 from leafd.gojson import JsonError, decode, loose
 from leafd.gotime import SECOND
-from leafd.jetstream.archive import CONSUMER_MAX, ArchivedConsumer, ArchiveError, number
+from leafd.jetstream.archive import CONSUMER_MAX, TAR_HEAD, ArchivedConsumer, ArchiveError, is_tar, number
 from leafd.jetstream.models.consumer import ConsumerConfig
 
-HEAD_SIZE: Final = 512
 _SIZE_MAX: Final = 1 << 40
 _RECORD: Final = struct.Struct("<IQqH")
 _CHECKSUM: Final = 8
@@ -42,11 +41,6 @@ _EXTENDED_MAX: Final = 64 << 10
 _LONG_NAME: Final = re.compile(rb"(?:^|\n)[0-9]+ path=([^\n]*)\n")
 _UINT64_MAX: Final = (1 << 64) - 1
 _WRONG: Final = "archive/tar: invalid tar header"
-
-
-def is_tar(data: bytes | bytearray) -> bool:
-    """Whether an archive that begins so is one of these; 512 bytes are enough."""
-    return data[257:262] == b"ustar"
 
 
 class TarArchive:
@@ -75,10 +69,10 @@ class TarArchive:
                 gone = min(self._padding, len(data))
                 del data[:gone]
                 self._padding -= gone
-                if self._padding or len(data) < HEAD_SIZE:
+                if self._padding or len(data) < TAR_HEAD:
                     break
-                self._begin(bytes(data[:HEAD_SIZE]))
-                del data[:HEAD_SIZE]
+                self._begin(bytes(data[:TAR_HEAD]))
+                del data[:TAR_HEAD]
                 continue
             if not data:
                 break
@@ -89,7 +83,7 @@ class TarArchive:
         return b"".join(entries)
 
     def _begin(self, head: bytes) -> None:
-        if head == bytes(HEAD_SIZE):
+        if head == bytes(TAR_HEAD):
             self.ended = True
             return
         try:
@@ -106,7 +100,7 @@ class TarArchive:
         else:
             name, self._long_name = self._long_name or (prefix + b"/" + name if prefix else name), b""
         self._name = name.decode("utf-8", "replace")
-        self._left, self._padding = size, -size % HEAD_SIZE
+        self._left, self._padding = size, -size % TAR_HEAD
         self._file.clear()
         if self._name.startswith("obs/") and not self._extended:
             self._consumer_bytes += size

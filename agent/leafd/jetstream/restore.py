@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -26,8 +26,7 @@ from leafd.gotime import format_time, now_ns
 from leafd.jetstream import archive, consumer_rules as rules, errors, s2
 from leafd.jetstream.account_limits import check_new_stream
 from leafd.jetstream.advisories import unique
-from leafd.jetstream.archive import ArchiveError
-from leafd.jetstream.archive_tar import HEAD_SIZE, TarArchive, is_tar
+from leafd.jetstream.archive import TAR_HEAD, ArchiveError, is_tar
 from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream, consumer_definition, stream_definition
 from leafd.jetstream.context import Context
 from leafd.jetstream.errors import ApiError
@@ -41,6 +40,9 @@ from leafd.jetstream.stream_rules import refuse_unsupported
 from leafd.jetstream.streams import check_overlap, judged, put, refused
 from leafd.jetstream.versioning import comparable, static_consumer
 from leafd.turns import Pause, aside
+
+if TYPE_CHECKING:
+    from leafd.jetstream.archive_tar import TarArchive
 
 IDLE_SECONDS: Final = 5.0
 CHUNKS_MAX: Final = 1024  # sent without waiting for an answer
@@ -270,7 +272,7 @@ class Restoring:
                 return
             if self._data[:_PREAMBLE] == archive.MAGIC:
                 del self._data[:_PREAMBLE]
-            elif len(self._data) < HEAD_SIZE and not whole:
+            elif len(self._data) < TAR_HEAD and not whole:
                 return
             elif not is_tar(self._data):
                 raise ArchiveError("archive/tar: invalid tar header")
@@ -298,6 +300,8 @@ class Restoring:
 
     async def _begin_old(self) -> None:
         """Its state is that of the request, as nats-server told it when it wrote the archive."""
+        from leafd.jetstream.archive_tar import TarArchive  # here: few ever have such an archive
+
         told = archive.Entry(archive.STATE, dump(loose(self._told).get("state") or {}), 0)
         state = archive.read_state(told)
         self._old = TarArchive(state.first_seq)
