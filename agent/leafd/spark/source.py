@@ -13,18 +13,26 @@ PySpark starts a Python process for the planner of each streaming query, which l
 for the tasks; what is pickled between them are the frozen options and ranges.
 
 Limits of a batch came to Python's data sources with Spark 4.2. On 4.0 and 4.1 a streaming query takes all there is,
-and an option that would limit it is refused.
+and an option that would limit it is refused. On 4.0 nothing is written: its streaming writers take no Arrow batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from .columns import COLUMNS
@@ -34,9 +42,6 @@ from .planner import Piece, Planner
 from .pushed import Bounds, Pushing
 from .ranges import Range
 from .reader import RangeReader
-
-if TYPE_CHECKING:
-    from .sink import NatsStreamWriter, NatsWriter
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -82,17 +87,23 @@ class NatsDataSource(DataSource):
         options = parse_options(self.options, streaming=True, parallelism=self.parallelism)
         return NatsStreamReader(options) if HAS_LIMITS else UnlimitedStreamReader(options)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NatsWriter:
-        from .sink import NatsWriter
-
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         if overwrite:
             raise ValueError("a stream cannot be overwritten; write with mode append")
-        return NatsWriter(parse_options(self.options, writing=True), schema)
+        found: DataSourceWriter = _sink().NatsWriter(parse_options(self.options, writing=True), schema)
+        return found
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NatsStreamWriter:
-        from .sink import NatsStreamWriter
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        found: DataSourceStreamWriter = _sink().NatsStreamWriter(parse_options(self.options, writing=True), schema)
+        return found
 
-        return NatsStreamWriter(parse_options(self.options, writing=True), schema)
+
+def _sink() -> ModuleType:
+    try:
+        from . import sink
+    except ImportError as error:
+        raise ValueError(f"writing needs Spark 4.1 or later; this is {pyspark.__version__}") from error
+    return sink
 
 
 class PiecePartition(InputPartition):

@@ -44,12 +44,15 @@ def test_spark_finds_the_format_in_the_pure_wheel(python: str, archive: Path, tm
     with running(servers.REFERENCE) as hub:
         hub.create()
         hub.fill(1, 200)
+        hub.create("OUT")
         command = [python, str(script), hub.server.url, str(tmp_path)]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert 0 == done.returncode, done.stderr[-4000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert (150, 200) == (found["batch"], found["unlimited"])
-    if tuple(map(int, found["version"].split(".")[:2])) >= (4, 2):
+    version = tuple(map(int, found["version"].split(".")[:2]))
+    assert ("written" if version >= (4, 1) else "writing needs Spark 4.1 or later") in found["write"]
+    if version >= (4, 2):
         assert "accepted: [120, 80]" == found["limited"]
     else:
         assert "maxOffsetsPerTrigger needs Spark 4.2 or later" in found["limited"]

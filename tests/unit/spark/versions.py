@@ -29,6 +29,15 @@ def refusal(spark: Any, servers: str, folder: Path, **more: str) -> str:
         return str(error)
 
 
+def write(spark: Any, servers: str) -> str:
+    rows = spark.range(3).selectExpr("concat('out.', id) as subject", "cast(string(id) as binary) as data")
+    try:
+        rows.write.format("nats").options(servers=servers).mode("append").save()
+    except Exception as error:
+        return str(error)
+    return "written"
+
+
 def main() -> None:
     import pyspark
     from pyspark.sql import SparkSession
@@ -45,6 +54,7 @@ def main() -> None:
         "batch": table.count(),
         "unlimited": sum(stream(spark, servers, folder / "unlimited")),
         "limited": refusal(spark, servers, folder / "limited", maxOffsetsPerTrigger="120"),
+        "write": write(spark, servers),
     }
     spark.stop()
     print("\n" + json.dumps(found))
