@@ -314,8 +314,9 @@ def main() -> None:
     for kind in servers.KINDS:
         with servers.running(kind, CONFIGURATION) as server:
             put, got = asyncio.run(transfer(server, size))
-            most = server.memory_bytes("VmHWM") >> 20
-            print(f"{kind}: {size >> 20} MiB put in {put:.1f} s, got in {got:.1f} s, at most {most} MiB of memory")
+            own, files = server.memory_bytes("RssAnon") >> 20, server.memory_bytes("RssFile") >> 20
+            times = f"put in {put:.1f} s, got in {got:.1f} s"
+            print(f"{kind}: {size >> 20} MiB {times}; {own} MiB of memory, {files} of mapped files")
 
 
 if __name__ == "__main__":
