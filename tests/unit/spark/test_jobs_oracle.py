@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from leafd.spark.jobs import compaction, partitions, touched
+from leafd.spark.jobs import compaction, gold, partitions, touched
 from leafd.spark.jobs.compaction import compact
 from leafd.spark.jobs.job import DAY, Field, Job
 from leafd.spark.jobs.partitions import COMPACT, US_DAY, Layout, TableError, partition_of, spans
@@ -257,3 +257,21 @@ def test_a_field_may_be_added_and_keeps_its_type(tmp_path: Path) -> None:
         with pytest.raises(TableError, match=said):
             take(replace(job, schemas=(wrong,)), Hub(), [])
     check(job, sent, metric="temp")
+
+
+def test_what_an_intent_lost_is_not_removed_for_it(tmp_path: Path) -> None:
+    """If the new file of a replacement is gone, which only a damaged disk can bring about, the old ones stay."""
+    layout = Layout(tmp_path)
+    old = tmp_path / "old.parquet"
+    old.touch()
+    with pytest.raises(TableError, match="nothing was removed"):
+        layout.replace([old], [(layout.aside(), tmp_path / "new.parquet")])
+    assert old.exists()
+
+
+def test_windows_are_computed_in_pieces_that_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few rows may be in memory at a time, the windows are the same."""
+    monkeypatch.setattr(gold, "ROWS_AT_ONCE", 5)
+    sent, job = history(10, hours=4, devices=FEW), job_in(tmp_path)
+    take(job, Hub(), [sent[:30], sent[30:]])
+    check(job, sent)

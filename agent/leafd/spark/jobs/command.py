@@ -107,6 +107,9 @@ def main(arguments: list[str] | None = None) -> int:
     except TableError as error:
         print(f"leafd-spark: {error}", file=sys.stderr)
         return 1
+    except ImportError as error:
+        print(f"leafd-spark: {error}; pip install 'leafd[spark]' brings what is needed", file=sys.stderr)
+        return 1
     except Exception as error:  # of Spark, the data source or the server
         print(f"leafd-spark: {_reason(error)}", file=sys.stderr)
         return 1

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from .admission import SILVER_KEY, first_of_each, read_spans
 from .ingest import TIMESTAMP, silver_schema
 from .job import Schema
-from .partitions import PART, US_DAY, US_HOUR, Layout, partition_bounds, put, write_parquet
+from .partitions import PART, US_DAY, US_HOUR, Layout, partition_bounds, put, spans, write_parquet
 from .touched import Touched
 from .windows import (
     HEALTH_SCHEMA,
@@ -34,6 +34,7 @@ from .windows import (
 )
 
 HOURS, DAYS, PULSES, HEALTH = "hour", "day", "pulse", "health"
+ROWS_AT_ONCE = 2_000_000  # of observations in memory
 RANGES_MAX = 16  # conditions that one read may have; more are read as one range
 LAST_SCHEMA = pa.schema(
     [("device", pa.string()), ("metric", pa.string()), ("time", TIMESTAMP), ("value", pa.float64())]
@@ -69,10 +70,10 @@ def read_part(path: Path, schema: Any) -> Any:
         return schema.empty_table()
 
 
-def ranges_of_hours(hours: set[int]) -> list[tuple[int, int]]:
-    """Stretches of hours in microseconds, both ends included."""
+def ranges_of_hours(hours: list[int]) -> list[tuple[int, int]]:
+    """Stretches of hours, which are in order, in microseconds, both ends included."""
     found: list[tuple[int, int]] = []
-    for hour in sorted(hours):
+    for hour in hours:
         low = hour * US_HOUR
         if found and found[-1][1] + 1 == low:
             found[-1] = (found[-1][0], low + US_HOUR - 1)
@@ -86,23 +87,42 @@ def _within(table: Any, unit: int, wanted: Any) -> Any:
     return np.isin(microseconds(table["start"]) // unit, wanted)
 
 
-def observations(layout: Layout, schema: Schema, unit: Touched) -> Any:
-    """What silver has of the touched hours, in order, each once."""
-    columns = [*SILVER_KEY, "counter", *schema.metrics]
-    ranges = [partition_bounds(unit.partition)] if unit.whole else ranges_of_hours(unit.hours)
-    place = layout.silver(schema.name) / unit.partition
-    rows = read_spans(place, "t", ranges, columns, "time", silver_schema(schema))
+def hours_in(unit: Touched) -> list[int]:
+    """The hours to compute."""
     if not unit.whole:
-        hours = microseconds(rows["time"]) // US_HOUR
-        rows = rows.filter(pa.array(np.isin(hours, np.array(sorted(unit.hours)))))
+        return sorted(unit.hours)
+    low, high = partition_bounds(unit.partition)
+    return list(range(low // US_HOUR, high // US_HOUR + 1))
+
+
+def pieces(layout: Layout, schema: Schema, unit: Touched) -> list[list[int]]:
+    """Those hours by as many as memory should hold the rows of."""
+    hours = hours_in(unit)
+    ranges = ranges_of_hours(hours)
+    found = spans(layout.silver(schema.name) / unit.partition)
+    rows = sum(span.rows for span in found if any(span.overlaps(*each) for each in ranges))
+    size = max(1, len(hours) * ROWS_AT_ONCE // max(rows, 1))
+    return [hours[begin : begin + size] for begin in range(0, len(hours), size)]
+
+
+def observations(layout: Layout, schema: Schema, partition: str, hours: list[int]) -> Any:
+    """What silver has of some hours, in order, each once."""
+    columns = [*SILVER_KEY, "counter", *schema.metrics]
+    place = layout.silver(schema.name) / partition
+    rows = read_spans(place, "t", ranges_of_hours(hours), columns, "time", silver_schema(schema))
+    rows = rows.filter(pa.array(np.isin(microseconds(rows["time"]) // US_HOUR, np.array(hours))))
     # While compaction swaps files both the old and the new one may be seen.
     return first_of_each(rows, SILVER_KEY, ["time", "device", "message_id"])
 
 
 def compute(layout: Layout, schema: Schema, unit: Touched) -> Computed:
     """The partition's windows with the touched ones computed anew, written aside."""
-    rows = observations(layout, schema, unit)
     computed = Computed(unit, {})
+    windows, beats = [WINDOW_SCHEMA.empty_table()], [PULSE_SCHEMA.empty_table()]
+    for some in pieces(layout, schema, unit):
+        rows = observations(layout, schema, unit.partition, some)
+        windows.append(hour_windows(rows, schema.metrics))
+        beats.append(pulses(rows))
 
     def replaced(kind: str, shape: Any, order: list[tuple[str, str]], unit_us: int, wanted: Any, fresh: Any) -> Any:
         target = layout.gold(schema.name, kind) / unit.partition / PART
@@ -117,8 +137,8 @@ def compute(layout: Layout, schema: Schema, unit: Touched) -> Computed:
 
     hours = np.array(sorted(unit.hours), np.int64)
     days = np.unique(hours // 24)
-    all_hours = replaced(HOURS, WINDOW_SCHEMA, WINDOW_ORDER, US_HOUR, hours, hour_windows(rows, schema.metrics))
-    all_pulses = replaced(PULSES, PULSE_SCHEMA, PULSE_ORDER, US_HOUR, hours, pulses(rows))
+    all_hours = replaced(HOURS, WINDOW_SCHEMA, WINDOW_ORDER, US_HOUR, hours, pa.concat_tables(windows))
+    all_pulses = replaced(PULSES, PULSE_SCHEMA, PULSE_ORDER, US_HOUR, hours, pa.concat_tables(beats))
     if not unit.whole:
         all_hours = all_hours.filter(pa.array(_within(all_hours, US_DAY, days)))
         all_pulses = all_pulses.filter(pa.array(_within(all_pulses, US_DAY, days)))

@@ -215,15 +215,18 @@ class Layout:
     def replace(self, gone: list[Path], come: list[tuple[Path, Path]]) -> None:
         """Files come in the place of others, all or none: (staged, target) each."""
         intent = self.intents / f"{uuid.uuid4().hex}.json"
+        make_directory(self.stage)
+        sync(self.stage)  # the names that the intent speaks of are on disk before it is
         write_json(intent, {"gone": [str(path) for path in gone], "come": [[str(a), str(b)] for a, b in come]})
         self._carry_out(intent)
 
     def _carry_out(self, intent: Path) -> None:
         wanted = read_json(intent)
         for staged, target in wanted["come"]:
-            # It has been renamed already if this was begun before.
             if Path(staged).exists():
                 put(Path(staged), Path(target))
+            elif not Path(target).exists():  # else it was renamed when this was begun before
+                raise TableError(f"{staged} is gone, which {intent} puts in the place of others; nothing was removed")
         for path in map(Path, wanted["gone"]):
             path.unlink(missing_ok=True)
         for folder in {Path(path).parent for path in wanted["gone"]}:
