@@ -164,18 +164,14 @@ class Hub:
 
 def take(job: Job, hub: Hub, batches: list[list[Sent]]) -> None:
     """One run: batches come, each in two tasks, and windows are computed at the end."""
-    with Layout(job.tables).locked():
-        tables = Tables(job, hub.publish)
-        try:
-            tables.begin()
-            tables.refresh()
-            for batch in batches:
-                halves = (batch[: len(batch) // 2], batch[len(batch) // 2 :])
-                reports = [ingest(Plan(job.tables, job.schemas), iter([record_batch(h)])) for h in halves if h]
-                tables.admit([Staged(**row) for report in reports for each in report for row in each.to_pylist()])
-            tables.refresh()
-        finally:
-            tables.close()
+    with Layout(job.tables).locked(), Tables(job, hub.publish) as tables:
+        tables.begin()
+        tables.refresh()
+        for batch in batches:
+            halves = (batch[: len(batch) // 2], batch[len(batch) // 2 :])
+            reports = [ingest(Plan(job.tables, job.schemas), iter([record_batch(h)])) for h in halves if h]
+            tables.admit([Staged(**row) for report in reports for each in report for row in each.to_pylist()])
+        tables.refresh()
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

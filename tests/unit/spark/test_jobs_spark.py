@@ -58,6 +58,7 @@ class World:
 
     def __init__(self, hub: Hub, spark: Any, folder: Path) -> None:
         self.hub, self.spark = hub, spark
+        self.deadline = time.monotonic() + 600
         self.job: Job = parse_job(JOB.format(servers=hub.server.url), folder / "job.toml")
         hub.create("W", duplicate_window=100_000_000)
         hub.create("AGG")
@@ -83,7 +84,14 @@ class World:
     def run(self) -> int:
         from leafd.spark.jobs.runner import Runner
 
-        return Runner(self.spark, self.job).run()
+        while True:
+            try:
+                return Runner(self.spark, self.job).run()
+            except Exception as error:
+                # Spark gives the planner's process ten seconds to start, which no setting changes; on a machine
+                # with much else to do that is too few. A job that failed is run again, as a timer does.
+                if "failed to connect back" not in str(error) or time.monotonic() > self.deadline:
+                    raise
 
     def rerun(self, day: date, **schema: Any) -> dict[str, int]:
         """Make a day anew, perhaps by another schema."""

@@ -42,7 +42,7 @@ class Runner:
     def run(self) -> int:
         """Until the stream is read (mode once) or the query ends; the number of messages that were read."""
         job = self._job
-        with Layout(job.tables).locked():
+        with Layout(job.tables).locked(), self._tables:
             self._tables.begin()
             self._tables.refresh()  # what an earlier run left
             register(self._spark)
@@ -54,16 +54,14 @@ class Runner:
             else:
                 self._go_on(query.trigger(processingTime=_interval(job.every)).start())
             self._tables.refresh()
-        self._tables.close()
         return self.rows
 
     def rerun(self, day: date) -> dict[str, int]:
         """Make a day anew from bronze; the rows of its partition in each table of silver."""
-        with Layout(self._job.tables).locked(), Layout(self._job.tables, COMPACT).locked():
+        with Layout(self._job.tables).locked(), Layout(self._job.tables, COMPACT).locked(), self._tables:
             self._tables.begin()
             found = rerun(self._spark, self._job, day)
             self._tables.refresh()
-        self._tables.close()
         return found
 
     def _go_on(self, query: Any) -> None:

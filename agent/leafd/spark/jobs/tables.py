@@ -39,7 +39,10 @@ class Tables:
         for schema in self._job.schemas:
             check_shape(self._layout, schema)
 
-    def close(self) -> None:
+    def __enter__(self) -> Tables:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
 
     def admit(self, staged: list[Staged]) -> None:
