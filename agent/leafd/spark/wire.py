@@ -1,13 +1,11 @@
 """A small synchronous NATS client over one socket, for Spark's executors and planner.
 
-What lives here: dialling and the handshake, framing, request and reply, and the scan that
-finds the messages of a batch in the receive buffer. What doesn't: JetStream's ranges
-(`fetch`), Arrow (`batches`), acknowledgements of publishes (`publish`).
+What lives here: dialling and the handshake, framing, request and reply, and handing received bytes to a decoder.
+What doesn't: who we are (`identity`), what a decoder makes of the bytes (`decoder`), the JetStream API (`fetch`),
+ranges (`reader`), acknowledgements of publishes (`publish`).
 
-Why not the official client: a task reads one range front to back and has nothing to do
-meanwhile, so an event loop buys nothing, and a Python object a message costs more than
-everything else in the pipeline together. The scan therefore makes no object that outlives
-its step: it notes three offsets a message into one buffer, and Arrow takes it from there.
+Why not the official client: a task reads one range front to back and has nothing to do meanwhile, so an event loop
+buys nothing, and a Python object a message costs more than everything else in the pipeline together.
 
 One connection has one owner and no lock. Whoever sees a `WireError` closes it and dials anew:
 a connection that timed out in the midst of a batch has answers on their way that belong to nobody.
@@ -28,13 +26,13 @@ from urllib.parse import unquote, urlsplit
 
 from .identity import Login, NotIdentified
 
-RECEIVE_BUFFER = 1 << 20  # where the receive buffer starts; it doubles while a batch needs more
+RECEIVE_BUFFER = 1 << 20  # where the receive buffer starts; it doubles while a message needs more
 RECEIVE_BUFFER_MAX = 1 << 28
 SOCKET_BUFFER = 4 << 20  # asked of the kernel, so that the server can go on sending while Arrow is built
 LINE_MAX = 16384  # a line longer than a server's max_control_line and what it adds is not a protocol line
 DEFAULT_PORT = 4222
 
-STATUS_LINE = b"NATS/1.0 "  # headers that begin so carry a status; stored headers never do
+STATUS_LINE = b"NATS/1.0 "  # headers that begin so carry a status; a publisher may have stored such, too
 
 
 class WireError(Exception):
@@ -167,7 +165,7 @@ class Intake:
             self.start, self.end = 0, kept
         if self.end > len(self.buffer) // 2:
             if len(self.buffer) >= RECEIVE_BUFFER_MAX:
-                raise WireError("a batch larger than the receive buffer may become")
+                raise WireError("a message larger than the receive buffer may become")
             self.buffer.extend(bytes(len(self.buffer)))
 
     def line(self) -> bytes:
