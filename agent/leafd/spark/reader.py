@@ -319,7 +319,8 @@ class RangeReader:
         return int(answer["num_pending"])
 
     def _pull(self, connection: Connection, name: str, size: int) -> int:
-        body = {"batch": size, "expires": PULL_NS}
+        # It ends before we give the connection up.
+        body = {"batch": size, "expires": min(PULL_NS, int(self._options.timeout * 1e9 / 2))}
         subject = self._options.subject_of(f"CONSUMER.MSG.NEXT.{self._options.stream}.{name}")
         connection.publish_request(subject, json.dumps(body).encode())
         return size
