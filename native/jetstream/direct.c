@@ -28,7 +28,6 @@
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
-#include "jetstream/direct_request.h"
 #include "store/store.h"
 #include "text/headers.h"
 #include "text/subject.h"
@@ -80,6 +79,12 @@ static void direct_say(const direct_t *direct, bytes_t header, bytes_t payload) 
     } else {
         js_say(direct->js, direct->stream->account, direct->reply, header, payload);
     }
+}
+
+/* As much waits for the disk as may. */
+static bool direct_crowded(const direct_t *direct) {
+    const js_t *js = direct->js;
+    return (direct->early || direct->search.early) && js->held[direct->stream->which_store].bytes > js->held_max;
 }
 
 static void answer_status(const direct_t *direct, const char *status) {
@@ -174,8 +179,9 @@ static bool step_single(direct_t *direct) {
     if (status == STATUS_AGAIN) {
         return false;
     }
-    bool answered = status == STATUS_OK && answer_message(direct, &message, NULL);
-    return direct_is_over(direct, answered ? NULL : "404 Message Not Found");
+    bool crowded = direct_crowded(direct);
+    bool answered = status == STATUS_OK && !crowded && answer_message(direct, &message, NULL);
+    return direct_is_over(direct, answered ? NULL : crowded ? DIRECT_BUSY : "404 Message Not Found");
 }
 
 static uint64_t bytes_bound(const direct_t *direct) {
@@ -396,7 +402,7 @@ static bool step_send_multi(direct_t *direct) {
     uint64_t bound = bytes_bound(direct);
     uint64_t stop = direct->bytes + SEND_BYTES;
     while (direct->bytes < stop) {
-        if (all->next == all->count || direct->bytes >= bound
+        if (all->next == all->count || direct->bytes >= bound || direct_crowded(direct)
             || (direct->asked.batch != 0 && all->next == direct->asked.batch)) {
             return end_batch(direct);
         }
