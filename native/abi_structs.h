@@ -111,6 +111,7 @@ typedef struct stream_config {
 #define STREAM_ALLOW_SCHEDULES 2048
 #define STREAM_ALLOW_ATOMIC 4096
 #define STREAM_COMPRESS 8192 /* on the disk, where it makes a message smaller */
+#define STREAM_COUNTER 16384 /* its messages are counters: Nats-Incr */
 
 typedef struct stream_state {
     uint64_t messages;

@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/share.h"
 #include "jetstream/atomic.h"
+#include "jetstream/counter.h"
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
@@ -30,9 +31,12 @@
 /* A message of the batch, on its way into the store. */
 typedef struct ready {
     append_t append;
+    bytes_t increment;     /* of a counter */
     bytes_t ends;          /* the subject of a schedule that ends with it */
     uint64_t header_place; /* in commit_t.made, + 1; 0: it has its own */
     uint64_t subject_place;
+    uint64_t payload_place;
+    uint32_t newest;     /* of the first on its subject: the index of the last one */
     uint32_t on_subject; /* of the first on its subject: how many there are */
     uint64_t seq;
     bool rolling;
@@ -109,7 +113,7 @@ static bool keep_made(commit_t *commit, ready_t *ready, bytes_t own_header, byte
     return true;
 }
 
-static const refusal_t *look_at_headers(commit_t *commit, const message_t *message, append_t *append, bytes_t *ends,
+static const refusal_t *look_at_headers(commit_t *commit, const message_t *message, ready_t *ready,
                                         atomic_refusal_t *room) {
     intake_t intake;
     memset(&intake, 0, sizeof(intake));
@@ -130,8 +134,9 @@ static const refusal_t *look_at_headers(commit_t *commit, const message_t *messa
         return &room->refusal;
     }
     intake.append.header = intake_header(commit->js, &intake, message->header);
-    *append = intake.append;
-    *ends = intake.order.ends;
+    ready->append = intake.append;
+    ready->ends = intake.order.ends;
+    ready->increment = intake.increment;
     return NULL;
 }
 
@@ -160,11 +165,31 @@ static const refusal_t *look_at_store(commit_t *commit, ready_t *ready, uint64_t
     return &taken->refusal;
 }
 
+/* A counter's sum follows from the subject's last message, which may be one of the batch. first: its index + 1; 0: it
+ * is none. */
+static const refusal_t *count_on(commit_t *commit, ready_t *ready, uint32_t first) {
+    append_t *append = &ready->append;
+    const refusal_t *refusal;
+    if (first == 0) {
+        refusal = counter_apply(commit->js, commit->stream, append->subject, ready->increment, append);
+    } else {
+        const ready_t *before = &commit->list[commit->list[first - 1].newest];
+        stored_message_t last = {
+            .header = before->append.header,
+            .payload = bytes_of(commit->made.at + before->payload_place - 1, before->append.payload.size)};
+        if (before->header_place != 0) {
+            last.header.at = commit->made.at + before->header_place - 1;
+        }
+        refusal = counter_add(commit->js, commit->stream, &last, ready->increment, append);
+    }
+    return refusal != NULL ? refusal : keep(commit, append->payload, &ready->payload_place) ? NULL : &refused_space;
+}
+
 static const refusal_t *look_at_one(commit_t *commit, uint32_t index, const message_t *message, bool mark,
                                     atomic_refusal_t *room) {
     ready_t *ready = &commit->list[index];
     append_t *append = &ready->append;
-    const refusal_t *refusal = look_at_headers(commit, message, append, &ready->ends, room);
+    const refusal_t *refusal = look_at_headers(commit, message, ready, room);
     if (refusal != NULL) {
         return refusal;
     }
@@ -172,9 +197,6 @@ static const refusal_t *look_at_one(commit_t *commit, uint32_t index, const mess
     append->subject = js_stored_subject(commit->js, commit->stream, message->subject, &name);
     if (append->subject.size == 0) {
         return &refused_size;
-    }
-    if (!keep_made(commit, ready, message->header, message->subject, mark)) {
-        return &refused_space;
     }
     if (append->msg_id.size != 0) {
         uint32_t *slot = set_slot(commit, commit->ids, ready_id, append->msg_id);
@@ -188,12 +210,20 @@ static const refusal_t *look_at_one(commit_t *commit, uint32_t index, const mess
         return &refused_constant;
     }
     uint32_t *slot = set_slot(commit, commit->subjects, ready_subject, append->subject);
+    refusal = ready->increment.size != 0 ? count_on(commit, ready, *slot) : NULL;
+    if (refusal != NULL) {
+        return refusal;
+    }
+    if (!keep_made(commit, ready, message->header, message->subject, mark)) {
+        return &refused_space;
+    }
     refusal = look_at_store(commit, ready, *slot != 0 ? commit->list[*slot - 1].on_subject : 0, room);
     if (refusal == NULL) {
         refusal = look_at_batch(append, index, *slot == 0);
     }
     *slot = *slot != 0 ? *slot : index + 1;
     commit->list[*slot - 1].on_subject++;
+    commit->list[*slot - 1].newest = index;
     return refusal;
 }
 
@@ -259,6 +289,9 @@ static void commit_store(commit_t *commit, bytes_t reply) {
         append->subject = ready_subject(commit, i);
         if (ready->header_place != 0) {
             append->header.at = commit->made.at + ready->header_place - 1;
+        }
+        if (ready->payload_place != 0) {
+            append->payload.at = commit->made.at + ready->payload_place - 1;
         }
         ready->seq = js_append_grouped(commit->js, stream, append).seq;
     }

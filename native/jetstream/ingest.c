@@ -22,6 +22,7 @@
 #include "jetstream/ack_reply.h"
 #include "jetstream/commands.h"
 #include "jetstream/host.h"
+#include "jetstream/counter.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
@@ -256,6 +257,11 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
         append.subject = BYTES_NONE; /* no room for its header: that message is too large, the next one may not be */
     } else if (status != STATUS_OK) {
         ingest_fail(js, ingest, INGEST_REFUSED, status);
+        return;
+    }
+    if ((ingest->stream->config.flags & STREAM_COUNTER) != 0 && !ingest->mirror && append.subject.size != 0
+        && !counter_source(js, ingest->stream, &append)) {
+        ingest_fail(js, ingest, INGEST_REFUSED, STATUS_INVALID);
         return;
     }
     appended_t appended =

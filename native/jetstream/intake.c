@@ -13,9 +13,11 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "jetstream/counter.h"
 #include "jetstream/js.h"
 #include "text/decimal.h"
 #include "text/headers.h"
+#include "text/integer.h"
 #include "text/ttl.h"
 
 static const refusal_t refused_stream = {400, 10060, "expected stream does not match", {NULL, 0}, false};
@@ -25,6 +27,7 @@ static const refusal_t refused_subject_seq = {
     400, 10193, "missing sequence for expected last sequence per subject", {NULL, 0}, false};
 static const refusal_t refused_source = {400, 10227, "message stream source header is not allowed", {NULL, 0}, false};
 static const refusal_t refused_counter = {400, 10168, "message counters is disabled", {NULL, 0}, false};
+static const refusal_t refused_payload = {400, 10170, "message counter has payload", {NULL, 0}, false};
 static const refusal_t refused_rollup_value = {500, 10111, "rollup value invalid: ", {NULL, 0}, true};
 
 static void intake_refuse(intake_t *intake, refusal_rank_t rank, const refusal_t *refusal) {
@@ -70,6 +73,7 @@ static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, mo
 }
 
 static void read_rollup(intake_t *intake, bytes_t value) {
+    intake->conditional = true;
     intake->append.rollup = same_word(value, "sub") ? 1 : same_word(value, "all") ? 2 : 0;
     if (intake->append.rollup == 0) {
         intake->bad_rollup = value;
@@ -81,6 +85,7 @@ static void read_expected(intake_t *intake, const stream_t *stream, bytes_t what
     if (value.size == 0) {
         return; /* an expectation of nothing is none */
     }
+    intake->conditional = true;
     if (bytes_equal(what, BYTES_LITERAL("Stream"))) {
         if (!bytes_equal(value, stream->name)) {
             intake_refuse(intake, RANK_STREAM, &refused_stream);
@@ -113,7 +118,7 @@ static void intake_field(intake_t *intake, const stream_t *stream, bytes_t name,
     } else if (bytes_equal(rest, BYTES_LITERAL("Rollup"))) {
         read_rollup(intake, value);
     } else if (bytes_equal(rest, BYTES_LITERAL("Incr"))) {
-        intake_refuse(intake, RANK_COUNTER, &refused_counter);
+        intake->increment = value;
     } else if (bytes_equal(rest, BYTES_LITERAL("Batch-Id"))) {
         intake->batch_id = value;
     } else if (bytes_starts(rest, BYTES_LITERAL("Schedule"))) {
@@ -123,6 +128,20 @@ static void intake_field(intake_t *intake, const stream_t *stream, bytes_t name,
     }
 }
 
+static const refusal_t *increment_refused(const intake_t *intake, const stream_t *stream) {
+    integer_t number;
+    if (!integer_parse(intake->increment, &number)) {
+        return &refused_increment;
+    }
+    if ((stream->config.flags & STREAM_COUNTER) == 0) {
+        return &refused_counter;
+    }
+    if (intake->append.payload.size != 0) {
+        return &refused_payload;
+    }
+    return intake->conditional ? &refused_increment : NULL;
+}
+
 static void intake_headers(intake_t *intake, const stream_t *stream, bytes_t header, moment_t now) {
     uint32_t cursor = 0;
     bytes_t name, value;
@@ -130,6 +149,10 @@ static void intake_headers(intake_t *intake, const stream_t *stream, bytes_t hea
         if (bytes_starts(name, BYTES_LITERAL("Nats-"))) {
             intake_field(intake, stream, name, value, now);
         }
+    }
+    const refusal_t *refusal = intake->increment.size != 0 ? increment_refused(intake, stream) : NULL;
+    if (refusal != NULL) {
+        intake_refuse(intake, RANK_COUNTER, refusal);
     }
     if (intake->has_subject_seq_subject && !intake->append.has_expected_subject_seq) {
         intake_refuse(intake, RANK_SUBJECT_SEQ, &refused_subject_seq);
@@ -196,6 +219,9 @@ const refusal_t *intake_read(js_t *js, const stream_t *stream, const message_t *
         bool may = (stream->config.flags & (STREAM_ALLOW_ROLLUP | STREAM_DENY_PURGE)) == STREAM_ALLOW_ROLLUP;
         intake->refusal = may ? refused_rollup_value : refused_no_rollup;
         intake->refusal.detail = may ? intake->bad_rollup : BYTES_NONE;
+    }
+    if (intake->increment.size == 0 && (stream->config.flags & STREAM_COUNTER) != 0 && intake->refusal.code == 0) {
+        intake->refusal = refused_no_increment;
     }
     return intake->refusal.code != 0 ? &intake->refusal : NULL;
 }

@@ -27,7 +27,9 @@ typedef enum refusal_rank {
 /* Begun with zeros. Its slices live as long as the message. */
 typedef struct intake {
     append_t append;
-    bytes_t batch_id; /* of an atomic batch; empty: it is in none */
+    bytes_t increment; /* of a counter; empty: it is none */
+    bool conditional;  /* it says what no increment may */
+    bytes_t batch_id;  /* of an atomic batch; empty: it is in none */
     bool has_subject_seq_subject;
     uint32_t ttl_size; /* of ttl_text, which replaces the header's value; 0 = the value stays */
     uint8_t ttl_text[20];

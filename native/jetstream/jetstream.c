@@ -51,6 +51,8 @@ static status_t store_start(js_t *js, uint32_t which, const char *directory, cha
 
 status_t js_open(js_t *js, const char *directory, const char *memory_directory, char *reason) {
     buffer_init(&js->scratch, UINT64_C(1) << 32);
+    buffer_init(&js->counted, UINT64_C(1) << 32);
+    buffer_init(&js->sourced, UINT64_C(1) << 32);
     if (js->limits->jetstream == 0) {
         return STATUS_OK;
     }
@@ -121,6 +123,8 @@ void js_close(js_t *js) {
     free(js->memory_directory);
     free(js->fast); /* its batches went with their streams */
     free(js->atomic);
+    buffer_free(&js->counted);
+    buffer_free(&js->sourced);
     js->consume = NULL;
     js->memory_directory = NULL;
     js->fast = NULL;

@@ -72,6 +72,8 @@ struct js {
     open_batches_t *fast;   /* NULL until the first fast batch */
     open_batches_t *atomic; /* likewise */
     share_t staged;         /* messages of atomic batches that are not committed */
+    buffer_t counted;       /* a counter's payload */
+    buffer_t sourced;       /* and its header, when it comes from a source */
     buffer_t scratch;       /* for a header block or reply being composed */
     char *memory_directory;
     uint64_t random;

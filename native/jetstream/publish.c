@@ -18,6 +18,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "exchange/held.h"
+#include "jetstream/counter.h"
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
@@ -70,6 +71,20 @@ static void answer_stored(js_t *js, const stream_t *stream, bytes_t reply, uint6
     js_hold(js, stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
+static void answer_counted(js_t *js, const stream_t *stream, bytes_t reply, uint64_t seq, bytes_t value) {
+    if (reply.size == 0 || (stream->config.flags & STREAM_NO_ACK) != 0) {
+        return;
+    }
+    text_t text;
+    text.size = 0;
+    text_add(&text, stream->ack_prefix);
+    text_add_number(&text, seq);
+    text_add_literal(&text, ",\"val\":\"");
+    text_add(&text, value);
+    text_add_literal(&text, "\"}");
+    js_hold(js, stream, reply, BYTES_NONE, text_bytes(&text));
+}
+
 /* What people read of a header may be cut; the answer around it may not. */
 static void add_detail(text_t *text, bytes_t detail) {
     bool cut = detail.size > DETAIL_MAX;
@@ -107,8 +122,13 @@ void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const re
 
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message) {
     uint64_t size = (uint64_t)message->header.size + message->payload.size;
-    if ((stream->config.flags & STREAM_SEALED) != 0) {
-        return &refused_sealed;
+    if (LEAF_UNLIKELY((stream->config.flags & (STREAM_SEALED | STREAM_COUNTER)) != 0)) {
+        if ((stream->config.flags & STREAM_SEALED) != 0) {
+            return &refused_sealed;
+        }
+        if (message->header.size == 0) {
+            return &refused_no_increment;
+        }
     }
     return stream->config.max_msg_size >= 0 && size > (uint64_t)stream->config.max_msg_size ? &refused_size : NULL;
 }
@@ -146,6 +166,13 @@ static inline void intake_append(js_t *js, stream_t *stream, append_t *append, t
     }
 }
 
+/* The increment becomes the sum. */
+static const refusal_t *count(js_t *js, stream_t *stream, append_t *append, bytes_t increment) {
+    text_t name;
+    bytes_t subject = js_stored_subject(js, stream, append->subject, &name);
+    return subject.size == 0 ? &refused_size : counter_apply(js, stream, subject, increment, append);
+}
+
 void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker, taken_t *taken) {
     taken->refusal.code = 0;
     const refusal_t *refusal = js_refused_outright(stream, message);
@@ -161,7 +188,8 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
     if (message->header.size != 0 && refusal == NULL) {
         if (message->header.size > HEADER_BYTES_MAX) {
             refusal = &refused_header;
-        } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))) {
+        } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))
+                   || LEAF_UNLIKELY((stream->config.flags & STREAM_COUNTER) != 0)) {
             refusal = intake_read(js, stream, message, &intake);
             refusal = taker == TAKER_SERVER ? NULL : refusal;
         }
@@ -169,6 +197,9 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
     }
     if (LEAF_UNLIKELY(intake.batch_id.size != 0) && taker == TAKER_CLIENT) {
         refusal = &refused_batched;
+    }
+    if (LEAF_UNLIKELY(intake.increment.size != 0) && refusal == NULL) {
+        refusal = count(js, stream, &intake.append, intake.increment);
     }
     if (LEAF_UNLIKELY(refusal != NULL)) {
         taken->refusal = *refusal;
@@ -179,14 +210,20 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker
     if (LEAF_UNLIKELY(intake.order.ends.size != 0) && stored) {
         js_schedule_end(stream, intake.order.ends);
     }
+    if (LEAF_UNLIKELY(intake.increment.size != 0) && taken->appended.verdict == APPEND_STORED
+        && taker == TAKER_CLIENT) {
+        taken->refusal = (refusal_t){.code = REFUSAL_COUNTED, .detail = counter_value(intake.append.payload)};
+    }
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
 static __attribute__((noinline)) void answer_refused(js_t *js, stream_t *stream, const message_t *message,
-                                                     const refusal_t *refusal) {
+                                                     const refusal_t *refusal, uint64_t seq) {
     if (refusal->code == REFUSAL_BATCHED) {
         js_atomic(js, stream, message);
+    } else if (refusal->code == REFUSAL_COUNTED) {
+        answer_counted(js, stream, message->reply, seq, refusal->detail);
     } else {
         js_answer_refused(js, stream, message->reply, refusal);
     }
@@ -195,7 +232,7 @@ static __attribute__((noinline)) void answer_refused(js_t *js, stream_t *stream,
 static inline __attribute__((always_inline)) void answer_taken(js_t *js, stream_t *stream, const message_t *message,
                                                                const taken_t *taken) {
     if (LEAF_UNLIKELY(taken->refusal.code != 0)) {
-        answer_refused(js, stream, message, &taken->refusal);
+        answer_refused(js, stream, message, &taken->refusal, taken->appended.seq);
     } else if (LEAF_UNLIKELY(taken->appended.rolling != 0)) {
         js_roll(js, stream, taken, (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
     } else if (message->reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
@@ -277,7 +314,7 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, byt
     delivered.subject = shown.size != 0 ? shown : message->subject;
     taken_t taken;
     js_take(js, stream, &delivered, TAKER_CLIENT, &taken);
-    if (taken.refusal.code != REFUSAL_BATCHED) {
+    if (taken.refusal.code < REFUSAL_COUNTED) {
         note_refusal(&out->refusal, &taken.refusal);
     }
     answer_taken(js, stream, &delivered, &taken);

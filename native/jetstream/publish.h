@@ -40,7 +40,9 @@ typedef enum taker {
     TAKER_FAST,   /* a fast batch: it is in no other */
     TAKER_SERVER, /* the server's own: what clients may not say in their headers is not looked at */
 } taker_t;
-#define REFUSAL_BATCHED UINT32_MAX /* in place of refusal_t.code: it belongs to an atomic batch */
+/* In place of refusal_t.code: it belongs to an atomic batch; it is stored, and detail is the counter's value. */
+#define REFUSAL_BATCHED UINT32_MAX
+#define REFUSAL_COUNTED (UINT32_MAX - 1)
 
 /* Reads the headers, checks, appends. Answers nobody. */
 void js_take(js_t *js, stream_t *stream, const message_t *message, taker_t taker, taken_t *taken);

@@ -28,6 +28,7 @@ _STREAM_FLAGS: Final = {
     "allow_msg_ttl": t.StreamFlag.ALLOW_TTL,
     "allow_batched": t.StreamFlag.ALLOW_BATCHED,
     "allow_atomic": t.StreamFlag.ALLOW_ATOMIC,
+    "allow_msg_counter": t.StreamFlag.COUNTER,
     "allow_msg_schedules": t.StreamFlag.ALLOW_SCHEDULES,
 }
 _CONSUMER_FLAGS: Final = {

@@ -335,8 +335,5 @@ def _header_size(source: StreamSource) -> int:
 
 def refuse_unsupported(config: StreamConfig) -> None:
     """What is not done here yet is refused, never ignored, in the reference's words for features that are off."""
-    for wanted, error in ((config.allow_msg_counter, errors.MESSAGE_INCREMENT_DISABLED),):
-        if wanted:
-            raise error.error()
     if any(_header_size(source) > SOURCE_HEADER_SIZE_MAX for source in config.sources):
         raise invalid("so many subject transforms not supported by this server yet")

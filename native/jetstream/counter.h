@@ -1,0 +1,31 @@
+/* counter.h: streams whose messages are counters: each message adds its Nats-Incr to the last value of its subject, and
+ * is stored with the sum.
+ */
+#ifndef LEAFD_JETSTREAM_COUNTER_H
+#define LEAFD_JETSTREAM_COUNTER_H
+
+#include "base/buffer.h"
+#include "base/bytes.h"
+#include "jetstream/publish.h"
+#include "jetstream/stream.h"
+
+/* So that a PubAck can show it. */
+#define COUNTER_DIGITS_MAX 3600u
+
+extern const refusal_t refused_increment, refused_no_increment;
+
+/* A client's message, `append`: its payload becomes {"val":"<sum>"}, in js->counted, and its header tells on what sources
+ * have added so far, in js->sourced. last: the message before it on its subject, of which payload and header count;
+ * NULL: there is none. NULL: nothing to refuse. */
+const refusal_t *counter_add(js_t *js, const stream_t *stream, const stored_message_t *last, bytes_t increment,
+                             append_t *append);
+/* The same, behind the last message that is stored on the subject. */
+const refusal_t *counter_apply(js_t *js, stream_t *stream, bytes_t subject, bytes_t increment, append_t *append);
+/* The digits in such a payload. */
+bytes_t counter_value(bytes_t payload);
+/* A source's message, `append`: what it adds is what its counter has more than it had when this source's last message
+ * came, which Nats-Counter-Sources tells of each. Changes header and payload, which are then in js->counted and
+ * js->sourced. append->subject: as it is stored. false: it is no counter, or too large. */
+bool counter_source(js_t *js, stream_t *stream, append_t *append);
+
+#endif
