@@ -527,8 +527,7 @@ Handler = Callable[[Message], bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """Something about a consumer that clients may want to hear of (ADVISORY_* codes). Of a batch of a stream: consumer
-    is the reason (ABANDONED_*)."""
+    """About a consumer (ADVISORY_* codes); of a stream's batch, consumer is the reason (ABANDONED_*)."""
 
     code: int
     stream: int

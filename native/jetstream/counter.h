@@ -14,9 +14,9 @@
 
 extern const refusal_t refused_increment, refused_no_increment;
 
-/* A client's message, `append`: its payload becomes {"val":"<sum>"}, in js->counted, and its header tells on what sources
- * have added so far, in js->sourced. last: the message before it on its subject, of which payload and header count;
- * NULL: there is none. NULL: nothing to refuse. */
+/* A client's message, `append`: its payload becomes {"val":"<sum>"}, in js->counted, and its header tells on what
+ * sources have added so far, in js->sourced. last: the message before it on its subject, of which header and payload
+ * count; NULL: there is none. NULL: nothing to refuse. */
 const refusal_t *counter_add(js_t *js, const stream_t *stream, const stored_message_t *last, bytes_t increment,
                              append_t *append);
 /* The same, behind the last message that is stored on the subject. */

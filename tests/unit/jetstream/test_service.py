@@ -161,7 +161,6 @@ def test_an_update_needs_room_only_for_what_it_adds(make_bench: MakeBench) -> No
 @pytest.mark.parametrize(
     ("config", "code"),
     [
-        ({"allow_msg_counter": True}, 10168),
         ({"sources": [{"name": "X", "subject_transforms": [{"src": "a" * 2048, "dest": "b"}]}]}, 10052),
     ],
 )
@@ -184,9 +183,23 @@ def test_the_plane_is_told_of_transform_and_republish(bench: Bench) -> None:
     assert (("", ""), ("", ""), 0) == (held.transform, held.republish, held.config.flags & 1024)
 
 
-def test_a_stream_may_allow_atomic_batches(bench: Bench) -> None:
-    """The benchmarks of the nats command line make their stream so; the plane refuses the batches themselves."""
-    assert 0 == bench.code("STREAM.CREATE.S", {"name": "S", "allow_atomic": True})
+def test_the_plane_is_told_of_batches_and_counters(bench: Bench) -> None:
+    """It is the plane that keeps both."""
+    assert 0 == bench.code("STREAM.CREATE.S", {"name": "S", "allow_atomic": True, "allow_msg_counter": True})
+    flags = t.StreamFlag.ALLOW_ATOMIC | t.StreamFlag.COUNTER
+    assert flags == bench.plane.streams[1].config.flags & flags
+
+
+def test_a_batch_that_was_dropped_is_told_of(bench: Bench) -> None:
+    """The plane says which one and why; clients hear of it under the stream's name."""
+    bench.stream("S", allow_atomic=True)
+    (stream,) = bench.plane.streams
+    bench.service.advisory(
+        t.Advisory(t.AdvisoryCode.BATCH_ABANDONED, stream, t.Abandoned.TIMEOUT, 0, 0, 0, 0, "b"),
+    )
+    _, subject, _, body = bench.plane.published[-1]
+    assert "$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.S" == subject
+    assert ("b", "timeout") == (json.loads(body)["batch"], json.loads(body)["reason"])
 
 
 def test_pullers_get_a_hidden_consumer_of_their_own(bench: Bench) -> None:
