@@ -24,6 +24,7 @@ from .columns import Origins, Parts, Place, Rows, assemble
 from .fetch import DEFAULT_API, ApiError, api
 from .options import Options
 from .ranges import Range, StreamState
+from .subjects import matches
 from .wire import Connection, Message, NoResponders, WireError
 
 WINDOW = 256  # messages asked for at a time
@@ -129,17 +130,6 @@ def _message_of(message: Message) -> dict[str, Any] | None:
 
 def _wanted(subject: str, filters: tuple[str, ...]) -> bool:
     return not filters or any(matches(subject, wanted) for wanted in filters)
-
-
-def matches(subject: str, wanted: str) -> bool:
-    """Whether a filter, which may have wildcards, takes a subject."""
-    tokens, pattern = subject.split("."), wanted.split(".")
-    for place, part in enumerate(pattern):
-        if part == ">":
-            return len(tokens) > place
-        if place >= len(tokens) or part not in ("*", tokens[place]):
-            return False
-    return len(tokens) == len(pattern)
 
 
 def _rows(place: Place, messages: list[dict[str, Any]], with_headers: bool) -> Rows:

@@ -27,7 +27,6 @@ NO_SECRETS = {
     "config/schema/sharing.py: token": "a token of a subject",
     "jetstream/service.py: tokens": "the same",
     "jetstream/subjects.py: token": "the same",
-    "spark/jobs/judging.py: token": "the same",
 }
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies
 from leafd.spark.jobs.job import Field, Schema
-from leafd.spark.jobs.judging import Dead, Judge, Observation, subject_matches
+from leafd.spark.jobs.judging import Dead, Judge, Observation
 from leafd.spark.jobs.partitions import safe_name
+from leafd.spark.subjects import matches
 
 STORED = 1_700_000_000_000_000  # 2023-11-14T22:13:20Z
 SCHEMA = Schema(
@@ -178,4 +179,4 @@ def test_a_device_s_name_becomes_one_token(name: str) -> None:
 )
 def test_patterns_are_those_of_nats(pattern: str, subject: str, fits: bool) -> None:
     """* is one token and > at least one."""
-    assert subject_matches(pattern, subject) is fits
+    assert matches(subject, pattern) is fits

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leafd.spark.columns import ARROW_SCHEMA
+from leafd.spark.subjects import matches
 
 from .job import BOOLEAN, DAY, INTEGER, NUMBER, STRING, Schema
-from .judging import Dead, Judge, Observation, subject_matches
+from .judging import Dead, Judge, Observation
 from .partitions import US_DAY, Layout, partition_of, write_parquet
 
 MESSAGE_ID = "Nats-Msg-Id"
@@ -208,7 +209,7 @@ class Sorter:
         """The place of the schema whose pattern fits a subject; -1: none."""
         found = self._schema_of.get(subject)
         if found is None:
-            fits = (i for i, each in enumerate(self._plan.schemas) if subject_matches(each.subject, subject))
+            fits = (i for i, each in enumerate(self._plan.schemas) if matches(subject, each.subject))
             found = next(fits, -1)
             if len(self._schema_of) >= SUBJECTS_MAX:
                 self._schema_of.clear()

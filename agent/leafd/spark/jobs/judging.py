@@ -215,14 +215,3 @@ class Judge:
         if self._age is not None and time < stored - self._age:
             raise Dead(f"{shown(given)} is behind the stream's clock by more than {self._schema.age_max}")
         return time
-
-
-def subject_matches(pattern: str, subject: str) -> bool:
-    """NATS's wildcards: * is one token, > one or more at the end."""
-    wanted, tokens = pattern.split("."), subject.split(".")
-    for index, token in enumerate(wanted):
-        if token == ">":
-            return len(tokens) > index
-        if index >= len(tokens) or token not in ("*", tokens[index]):
-            return False
-    return len(wanted) == len(tokens)
