@@ -50,6 +50,9 @@ static store_stream_t *fill(uint32_t flags) {
         if (i % 10 == 0) {
             rig_sync(&rig);
         }
+        if (i % 200 == 0) {
+            rig_checkpoint(&rig); /* or a slow keeper leaves no room */
+        }
     }
     rig_checkpoint(&rig);
     return stream;

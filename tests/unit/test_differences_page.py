@@ -24,6 +24,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_max_payload.py::test_small_messages_find_room_beside_a_large_max_payload",
     ),
     "An atomic batch is one record": ("crash/test_kill.py::test_an_atomic_batch_is_there_whole_or_not_at_all",),
+    "A counter's value has at most": ("native/test_plane_batches.c: a counter stores sums, and refuses what is none",),
     "A stream takes no sequence above": ("hostile/test_causes.py::test_sequences_that_are_used_up",),
     "A full stream that discards new": ("native/test_store_markers.c",),
     "compression: s2 compresses each message": (
@@ -89,6 +90,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     # ---- who runs leaf links
     "A message or an interest that a link": ("wire/leaf/client-verbs.wire",),
+    "Who a user is": ("interop/test_leaf.py::test_users_are_told_by_their_own_server_who_they_are",),
     "Queue weights are capped": ("wire/leaf/queue-weight.wire",),
     "A reload reaches links": (
         "interop/test_reload.py::test_links_that_no_longer_hold_end",
@@ -175,7 +177,6 @@ UNPROVEN: Final = {
     "A compressed message may become": "it has no test of its own yet",
     "The listener's address and no_tls": "it has no test of its own yet",
     "Of resolver_tls": "a warning at the start",
-    "Counters": "not there",
     "Scheduled messages of a restored stream": "not there",
     "Packages are tried on Debian only": "about how they are tried",
 }

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyspark_nats
 import pytest
-
-AGENT = Path(__file__).parents[3] / "agent"
 
 
 @pytest.fixture(scope="session")
@@ -19,8 +18,11 @@ def spark() -> Iterator[Any]:
     from leafd.spark.source import register
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # Spark looks for modules that are called pyspark_*, which an editable install shows to imports only.
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(AGENT), os.environ.get("PYTHONPATH")]))
+    # Spark looks for modules that are called pyspark_*, which an editable install shows to imports only. (Any other is
+    # on the path, and must not be hidden by the sources, which lack what was compiled.)
+    place = str(Path(pyspark_nats.__file__).parents[1])
+    if place not in sys.path:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [place, os.environ.get("PYTHONPATH")]))
     found = session("local[2]")
     found.sparkContext.setLogLevel("ERROR")
     register(found)
