@@ -71,10 +71,19 @@ def reports() -> Iterator[dict[str, dict[str, Any]]]:
         for hub in hubs:
             leaf = stack.enter_context(servers.running(servers.LEAFD, LEAF.format(hub=hub.ports["leaf_port"])))
             sent, got = asyncio.run(work(hub, leaf))
+            until_gone(hub)
             found[hub.kind] = {"sent": sent, "got": got} | {
                 name: value for path in PATHS for name, value in members(path.partition("?")[0], report(hub, path))
             }
         yield found
+
+
+def until_gone(hub: servers.Server) -> None:
+    """A server notices a moment later that its clients have gone."""
+    deadline = time.monotonic() + 30
+    while report(hub, "/varz")["connections"] > 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def report(hub: servers.Server, path: str) -> Any:
