@@ -418,7 +418,7 @@ def test_source_acknowledges_to_a_durable_consumer(pair: Pair, how: str) -> None
 
 
 def test_users_are_told_by_their_own_server_who_they_are(pair: Pair) -> None:
-    """leafd does not answer for the link's user. (Of two nats-servers the leaf's answer may come first.)"""
+    """A leaf does not answer for its hub's users. (Of two nats-servers the leaf's answer may come first.)"""
     possible = {"hub"} if servers.LEAFD in (pair.hub.kind, pair.leaf.kind) else {"hub", "leaf"}
 
     async def check() -> None:

@@ -90,7 +90,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     # ---- who runs leaf links
     "A message or an interest that a link": ("wire/leaf/client-verbs.wire",),
-    "Who a user is": ("interop/test_leaf.py::test_users_are_told_by_their_own_server_who_they_are",),
+    "Who a user of the hub is": ("interop/test_leaf.py::test_users_are_told_by_their_own_server_who_they_are",),
     "Queue weights are capped": ("wire/leaf/queue-weight.wire",),
     "A reload reaches links": (
         "interop/test_reload.py::test_links_that_no_longer_hold_end",

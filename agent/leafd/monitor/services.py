@@ -141,8 +141,8 @@ class Services:
             if not self._is_meant(options):
                 return None
             if message.subject == USER_INFO:
-                if any(link.connection == message.connection for link in self._facts.leafs.links()):
-                    return None  # only the requester's own server knows who it is: this answer might come first
+                if any(link.connection == message.connection and link.spoke for link in self._facts.leafs.links()):
+                    return None  # a user of the hub asks, and this answer might come before the hub's
                 return envelope | {"data": self._user(account, message.connection)}
             if not account.system:
                 return envelope | await self._own(account, message.subject, options)
