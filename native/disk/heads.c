@@ -6,18 +6,15 @@
 #include "base/check.h"
 #include "base/hash.h"
 
-#define BUCKETS 65536
+#define SLOTS_MIN (2 * HEADS_SLAB)
 
 status_t heads_open(heads_t *heads, uint64_t memory_max) {
     uint64_t slabs = memory_max / (HEADS_SLAB * sizeof(head_entry_t));
     slabs = memory_max == 0 || slabs > HEADS_MAX / HEADS_SLAB ? HEADS_MAX / HEADS_SLAB : slabs > 0 ? slabs : 1;
     *heads = (heads_t){.free_list = HEADS_NONE, .dirty_first = HEADS_NONE, .max = (uint32_t)slabs * HEADS_SLAB};
-    heads->buckets = malloc(BUCKETS * sizeof *heads->buckets);
-    if (heads->buckets == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    memset(heads->buckets, 0xff, BUCKETS * sizeof *heads->buckets);
-    return STATUS_OK;
+    heads->slots = calloc(SLOTS_MIN, sizeof *heads->slots);
+    heads->slot_mask = SLOTS_MIN - 1;
+    return heads->slots == NULL ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
 static head_entry_t *entry_at(const heads_t *heads, uint32_t index) {
@@ -31,7 +28,7 @@ void heads_close(heads_t *heads) {
     for (uint32_t i = 0; i < HEADS_MAX / HEADS_SLAB; i++) {
         free(heads->slabs[i]);
     }
-    free(heads->buckets);
+    free(heads->slots);
     *heads = (heads_t){0};
 }
 
@@ -40,39 +37,80 @@ uint64_t heads_hash(uint32_t stream, bytes_t subject) {
 }
 
 head_entry_t *heads_find(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash) {
-    for (uint32_t i = heads->buckets[hash % BUCKETS]; i != HEADS_NONE;) {
-        head_entry_t *entry = entry_at(heads, i);
+    for (uint32_t i = (uint32_t)hash & heads->slot_mask; heads->slots[i].place != 0; i = (i + 1) & heads->slot_mask) {
+        if (heads->slots[i].hash != (uint32_t)hash) {
+            continue;
+        }
+        head_entry_t *entry = entry_at(heads, heads->slots[i].place - 1);
         if (entry->hash == hash && entry->stream == stream && bytes_equal(head_subject(entry), subject)) {
             entry->asked = true;
             return entry;
         }
-        i = entry->chain;
     }
     return NULL;
 }
 
-static uint32_t index_of(const heads_t *heads, const head_entry_t *entry) {
-    uint32_t i = heads->buckets[entry->hash % BUCKETS];
-    while (entry_at(heads, i) != entry) {
-        i = entry_at(heads, i)->chain;
-        check(i != HEADS_NONE);
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static void slot_put(head_slot_t *slots, uint32_t mask, head_slot_t slot) {
+    uint32_t i = slot.hash & mask;
+    while (slots[i].place != 0) {
+        i = (i + 1) & mask;
     }
-    return i;
+    slots[i] = slot;
 }
 
-static void unlink_entry(heads_t *heads, head_entry_t *entry) {
-    uint32_t *from = &heads->buckets[entry->hash % BUCKETS];
-    while (entry_at(heads, *from) != entry) {
-        from = &entry_at(heads, *from)->chain;
-        check(*from != HEADS_NONE);
+/* What stands behind it moves up, where it may, so that no search ends too early. */
+static void slot_take(heads_t *heads, const head_entry_t *entry) {
+    uint32_t mask = heads->slot_mask;
+    uint32_t hole = (uint32_t)entry->hash & mask;
+    while (heads->slots[hole].place != entry->index + 1) {
+        check(heads->slots[hole].place != 0);
+        hole = (hole + 1) & mask;
     }
-    uint32_t index = *from;
-    *from = entry->chain;
+    for (uint32_t i = (hole + 1) & mask; heads->slots[i].place != 0; i = (i + 1) & mask) {
+        uint32_t wanted = heads->slots[i].hash & mask;
+        if (((i - wanted) & mask) >= ((i - hole) & mask)) {
+            heads->slots[hole] = heads->slots[i];
+            hole = i;
+        }
+    }
+    heads->slots[hole] = (head_slot_t){0};
+}
+
+/* For `entries` of them. */
+static bool slots_grow(heads_t *heads, uint32_t entries) {
+    uint32_t size = heads->slot_mask + 1;
+    while (size < 2 * entries) {
+        size *= 2;
+    }
+    if (size == heads->slot_mask + 1) {
+        return true;
+    }
+    head_slot_t *slots = calloc(size, sizeof *slots);
+    if (slots == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i <= heads->slot_mask; i++) {
+        if (heads->slots[i].place != 0) {
+            slot_put(slots, size - 1, heads->slots[i]);
+        }
+    }
+    free(heads->slots);
+    heads->slots = slots;
+    heads->slot_mask = size - 1;
+    return true;
+}
+
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
+
+static void unlink_entry(heads_t *heads, head_entry_t *entry) {
+    slot_take(heads, entry);
     free(entry->text);
     entry->text = NULL;
     entry->used = false;
-    entry->chain = heads->free_list;
-    heads->free_list = index;
+    entry->next_free = heads->free_list;
+    heads->free_list = entry->index;
 }
 
 void heads_remove(heads_t *heads, head_entry_t *entry) {
@@ -90,6 +128,8 @@ static bool heads_evict(heads_t *heads) {
         }
         if (!entry->asked) {
             unlink_entry(heads, entry);
+            /* The next one's slot is on its way from memory by the time that it has to go. */
+            __builtin_prefetch(&heads->slots[(uint32_t)entry_at(heads, heads->hand)->hash & heads->slot_mask]);
             return true;
         }
         entry->asked = false;
@@ -104,13 +144,13 @@ static bool make_room(heads_t *heads) {
     if (heads->count == heads->max) {
         return heads_evict(heads);
     }
-    head_entry_t *slab = calloc(HEADS_SLAB, sizeof *slab);
+    head_entry_t *slab = slots_grow(heads, heads->count + HEADS_SLAB) ? calloc(HEADS_SLAB, sizeof *slab) : NULL;
     if (slab == NULL) {
         return heads->count > 0 && heads_evict(heads);
     }
     heads->slabs[heads->count / HEADS_SLAB] = slab;
     for (uint32_t i = HEADS_SLAB; i-- > 0;) {
-        slab[i].chain = heads->free_list;
+        slab[i].next_free = heads->free_list;
         heads->free_list = heads->count + i;
     }
     heads->count += HEADS_SLAB;
@@ -130,15 +170,13 @@ head_entry_t *heads_add(heads_t *heads, uint32_t stream, bytes_t subject, uint64
             return NULL;
         }
     }
-    heads->free_list = entry->chain;
-    *entry =
-        (head_entry_t){.hash = hash, .stream = stream, .size = subject.size, .used = true, .asked = true, .text = text};
+    heads->free_list = entry->next_free;
+    *entry = (head_entry_t){
+        .hash = hash, .stream = stream, .size = subject.size, .index = index, .used = true, .text = text};
     if (subject.size > 0) {
         memcpy(text != NULL ? text : entry->room, subject.at, subject.size);
     }
-    uint32_t *bucket = &heads->buckets[hash % BUCKETS];
-    entry->chain = *bucket;
-    *bucket = index;
+    slot_put(heads->slots, heads->slot_mask, (head_slot_t){.hash = (uint32_t)hash, .place = index + 1});
     return entry;
 }
 
@@ -148,7 +186,7 @@ bool heads_mark(heads_t *heads, head_entry_t *entry) {
     }
     entry->dirty = true;
     entry->next_dirty = heads->dirty_first;
-    heads->dirty_first = index_of(heads, entry);
+    heads->dirty_first = entry->index;
     heads->dirty_count++;
     return true;
 }

@@ -2,8 +2,12 @@
  * that the open batch has changed. Knows no batch and no LMDB: subjects.c loads into it, store.c empties the list when
  * a batch closes.
  *
- * HEADS_MAX entries in slabs that come as needed, a hash with chains, and a clock hand that frees an entry nobody asked
- * for since it last came by. A dirty entry stays.
+ * HEADS_MAX entries in slabs that come as needed, a table from hash to entry, and a clock hand that frees an entry
+ * nobody asked for since it last came by; one that came once and was never asked for goes first, so that a row of new
+ * subjects does not drive out those in use. A dirty entry stays.
+ *
+ * The table is open addressing with linear probing and has enough of each hash to look for an entry, and to take one
+ * out, without touching any other: the entries of 65,536 subjects are more memory than a processor's caches hold.
  */
 #ifndef LEAFD_DISK_HEADS_H
 #define LEAFD_DISK_HEADS_H
@@ -21,9 +25,10 @@ typedef struct head_entry {
     uint64_t hash;
     head_t head;
     uint32_t stream;
-    uint32_t chain;      /* next in the bucket */
-    uint32_t next_dirty; /* next of the open batch's changes */
     uint32_t size;
+    uint32_t index;      /* its own */
+    uint32_t next_free;  /* while it is not used */
+    uint32_t next_dirty; /* next of the open batch's changes */
     bool used;
     bool asked; /* since the hand came by */
     bool dirty;
@@ -31,12 +36,18 @@ typedef struct head_entry {
     uint8_t room[HEADS_INLINE];
 } head_entry_t;
 
+typedef struct head_slot {
+    uint32_t hash;  /* its lower half */
+    uint32_t place; /* of the entry, + 1; 0 = free */
+} head_slot_t;
+
 typedef struct heads {
     head_entry_t *slabs[HEADS_MAX / HEADS_SLAB];
-    uint32_t *buckets;
+    head_slot_t *slots;
+    uint32_t slot_mask; /* there is one more of them: a power of two, at least twice the entries */
     uint32_t count;     /* entries made so far */
     uint32_t max;       /* a multiple of HEADS_SLAB, at most HEADS_MAX */
-    uint32_t free_list; /* through chain */
+    uint32_t free_list; /* through next_free */
     uint32_t hand;
     uint32_t dirty_first;
     uint32_t dirty_count;
@@ -61,7 +72,7 @@ void heads_remove(heads_t *heads, head_entry_t *entry); /* not a dirty one */
 void heads_forget(heads_t *heads, uint32_t stream);
 
 static inline uint64_t heads_bytes(const heads_t *heads) {
-    return heads->count * sizeof(head_entry_t);
+    return heads->count * sizeof(head_entry_t) + (heads->slot_mask + UINT64_C(1)) * sizeof(head_slot_t);
 }
 
 #endif

@@ -99,7 +99,7 @@ void store_free(store_t *store) {
     journal_close(&store->journal);
     batches_close(&store->batches);
     memtable_close(&store->memtable);
-    if (store->heads.buckets != NULL) {
+    if (store->heads.slots != NULL) {
         heads_close(&store->heads);
     }
     adopted_free(store);
