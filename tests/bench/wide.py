@@ -1,5 +1,5 @@
 """Rows of what applications do beyond publishing to one reader: many readers, large messages, keys and values, direct
-gets, fetches, filters, many subjects, streams, consumers and connections.
+gets, fetches, filters, many subjects, streams, consumers and connections, atomic batches.
 
 All are held to the same: 1.3 times nats-server's rate, 0.4 of its processor time, not more of the memory that the
 kernel cannot take back, and no longer answers in the worst of 1,000 cases. What does not live here: how a server is
@@ -80,6 +80,24 @@ def publish(size: int, messages: int) -> Opened:
         def measure(process: Process) -> Figures:
             make_stream(process)
             figures = load(process, "ask", count, subject="bench.1", size=size, in_flight=IN_FLIGHT)
+            expect_stored(process, count)
+            return figures
+
+        return fresh_each_time(variant, measure)
+
+    return opened
+
+
+def atomic(messages: int) -> Opened:
+    """In batches, each of which is stored whole or not at all; all of them in the end."""
+
+    def opened(variant: Variant, quick: bool) -> contextlib.AbstractContextManager[Callable[[], Figures]]:
+        count = messages // 10 if quick else messages
+
+        def measure(process: Process) -> Figures:
+            with api(process) as connection:
+                connection.must(f"$JS.API.STREAM.CREATE.{STREAM}", stream_config() | {"allow_atomic": True})
+            figures = load(process, "batch", count, subject="bench.1", size=SIZE, batch=100, in_flight=4)
             expect_stored(process, count)
             return figures
 
@@ -234,6 +252,7 @@ WIDE_ROWS = (
         idle,
         (Goal("private_mb", "MB private", 1.0, at_most=True), Goal("each_kb", "KB each", 1.0, at_most=True)),
     ),
+    row("atomic-100", "atomic batches of 100 messages, 4 in flight, nothing synced by nats-server", atomic(200_000)),
     row(
         "ask-16x1",
         "JetStream publish, 16 clients, one in flight each, nothing synced by nats-server",

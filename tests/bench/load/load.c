@@ -24,7 +24,7 @@ static const scenario_t scenarios[] = {
     {"core", run_core},   {"blind", run_blind}, {"request", run_request},     {"publish", run_publish},
     {"push", run_push},   {"pull", run_pull},   {"handshake", run_handshake}, {"resumed", run_resumed},
     {"idle", run_idle},   {"fan", run_fan},     {"queue", run_queue},         {"ask", run_ask},
-    {"fetch", run_fetch},
+    {"fetch", run_fetch}, {"batch", run_batch},
 };
 
 static const struct option names[] = {

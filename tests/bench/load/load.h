@@ -13,7 +13,7 @@ typedef struct options {
     uint32_t size; /* of a payload */
     uint32_t connections;
     uint32_t in_flight; /* messages without an answer, for each connection */
-    uint32_t batch;     /* of a pull */
+    uint32_t batch;     /* of a pull, or messages of an atomic batch */
     uint32_t subjects;  /* distinct ones, which end in a number; 0: one, which does not */
     const char *subject;
     const char *stream;
@@ -49,6 +49,8 @@ result_t run_publish(const options_t *options);
 result_t run_ask(const options_t *options);
 /* Fetches of `batch` from a pull consumer, one after the other, all acked; latencies are those of a fetch. */
 result_t run_fetch(const options_t *options);
+/* Atomic batches of `batch` messages, in_flight of them unanswered; latencies are those of a whole batch. */
+result_t run_batch(const options_t *options);
 /* Reads a push consumer as an ordered consumer does: flow control answered, stream order checked. */
 result_t run_push(const options_t *options);
 /* Reads a pull consumer in batches, every message acked. */
