@@ -38,6 +38,20 @@ static void both_ways_agree(void) {
     }
 }
 
+static void long_ones_agree(void) {
+    static const size_t edges[] = {768, 1536, 6144, 6144 + 768, 12288};
+    static uint8_t bytes[12288 + 64];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = random_byte();
+    }
+    for (size_t edge = 0; edge < sizeof edges / sizeof *edges; edge++) {
+        for (size_t size = edges[edge] - 17; size < edges[edge] + 17; size++) {
+            uint32_t seed = (uint32_t)size << 20 | random_byte();
+            CHECK_EQ_U64(crc32c_by_table(seed, bytes + size % 9, size), crc32c(seed, bytes + size % 9, size));
+        }
+    }
+}
+
 static void pieces_chain(void) {
     uint8_t bytes[257];
     for (size_t i = 0; i < sizeof bytes; i++) {
@@ -52,6 +66,7 @@ static void pieces_chain(void) {
 int main(void) {
     RUN("CRC32C gives the values that RFC 3720 publishes", published_vectors);
     RUN("the processor's way and the table's way agree for every length and alignment", both_ways_agree);
+    RUN("so they do where the processor's way changes from one piece at a time to three", long_ones_agree);
     RUN("pieces computed one after the other give the checksum of the whole", pieces_chain);
     return TEST_RESULT();
 }
